@@ -1,0 +1,51 @@
+# Everything a checkout needs. `make` alone lists the targets.
+
+PYTHON ?= python3
+# How the tests spread over cores; `make test XDIST=` runs them in one process.
+XDIST ?= -n 2 --dist worksteal
+# More arguments for pytest: make test ARGS='tests/unit -k duration'
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench format clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(READY) ## Show queuectl at work in a throw-away queue
+	$(BIN)/queuectl demo
+
+test: $(READY) ## Run the tests (ARGS='tests/unit -k name' to choose some)
+	$(BIN)/python -m pytest $(XDIST) $(ARGS)
+
+check: $(READY) ## Run all that CI runs: format, lint, types, layers, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory test
+
+bench: $(READY) ## Measure speed, side by side with the limits
+	$(BIN)/python -m bench $(ARGS)
+
+format: $(READY) ## Format the code and fix what lint can fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove .venv, caches and build results
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp comes last, so an interrupted install is taken up again by the next make.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "queuectl needs Python 3.11 or newer, and '$(PYTHON)' isn't; try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
+		exit 1; }
+	@echo "Preparing $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
+	@touch $@
