@@ -1,0 +1,32 @@
+"""queuectl: a durable job queue for shell commands, from one laptop to many machines.
+
+The names below load on first use, so that importing the package costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from queuectl.errors import QueuectlError
+    from queuectl.job import Attempt, Job, NewJob, State
+    from queuectl.queue import Queue
+
+__all__ = ["Attempt", "Job", "NewJob", "Queue", "QueuectlError", "State", "__version__"]
+
+_HOMES = {
+    "Attempt": "queuectl.job",
+    "Job": "queuectl.job",
+    "NewJob": "queuectl.job",
+    "Queue": "queuectl.queue",
+    "QueuectlError": "queuectl.errors",
+    "State": "queuectl.job",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'queuectl' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

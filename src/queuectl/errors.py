@@ -1,0 +1,122 @@
+"""The error tree. Every error is one sentence for a person and knows its exit code.
+
+QueuectlError                    1   anything queuectl can explain
+├── UsageError                   2   the request itself is wrong
+│   ├── BadTimeError             2   a time or duration that can't be read
+│   ├── BadSettingError          2   an unknown setting, or a value it can't take
+│   └── BadJobError              2   a job that can't be stored as asked
+├── NotFoundError                3   no such job, node, attempt or queue
+├── StateError                   4   the thing exists but is in the wrong state
+│   ├── DuplicateError           4   the id is taken
+│   └── LeaseLostError           4   a run that is no longer ours tried to write
+└── StoreError                   5   the store can't be used
+    ├── StoreMissingError        5   there is no queue there yet
+    ├── StoreBusyError           5   somebody held the lock for too long
+    ├── StoreFullError           5   no space left
+    ├── StoreReadOnlyError       5   it may be read but not written
+    ├── StoreCorruptError        5   it is damaged, or not a queuectl store
+    └── StoreTooNewError         5   a newer queuectl made it
+"""
+
+from typing import ClassVar
+
+__all__ = [
+    "BadJobError",
+    "BadSettingError",
+    "BadTimeError",
+    "DuplicateError",
+    "LeaseLostError",
+    "NotFoundError",
+    "QueuectlError",
+    "StateError",
+    "StoreBusyError",
+    "StoreCorruptError",
+    "StoreError",
+    "StoreFullError",
+    "StoreMissingError",
+    "StoreReadOnlyError",
+    "StoreTooNewError",
+    "UsageError",
+]
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_NOT_FOUND = 3
+EXIT_STATE = 4
+EXIT_STORE = 5
+EXIT_INTERRUPTED = 130
+
+
+class QueuectlError(Exception):
+    """Something queuectl can explain in one sentence."""
+
+    exit_code: ClassVar[int] = EXIT_FAILED
+
+
+class UsageError(QueuectlError):
+    """The request itself is wrong; nothing was changed."""
+
+    exit_code = EXIT_USAGE
+
+
+class BadTimeError(UsageError):
+    """A time or duration that can't be read."""
+
+
+class BadSettingError(UsageError):
+    """An unknown setting, or a value the setting can't take."""
+
+
+class BadJobError(UsageError):
+    """A job that can't be stored as asked."""
+
+
+class NotFoundError(QueuectlError):
+    """No job, node, attempt or queue answers to that name."""
+
+    exit_code = EXIT_NOT_FOUND
+
+
+class StateError(QueuectlError):
+    """The thing exists, but its state doesn't allow what was asked."""
+
+    exit_code = EXIT_STATE
+
+
+class DuplicateError(StateError):
+    """The id is taken; the job that has it is untouched."""
+
+
+class LeaseLostError(StateError):
+    """A node or run whose lease is gone tried to write; nothing was changed."""
+
+
+class StoreError(QueuectlError):
+    """The store can't be used."""
+
+    exit_code = EXIT_STORE
+
+
+class StoreMissingError(StoreError):
+    """There is no queue at that place yet."""
+
+
+class StoreBusyError(StoreError):
+    """Another process held the write lock for longer than we wait."""
+
+
+class StoreFullError(StoreError):
+    """There is no space left for the store; nothing was acknowledged."""
+
+
+class StoreReadOnlyError(StoreError):
+    """The store may be read, but not written, by this user."""
+
+
+class StoreCorruptError(StoreError):
+    """The store is damaged, or it isn't a queuectl store."""
+
+
+class StoreTooNewError(StoreError):
+    """A newer queuectl made this store; it is left alone."""

@@ -1,0 +1,82 @@
+"""This host and its processes: who is asking, and whether a process that once was still is.
+
+A pid says nothing by itself: it is recycled, it means something else after a reboot or in
+another pid namespace. So a process is named by host identity, pid and start time together.
+"""
+
+import os
+from functools import cache
+
+
+@cache
+def host_name() -> str:
+    """Return the name of this host."""
+    return os.uname().nodename
+
+
+@cache
+def host_identity() -> str:
+    """Return what must be equal for pids to be comparable: this boot, in this pid namespace."""
+    return f"{_boot()}/{_pid_namespace()}"
+
+
+def _boot() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        import psutil
+
+        return f"{host_name()}-{int(psutil.boot_time())}"
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "host"
+
+
+def process_start(pid: int) -> int | None:
+    """Return when a process started, in ticks that only compare for equality; None if it's gone.
+
+    A zombie is gone: it runs nothing, and only waits for its parent to notice.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name in parentheses may contain anything, so the fields are counted after it.
+            fields = file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None if os.path.isdir("/proc/self") else _portable_start(pid)
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def _portable_start(pid: int) -> int | None:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return int(process.create_time() * 1000)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def is_running(pid: int, start: int) -> bool:
+    """Tell whether the process that had this pid and start time still runs."""
+    return process_start(pid) == start
+
+
+@cache
+def whoami() -> str:
+    """Return `user@host`, for the record of things done by hand."""
+    user = os.environ.get("SUDO_USER") or os.environ.get("USER") or os.environ.get("LOGNAME")
+    if not user:
+        import pwd
+
+        try:
+            user = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            user = str(os.getuid())
+    return f"{user}@{host_name()}"

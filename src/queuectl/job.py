@@ -1,0 +1,313 @@
+"""The values everything else speaks in: jobs, attempts, outcomes and transitions.
+
+Times are milliseconds since 1970 (UTC) by the store's clock; durations are milliseconds.
+Nothing here decides anything: `lifecycle` does.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+DEFAULT_QUEUE = "default"
+
+
+class State(StrEnum):
+    """Where a job stands. The diagram is in docs/lifecycle.md."""
+
+    BLOCKED = "blocked"
+    """Waits for other jobs to complete."""
+    PENDING = "pending"
+    """Waits for a worker, or for its `run_at`."""
+    PROCESSING = "processing"
+    """A worker runs it now."""
+    COMPLETED = "completed"
+    """Its last run exited with 0."""
+    FAILED = "failed"
+    """Its last run failed; it waits for its retry at `run_at`."""
+    DEAD = "dead"
+    """Given up, with a reason: the dead letter queue."""
+    CANCELLED = "cancelled"
+    """Called off by somebody, before or while it ran."""
+
+
+WAITING = (State.PENDING, State.FAILED, State.BLOCKED)
+FINISHED = (State.COMPLETED, State.DEAD, State.CANCELLED)
+
+
+class Strategy(StrEnum):
+    """How the wait grows from retry to retry."""
+
+    EXPONENTIAL = "exponential"
+    LINEAR = "linear"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A request for a job. `None` means: whatever the settings say when it is enqueued."""
+
+    command: str | None = None
+    argv: tuple[str, ...] | None = None
+    id: str | None = None
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    run_at: int | None = None
+    delay: int | None = None
+    expires_at: int | None = None
+    expire: int | None = None
+    timeout: int | None = None
+    max_retries: int | None = None
+    backoff: Strategy | None = None
+    backoff_base: float | None = None
+    retry_delay: int | None = None
+    max_backoff: int | None = None
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A stored job, one field per column. `from_row` stands next to the fields on purpose."""
+
+    seq: int
+    """Its place in the line: smaller came first."""
+    id: str
+    queue: str
+    state: State
+    priority: int
+    command: str | None
+    argv: tuple[str, ...] | None
+    task: str | None
+    data: bytes | None
+    cwd: str | None
+    env: Mapping[str, str]
+    tags: tuple[str, ...]
+    after: tuple[str, ...]
+    unique_key: str | None
+    run_at: int
+    expires_at: int | None
+    timeout: int | None
+    """Milliseconds a run may take; 0 for ever; None when the settings decide at the run."""
+    max_retries: int | None
+    backoff: Strategy | None
+    backoff_base: float | None
+    retry_delay: int | None
+    max_backoff: int | None
+    attempts: int
+    """Runs started. The number of the newest run, and the fence of its writes."""
+    failures: int
+    """Runs that failed since it was enqueued or retried by hand."""
+    crashes: int
+    """Runs lost with their worker since then."""
+    node: str | None
+    worker: int | None
+    created_at: int
+    updated_at: int
+    started_at: int | None
+    finished_at: int | None
+    duration_ms: int | None
+    exit_code: int | None
+    error: str | None
+    reason: str | None
+    cancel_reason: str | None
+    """Set while a running job is being cancelled."""
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> "Job":
+        """Build a job from a row that has `JOB_COLUMNS` in their order."""
+        values: dict[str, Any] = dict(zip(JOB_COLUMNS, row, strict=True))
+        values["state"] = State(values["state"])
+        argv, tags, env = values["argv"], values["tags"], values["env"]
+        values["argv"] = None if argv is None else tuple(json.loads(argv))
+        values["tags"] = () if tags is None else tuple(json.loads(tags))
+        values["env"] = {} if env is None else json.loads(env)
+        values["after"] = ()
+        if values["backoff"] is not None:
+            values["backoff"] = Strategy(values["backoff"])
+        return cls(**values)
+
+    @property
+    def title(self) -> str:
+        """What it runs, in one line of text."""
+        if self.command is not None:
+            return self.command
+        if self.argv is not None:
+            from shlex import join
+
+            return join(self.argv)
+        return self.task or ""
+
+    @property
+    def max_attempts(self) -> int | None:
+        """Runs it may take when none of them crashes."""
+        return None if self.max_retries is None else self.max_retries + 1
+
+
+JOB_COLUMNS = tuple(f.name for f in fields(Job) if f.name != "after")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One run of a job, as it is kept. `outcome` is the name of how it ended."""
+
+    job: str
+    number: int
+    node: str
+    host: str
+    worker: int
+    started_at: int
+    finished_at: int
+    duration_ms: int
+    outcome: str
+    exit_code: int | None
+    signal: int | None
+    error: str | None
+    stdout_bytes: int
+    """Bytes the run wrote; more than is kept when the middle was left out."""
+    stderr_bytes: int
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> "Attempt":
+        """Build an attempt from a row that has `ATTEMPT_COLUMNS` in their order."""
+        return cls(**dict(zip(ATTEMPT_COLUMNS, row, strict=True)))
+
+
+ATTEMPT_COLUMNS = tuple(f.name for f in fields(Attempt))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a run wrote, within `output_limit`: head and tail, and how much there was in all."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The command ended by itself with this exit code."""
+
+    code: int
+
+    name = "exited"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        match self.code:
+            case 126:
+                return "exit code 126 (found, but can't be executed)"
+            case 127:
+                return "exit code 127 (command not found)"
+            case code if 128 < code <= 128 + 64:
+                return f"exit code {code} (a child was killed by {signal_name(code - 128)})"
+            case code:
+                return f"exit code {code}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """The command was killed by a signal that queuectl didn't send."""
+
+    signal: int
+
+    name = "signalled"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        return f"killed by {signal_name(self.signal)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The command ran longer than its timeout and was killed."""
+
+    after: int
+
+    name = "timed out"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        seconds = f"{self.after / 1000:g}"
+        return f"timed out after {seconds} second{'' if seconds == '1' else 's'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Somebody cancelled the job while it ran."""
+
+    why: str
+
+    name = "cancelled"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """The command could not be started at all."""
+
+    why: str
+
+    name = "not started"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        return f"could not start: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The worker died, or lost its lease, while the command ran."""
+
+    why: str
+
+    name = "lost"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        return f"lost: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The node let go of the run, unharmed, because it was told to stop."""
+
+    why: str = "its node was stopped"
+
+    name = "released"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        return f"released: {self.why}"
+
+
+Outcome = Exited | Signalled | TimedOut | Cancelled | NotStarted | Lost | Released
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """What the store applies to a job because of an outcome: its new state, whole."""
+
+    state: State
+    failures: int
+    crashes: int
+    reason: str | None = None
+    run_at: int | None = None
+    """When it's due again; None keeps the time it has."""
+
+
+def signal_name(number: int) -> str:
+    """Name a signal: `SIGKILL`, or `signal 99` where it has no name."""
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,156 @@
+"""The one place that decides states: `(job, outcome, now) -> Transition`, and how long to back off.
+
+Pure and total: no clock, no store, no randomness (jitter comes from the job's own id).
+Stores apply what is decided here; they hold no policy of their own.
+"""
+
+from dataclasses import dataclass
+from math import isfinite, log
+from zlib import crc32
+
+from queuectl.job import (
+    Cancelled,
+    Exited,
+    Job,
+    Lost,
+    Outcome,
+    Released,
+    State,
+    Strategy,
+    Transition,
+)
+
+LONGEST_WAIT = 366 * 24 * 3600 * 1000
+"""No backoff waits longer than a year, whatever `max_backoff` says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the settings say where a job says nothing itself."""
+
+    max_retries: int = 3
+    max_crashes: int = 3
+    backoff: Strategy = Strategy.EXPONENTIAL
+    backoff_base: float = 2.0
+    retry_delay: int = 2_000
+    max_backoff: int = 300_000
+    jitter: float = 0.0
+    forced_base: float | None = None
+    """`worker start --backoff-base`: this node's word, above the job's."""
+
+    def retries(self, job: Job) -> int:
+        """How many retries the job may have."""
+        return self.max_retries if job.max_retries is None else job.max_retries
+
+
+def decide(job: Job, outcome: Outcome, now: int, policy: Policy) -> Transition:
+    """Say what becomes of a job whose run came to this outcome."""
+    match outcome:
+        case Exited(code=0):
+            return _to(job, State.COMPLETED)
+        case Cancelled(why=why):
+            return _to(job, State.CANCELLED, reason=why)
+        case Released() | Lost() if job.cancel_reason is not None:
+            return _to(job, State.CANCELLED, reason=job.cancel_reason)
+        case Released():
+            return _to(job, State.PENDING, run_at=now)
+        case Lost() if job.crashes + 1 >= policy.max_crashes:
+            crashes = job.crashes + 1
+            reason = f"{_times(crashes)} took its worker down ({outcome.why})"
+            return _to(job, State.DEAD, crashes=crashes, reason=reason)
+        case Lost():
+            return _to(job, State.PENDING, crashes=job.crashes + 1, run_at=now)
+        case _ if job.cancel_reason is not None:
+            return _to(job, State.CANCELLED, reason=job.cancel_reason)
+        case _ if job.failures < policy.retries(job):
+            failures = job.failures + 1
+            due = now + backoff(job, failures, policy)
+            return _to(job, State.FAILED, failures=failures, run_at=due)
+        case _:
+            failures = job.failures + 1
+            reason = f"{outcome.describe()}; {_gave_up(failures)}"
+            return _to(job, State.DEAD, failures=failures, reason=reason)
+
+
+def expired(job: Job) -> Transition:
+    """Say what becomes of a job that was not started before its `expires_at`."""
+    return _to(job, State.DEAD, reason="expired before it could start")
+
+
+def cancelled(job: Job, reason: str) -> Transition:
+    """Say what becomes of a waiting job that is cancelled."""
+    return _to(job, State.CANCELLED, reason=reason)
+
+
+def retried(now: int) -> Transition:
+    """Say what becomes of a finished or waiting job that is retried by hand."""
+    return Transition(state=State.PENDING, failures=0, crashes=0, run_at=now)
+
+
+def backoff(job: Job, failures: int, policy: Policy) -> int:
+    """How many milliseconds to wait after failure number `failures` (1 is the first)."""
+    longest = policy.max_backoff if job.max_backoff is None else job.max_backoff
+    longest = min(longest, LONGEST_WAIT)
+    step = policy.retry_delay if job.retry_delay is None else job.retry_delay
+    match job.backoff or policy.backoff:
+        case Strategy.EXPONENTIAL:
+            wait = _power(_base(job, policy), failures, longest)
+        case Strategy.LINEAR:
+            wait = min(step * failures, longest)
+        case Strategy.FIXED:
+            wait = min(step, longest)
+    return _jittered(wait, f"{job.id}:{failures}", policy.jitter)
+
+
+def _to(
+    job: Job,
+    state: State,
+    *,
+    failures: int | None = None,
+    crashes: int | None = None,
+    reason: str | None = None,
+    run_at: int | None = None,
+) -> Transition:
+    return Transition(
+        state=state,
+        failures=job.failures if failures is None else failures,
+        crashes=job.crashes if crashes is None else crashes,
+        reason=reason,
+        run_at=run_at,
+    )
+
+
+def _base(job: Job, policy: Policy) -> float:
+    if policy.forced_base is not None:
+        return policy.forced_base
+    return policy.backoff_base if job.backoff_base is None else job.backoff_base
+
+
+def _power(base: float, exponent: int, longest: int) -> int:
+    """`base ** exponent` seconds in milliseconds, capped before it can overflow."""
+    if not isfinite(base):
+        return longest
+    if base <= 1:
+        return min(1000, longest)
+    if exponent * log(base) > log(LONGEST_WAIT):
+        return longest
+    return min(int(base**exponent * 1000), longest)
+
+
+def _jittered(wait: int, key: str, jitter: float) -> int:
+    """Spread the wait by up to that share of it either way; the same for the same key."""
+    if not jitter:
+        return wait
+    share = crc32(key.encode("utf-8", "surrogatepass")) / 0xFFFFFFFF
+    return max(0, int(wait * (1 + jitter * (2 * share - 1))))
+
+
+def _gave_up(failures: int) -> str:
+    if failures == 1:
+        return "no retries allowed"
+    retries = failures - 1
+    return f"all {retries} retries used up" if retries > 1 else "its one retry used up"
+
+
+def _times(count: int) -> str:
+    return "one run" if count == 1 else f"{count} runs"

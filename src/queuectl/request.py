@@ -1,0 +1,305 @@
+"""Reads what a user asks for into a `NewJob`: field names, aliases, types and limits.
+
+JSON, command-line flags and Python keywords all come through here, so they mean the same and
+fail with the same sentence. Nothing is stored, nothing is guessed.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, TypedDict
+
+from queuectl.errors import BadJobError, BadSettingError, BadTimeError
+from queuectl.job import NewJob
+from queuectl.settings import Settings, read_value
+from queuectl.when import parse_duration, parse_time
+
+LONGEST_COMMAND = 2**20
+LONGEST_ARGUMENT = 128 * 1024 - 1
+LONGEST_ID = 256
+LONGEST_NAME = 128
+MOST_TAGS = 64
+LARGEST_PRIORITY = 2**31 - 1
+LATEST = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+
+class Fields(TypedDict, total=False):
+    """The keywords of `Queue.enqueue`, and the fields of a JSON job."""
+
+    command: str
+    argv: Sequence[str]
+    id: str
+    queue: str
+    priority: int
+    run_at: str | int | datetime
+    delay: str | int | float | timedelta
+    expire: str | int | float | timedelta
+    expires_at: str | int | datetime
+    timeout: str | int | float | timedelta
+    timeout_ms: int
+    timeout_seconds: int | float
+    max_retries: int
+    max_attempts: int
+    backoff: str
+    backoff_base: float
+    retry_delay: str | int | float | timedelta
+    max_backoff: str | int | float | timedelta
+    cwd: str
+    env: Mapping[str, str]
+    tags: Sequence[str] | str
+
+
+SYSTEM_FIELDS = frozenset(
+    "seq state ready attempts failures crashes node worker created_at updated_at started_at "
+    "finished_at completed_at duration duration_ms exit_code error last_error reason locked_by "
+    "locked_at locked_until retry_at output stdout stderr cancel_reason".split()
+)
+LATER_FIELDS = frozenset("task data after unique_key depends_on".split())
+_ALIASES = {"tag": "tags", "max_backoff_seconds": "max_backoff", "run_after": "run_at"}
+_TIMEOUTS = ("timeout", "timeout_ms", "timeout_seconds")
+
+
+def read_request(given: Mapping[str, Any], *, now: int) -> NewJob:
+    """Read the fields of one job; raises `BadJobError` with one sentence that names the field."""
+    fields = {_field(name): value for name, value in given.items() if value is not None}
+    _one_of(fields, "max_retries", "max_attempts")
+    _one_of(fields, "run_at", "delay")
+    _one_of(fields, "expire", "expires_at")
+    _one_of(fields, *_TIMEOUTS)
+    values: dict[str, Any] = {}
+    for name, value in fields.items():
+        key, read = _READERS[name]
+        try:
+            values[key] = read(name, value, now)
+        except (BadTimeError, BadSettingError) as error:
+            raise BadJobError(f"Bad {name}: {error}") from None
+    if "retry_delay" in values and "backoff" not in values:
+        values["backoff"] = read_value("backoff", "fixed")[1]
+    job = NewJob(**values)
+    _check_work(job)
+    return job
+
+
+def complete(new: NewJob, settings: Settings, *, now: int) -> NewJob:
+    """Copy what the settings say into a request, so that later changes leave the job alone."""
+    run_at = new.run_at if new.delay is None else now + new.delay
+    expire = settings.expire if new.expire is None else new.expire
+    expires_at = new.expires_at
+    if expires_at is None and expire:
+        expires_at = max(now, run_at or now) + expire
+    return replace(
+        new,
+        run_at=run_at,
+        delay=None,
+        expire=None,
+        expires_at=expires_at,
+        timeout=settings.job_timeout if new.timeout is None else new.timeout,
+        max_retries=settings.max_retries if new.max_retries is None else new.max_retries,
+        backoff=new.backoff or settings.backoff,
+        backoff_base=new.backoff_base or settings.backoff_base,
+        retry_delay=settings.retry_delay if new.retry_delay is None else new.retry_delay,
+        max_backoff=settings.max_backoff if new.max_backoff is None else new.max_backoff,
+        cwd=_current_folder() if new.cwd is None else new.cwd,
+    )
+
+
+def _current_folder() -> str:
+    try:
+        return check_text("the current folder", os.getcwd(), longest=4096)
+    except FileNotFoundError:
+        raise BadJobError(
+            "The current folder doesn't exist any more; say where with cwd."
+        ) from None
+
+
+def _field(name: str) -> str:
+    key = str(name).strip().replace("-", "_")
+    key = _ALIASES.get(key, key)
+    if key in _READERS:
+        return key
+    if key in SYSTEM_FIELDS:
+        raise BadJobError(f"The field {name!r} is set by queuectl only; leave it out.")
+    if key in LATER_FIELDS:
+        raise BadJobError(f"The field {name!r} can't be set in this version; leave it out.")
+    from difflib import get_close_matches
+
+    near = get_close_matches(key, _READERS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"valid fields: {', '.join(sorted(_READERS))}."
+    raise BadJobError(f"Unknown field {name[:60]!r}; {hint}")
+
+
+def _one_of(fields: Mapping[str, Any], *names: str) -> None:
+    found = [name for name in names if name in fields]
+    if len(found) > 1:
+        raise BadJobError(f"{' and '.join(found)} say the same thing twice; give one of them.")
+
+
+def _check_work(job: NewJob) -> None:
+    if (job.command is None) == (job.argv is None):
+        if job.command is None:
+            raise BadJobError("A job needs a command; give it as text or as 'command' in the JSON.")
+        raise BadJobError("A job has either a command or an argv; give one of them.")
+
+
+def check_text(name: str, value: object, *, longest: int, blank: bool = False) -> str:
+    """Return valid text that can be stored and handed to a program, or raise."""
+    if not isinstance(value, str):
+        raise BadJobError(f"{name} must be text, not {type(value).__name__}.")
+    if "\0" in value:
+        raise BadJobError(f"{name} contains a NUL byte, which no program can be given.")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise BadJobError(f"{name} contains bytes that aren't valid UTF-8.") from None
+    if size > longest:
+        raise BadJobError(f"{name} is {size:,} bytes long; at most {longest:,} are allowed.")
+    if not blank and not value.strip():
+        raise BadJobError(f"{name} is empty.")
+    return value
+
+
+def check_name(name: str, value: object, *, longest: int = LONGEST_NAME) -> str:
+    """Return a one-line printable name, such as a queue's or a tag's."""
+    text = check_text(name, value, longest=longest * 4)
+    if len(text) > longest:
+        raise BadJobError(f"{name} has {len(text)} characters; at most {longest} are allowed.")
+    if not text.isprintable() or text != text.strip():
+        raise BadJobError(f"{name} must be printable, without spaces around it: {text[:60]!r}.")
+    return text
+
+
+def _command(name: str, value: object, now: int) -> str:
+    return check_text(name, value, longest=LONGEST_COMMAND)
+
+
+def _argv(name: str, value: object, now: int) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        raise BadJobError(f"{name} must be a list of texts: the program, then its arguments.")
+    texts = tuple(
+        check_text(f"{name}[{i}]", item, longest=LONGEST_ARGUMENT, blank=i > 0)
+        for i, item in enumerate(value)
+    )
+    if sum(len(text.encode()) + 1 for text in texts) > LONGEST_COMMAND:
+        raise BadJobError(f"{name} is longer than {LONGEST_COMMAND:,} bytes in all.")
+    return texts
+
+
+def _id(name: str, value: object, now: int) -> str:
+    return check_name(name, value, longest=LONGEST_ID)
+
+
+def _queue(name: str, value: object, now: int) -> str:
+    return check_name(name, value)
+
+
+def _whole(name: str, value: object, low: int, high: int) -> int:
+    if isinstance(value, str) and value.strip().lstrip("+-").isdecimal() and len(value) < 40:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadJobError(f"{name} must be a whole number, not {str(value)[:60]!r}.")
+    if not low <= value <= high:
+        raise BadJobError(f"{name} must be from {low} to {high}, not {str(value)[:60]}.")
+    return value
+
+
+def _priority(name: str, value: object, now: int) -> int:
+    return _whole(name, value, -LARGEST_PRIORITY - 1, LARGEST_PRIORITY)
+
+
+def _retries(name: str, value: object, now: int) -> int:
+    return _whole(name, value, 0, LARGEST_PRIORITY)
+
+
+def _attempts(name: str, value: object, now: int) -> int:
+    return _whole(name, value, 1, LARGEST_PRIORITY) - 1
+
+
+def _duration(name: str, value: object, now: int) -> int:
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise BadJobError(f"{name} must be a duration such as 30, '30s' or '1h30m'.")
+    return parse_duration(value)
+
+
+def _milliseconds(name: str, value: object, now: int) -> int:
+    return parse_duration(_whole(name, value, 0, LATEST) / 1000)
+
+
+def _time(name: str, value: object, now: int) -> int:
+    if isinstance(value, datetime):
+        moment = int(value.timestamp() * 1000)
+    elif isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise BadJobError(f"{name} must be a time such as '+5m' or '2030-01-31T09:00:00Z'.")
+    elif isinstance(value, int):
+        raise BadJobError(f"{name} must be text such as '+5m' or '@{value}' (seconds since 1970).")
+    else:
+        moment = parse_time(value, now=now)
+    return min(max(moment, 0), LATEST)
+
+
+def _setting(name: str, value: object, now: int) -> Any:
+    return read_value(name, value)[1]
+
+
+def _cwd(name: str, value: object, now: int) -> str:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    return os.path.abspath(check_text(name, value, longest=4096))
+
+
+def _env(name: str, value: object, now: int) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise BadJobError(f"{name} must map names to texts, such as {{'LANG': 'C'}}.")
+    env: dict[str, str] = {}
+    for key, text in value.items():
+        variable = check_text(f"a name in {name}", key, longest=1024)
+        if "=" in variable:
+            raise BadJobError(f"A name in {name} can't contain '=': {variable[:60]!r}.")
+        if variable.startswith("QUEUECTL_"):
+            raise BadJobError(f"{variable[:60]} is set by queuectl only; choose another name.")
+        env[variable] = check_text(
+            f"{name}[{variable[:60]}]", text, longest=LONGEST_ARGUMENT - 1024, blank=True
+        )
+    return env
+
+
+def _tags(name: str, value: object, now: int) -> tuple[str, ...]:
+    items: Iterable[object]
+    if isinstance(value, str):
+        items = [value]
+    elif isinstance(value, Sequence):
+        items = value
+    else:
+        raise BadJobError(f"{name} must be a list of texts.")
+    tags = tuple(dict.fromkeys(check_name("a tag", item) for item in items))
+    if len(tags) > MOST_TAGS:
+        raise BadJobError(f"A job can have at most {MOST_TAGS} tags, not {len(tags)}.")
+    return tags
+
+
+_READERS: dict[str, tuple[str, Any]] = {
+    "command": ("command", _command),
+    "argv": ("argv", _argv),
+    "id": ("id", _id),
+    "queue": ("queue", _queue),
+    "priority": ("priority", _priority),
+    "run_at": ("run_at", _time),
+    "delay": ("delay", _duration),
+    "expire": ("expire", _duration),
+    "expires_at": ("expires_at", _time),
+    "timeout": ("timeout", _duration),
+    "timeout_ms": ("timeout", _milliseconds),
+    "timeout_seconds": ("timeout", _duration),
+    "max_retries": ("max_retries", _retries),
+    "max_attempts": ("max_retries", _attempts),
+    "backoff": ("backoff", _setting),
+    "backoff_base": ("backoff_base", _setting),
+    "retry_delay": ("retry_delay", _setting),
+    "max_backoff": ("max_backoff", _setting),
+    "cwd": ("cwd", _cwd),
+    "env": ("env", _env),
+    "tags": ("tags", _tags),
+}

@@ -1,0 +1,391 @@
+"""Every setting: its name, type, default, aliases and meaning; and where its value comes from.
+
+Flag > environment (`QUEUECTL_…`) > `queuectl.toml` (nearest, upwards) > `config` table > default.
+`-` and `_` are the same in names. `max_attempts` counts runs: another way to say `max_retries`.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from queuectl.errors import BadSettingError, BadTimeError
+from queuectl.job import Strategy
+from queuectl.when import format_duration, parse_duration
+
+FILE_NAME = "queuectl.toml"
+LARGEST_INT = 2**31 - 1
+
+
+def _integer(low: int, high: int = LARGEST_INT) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+            raise ValueError("a whole number")
+        try:
+            number = int(value) if isinstance(value, (int, float)) else int(str(value).strip())
+        except (ValueError, OverflowError):
+            raise ValueError("a whole number") from None
+        if not low <= number <= high:
+            raise ValueError(f"a whole number from {low} to {high}")
+        return number
+
+    return read
+
+
+def _number(low: float, high: float) -> Callable[[object], float]:
+    wanted = f"a number from {low:g} to {high:g}"
+
+    def read(value: object) -> float:
+        if isinstance(value, bool):
+            raise ValueError(wanted)
+        try:
+            number = float(str(value))
+        except ValueError:
+            raise ValueError(wanted) from None
+        if not low <= number <= high:
+            raise ValueError(wanted)
+        return number
+
+    return read
+
+
+def _duration(low: int = 0, high: int | None = None) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        if not isinstance(value, (str, int, float)):
+            raise ValueError("a duration such as 30s, 5m or 1h30m")
+        try:
+            ms = parse_duration(value)
+        except BadTimeError:
+            raise ValueError("a duration such as 30s, 5m or 1h30m") from None
+        if ms < low:
+            raise ValueError(f"a duration of at least {format_duration(low)}")
+        if high is not None and ms > high:
+            raise ValueError(f"a duration of at most {format_duration(high)}")
+        return ms
+
+    return read
+
+
+_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def parse_size(value: object) -> int:
+    """Read a number of bytes: `4096`, `64k`, `1MiB`, `2G`."""
+    text = str(value).strip().lower().replace("_", "")
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(digits) :].strip().removesuffix("ib") or ""
+    unit = unit if unit == "b" else unit.removesuffix("b")
+    if not digits.isascii() or not digits.isdigit() or unit not in _UNITS:
+        raise ValueError("a size such as 4096, 64k or 1MiB")
+    size = int(digits) * _UNITS[unit]
+    if size > 2**40:
+        raise ValueError("a size of at most 1024 GiB")
+    return size
+
+
+def format_size(size: int) -> str:
+    """Write a number of bytes in the largest unit that divides it."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size and size % factor == 0:
+            return f"{size // factor}{unit}"
+    return str(size)
+
+
+def _size(low: int, high: int) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        size = parse_size(value)
+        if not low <= size <= high:
+            raise ValueError(f"a size from {format_size(low)} to {format_size(high)}")
+        return size
+
+    return read
+
+
+def _strategy(value: object) -> Strategy:
+    try:
+        return Strategy(str(value).strip().lower())
+    except ValueError:
+        raise ValueError("one of exponential, linear, fixed") from None
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _setting(
+    default: Any,
+    read: Callable[[object], Any],
+    help: str,
+    *,
+    aliases: Sequence[str] = (),
+    write: Callable[[Any], str] = _plain,
+) -> Any:
+    metadata = {"read": read, "help": help, "aliases": tuple(aliases), "write": write}
+    return field(default=default, metadata=metadata)
+
+
+DAY = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings in force. Sizes are bytes, durations milliseconds."""
+
+    max_retries: int = _setting(
+        3, _integer(0), "Retries after a failed run; 2 means up to 3 runs. Copied into the job."
+    )
+    backoff: Strategy = _setting(
+        Strategy.EXPONENTIAL,
+        _strategy,
+        "How waits grow: exponential (base ** k seconds), linear (k * retry_delay) or fixed.",
+        aliases=("backoff_strategy",),
+    )
+    backoff_base: float = _setting(
+        2.0, _number(1, 1e9), "Base of the exponential backoff: 2 waits 2, 4, 8 ... seconds."
+    )
+    retry_delay: int = _setting(
+        2_000,
+        _duration(),
+        "The step of the linear and fixed backoff.",
+        aliases=("job_retry_delay",),
+        write=format_duration,
+    )
+    max_backoff: int = _setting(
+        300_000,
+        _duration(),
+        "No wait for a retry is longer than this.",
+        aliases=("max_backoff_seconds",),
+        write=format_duration,
+    )
+    jitter: float = _setting(
+        0.0, _number(0, 1), "Spread each wait by up to this share, so retries don't come at once."
+    )
+    job_timeout: int = _setting(
+        0,
+        _duration(),
+        "Time a run may take before it is killed; 0 is no limit.",
+        aliases=("timeout",),
+        write=format_duration,
+    )
+    expire: int = _setting(
+        0,
+        _duration(),
+        "A job not started within this time is dead; 0 is never.",
+        write=format_duration,
+    )
+    max_crashes: int = _setting(
+        3, _integer(1), "A job whose runs took their worker down this often is dead."
+    )
+    kill_grace: int = _setting(
+        5_000,
+        _duration(0, DAY),
+        "Time between SIGTERM and SIGKILL when a run is ended.",
+        write=format_duration,
+    )
+    output_limit: int = _setting(
+        2**20,
+        _size(0, 2**29),
+        "Bytes kept of each output stream of a run, half head, half tail.",
+        write=format_size,
+    )
+    workers: int = _setting(
+        1,
+        _integer(1, 10_000),
+        "Workers of a node when --count isn't given.",
+        aliases=("max_concurrent_jobs",),
+    )
+    lease: int = _setting(
+        15_000,
+        _duration(1_000, DAY),
+        "A node silent for this long is taken for dead.",
+        aliases=("lock_lease_seconds",),
+        write=format_duration,
+    )
+    heartbeat: int = _setting(
+        5_000,
+        _duration(100, DAY),
+        "How often a node renews its lease; at most half of it.",
+        aliases=("worker_heartbeat_interval",),
+        write=format_duration,
+    )
+    retention: int = _setting(
+        0,
+        _duration(),
+        "Completed and cancelled jobs are pruned at this age; 0 keeps them.",
+        write=format_duration,
+    )
+    dlq_retention: int = _setting(
+        0, _duration(), "Dead jobs are pruned at this age; 0 keeps them.", write=format_duration
+    )
+    log_size: int = _setting(
+        10 * 2**20,
+        _size(2**10, 2**40),
+        "A node's log file is rotated at this size.",
+        write=format_size,
+    )
+    log_files: int = _setting(
+        5, _integer(0, 1000), "Rotated log files kept beside the current one."
+    )
+
+    def check(self) -> "Settings":
+        """Return itself, or raise where two settings contradict each other."""
+        if self.heartbeat * 2 > self.lease:
+            raise BadSettingError(
+                f"heartbeat ({format_duration(self.heartbeat)}) must be at most half of lease "
+                f"({format_duration(self.lease)}); set lease higher or heartbeat lower."
+            )
+        return self
+
+    def text(self, name: str) -> str:
+        """Write one value the way a person would type it."""
+        name = canonical(name)
+        if name == "max_attempts":
+            return str(self.max_retries + 1)
+        write: Callable[[Any], str] = _FIELDS[name].metadata["write"]
+        return write(getattr(self, name))
+
+
+_FIELDS = {f.name: f for f in fields(Settings)}
+NAMES = tuple(_FIELDS)
+_ALIASES = {alias: name for name, f in _FIELDS.items() for alias in f.metadata["aliases"]}
+_ALIASES |= {"default_max_tries": "max_attempts"}
+
+
+def canonical(name: str) -> str:
+    """Return the one true name of a setting, or raise naming the nearest valid one."""
+    key = name.strip().lower().replace("-", "_")
+    key = _ALIASES.get(key, key)
+    if key in _FIELDS or key == "max_attempts":
+        return key
+    from difflib import get_close_matches
+
+    near = get_close_matches(key, [*NAMES, *_ALIASES, "max_attempts"], n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise BadSettingError(
+        f"There is no setting {name!r}; {hint}Valid settings: {', '.join(sorted(NAMES))}."
+    )
+
+
+def aliases(name: str) -> tuple[str, ...]:
+    """Return the other names a setting answers to."""
+    found: tuple[str, ...] = _FIELDS[name].metadata["aliases"]
+    return found
+
+
+def describe(name: str) -> str:
+    """Return the sentence that explains a setting."""
+    text: str = _FIELDS[name].metadata["help"]
+    return text
+
+
+def read_value(name: str, value: object) -> tuple[str, Any]:
+    """Return (canonical name, typed value); `max_attempts` comes back as `max_retries`."""
+    key = canonical(name)
+    if key == "max_attempts":
+        return "max_retries", _read(name, value, _integer(1)) - 1
+    return key, _read(name, value, _FIELDS[key].metadata["read"])
+
+
+def _read(name: str, value: object, read: Callable[[object], Any]) -> Any:
+    try:
+        return read(value)
+    except ValueError as error:
+        raise BadSettingError(f"{name} takes {error}, not {str(value)[:60]!r}.") from None
+
+
+def write_value(name: str, value: object) -> tuple[str, str]:
+    """Return (canonical name, text) for the config table; checks the value first."""
+    key, typed = read_value(name, value)
+    return key, Settings(**{key: typed}).text(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One source of settings, by the words a person would use for it."""
+
+    source: str
+    values: Mapping[str, object]
+
+
+def layered(layers: Sequence[Layer]) -> tuple[Settings, dict[str, str]]:
+    """Merge layers, the strongest first, into settings and a map from name to source."""
+    merged: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for layer in layers:
+        found: dict[str, str] = {}
+        for name, value in layer.values.items():
+            key, typed = _within(layer, name, value)
+            if key in found:
+                raise BadSettingError(
+                    f"{layer.source} sets both {found[key]} and {name}, which are the same "
+                    "setting; keep one of them."
+                )
+            found[key] = name
+            if key not in merged:
+                merged[key] = typed
+                sources[key] = layer.source
+    return Settings(**merged).check(), sources
+
+
+def _within(layer: Layer, name: str, value: object) -> tuple[str, Any]:
+    try:
+        return read_value(name, value)
+    except BadSettingError as error:
+        raise BadSettingError(f"In {layer.source}: {error}") from None
+
+
+RESERVED_ENVIRONMENT = frozenset(
+    "db db_path job_id attempt queue node run worker toml color complete debug".split()
+)
+"""`QUEUECTL_…` names that aren't settings: where the store is, and what jobs are told."""
+
+
+def environment_layer(environ: Mapping[str, str]) -> Layer:
+    """Read `QUEUECTL_MAX_RETRIES` and its like; unknown names are errors."""
+    values = {
+        name: text
+        for name, text in _queuectl_variables(environ)
+        if name not in RESERVED_ENVIRONMENT and not name.startswith("_")
+    }
+    return Layer("the environment", values)
+
+
+def _queuectl_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for variable, text in environ.items():
+        if variable.startswith("QUEUECTL_"):
+            yield variable.removeprefix("QUEUECTL_").lower(), text
+
+
+def find_file(start: str, environ: Mapping[str, str]) -> str | None:
+    """Find the nearest `queuectl.toml` from `start` upwards (or the one `QUEUECTL_TOML` names)."""
+    if named := environ.get("QUEUECTL_TOML"):
+        return named
+    folder = os.path.abspath(start)
+    while True:
+        candidate = os.path.join(folder, FILE_NAME)
+        if os.path.isfile(candidate):
+            return candidate
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
+
+
+def read_file(path: str) -> dict[str, object]:
+    """Read a `queuectl.toml`: flat keys, `db` among them."""
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise BadSettingError(f"{path} can't be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSettingError(f"{path} isn't valid TOML: {error}.") from None
+    return content
+
+
+def override(settings: Settings, values: Mapping[str, object]) -> Settings:
+    """Return the settings with some values replaced, checked."""
+    typed = dict(read_value(name, value) for name, value in values.items())
+    return replace(settings, **typed).check()
