@@ -1,0 +1,169 @@
+"""Running the queue itself: its settings, queues, nodes, retention and the store's own health."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from queuectl.errors import NotFoundError, UsageError
+from queuectl.host import host_identity, is_running, whoami
+from queuectl.job import FINISHED, State
+from queuectl.place import Place
+from queuectl.request import check_name
+from queuectl.settings import Layer, Settings, canonical, layered, write_value
+from queuectl.store.contract import Event, Node, Progress, QueueInfo, Stop, Store, Topic
+
+
+class Administration:
+    """What `Queue` can do besides handling jobs. It is a part of `Queue`, not used by itself."""
+
+    place: Place
+    store: Store
+
+    # -- settings -------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force right now."""
+        return self.place.settings(self.store.config())[0]
+
+    def explain_settings(self) -> tuple[Settings, dict[str, str]]:
+        """Return the settings in force, and for those that aren't defaults where they come from."""
+        return self.place.settings(self.store.config())
+
+    def set_setting(self, name: str, value: object) -> tuple[str, str]:
+        """Set a setting for all nodes and users of this store; returns its name and text."""
+        key, text = write_value(name, value)
+        with self.store.transaction():
+            shared = self.store.config() | {key: text}
+            layered([Layer("the config table", shared)])
+            self.store.set_config(key, text, now=self.store.now())
+            self._record("config", detail=f"{key} = {text}")
+            self.store.nudge(Topic.CONTROL)
+        return key, text
+
+    def unset_setting(self, name: str) -> str:
+        """Forget a shared setting, so that its default holds again; returns its name."""
+        key = canonical(name)
+        key = "max_retries" if key == "max_attempts" else key
+        with self.store.transaction():
+            shared = {k: v for k, v in self.store.config().items() if k != key}
+            layered([Layer("the config table", shared)])
+            self.store.set_config(key, None, now=self.store.now())
+            self._record("config", detail=f"{key} unset")
+            self.store.nudge(Topic.CONTROL)
+        return key
+
+    # -- queues and nodes -------------------------------------------------------
+
+    def pause(self, queue: str) -> bool:
+        """Stop giving out jobs of a queue; running ones go on. False when it was paused already."""
+        return self._set_paused(queue, paused=True)
+
+    def resume(self, queue: str) -> bool:
+        """Give out jobs of a queue again. False when it wasn't paused."""
+        return self._set_paused(queue, paused=False)
+
+    def _set_paused(self, queue: str, *, paused: bool) -> bool:
+        name = check_name("queue", queue)
+        with self.store.transaction():
+            changed = self.store.set_paused(name, paused=paused, who=whoami(), now=self.store.now())
+            if changed:
+                self._record("pause" if paused else "resume", detail=name)
+                self.store.nudge(Topic.WORK)
+        return changed
+
+    def queues(self) -> list[QueueInfo]:
+        """Return the queues on which something was set."""
+        return self.store.queues()
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return the registered nodes, with whether they live and how many jobs they run."""
+        from queuectl.report import node_dict
+
+        return [
+            node_dict(node, alive=self.is_alive(node), running=len(self.store.held(node.id)))
+            for node in self.store.nodes()
+        ]
+
+    def is_alive(self, node: Node) -> bool:
+        """Tell whether a node lives: by its process where we can see it, and by its lease."""
+        if node.boot == host_identity() and not is_running(node.pid, node.pid_start):
+            return False
+        return node.lease_until > self.store.steady()
+
+    def stop_nodes(self, nodes: Sequence[str] = (), *, force: bool = False) -> list[str]:
+        """Ask nodes (all living ones by default) to stop; returns the ids of those asked."""
+        how = Stop.RELEASE if force else Stop.DRAIN
+        known = self.store.nodes()
+        wanted = [self._node(known, name) for name in nodes] or [
+            node for node in known if self.is_alive(node)
+        ]
+        with self.store.transaction():
+            asked = [node.id for node in wanted if self.store.ask_stop(node.id, how)]
+            for id in asked:
+                self._record("stop", node=id, detail=how.value)
+            self.store.nudge(Topic.CONTROL)
+        return asked
+
+    def _node(self, known: Sequence[Node], name: str) -> Node:
+        found = [node for node in known if node.id == name] or [
+            node for node in known if node.id.startswith(name)
+        ]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{name!r} fits several nodes; give more characters.")
+        raise NotFoundError(f"There is no node {name!r}; see queuectl worker list.")
+
+    # -- retention ----------------------------------------------------------------
+
+    def prune(
+        self, states: Sequence[State], older_than: int, *, dry_run: bool = False
+    ) -> dict[State, int]:
+        """Delete finished jobs that are older than so many milliseconds; says how many of which."""
+        wrong = [state for state in states if state not in FINISHED]
+        if wrong:
+            raise UsageError(f"Only finished jobs can be pruned, not {wrong[0]} ones.")
+        before = self.store.now() - older_than
+        if dry_run:
+            return {state: self.store.prunable(state, before) for state in states}
+        pruned = {state: self._prune(state, before) for state in states}
+        if any(pruned.values()):
+            detail = ", ".join(f"{count} {state}" for state, count in pruned.items())
+            self._record("prune", detail=detail)
+        return pruned
+
+    def _prune(self, state: State, before: int) -> int:
+        total = 0
+        while count := self.store.prune(state, before, limit=1000):
+            total += count
+        return total
+
+    # -- the store ----------------------------------------------------------------
+
+    def info(self) -> Mapping[str, Any]:
+        """Describe the store: engine, version, size, durability."""
+        return self.store.info()
+
+    def verify(self) -> list[str]:
+        """Check the store's integrity; returns what is wrong, one sentence each."""
+        return self.store.verify()
+
+    def backup(self, path: str, progress: Progress | None = None) -> None:
+        """Write a consistent copy while everything goes on."""
+        self.store.backup(path, progress)
+
+    def vacuum(self) -> None:
+        """Give unused space back to the filesystem."""
+        self.store.vacuum()
+
+    def _record(
+        self,
+        kind: str,
+        *,
+        job: str | None = None,
+        node: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        self.store.record(
+            Event(at=self.store.now(), kind=kind, job=job, node=node, who=whoami(), detail=detail)
+        )

@@ -1,0 +1,351 @@
+"""Queue: the Python interface. All that the command line and the web can do, they do through it.
+
+from queuectl import Queue
+
+queue = Queue("jobs.db")
+job = queue.enqueue("make report", priority=5, timeout="10m")
+queue.wait(job.id)
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Unpack
+
+from queuectl import lifecycle
+from queuectl.administration import Administration
+from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
+from queuectl.host import whoami
+from queuectl.job import FINISHED, Attempt, Job, NewJob, Output, State
+from queuectl.place import Place, find_place
+from queuectl.request import Fields, complete, read_request
+from queuectl.settings import Settings
+from queuectl.store import open_store
+from queuectl.store.contract import Batch, Event, Filter, Progress, Store, Topic
+from queuectl.waiting import wait_until
+
+if TYPE_CHECKING:
+    from queuectl.report import Stats, Status
+
+Request = str | Sequence[str] | Mapping[str, Any] | NewJob
+# `Queue.list` hides the builtin of that name inside the class, so its types are named out here.
+Jobs = list[Job]
+Attempts = list[Attempt]
+Events = list[Event]
+
+SHORTEST_PREFIX = 4
+BATCH = 10_000
+
+
+class Queue(Administration):
+    """A job queue in a store. Safe to share between threads; open a new one after a fork."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        create: bool = True,
+        place: Place | None = None,
+    ) -> None:
+        """Open the queue at a path or URL, or the one this directory and environment mean.
+
+        A queue that doesn't exist yet is made, unless `create` is False.
+        """
+        self.place = place or find_place(url)
+        self.store: Store = open_store(self.place.url, create=create)
+
+    def __enter__(self) -> "Queue":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.store.close()
+
+    @property
+    def url(self) -> str:
+        """Where the queue is, without secrets."""
+        return self.store.url
+
+    # -- enqueue --------------------------------------------------------------
+
+    def enqueue(self, what: Request | None = None, **fields: Unpack[Fields]) -> Job:
+        """Store a job and return it. When this returns, the job survives a power cut.
+
+        `what` is a shell command, a list (program and arguments, run without a shell), a mapping
+        of fields, or a `NewJob`. Keywords override the fields of a mapping.
+        """
+        new = self._complete(self._read(what, fields))
+        batch = self.store.enqueue([new], now=self.store.now())
+        job = self.store.get(batch.ids[0])
+        if job is None:
+            raise NotFoundError(f"Job {batch.ids[0]} was removed as soon as it was enqueued.")
+        return job
+
+    def enqueue_many(
+        self,
+        what: Iterable[Request],
+        *,
+        keep_going: bool = False,
+        progress: Progress | None = None,
+        total: int = 0,
+    ) -> Batch:
+        """Store many jobs in their order: all of them or, if one can't be, none.
+
+        With `keep_going` they are stored in large batches, ids already taken are skipped, and
+        what was stored stays stored.
+        """
+        requests = (self._complete(self._read(item, {})) for item in what)
+        if keep_going:
+            return self._enqueue_batches(requests, progress, total, skip_duplicates=True)
+        # Everything is read before the store is locked: others wait for the writing only.
+        jobs = list(requests)
+        with self.store.transaction():
+            return self._enqueue_batches(iter(jobs), progress, len(jobs), skip_duplicates=False)
+
+    def _enqueue_batches(
+        self,
+        requests: Iterator[NewJob],
+        progress: Progress | None,
+        total: int,
+        *,
+        skip_duplicates: bool,
+    ) -> Batch:
+        ids: list[str] = []
+        duplicates: list[str] = []
+        while jobs := list(islice(requests, BATCH)):
+            batch = self.store.enqueue(jobs, now=self.store.now(), skip_duplicates=skip_duplicates)
+            ids += batch.ids
+            duplicates += batch.duplicates
+            if progress is not None:
+                progress(len(ids) + len(duplicates), total)
+        return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
+
+    def _read(self, what: Request | None, fields: Mapping[str, Any]) -> NewJob:
+        if isinstance(what, NewJob):
+            if fields:
+                raise BadJobError("A NewJob is complete; keywords can't be added to it.")
+            return what
+        given: dict[str, Any] = {}
+        if isinstance(what, str):
+            given["command"] = what
+        elif isinstance(what, Mapping):
+            given.update(what)
+        elif what is not None:
+            given["argv"] = what
+        return read_request({**given, **fields}, now=self.store.now())
+
+    def _complete(self, new: NewJob) -> NewJob:
+        return complete(new, self._enqueue_settings(), now=self.store.now())
+
+    _settings_read: tuple[float, Settings] | None = None
+
+    def _enqueue_settings(self) -> Settings:
+        """The settings, read again at most every tenth of a second: bulk enqueues ask often."""
+        read = self._settings_read
+        if read is None or monotonic() - read[0] > 0.1:
+            read = self._settings_read = (monotonic(), self.settings)
+        return read[1]
+
+    # -- reading --------------------------------------------------------------
+
+    def get(self, id: str) -> Job:
+        """Return the job with this id, or with the one id that begins with these characters."""
+        if not _is_text(id):
+            raise NotFoundError(f"There is no job {id!r}; see queuectl list.")
+        job = self.store.get(id)
+        if job is not None:
+            return job
+        if len(id) >= SHORTEST_PREFIX:
+            found = self.store.ids_like(id)
+            if len(found) == 1:
+                job = self.store.get(found[0])
+            if len(found) > 1:
+                shown = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
+                raise UsageError(f"{id!r} fits several jobs ({shown}); give more characters.")
+        if job is None:
+            raise NotFoundError(f"There is no job {id!r}; see queuectl list.")
+        return job
+
+    def list(
+        self,
+        which: Filter | None = None,
+        *,
+        limit: int | None = 50,
+        after: str | None = None,
+        oldest: bool = False,
+    ) -> Jobs:
+        """Return jobs, newest first; `after` goes on behind the job with that id."""
+        seq = None if after is None else self.get(after).seq
+        return self.store.select(which or Filter(), limit=limit, after=seq, oldest=oldest)
+
+    def attempts(self, id: str) -> Attempts:
+        """Return the runs of a job that are over, oldest first."""
+        return self.store.attempts(self.get(id))
+
+    def output(self, id: str, attempt: int | None = None) -> Output:
+        """Return what a finished run of a job wrote: the newest, or the one with this number."""
+        job = self.get(id)
+        runs = self.store.attempts(job)
+        number = attempt if attempt is not None else (runs[-1].number if runs else 0)
+        found = self.store.output(job, number)
+        if found is not None:
+            return found
+        if attempt is None:
+            return Output()
+        raise NotFoundError(f"Job {job.id} has no finished attempt {attempt}.")
+
+    def spool_files(self, job: Job) -> tuple[str, str] | None:
+        """Return where the running attempt of a job writes stdout and stderr, on its host."""
+        for node in self.store.nodes():
+            if node.id == job.node:
+                return spool_paths(node.spool, job)
+        return None
+
+    def events(self, id: str | None = None, *, limit: int = 100) -> Events:
+        """Return what was done by hand and what was rescued, newest first."""
+        return self.store.events(None if id is None else self.get(id).id, limit=limit)
+
+    def status(self) -> "Status":
+        """Return counts per state and queue, and who works."""
+        from queuectl.report import build_status
+
+        return build_status(
+            self.url,
+            self.store.counts(),
+            self.store.queues(),
+            self.nodes(),
+            self.store.next_due(),
+        )
+
+    def stats(self, *, since: int | None = None, queue: str | None = None) -> "Stats":
+        """Return totals, run and wait times, the slowest jobs and the spread of priorities."""
+        from queuectl.report import build_stats
+
+        counts = [c for c in self.store.counts() if queue is None or c.queue == queue]
+        slowest = self.store.slowest(5 if queue is None else 200)
+        if queue is not None:
+            slowest = [job for job in slowest if job.queue == queue][:5]
+        return build_stats(counts, self.store.rollups(since=since, queue=queue), slowest)
+
+    # -- waiting --------------------------------------------------------------
+
+    def wait(self, *ids: str, timeout: float | None = None) -> Jobs:
+        """Wait until these jobs are finished (completed, dead or cancelled) and return them.
+
+        Raises `TimeoutError` when `timeout` seconds have passed.
+        """
+        jobs = [self.get(id) for id in ids]
+        open_ids = {job.id for job in jobs}
+
+        def remaining() -> int:
+            states = self.store.states(sorted(open_ids))
+            open_ids.difference_update(
+                id for id in list(open_ids) if states.get(id) in (None, *FINISHED)
+            )
+            return len(open_ids)
+
+        self.wait_until(remaining, timeout=timeout)
+        return [self.store.get(job.id) or job for job in jobs]
+
+    def wait_until(
+        self,
+        remaining: Callable[[], int],
+        *,
+        timeout: float | None = None,
+        tick: Callable[[int], None] | None = None,
+    ) -> None:
+        """Wait until `remaining()` is 0, asking it whenever the store has changed."""
+        wait_until(remaining, self.store.changed, timeout=timeout, tick=tick)
+
+    # -- changing -------------------------------------------------------------
+
+    def cancel(self, id: str, *, reason: str | None = None) -> Job:
+        """Call a job off. A waiting job is cancelled at once, a running one is ended by its node.
+
+        Cancelling a finished job is a `StateError`.
+        """
+        why = f"cancelled by {whoami()}" + (f": {reason}" if reason else "")
+        return self._change(id, lambda job: self._cancel(job, why))
+
+    def _cancel(self, job: Job, why: str) -> bool:
+        now = self.store.now()
+        if job.state in FINISHED:
+            raise StateError(f"Job {job.id} is {job.state} already; it can't be cancelled.")
+        if job.state == State.PROCESSING:
+            if job.cancel_reason is not None:
+                raise StateError(f"Job {job.id} is being cancelled already.")
+            done = self.store.ask_cancel(job, why, now=now)
+            self.store.nudge(Topic.CONTROL)
+        else:
+            done = self.store.apply(job, lifecycle.cancelled(job, why), now=now)
+        self._record("cancel", job=job.id, detail=why)
+        return done
+
+    def retry(self, id: str) -> Job:
+        """Put a dead, cancelled or completed job back in line, or make a waiting retry due now.
+
+        Failures and crashes are counted from zero again; attempts and history stay.
+        """
+        return self._change(id, self._retry)
+
+    def _retry(self, job: Job) -> bool:
+        if job.state == State.PROCESSING:
+            raise StateError(f"Job {job.id} is running; wait for it or cancel it first.")
+        if job.state == State.PENDING and job.run_at <= self.store.now():
+            raise StateError(f"Job {job.id} is pending already; it needs a worker, not a retry.")
+        now = self.store.now()
+        done = self.store.apply(job, lifecycle.retried(now), now=now)
+        self._record(
+            "retry", job=job.id, detail=f"was {job.state}: {job.reason or job.error or ''}"
+        )
+        self.store.nudge(Topic.WORK)
+        return done
+
+    def retry_dead(self, id: str) -> Job:
+        """Put one job of the dead letter queue back in line; any other state is an error."""
+        job = self.get(id)
+        if job.state != State.DEAD:
+            raise StateError(f"Job {job.id} is {job.state}, not dead; see queuectl dlq list.")
+        return self.retry(job.id)
+
+    def remove(self, id: str) -> Job:
+        """Delete a job that isn't running, with all its attempts and output."""
+
+        def remove(job: Job) -> bool:
+            if job.state == State.PROCESSING:
+                raise StateError(f"Job {job.id} is running; cancel it first.")
+            self._record("rm", job=job.id, detail=f"was {job.state}")
+            return self.store.remove(job)
+
+        job = self.get(id)
+        self._change(job.id, remove, gone=True)
+        return job
+
+    def _change(self, id: str, change: Callable[[Job], bool], *, gone: bool = False) -> Job:
+        """Apply a change to a job as it is inside the transaction, and return it changed."""
+        found = self.get(id)
+        with self.store.transaction():
+            job = self.store.get(found.id)
+            if job is None:
+                raise NotFoundError(f"Job {found.id} was removed meanwhile.")
+            if not change(job):
+                raise StateError(f"Job {job.id} changed meanwhile; look at it and try again.")
+            return job if gone else self.get(job.id)
+
+
+def spool_paths(spool: str, job: Job) -> tuple[str, str]:
+    """Return where a run writes its output while it lives, within its node's spool folder."""
+    base = os.path.join(spool, f"{job.seq}.{job.attempts}")
+    return base + ".out", base + ".err"
+
+
+def _is_text(id: str) -> bool:
+    """Tell whether a text can be stored at all; bytes that aren't UTF-8 come in as surrogates."""
+    try:
+        return bool(id.encode())
+    except UnicodeEncodeError:
+        return False

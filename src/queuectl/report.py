@@ -1,0 +1,318 @@
+"""What a queue looks like to a reader: jobs and attempts as plain dicts, status and statistics.
+
+The table on the terminal and `--json` are made from the same dicts. Only ever extend them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from queuectl.job import Attempt, Job, State
+from queuectl.store.contract import Count, Event, Node, QueueInfo, Rollup
+from queuectl.store.histogram import quantile
+from queuectl.when import iso
+
+
+def job_dict(job: Job) -> dict[str, Any]:
+    """Describe a job with the names and forms of the public interface."""
+    return {
+        "id": job.id,
+        "queue": job.queue,
+        "state": job.state.value,
+        "command": job.command,
+        "argv": None if job.argv is None else list(job.argv),
+        "task": job.task,
+        "data": None if job.data is None else job.data.decode("utf-8", "replace"),
+        "priority": job.priority,
+        "attempts": job.attempts,
+        "failures": job.failures,
+        "crashes": job.crashes,
+        "max_retries": job.max_retries,
+        "timeout": seconds(job.timeout) if job.timeout else None,
+        "run_at": moment(job.run_at),
+        "created_at": moment(job.created_at),
+        "updated_at": moment(job.updated_at),
+        "started_at": moment(job.started_at),
+        "finished_at": moment(job.finished_at),
+        "duration_ms": job.duration_ms,
+        "exit_code": job.exit_code,
+        "error": job.error,
+        "reason": job.reason,
+        "node": job.node,
+        "worker": job.worker,
+        "cwd": job.cwd,
+        "tags": list(job.tags),
+        "after": list(job.after),
+        "unique_key": job.unique_key,
+        "expires_at": moment(job.expires_at),
+        "backoff": None if job.backoff is None else job.backoff.value,
+        "backoff_base": job.backoff_base,
+        "retry_delay": seconds(job.retry_delay),
+        "max_backoff": seconds(job.max_backoff),
+        "env": sorted(job.env),
+    }
+
+
+def attempt_dict(attempt: Attempt) -> dict[str, Any]:
+    """Describe one run that is over."""
+    return {
+        "number": attempt.number,
+        "node": attempt.node,
+        "host": attempt.host,
+        "worker": attempt.worker,
+        "started_at": moment(attempt.started_at),
+        "finished_at": moment(attempt.finished_at),
+        "duration_ms": attempt.duration_ms,
+        "outcome": attempt.outcome,
+        "exit_code": attempt.exit_code,
+        "signal": attempt.signal,
+        "error": attempt.error,
+        "stdout_bytes": attempt.stdout_bytes,
+        "stderr_bytes": attempt.stderr_bytes,
+    }
+
+
+def event_dict(event: Event) -> dict[str, Any]:
+    """Describe something done by hand, or a rescue."""
+    return {
+        "at": moment(event.at),
+        "kind": event.kind,
+        "job": event.job,
+        "node": event.node,
+        "who": event.who,
+        "detail": event.detail,
+    }
+
+
+def node_dict(node: Node, *, alive: bool, running: int) -> dict[str, Any]:
+    """Describe a node and how busy it is."""
+    return {
+        "id": node.id,
+        "host": node.host,
+        "pid": node.pid,
+        "workers": node.workers,
+        "running": running,
+        "queues": list(node.queues),
+        "alive": alive,
+        "stopping": None if node.stop is None else node.stop.value,
+        "version": node.version,
+        "started_at": moment(node.started_at),
+        "seen_at": moment(node.seen_at),
+    }
+
+
+def moment(ms: int | None) -> str | None:
+    """Write a stored time for `--json`; None stays None."""
+    return None if ms is None else iso(ms)
+
+
+def seconds(ms: int | None) -> float | int | None:
+    """Write a stored duration in seconds, whole where it is whole."""
+    if ms is None:
+        return None
+    return ms // 1000 if ms % 1000 == 0 else ms / 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """The queue at a glance."""
+
+    url: str
+    states: dict[State, int]
+    queues: dict[str, dict[State, int]]
+    paused: tuple[str, ...]
+    nodes: tuple[dict[str, Any], ...]
+    next_due: int | None
+
+    @property
+    def total(self) -> int:
+        """All jobs in the store."""
+        return sum(self.states.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Describe it for `--json`."""
+        return {
+            "database": self.url,
+            "total": self.total,
+            "states": {state.value: count for state, count in self.states.items()},
+            "queues": [
+                {
+                    "name": name,
+                    "paused": name in self.paused,
+                    "states": {state.value: count for state, count in states.items()},
+                }
+                for name, states in self.queues.items()
+            ],
+            "nodes": list(self.nodes),
+            "workers": sum(node["workers"] for node in self.nodes if node["alive"]),
+            "next_due": moment(self.next_due),
+        }
+
+
+def build_status(
+    url: str,
+    counts: Iterable[Count],
+    queues: Iterable[QueueInfo],
+    nodes: Iterable[dict[str, Any]],
+    next_due: int | None,
+) -> Status:
+    """Add counters up by state and by queue; every state is there, also with zero jobs."""
+    totals = dict.fromkeys(State, 0)
+    per_queue: dict[str, dict[State, int]] = defaultdict(lambda: dict.fromkeys(State, 0))
+    for count in counts:
+        totals[count.state] += count.jobs
+        per_queue[count.queue][count.state] += count.jobs
+    paused = tuple(sorted(queue.name for queue in queues if queue.paused_at is not None))
+    for name in paused:
+        per_queue[name] = per_queue[name]
+    return Status(
+        url=url,
+        states=totals,
+        queues={
+            name: per_queue[name]
+            for name in sorted(per_queue)
+            if _any(per_queue[name], name, paused)
+        },
+        paused=paused,
+        nodes=tuple(nodes),
+        next_due=next_due,
+    )
+
+
+def _any(states: dict[State, int], name: str, paused: Sequence[str]) -> bool:
+    return name in paused or any(states.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Durations:
+    """How long something took, over many times. Quantiles are within 1 %."""
+
+    count: int
+    average: float | None
+    median: float | None
+    p95: float | None
+    p99: float | None
+    least: int | None
+    most: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Describe it for `--json`, in milliseconds."""
+        return {
+            "count": self.count,
+            "average_ms": None if self.average is None else round(self.average, 2),
+            "median_ms": _rounded(self.median),
+            "p95_ms": _rounded(self.p95),
+            "p99_ms": _rounded(self.p99),
+            "min_ms": self.least,
+            "max_ms": self.most,
+        }
+
+
+def _rounded(ms: float | None) -> float | int | None:
+    if ms is None:
+        return None
+    return int(ms) if float(ms).is_integer() else round(ms, 2)
+
+
+def durations(rollups: Sequence[Rollup]) -> Durations:
+    """Sum rollups of one kind up."""
+    count = sum(row.count for row in rollups)
+    if not count:
+        return Durations(
+            count=0, average=None, median=None, p95=None, p99=None, least=None, most=None
+        )
+    least = min(row.least_ms for row in rollups)
+    most = max(row.most_ms for row in rollups)
+    buckets = [(row.bucket, row.count) for row in rollups]
+
+    def at(share: float) -> float:
+        value = quantile(buckets, share)
+        assert value is not None
+        return min(max(value, least), most)
+
+    return Durations(
+        count=count,
+        average=sum(row.total_ms for row in rollups) / count,
+        median=at(0.5),
+        p95=at(0.95),
+        p99=at(0.99),
+        least=least,
+        most=most,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """Totals of the jobs in the store, and times from the rollups, which survive pruning."""
+
+    states: dict[State, int]
+    run: Durations
+    """Runs that completed their job."""
+    wait: Durations
+    """From due to started."""
+    runs: dict[str, int]
+    """All runs ever, by what became of the job: completed, failed, dead, cancelled ..."""
+    slowest: tuple[Job, ...]
+    priorities: dict[int, int]
+    timed: int
+
+    @property
+    def total(self) -> int:
+        """All jobs in the store."""
+        return sum(self.states.values())
+
+    @property
+    def success_rate(self) -> float | None:
+        """Completed jobs in percent of all jobs in the store; None without jobs."""
+        return 100 * self.states[State.COMPLETED] / self.total if self.total else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Describe it for `--json`."""
+        rate = self.success_rate
+        return {
+            "total": self.total,
+            "states": {state.value: count for state, count in self.states.items()},
+            "success_rate": None if rate is None else round(rate, 2),
+            "run_time": self.run.as_dict(),
+            "wait_time": self.wait.as_dict(),
+            "runs": self.runs,
+            "slowest": [
+                {"id": job.id, "command": job.title, "duration_ms": job.duration_ms}
+                for job in self.slowest
+            ],
+            "priorities": [
+                {"priority": priority, "jobs": jobs} for priority, jobs in self.priorities.items()
+            ],
+            "with_timeout": self.timed,
+        }
+
+
+def build_stats(
+    counts: Iterable[Count], rollups: Sequence[Rollup], slowest: Sequence[Job]
+) -> Stats:
+    """Add counters and rollups up."""
+    states = dict.fromkeys(State, 0)
+    priorities: dict[int, int] = defaultdict(int)
+    timed = 0
+    for count in counts:
+        states[count.state] += count.jobs
+        priorities[count.priority] += count.jobs
+        timed += count.timed
+    measures: dict[str, list[Rollup]] = defaultdict(list)
+    for row in rollups:
+        measures[row.measure].append(row)
+    runs = {
+        measure: sum(row.count for row in rows)
+        for measure, rows in sorted(measures.items())
+        if measure != "wait"
+    }
+    return Stats(
+        states=states,
+        run=durations(measures["completed"]),
+        wait=durations(measures["wait"]),
+        runs=runs,
+        slowest=tuple(slowest),
+        priorities={p: priorities[p] for p in sorted(priorities, reverse=True) if priorities[p]},
+        timed=timed,
+    )

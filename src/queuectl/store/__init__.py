@@ -1,0 +1,29 @@
+"""Durable state behind a URL: `contract` says what a store does, `open_store` picks one."""
+
+from queuectl.errors import UsageError
+from queuectl.store.contract import Store
+
+__all__ = ["Store", "open_store"]
+
+
+def open_store(url: str, *, create: bool = False) -> Store:
+    """Open the store a URL names; a plain path is an SQLite file.
+
+    With `create`, a store that doesn't exist is made; without, it is a `StoreMissingError`.
+    """
+    scheme, colon, rest = url.partition(":")
+    if not colon or len(scheme) < 2 or "/" in scheme or scheme == "sqlite":
+        from queuectl.store.sqlite import SqliteStore
+
+        path = rest if colon and scheme == "sqlite" else url
+        return SqliteStore(_sqlite_path(path), create=create)
+    raise UsageError(f"No store answers to {scheme!r} URLs; use a file path or sqlite:PATH.")
+
+
+def _sqlite_path(path: str) -> str:
+    """Read the path of `sqlite:PATH`, `sqlite:///PATH` (absolute) and `sqlite://PATH`."""
+    if path.startswith("//"):
+        path = path[2:]
+    if not path:
+        raise UsageError("The database needs a path, such as sqlite:jobs.db.")
+    return path

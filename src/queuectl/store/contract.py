@@ -1,0 +1,399 @@
+"""What a store does: a short list of verbs, each with its promise, and the values they pass.
+
+A store holds no policy. It applies the transitions it is given, fenced by (id, attempt, node):
+a run that lost its lease changes nothing, and `finish` says so. Every verb that writes is a
+transaction of its own, or part of the one opened with `transaction()`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from queuectl.job import Attempt, Job, NewJob, Outcome, Output, State, Transition
+
+Progress = Callable[[int, int], None]
+"""Hears how far a long operation is: `done` of `total` steps."""
+
+
+class Topic(StrEnum):
+    """What a wake-up is about."""
+
+    WORK = "work"
+    """There may be a job to claim."""
+    CONTROL = "control"
+    """A node should look for stop requests, cancellations or changed settings."""
+
+
+class Stop(StrEnum):
+    """What a node is asked to do with its running jobs when it stops."""
+
+    DRAIN = "drain"
+    """Finish what runs, claim nothing more."""
+    RELEASE = "release"
+    """End the runs and give their jobs back unharmed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A run that is over, and what becomes of its job."""
+
+    job: Job
+    """As it was claimed: `job.attempts` is the run's number and `job.node` its node."""
+    outcome: Outcome
+    transition: Transition
+    started_at: int
+    finished_at: int
+    duration_ms: int
+    host: str
+    error: str | None = None
+    output: Output = Output()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A registered node, alive or not yet rescued."""
+
+    id: str
+    host: str
+    boot: str
+    """The host's boot id and pid namespace: pids mean something only where this is the same."""
+    pid: int
+    pid_start: int
+    """Start time of that process, so that a recycled pid isn't taken for it."""
+    workers: int
+    queues: tuple[str, ...]
+    """The queues it serves; empty for all."""
+    spool: str
+    """The folder on its host where the output of its running jobs is."""
+    version: str
+    started_at: int
+    seen_at: int
+    lease_until: int
+    """By the store's steady clock."""
+    stop: Stop | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which jobs a listing or a bulk command means. Empty fields don't restrict."""
+
+    states: tuple[State, ...] = ()
+    queues: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """All of these."""
+    text: str = ""
+    """A part of the id, command, arguments, error or reason, in any letter case."""
+    since: int | None = None
+    until: int | None = None
+    """Bounds on `created_at`."""
+    finished_before: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """How many jobs share a queue, state and priority, and how many of them have a timeout."""
+
+    queue: str
+    state: State
+    priority: int
+    jobs: int
+    timed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollup:
+    """Durations of one kind in one bucket of a histogram. `histogram` says how wide it is."""
+
+    measure: str
+    """How the run ended (`completed`, `failed`, `dead`, ...), or `wait` for time in the queue."""
+    bucket: int
+    count: int
+    total_ms: int
+    least_ms: int
+    most_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueInfo:
+    """A queue somebody has set something on."""
+
+    name: str
+    paused_at: int | None
+    paused_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something done by hand, or a rescue: who did what, when."""
+
+    at: int
+    kind: str
+    job: str | None
+    node: str | None
+    who: str
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What became of an enqueue: ids in the order of the request, and what was refused."""
+
+    ids: tuple[str, ...]
+    duplicates: tuple[str, ...] = ()
+
+
+class Listener(ABC):
+    """Hears about changes without polling. Made by `Store.listen`."""
+
+    @abstractmethod
+    def fileno(self) -> int:
+        """Return a descriptor that becomes readable when something was heard; -1 for none."""
+
+    @abstractmethod
+    def heard(self) -> set[Topic]:
+        """Take what was heard since the last call, without waiting."""
+
+    @abstractmethod
+    def recheck_in(self) -> float | None:
+        """Seconds after which to look at the store though nothing more is heard; None for never."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop listening."""
+
+
+class Store(ABC):
+    """Durable state of a queue. Safe to use from several threads; not across a fork."""
+
+    url: str
+    """Where it is, without secrets."""
+
+    # -- clocks ---------------------------------------------------------------
+
+    @abstractmethod
+    def now(self) -> int:
+        """Return the store's wall clock: every stored time is by this clock."""
+
+    @abstractmethod
+    def steady(self) -> int:
+        """Return a clock all its nodes share and that never jumps: leases are by this clock."""
+
+    @abstractmethod
+    def lease_clock(self) -> int:
+        """Return the id of the host clock by which a node must give up its lease by itself."""
+
+    # -- transactions and wake-ups --------------------------------------------
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make everything inside one durable write: all of it or nothing. May be nested."""
+
+    @abstractmethod
+    def listen(self) -> Listener:
+        """Start hearing about new work and control messages from any process or host."""
+
+    @abstractmethod
+    def nudge(self, topic: Topic) -> None:
+        """Wake the listeners, after the current transaction if there is one."""
+
+    @abstractmethod
+    def changed(self) -> bool:
+        """Tell whether anybody else committed something since the last call. Costs microseconds."""
+
+    # -- jobs -----------------------------------------------------------------
+
+    @abstractmethod
+    def enqueue(self, jobs: Sequence[NewJob], *, now: int, skip_duplicates: bool = False) -> Batch:
+        """Store jobs, complete with policy, in this order.
+
+        A taken id is a `DuplicateError` and stores none of them, unless duplicates are skipped.
+        """
+
+    @abstractmethod
+    def get(self, id: str) -> Job | None:
+        """Return the job with exactly this id."""
+
+    @abstractmethod
+    def ids_like(self, prefix: str, limit: int = 10) -> list[str]:
+        """Return ids that begin with a prefix, in order."""
+
+    @abstractmethod
+    def select(
+        self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
+    ) -> list[Job]:
+        """Return jobs, newest first (or `oldest` first), after the one with seq `after`."""
+
+    @abstractmethod
+    def states(self, ids: Sequence[str]) -> dict[str, State]:
+        """Return the states of these jobs; missing ones are missing."""
+
+    @abstractmethod
+    def counts(self) -> list[Count]:
+        """Return all counters. Costs the same with ten jobs or ten million."""
+
+    @abstractmethod
+    def slowest(self, limit: int) -> list[Job]:
+        """Return the completed jobs whose last run took longest."""
+
+    @abstractmethod
+    def next_due(self) -> int | None:
+        """Return the earliest `run_at` that a waiting job isn't yet ready for."""
+
+    @abstractmethod
+    def waiting(self, queues: Sequence[str] = ()) -> int:
+        """Count jobs that could still come to a node serving these queues (paused ones can't)."""
+
+    # -- running --------------------------------------------------------------
+
+    @abstractmethod
+    def claim(
+        self, node: str, workers: Sequence[int], queues: Sequence[str], *, now: int
+    ) -> list[Job]:
+        """Give one ready job to each of these workers: by priority, then first come.
+
+        Due jobs are promoted and expired ones buried first. The jobs come back as processing,
+        with the number of the run that must now be made. A node whose lease doesn't hold gets a
+        `LeaseLostError` and no job.
+        """
+
+    @abstractmethod
+    def claimable(self, queues: Sequence[str], *, now: int) -> bool:
+        """Tell, without taking any lock, whether a claim would find something."""
+
+    @abstractmethod
+    def finish(self, ends: Sequence[Ended]) -> list[Ended]:
+        """Apply transitions, keep the attempts. Returns those whose lease was lost: unchanged."""
+
+    @abstractmethod
+    def held(self, node: str) -> list[Job]:
+        """Return the jobs a node has in processing."""
+
+    @abstractmethod
+    def strays(self) -> list[Job]:
+        """Return jobs in processing on a node that isn't registered: they are in nobody's hands."""
+
+    @abstractmethod
+    def to_cancel(self, node: str) -> list[Job]:
+        """Return those of its jobs that somebody wants cancelled."""
+
+    # -- by hand --------------------------------------------------------------
+
+    @abstractmethod
+    def apply(self, job: Job, transition: Transition, *, now: int) -> bool:
+        """Apply a transition to a job that doesn't run; False when it has changed since."""
+
+    @abstractmethod
+    def ask_cancel(self, job: Job, reason: str, *, now: int) -> bool:
+        """Ask the node that runs this attempt to end it; False when it has changed since."""
+
+    @abstractmethod
+    def remove(self, job: Job) -> bool:
+        """Delete a job that doesn't run, with its attempts; False when it has changed since."""
+
+    @abstractmethod
+    def prune(self, state: State, before: int, *, limit: int) -> int:
+        """Delete jobs that reached a final state before a time, oldest first; says how many."""
+
+    @abstractmethod
+    def prunable(self, state: State, before: int) -> int:
+        """Count what `prune` would delete."""
+
+    # -- attempts -------------------------------------------------------------
+
+    @abstractmethod
+    def attempts(self, job: Job) -> list[Attempt]:
+        """Return the runs that are over, oldest first."""
+
+    @abstractmethod
+    def output(self, job: Job, number: int) -> Output | None:
+        """Return what a finished run wrote; None when there is no such run."""
+
+    # -- nodes ----------------------------------------------------------------
+
+    @abstractmethod
+    def register(self, node: Node) -> None:
+        """Make a node known."""
+
+    @abstractmethod
+    def renew(self, node: str, *, until: int) -> bool:
+        """Extend a lease that still holds; False when it is lost, which is final."""
+
+    @abstractmethod
+    def forget(self, node: str) -> None:
+        """Strike a node from the register."""
+
+    @abstractmethod
+    def nodes(self) -> list[Node]:
+        """Return all registered nodes, oldest first."""
+
+    @abstractmethod
+    def ask_stop(self, node: str, how: Stop) -> bool:
+        """Ask a node to stop; False when there is no such node."""
+
+    # -- queues, settings, history ----------------------------------------------
+
+    @abstractmethod
+    def queues(self) -> list[QueueInfo]:
+        """Return the queues on which something was set."""
+
+    @abstractmethod
+    def set_paused(self, queue: str, *, paused: bool, who: str, now: int) -> bool:
+        """Pause or resume a queue; False when it was so already."""
+
+    @abstractmethod
+    def config(self) -> dict[str, str]:
+        """Return the shared settings, as text."""
+
+    @abstractmethod
+    def set_config(self, name: str, value: str | None, *, now: int) -> None:
+        """Set a shared setting, or with None forget it."""
+
+    @abstractmethod
+    def record(self, event: Event) -> None:
+        """Keep an event."""
+
+    @abstractmethod
+    def events(self, job: str | None = None, *, limit: int = 100) -> list[Event]:
+        """Return events, newest first: of one job, or all."""
+
+    @abstractmethod
+    def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
+        """Return how long runs and waits took, summed over time and nodes."""
+
+    @abstractmethod
+    def coarsen(self, *, now: int) -> None:
+        """Merge old rollups into hours, older ones into days."""
+
+    # -- the store itself -------------------------------------------------------
+
+    @abstractmethod
+    def info(self) -> Mapping[str, Any]:
+        """Describe the store: engine, version, size, durability."""
+
+    @abstractmethod
+    def verify(self) -> list[str]:
+        """Check integrity; returns what is wrong, one sentence each."""
+
+    @abstractmethod
+    def backup(self, path: str, progress: Progress | None = None) -> None:
+        """Write a consistent copy while everything goes on."""
+
+    @abstractmethod
+    def vacuum(self) -> None:
+        """Give unused space back to the filesystem."""
+
+    @abstractmethod
+    def spool_root(self) -> str:
+        """Return the folder, on this host, under which nodes keep the output of running jobs."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything. A closed store can't be used again."""
+
+
+def chunks(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:
+    """Cut a sequence into pieces of at most `size`."""
+    return (items[i : i + size] for i in range(0, len(items), size))

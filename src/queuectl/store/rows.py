@@ -1,0 +1,83 @@
+"""What goes into a row: jobs, fences, transitions and ended runs as bound parameters."""
+
+import json
+from typing import Any
+
+from queuectl.job import FINISHED, Job, NewJob, State, Transition
+from queuectl.store.contract import Ended
+
+
+def new_row(job: NewJob, id: str, now: int) -> dict[str, Any]:
+    """Describe a job to be stored."""
+    run_at = now if job.run_at is None else job.run_at
+    return {
+        "id": id,
+        "queue": job.queue,
+        "ready": 1 if run_at <= now else 0,
+        "priority": job.priority,
+        "run_at": run_at,
+        "command": job.command,
+        "argv": None if job.argv is None else json.dumps(job.argv),
+        "cwd": job.cwd,
+        "env": json.dumps(job.env) if job.env else None,
+        "tags": json.dumps(job.tags) if job.tags else None,
+        "expires_at": job.expires_at,
+        "timeout": job.timeout,
+        "max_retries": job.max_retries,
+        "backoff": None if job.backoff is None else job.backoff.value,
+        "backoff_base": job.backoff_base,
+        "retry_delay": job.retry_delay,
+        "max_backoff": job.max_backoff,
+        "now": now,
+    }
+
+
+def fence(job: Job) -> dict[str, Any]:
+    """Name exactly one run of one job."""
+    return {"seq": job.seq, "id": job.id, "attempt": job.attempts}
+
+
+def transition_row(transition: Transition, now: int) -> dict[str, Any]:
+    """Describe what a transition makes of a job, readiness included."""
+    state = transition.state
+    ready = None
+    if state in (State.PENDING, State.FAILED):
+        ready = 1 if transition.run_at is None or transition.run_at <= now else 0
+    if ready == 1:
+        # A failed job that may run at once is simply pending again.
+        state = State.PENDING
+    return {
+        "state": state.value,
+        "ready": ready,
+        "run_at": transition.run_at,
+        "failures": transition.failures,
+        "crashes": transition.crashes,
+        "reason": transition.reason,
+        "final": state in FINISHED,
+    }
+
+
+def ended_row(end: Ended) -> dict[str, Any]:
+    """Describe a run that is over, fenced by its number and node."""
+    outcome, output = end.outcome, end.output
+    completed = end.transition.state == State.COMPLETED
+    return (
+        fence(end.job)
+        | transition_row(end.transition, end.finished_at)
+        | {
+            "node": end.job.node,
+            "worker": end.job.worker,
+            "host": end.host,
+            "started_at": end.started_at,
+            "finished_at": end.finished_at,
+            "duration_ms": end.duration_ms,
+            "outcome": outcome.name,
+            "exit_code": getattr(outcome, "code", None),
+            "signal": getattr(outcome, "signal", None),
+            "error": None if completed else end.error,
+            "stdout": output.stdout,
+            "stderr": output.stderr,
+            "stdout_bytes": output.stdout_bytes,
+            "stderr_bytes": output.stderr_bytes,
+        }
+    )

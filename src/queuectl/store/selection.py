@@ -1,0 +1,94 @@
+"""Finds the jobs a filter means without scanning past those it doesn't, where an index can help.
+
+A listing by state or queue walks the index of each (queue, state) pair that has jobs and merges
+the pairs: twenty dead jobs among ten million completed ones are found in twenty steps.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from queuectl.store import statements as sql
+from queuectl.store.contract import Count, Filter
+
+NO_LIMIT = 2**62
+Look = Callable[[str, Sequence[str], str, Mapping[str, Any]], list[int]]
+"""Runs a selecting statement with conditions, a direction and parameters; returns places."""
+
+
+def select_seqs(
+    look: Look,
+    counts: Callable[[], Iterable[Count]],
+    which: Filter,
+    *,
+    limit: int | None,
+    after: int | None,
+    oldest: bool,
+) -> list[int]:
+    """Return the places in the line of the jobs that fit, in the order of the listing."""
+    conditions, params = _conditions(which, after=after, oldest=oldest)
+    params["limit"] = NO_LIMIT if limit is None else limit
+    direction = "ASC" if oldest else "DESC"
+    if which.tags:
+        conditions += _pair_conditions(which, params)
+        return look(sql.SELECT_TAGGED, conditions, direction, params)
+    if not which.states and not which.queues:
+        return look(sql.SELECT, conditions, direction, params)
+    found: list[int] = []
+    for queue, state in _pairs(counts(), which):
+        pair = {"queue": queue, "state": state}
+        narrowed = [sql.WHERE_QUEUE, sql.WHERE_STATE, *conditions]
+        found += look(sql.SELECT, narrowed, direction, params | pair)
+    found.sort(reverse=not oldest)
+    return found if limit is None else found[:limit]
+
+
+def _pairs(counts: Iterable[Count], which: Filter) -> Iterable[tuple[str, str]]:
+    """The (queue, state) pairs that have jobs and fit."""
+    return sorted(
+        {
+            (count.queue, count.state.value)
+            for count in counts
+            if (not which.states or count.state in which.states)
+            and (not which.queues or count.queue in which.queues)
+        }
+    )
+
+
+def _conditions(
+    which: Filter, *, after: int | None, oldest: bool
+) -> tuple[list[str], dict[str, Any]]:
+    conditions: list[str] = []
+    params: dict[str, Any] = {}
+    if after is not None:
+        conditions.append(sql.WHERE_AFTER if oldest else sql.WHERE_BEFORE)
+        params["after"] = after
+    for name, condition in (
+        ("since", sql.WHERE_SINCE),
+        ("until", sql.WHERE_UNTIL),
+        ("finished_before", sql.WHERE_FINISHED_BEFORE),
+    ):
+        if (value := getattr(which, name)) is not None:
+            conditions.append(condition)
+            params[name] = value
+    if which.text:
+        conditions.append(sql.WHERE_TEXT)
+        params["text"] = f"%{_escaped(which.text)}%"
+    for n, tag in enumerate(which.tags):
+        params[f"tag{n}"] = tag
+        if n:
+            conditions.append(sql.WHERE_TAGGED.replace("{n}", str(n)))
+    return conditions, params
+
+
+def _pair_conditions(which: Filter, params: dict[str, Any]) -> list[str]:
+    conditions = []
+    for column, values in (("state", which.states), ("queue", which.queues)):
+        if values:
+            names = [f"{column}{n}" for n in range(len(values))]
+            params.update(zip(names, (str(value) for value in values), strict=True))
+            conditions.append(f"j.{column} IN ({', '.join(':' + name for name in names)})")
+    return conditions
+
+
+def _escaped(text: str) -> str:
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")

@@ -1,0 +1,325 @@
+"""The embedded store: one SQLite file, through APSW, which brings a current SQLite along.
+
+WAL with `synchronous=FULL`: a commit is on the disk when it returns. Every write transaction
+begins IMMEDIATE, so it waits for its turn instead of failing half-way. Beside `queue.db` is
+`queue.db.d/`, with the output of running jobs and the files whose touch wakes listeners.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from random import random
+from time import CLOCK_MONOTONIC, clock_gettime_ns, monotonic, sleep, time_ns
+from typing import Any
+
+import apsw
+
+from queuectl.errors import (
+    DuplicateError,
+    StoreBusyError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
+from queuectl.store import files
+from queuectl.store import statements as sql
+from queuectl.store.contract import Listener, Progress, Topic
+from queuectl.store.dialects import SQLITE
+from queuectl.store.migrate import VERSION, check_version, migrate
+from queuectl.store.sql import Params, Row, SqlStore
+
+APPLICATION_ID = 0x51435431
+"""Marks the file as ours: "QCT1"."""
+PATIENCE = 30.0
+"""Seconds to wait for the write lock before giving up."""
+WAL_LIMIT = 64 * 2**20
+
+
+class SqliteStore(SqlStore):
+    """A queue in an SQLite file."""
+
+    dialect = SQLITE
+
+    def __init__(self, path: str, *, create: bool = False, patience: float = PATIENCE) -> None:
+        super().__init__()
+        self.path = os.path.abspath(os.path.expanduser(path))
+        self.url = f"sqlite:{self.path}"
+        self.companion = self.path + ".d"
+        self._patience = patience
+        self._pid = os.getpid()
+        self._seen_version = -1
+        files.prepare(self.path, create=create)
+        self._db = self._connect()
+        try:
+            self._open()
+        except BaseException:
+            self._db.close()
+            raise
+
+    # -- opening ----------------------------------------------------------------------
+
+    def _connect(self) -> apsw.Connection:
+        self._read_only = not files.is_writable(self.path)
+        with self._explained():
+            if self._read_only:
+                db = self._connect_to_read()
+            else:
+                db = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
+        db.set_busy_handler(self._wait_for_lock)
+        return db
+
+    def _connect_to_read(self) -> apsw.Connection:
+        """Open what may not be written. Without a log beside it nobody can be writing either."""
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        wal = self.path + "-wal"
+        still = not os.path.exists(wal) or os.path.getsize(wal) == 0
+        return apsw.Connection(files.uri(self.path, immutable=still), flags=flags)
+
+    def _open(self) -> None:
+        with self._explained():
+            (ours,) = self._db.execute("PRAGMA application_id").fetchall()[0]
+            tables = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]
+            if ours != APPLICATION_ID and tables:
+                raise StoreCorruptError(
+                    f"{self.path} isn't a queuectl database; it was left alone."
+                )
+            if self._read_only:
+                check_version(self.url, self._version())
+                return
+            self._set_pragmas()
+            if tables:
+                self._upgrade()
+            else:
+                self._create()
+
+    def _set_pragmas(self) -> None:
+        mode = self._db.execute("PRAGMA journal_mode").fetchall()[0][0]
+        if mode != "wal":
+            # A copy restored by hand may have lost it; without WAL readers would block writers.
+            mode = self._db.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
+        if mode != "wal":
+            raise StoreError(
+                f"{self.path} can't use write-ahead logging here (journal mode {mode});"
+                " put it on a local disk."
+            )
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+        self._db.execute("PRAGMA temp_store = MEMORY")
+
+    def _create(self) -> None:
+        with self.transaction():
+            # Somebody may have been faster.
+            if not self._run("SELECT 1 FROM sqlite_schema LIMIT 1", {}):
+                migrate(self, 0)
+                self.run_script([f"PRAGMA application_id = {APPLICATION_ID}"])
+
+    def _upgrade(self) -> None:
+        version = self._version()
+        check_version(self.url, version)
+        if version < current_version():
+            with self.transaction():
+                migrate(self, self._version())
+
+    def _version(self) -> int:
+        text = self._value(sql.META, name=VERSION)
+        if text is None or not str(text).isdecimal():
+            raise StoreCorruptError(f"{self.path} has no schema version; it was left alone.")
+        return int(text)
+
+    # -- statements and transactions ----------------------------------------------------
+
+    def _run(self, text: str, params: Params) -> list[Row]:
+        with self._lock:
+            self._check_process()
+            try:
+                return self._db.execute(text, params).fetchall()
+            except apsw.Error as error:
+                raise self._explain(error) from error
+
+    def _change(self, text: str, params: Params) -> int:
+        with self._lock:
+            self._check_process()
+            try:
+                self._db.execute(text, params)
+                return self._db.changes()
+            except apsw.Error as error:
+                raise self._explain(error) from error
+
+    def _begin(self) -> None:
+        self._run("BEGIN IMMEDIATE", {})
+
+    def _commit(self) -> None:
+        self._run("COMMIT", {})
+
+    def _rollback(self) -> None:
+        if not self._db.get_autocommit():
+            self._db.execute("ROLLBACK")
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        with self._lock:
+            if self._depth:
+                yield
+                return
+            self._run("BEGIN DEFERRED", {})
+            try:
+                yield
+            finally:
+                self._rollback()
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise StoreError("This queue was opened before a fork; open it anew in the child.")
+
+    def _wait_for_lock(self, tries: int) -> bool:
+        """Wait a little for the lock, with jitter so that the waiting don't march in step."""
+        if tries == 0:
+            self._waiting_since = monotonic()
+        elif monotonic() - self._waiting_since > self._patience:
+            return False
+        sleep(min(0.0005 * 1.5 ** min(tries, 10), 0.02) * (0.5 + random()))
+        return True
+
+    _waiting_since = 0.0
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise self._explain(error) from error
+
+    def _explain(self, error: apsw.Error) -> StoreError | DuplicateError:
+        """Turn an SQLite error into a sentence."""
+        for kind, make in _SENTENCES:
+            if isinstance(error, kind):
+                return make(self.path, error)
+        if isinstance(error, apsw.ConstraintError) and "jobs.id" in str(error):
+            return DuplicateError("That id is taken.")
+        return StoreError(f"{self.path}: {error}.")
+
+    # -- clocks and wake-ups --------------------------------------------------------------
+
+    def now(self) -> int:
+        return time_ns() // 1_000_000
+
+    def steady(self) -> int:
+        # All nodes are on this host, where CLOCK_MONOTONIC is one for all processes. It stands
+        # still while the machine sleeps, so a closed lid costs nobody a lease.
+        return clock_gettime_ns(CLOCK_MONOTONIC) // 1_000_000
+
+    def lease_clock(self) -> int:
+        return CLOCK_MONOTONIC
+
+    def listen(self) -> Listener:
+        from queuectl.store.wake import listen
+
+        return listen(self.path, self.companion)
+
+    def _wake(self, topics: set[Topic]) -> None:
+        files.touch(self.companion, topics)
+
+    def changed(self) -> bool:
+        (version,) = self._run("PRAGMA data_version", {})[0]
+        before, self._seen_version = self._seen_version, int(version)
+        return before != self._seen_version
+
+    # -- the store itself -------------------------------------------------------------------
+
+    def info(self) -> Mapping[str, Any]:
+        def pragma(name: str) -> Any:
+            return self._run(f"PRAGMA {name}", {})[0][0]
+
+        wal = self.path + "-wal"
+        return {
+            "engine": "sqlite",
+            "engine_version": apsw.sqlite_lib_version(),
+            "path": self.path,
+            "schema_version": self._version(),
+            "size_bytes": os.path.getsize(self.path),
+            "wal_bytes": os.path.getsize(wal) if os.path.exists(wal) else 0,
+            "free_bytes": pragma("freelist_count") * pragma("page_size"),
+            "journal_mode": pragma("journal_mode"),
+            "synchronous": {0: "off", 1: "normal", 2: "full", 3: "extra"}[pragma("synchronous")],
+        }
+
+    def verify(self) -> list[str]:
+        from queuectl.store.verify import verify
+
+        return verify(lambda text: self._run(text, {}))
+
+    def backup(self, path: str, progress: Progress | None = None) -> None:
+        files.create_private(path)
+        # One read transaction for the whole copy: writers go on, and can't make it start over.
+        with self._explained(), self._snapshot(), closing(apsw.Connection(path)) as target:
+            self._run("SELECT 1 FROM sqlite_schema LIMIT 1", {})
+            with target.backup("main", self._db, "main") as copy:
+                while not copy.done:
+                    copy.step(256)
+                    if progress is not None:
+                        progress(copy.page_count - copy.remaining, copy.page_count)
+
+    def vacuum(self) -> None:
+        self._run("VACUUM", {})
+        self._run("PRAGMA wal_checkpoint(TRUNCATE)", {})
+
+    def spool_root(self) -> str:
+        return os.path.join(self.companion, "spool")
+
+    def close(self) -> None:
+        with self._lock:
+            if self._pid == os.getpid():
+                self._db.close()
+
+
+def current_version() -> int:
+    """Return the schema version this code speaks."""
+    from queuectl.store.migrations import MIGRATIONS
+
+    return len(MIGRATIONS)
+
+
+def _busy(path: str, error: apsw.Error) -> StoreError:
+    return StoreBusyError(
+        f"{path} stayed locked by another process for too long; try again in a moment."
+    )
+
+
+def _full(path: str, error: apsw.Error) -> StoreError:
+    return StoreFullError(f"There is no space left for {path}; free some. Nothing was changed.")
+
+
+def _read_only(path: str, error: apsw.Error) -> StoreError:
+    return StoreReadOnlyError(
+        f"{path} is read-only for you; check who owns it. Nothing was changed."
+    )
+
+
+def _corrupt(path: str, error: apsw.Error) -> StoreError:
+    return StoreCorruptError(
+        f"{path} is damaged or isn't a database ({error}); it was left alone,"
+        " restore a backup of it."
+    )
+
+
+def _cannot_open(path: str, error: apsw.Error) -> StoreError:
+    return StoreError(f"{path} can't be opened ({error}); check the path and who may read it.")
+
+
+def _io(path: str, error: apsw.Error) -> StoreError:
+    return StoreError(
+        f"The disk failed while using {path} ({error}); check the disk and its space."
+    )
+
+
+_SENTENCES: Sequence[tuple[type[apsw.Error], Callable[[str, apsw.Error], StoreError]]] = (
+    (apsw.BusyError, _busy),
+    (apsw.LockedError, _busy),
+    (apsw.FullError, _full),
+    (apsw.ReadOnlyError, _read_only),
+    (apsw.NotADBError, _corrupt),
+    (apsw.CorruptError, _corrupt),
+    (apsw.CantOpenError, _cannot_open),
+    (apsw.IOError, _io),
+)

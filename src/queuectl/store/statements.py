@@ -1,0 +1,339 @@
+"""Every SQL statement, each with a name and a sentence. A reader finds every query here.
+
+Holes in braces are filled by the dialect: table names (`{jobs}`, `{attempts}`, ...), column lists,
+and what databases say differently. Values are always bound, as `:name`.
+"""
+
+# -- jobs -----------------------------------------------------------------------
+
+# Store one job. `seq` is given by the database: its place in the line.
+ENQUEUE = """
+INSERT INTO {jobs} (
+    id, queue, state, ready, priority, run_at, command, argv, cwd, env, tags, expires_at, timeout,
+    max_retries, backoff, backoff_base, retry_delay, max_backoff, created_at, updated_at
+) VALUES (
+    :id, :queue, 'pending', :ready, :priority, :run_at, :command, :argv, :cwd, :env, :tags,
+    :expires_at, :timeout, :max_retries, :backoff, :backoff_base, :retry_delay, :max_backoff,
+    :now, :now
+)
+"""
+
+# The same, leaving a job whose id is taken alone.
+ENQUEUE_OR_SKIP = ENQUEUE + "ON CONFLICT (id) DO NOTHING"
+
+# One job by its id.
+GET = "SELECT {job_columns} FROM {jobs} WHERE id = :id"
+
+# Ids that begin with a prefix.
+IDS_LIKE = "SELECT id FROM {jobs} WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit"
+
+# Which of these ids exist, and their states.
+STATES = "SELECT id, state FROM {jobs} WHERE id IN {ids}"
+
+# Jobs by their place in the line.
+JOBS_AT = "SELECT {job_columns} FROM {jobs} WHERE seq IN {seqs} ORDER BY seq"
+
+# Places in the line of jobs that fit; the store adds conditions, order and limit.
+SELECT = "SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY j.seq {direction} LIMIT :limit"
+
+# The same for jobs with a tag, along the tag's own index.
+SELECT_TAGGED = """
+SELECT j.seq FROM {tags} t JOIN {jobs} j ON j.seq = t.seq
+WHERE t.tag = :tag0 AND {conditions} ORDER BY t.seq {direction} LIMIT :limit
+"""
+
+# Conditions for the two above.
+WHERE_STATE = "j.state = :state"
+WHERE_QUEUE = "j.queue = :queue"
+WHERE_AFTER = "j.seq > :after"
+WHERE_BEFORE = "j.seq < :after"
+WHERE_SINCE = "created_at >= :since"
+WHERE_UNTIL = "created_at < :until"
+WHERE_FINISHED_BEFORE = "finished_at < :finished_before"
+WHERE_TAGGED = "EXISTS (SELECT 1 FROM {tags} x WHERE x.tag = :tag{n} AND x.seq = j.seq)"
+WHERE_TEXT = """(
+    id LIKE :text ESCAPE '!' OR command LIKE :text ESCAPE '!' OR argv LIKE :text ESCAPE '!'
+    OR error LIKE :text ESCAPE '!' OR reason LIKE :text ESCAPE '!'
+)"""
+
+# How many jobs share a queue, state and priority.
+COUNTS = "SELECT queue, state, priority, jobs, timed FROM {counts} WHERE jobs <> 0"
+
+# Counters that came down to nothing.
+DROP_EMPTY_COUNTS = "DELETE FROM {counts} WHERE jobs = 0"
+
+# Completed jobs whose run took longest.
+SLOWEST = """
+SELECT {job_columns} FROM {jobs} WHERE state = 'completed'
+ORDER BY duration_ms DESC LIMIT :limit
+"""
+
+# When the next waiting job becomes due.
+NEXT_DUE = "SELECT min(run_at) FROM {jobs} WHERE ready = 0"
+
+# -- running --------------------------------------------------------------------
+
+# Make due jobs ready, the longest due first.
+PROMOTE = """
+UPDATE {jobs} SET ready = 1, state = 'pending'
+WHERE seq IN (
+    SELECT seq FROM {jobs} WHERE ready = 0 AND run_at <= :now ORDER BY run_at LIMIT :limit
+)
+"""
+
+# Whether something has become due.
+IS_DUE = "SELECT 1 FROM {jobs} WHERE ready = 0 AND run_at <= :now LIMIT 1"
+
+# Waiting jobs whose time to start is over.
+EXPIRED = """
+SELECT {job_columns} FROM {jobs}
+WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at <= :now
+ORDER BY expires_at LIMIT :limit
+"""
+
+# Whether there are any.
+IS_EXPIRED = """
+SELECT 1 FROM {jobs}
+WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at <= :now LIMIT 1
+"""
+
+# Queues that have ready jobs and aren't paused: one step in the index for each queue.
+READY_QUEUES = """
+WITH RECURSIVE line (name) AS (
+    SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
+    ) FROM line WHERE line.name IS NOT NULL
+)
+SELECT name FROM line
+WHERE name IS NOT NULL
+    AND name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
+"""
+
+# The first ready jobs of a queue, in the order of promise 5.
+READY = """
+SELECT priority, seq FROM {jobs} WHERE ready = 1 AND queue = :queue
+ORDER BY priority DESC, seq LIMIT :limit{skip_locked}
+"""
+
+# Whether a node's lease holds; a node without one may not claim.
+HOLDS_LEASE = "SELECT 1 FROM {nodes} WHERE id = :id AND lease_until > :steady"
+
+# Begin a run: from here on, `attempts` is its fence.
+CLAIM = """
+UPDATE {jobs} SET
+    state = 'processing', ready = NULL, attempts = attempts + 1, node = :node, worker = :worker,
+    started_at = :now, updated_at = :now, finished_at = NULL, duration_ms = NULL,
+    exit_code = NULL, reason = NULL, cancel_reason = NULL
+WHERE seq = :seq AND ready = 1
+RETURNING {job_columns}
+"""
+
+# End a run. Zero rows mean that the lease is lost: somebody else has the job, or it is gone.
+FINISH = """
+UPDATE {jobs} SET
+    state = :state, ready = :ready, run_at = coalesce(:run_at, run_at), failures = :failures,
+    crashes = :crashes, started_at = :started_at, updated_at = :finished_at,
+    finished_at = CASE WHEN :final THEN :finished_at END, duration_ms = :duration_ms,
+    exit_code = :exit_code, error = :error, reason = :reason, cancel_reason = NULL
+WHERE seq = :seq AND id = :id AND attempts = :attempt AND node = :node AND state = 'processing'
+"""
+
+# Keep the record of a run.
+KEEP_ATTEMPT = """
+INSERT INTO {attempts} (
+    seq, number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
+    signal, error, stdout_bytes, stderr_bytes
+) VALUES (
+    :seq, :attempt, :node, :host, :worker, :started_at, :finished_at, :duration_ms, :outcome,
+    :exit_code, :signal, :error, :stdout_bytes, :stderr_bytes
+)
+"""
+
+# Keep what it wrote.
+KEEP_OUTPUT = """
+INSERT INTO {outputs} (seq, number, stdout, stderr) VALUES (:seq, :attempt, :stdout, :stderr)
+"""
+
+# Add durations to a rollup.
+ADD_ROLLUP = """
+INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms)
+VALUES (:at, :queue, :node, :measure, :bucket, :count, :total_ms, :least_ms, :most_ms)
+ON CONFLICT (at, queue, node, measure, bucket) DO UPDATE SET
+    count = count + excluded.count, total_ms = total_ms + excluded.total_ms,
+    least_ms = min(least_ms, excluded.least_ms), most_ms = max(most_ms, excluded.most_ms)
+"""
+
+# What a node has in processing.
+HELD = "SELECT {job_columns} FROM {jobs} WHERE state = 'processing' AND node = :node ORDER BY seq"
+
+# What is in processing on a node that nobody knows (any more).
+STRAYS = """
+SELECT {job_columns} FROM {jobs}
+WHERE state = 'processing' AND node NOT IN (SELECT n.id FROM {nodes} n) ORDER BY seq
+"""
+
+# What of it somebody wants cancelled.
+TO_CANCEL = """
+SELECT {job_columns} FROM {jobs}
+WHERE state = 'processing' AND node = :node AND cancel_reason IS NOT NULL ORDER BY seq
+"""
+
+# -- by hand --------------------------------------------------------------------
+
+# Apply a transition to a job that doesn't run, if it is still as it was read.
+APPLY = """
+UPDATE {jobs} SET
+    state = :state, ready = :ready, run_at = coalesce(:run_at, run_at), failures = :failures,
+    crashes = :crashes, reason = :reason, updated_at = :now,
+    finished_at = CASE WHEN :final THEN :now END
+WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
+"""
+
+# Ask the node of a run to end it.
+ASK_CANCEL = """
+UPDATE {jobs} SET cancel_reason = :reason, updated_at = :now
+WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = 'processing'
+"""
+
+# Delete a job that doesn't run; triggers take its attempts along.
+REMOVE = """
+DELETE FROM {jobs}
+WHERE seq = :seq AND id = :id AND attempts = :attempt AND state <> 'processing'
+"""
+
+# Delete the jobs that have been in a final state longest.
+PRUNE = """
+DELETE FROM {jobs} WHERE seq IN (
+    SELECT seq FROM {jobs} WHERE state = :state AND finished_at < :before
+    ORDER BY finished_at LIMIT :limit
+)
+"""
+
+# How many that would be in all.
+PRUNABLE = "SELECT count(*) FROM {jobs} WHERE state = :state AND finished_at < :before"
+
+# -- attempts -------------------------------------------------------------------
+
+# The runs of a job that are over.
+ATTEMPTS = """
+SELECT number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
+    signal, error, stdout_bytes, stderr_bytes
+FROM {attempts} WHERE seq = :seq ORDER BY number
+"""
+
+# What one of them wrote.
+OUTPUT = """
+SELECT o.stdout, o.stderr, a.stdout_bytes, a.stderr_bytes
+FROM {attempts} a LEFT JOIN {outputs} o ON o.seq = a.seq AND o.number = a.number
+WHERE a.seq = :seq AND a.number = :number
+"""
+
+# -- nodes ----------------------------------------------------------------------
+
+# Make a node known.
+REGISTER = """
+INSERT INTO {nodes} (
+    id, host, boot, pid, pid_start, workers, queues, spool, version, started_at, seen_at,
+    lease_until, stop
+) VALUES (
+    :id, :host, :boot, :pid, :pid_start, :workers, :queues, :spool, :version, :started_at,
+    :seen_at, :lease_until, NULL
+)
+"""
+
+# Extend a lease that still holds. Zero rows mean that it is lost, which is final.
+RENEW = """
+UPDATE {nodes} SET seen_at = :now, lease_until = :until
+WHERE id = :id AND lease_until > :steady
+"""
+
+# Strike a node from the register.
+FORGET = "DELETE FROM {nodes} WHERE id = :id"
+
+# All registered nodes.
+NODES = """
+SELECT id, host, boot, pid, pid_start, workers, queues, spool, version, started_at, seen_at,
+    lease_until, stop
+FROM {nodes} ORDER BY started_at, id
+"""
+
+# Ask a node to stop; a stronger request isn't weakened.
+ASK_STOP = """
+UPDATE {nodes} SET stop = CASE WHEN stop = 'release' THEN stop ELSE :how END WHERE id = :id
+"""
+
+# -- queues, settings, history --------------------------------------------------
+
+# Queues on which something was set.
+QUEUES = "SELECT name, paused_at, paused_by FROM {queues} ORDER BY name"
+
+# Pause a queue that isn't paused.
+PAUSE = """
+INSERT INTO {queues} (name, paused_at, paused_by) VALUES (:name, :now, :who)
+ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by
+WHERE paused_at IS NULL
+"""
+
+# Resume a queue that is.
+RESUME = """
+UPDATE {queues} SET paused_at = NULL, paused_by = NULL WHERE name = :name AND paused_at IS NOT NULL
+"""
+
+# The shared settings.
+CONFIG = "SELECT name, value FROM {config} ORDER BY name"
+
+# Set one.
+SET_CONFIG = """
+INSERT INTO {config} (name, value, updated_at) VALUES (:name, :value, :now)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
+"""
+
+# Forget one.
+UNSET_CONFIG = "DELETE FROM {config} WHERE name = :name"
+
+# Keep an event.
+RECORD = """
+INSERT INTO {events} (at, kind, job, node, who, detail)
+VALUES (:at, :kind, :job, :node, :who, :detail)
+"""
+
+# The newest events, of all or of one job.
+EVENTS = "SELECT at, kind, job, node, who, detail FROM {events} ORDER BY seq DESC LIMIT :limit"
+EVENTS_OF_JOB = """
+SELECT at, kind, job, node, who, detail FROM {events} WHERE job = :job
+ORDER BY seq DESC LIMIT :limit
+"""
+
+# Rollups, summed over time and nodes.
+ROLLUPS = """
+SELECT measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
+FROM {rollups} WHERE at >= :since AND (:queue IS NULL OR queue = :queue)
+GROUP BY measure, bucket
+"""
+
+# Merge fine rollups older than a time into coarser ones ...
+COARSEN = """
+INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms)
+SELECT at - at % :span, queue, node, measure, bucket, sum(count), sum(total_ms), min(least_ms),
+    max(most_ms)
+FROM {rollups} WHERE at < :before AND at % :span <> 0
+GROUP BY at - at % :span, queue, node, measure, bucket
+ON CONFLICT (at, queue, node, measure, bucket) DO UPDATE SET
+    count = count + excluded.count, total_ms = total_ms + excluded.total_ms,
+    least_ms = min(least_ms, excluded.least_ms), most_ms = max(most_ms, excluded.most_ms)
+"""
+
+# ... and drop the fine ones.
+DROP_FINE = "DELETE FROM {rollups} WHERE at < :before AND at % :span <> 0"
+
+# -- the schema itself ----------------------------------------------------------
+
+# What the store knows about itself: the schema version above all.
+META_TABLE = "CREATE TABLE {meta} (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)"
+META = "SELECT value FROM {meta} WHERE name = :name"
+SET_META = """
+INSERT INTO {meta} (name, value) VALUES (:name, :value)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""

@@ -1,0 +1,94 @@
+"""How nodes hear of changes to an SQLite file, in milliseconds and without polling.
+
+Our own writers touch a file after each commit that matters; inotify tells at once. Other SQLite
+clients touch nothing, but their commits modify the write-ahead log. That event comes before the
+commit is visible, so it is only a hint: look again a little later, then later still.
+"""
+
+import os
+from time import monotonic
+
+from queuectl.inotify import ATTRIB, MODIFY, Inotify
+from queuectl.store.contract import Listener, Topic
+from queuectl.store.files import touch
+
+LOOK_AGAIN = (0.01, 0.05, 0.25)
+"""Seconds after a foreign write at which to look; a commit takes a few milliseconds."""
+POLL = 0.1
+"""Seconds between looks where the system can't tell of changes."""
+
+
+def listen(path: str, folder: str) -> Listener:
+    """Listen to the database at `path` with its companion folder."""
+    touch(folder, Topic)
+    try:
+        return _Watching(path, folder)
+    except OSError:
+        return _Polling(path, folder)
+
+
+class _Watching(Listener):
+    """Told by inotify."""
+
+    def __init__(self, path: str, folder: str) -> None:
+        self._inotify = Inotify()
+        self._wal = self._inotify.watch(path + "-wal", MODIFY)
+        self._folder = self._inotify.watch(folder, ATTRIB)
+        self._looks: list[float] = []
+
+    def fileno(self) -> int:
+        return self._inotify.fileno()
+
+    def heard(self) -> set[Topic]:
+        topics: set[Topic] = set()
+        for watch, name in self._inotify.read():
+            if watch == self._folder and name in (Topic.WORK, Topic.CONTROL):
+                topics.add(Topic(name))
+            elif watch == self._wal and not self._looks:
+                now = monotonic()
+                self._looks = [now + delay for delay in LOOK_AGAIN]
+        if self._looks and monotonic() >= self._looks[0]:
+            self._looks.pop(0)
+            topics.add(Topic.WORK)
+        return topics
+
+    def recheck_in(self) -> float | None:
+        return max(0.0, self._looks[0] - monotonic()) if self._looks else None
+
+    def close(self) -> None:
+        self._inotify.close()
+
+
+class _Polling(Listener):
+    """Compares times of the same files, where nothing better is to be had."""
+
+    def __init__(self, path: str, folder: str) -> None:
+        self._files = {topic: os.path.join(folder, topic.value) for topic in Topic}
+        self._wal = path + "-wal"
+        self._seen = self._look()
+
+    def _look(self) -> dict[str, tuple[int, int]]:
+        looks = {}
+        for name in (*self._files.values(), self._wal):
+            try:
+                status = os.stat(name)
+                looks[name] = (status.st_mtime_ns, status.st_size)
+            except FileNotFoundError:
+                looks[name] = (0, 0)
+        return looks
+
+    def fileno(self) -> int:
+        return -1
+
+    def heard(self) -> set[Topic]:
+        before, self._seen = self._seen, self._look()
+        topics = {t for t, name in self._files.items() if before[name] != self._seen[name]}
+        if before[self._wal] != self._seen[self._wal]:
+            topics.add(Topic.WORK)
+        return topics
+
+    def recheck_in(self) -> float | None:
+        return POLL
+
+    def close(self) -> None:
+        return
