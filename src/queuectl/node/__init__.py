@@ -1,0 +1,1 @@
+"""The node: one running `queuectl worker start`, its guard process and its upkeep."""

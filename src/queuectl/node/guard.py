@@ -1,0 +1,385 @@
+"""The guard: a small process between a node and its jobs, so that no job outlives its node.
+
+It starts the runs, bounds their time and their output, and reports a run as ended only when not
+one process of it is left. It is the subreaper of all of them: a process that daemonises ends up
+as the guard's own child instead of getting away. When the node dies, or stops extending its
+lease, the guard kills all that is below it.
+
+One thread, one loop, no database. `python -m queuectl.node.guard FD` serves the socket FD.
+"""
+
+import errno
+import math
+import os
+import select
+import signal
+import sys
+import time
+
+from queuectl.node import tree
+from queuectl.node.clocks import Lease, Timers
+from queuectl.node.orphans import Orphans
+from queuectl.node.output import Spools
+from queuectl.node.run import KILLING, NEVER, RUNNING, TERMINATING, Run
+from queuectl.node.spawn import IGNORED, NotStartedError, Spawner
+from queuectl.node.wire import Decoder, encode
+
+TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    from queuectl.node.wire import Message
+
+EXIT_BROKEN = 70
+"""The guard met an error of its own and killed its runs."""
+
+EXITED = "exited"
+TIMEOUT = "timeout"
+LEASE = "lease"
+
+_CHUNK = 1 << 18
+_SPAWNING = 0.005
+"""Seconds to go on starting runs before looking after those that run."""
+
+_SWEEP_FIRST = 0.002
+_SWEEP_LAST = 1.0
+_PATIENCE = 5.0
+"""Seconds a process may survive SIGKILL before the node hears of it."""
+
+_COMPLAIN_EVERY = 10.0
+_LAST_SWEEPS = 30.0
+"""Seconds to try to kill everything before giving up; SIGKILL is pending for what is left."""
+
+
+class Loop:
+    """Serves one node until it goes away."""
+
+    def __init__(self, link: int) -> None:
+        self._link = link
+        self._decoder = Decoder()
+        self._replies: list[Message] = []
+        self._unsent = bytearray()
+        self._choked = False
+        """Whether the node hasn't taken all that we have to say."""
+        self._spawner = Spawner()
+        self._spools = Spools()
+        self._orphans = Orphans()
+        self._waiting: dict[int, dict[str, Any]] = {}
+        """Runs that are asked for but not started yet."""
+        self._runs: dict[int, Run] = {}
+        self._mains: dict[int, Run] = {}
+        """Runs by main process, as long as that hasn't been reaped."""
+        self._leftovers: dict[int, Run] = {}
+        """Runs whose main process is gone, but maybe not all the others."""
+        self._timers = Timers()
+        self._lease = Lease()
+        self._wake = _wake_on_child()
+        self._poll = select.poll()
+        for fd in (link, self._wake, self._spools.fileno()):
+            if fd >= 0:
+                self._poll.register(fd, select.POLLIN)
+
+    def serve(self) -> None:
+        """Run until the node is gone."""
+        self._replies.append(("ready", os.getpid()))
+        while True:
+            self._flush()
+            ready = {fd for fd, _ in self._poll.poll(self._pause())}
+            # Ends come before timeouts, so that a run which made it in time isn't called late.
+            if self._wake in ready:
+                os.read(self._wake, 65536)
+                self._reap()
+            if self._link in ready and not self._receive():
+                return
+            if self._waiting:
+                self._spawn_some()
+            self._keep_time(ready)
+
+    def _pause(self) -> int | None:
+        """Return how many milliseconds `poll` may sleep."""
+        if self._waiting:
+            return 0
+        now = time.monotonic()
+        due = min(self._spools.due(), self._timers.next())
+        if self._runs:
+            due = min(due, now + self._lease.look_in())
+        return None if due == NEVER else max(0, math.ceil((due - now) * 1000))
+
+    # Messages
+
+    def _receive(self) -> bool:
+        """Read what the node sent and do it; False when the node is gone."""
+        try:
+            chunk = os.read(self._link, _CHUNK)
+        except BlockingIOError:
+            return True
+        except ConnectionError:
+            return False
+        for message in self._decoder.feed(chunk):
+            self._handle(message)
+        return bool(chunk)
+
+    def _handle(self, message: "Message") -> None:
+        match message:
+            case ("spawn", run, spec) if run not in self._runs and run not in self._waiting:
+                self._waiting[run] = spec
+            case ("spawn", run, _):
+                self._replies.append(("not_started", run, errno.EEXIST, f"run {run} exists"))
+            case ("stop" | "kill", run, how) if run in self._waiting:
+                self._decline(run, how)
+            case ("stop", run, how) if run in self._runs:
+                self._stop(self._runs[run], how)
+            case ("kill", run, how) if run in self._runs:
+                self._kill(self._runs[run], how)
+            case ("stop" | "kill", _, _):
+                pass  # It ended while the message was under way.
+            case ("lease", clock, deadline):
+                self._lease.extend(clock, deadline)
+            case _:
+                raise ValueError(f"unknown message: {message!r}")
+
+    def _decline(self, run: int, how: str) -> None:
+        """Report a run that is over before it began; its status can't be taken for success."""
+        del self._waiting[run]
+        now = time.monotonic()
+        self._replies.append(("ended", run, signal.SIGKILL.value, how, now, now, 0, 0))
+
+    def _flush(self) -> None:
+        """Send what the node's socket takes now; never wait, so that we always go on reading."""
+        if self._replies:
+            self._unsent += encode(self._replies)
+            self._replies.clear()
+        if not self._unsent:
+            return
+        try:
+            del self._unsent[: os.write(self._link, self._unsent)]
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            self._unsent.clear()  # The end of the file will be read next.
+        if bool(self._unsent) != self._choked:
+            self._choked = bool(self._unsent)
+            more = select.POLLOUT if self._choked else 0
+            self._poll.modify(self._link, select.POLLIN | more)
+
+    # Starting
+
+    def _spawn_some(self) -> None:
+        """Start what is asked for, but not for so long that running jobs are neglected."""
+        until = time.monotonic() + _SPAWNING
+        while self._waiting:
+            number = next(iter(self._waiting))
+            if self._lease.is_over():
+                self._decline(number, LEASE)
+                continue
+            self._spawn(number, self._waiting.pop(number))
+            if time.monotonic() > until:
+                break
+        self._spawner.rest()
+
+    def _spawn(self, number: int, spec: "dict[str, Any]") -> None:
+        now = time.monotonic()
+        try:
+            pid = self._spawner.start(spec)
+        except NotStartedError as error:
+            self._replies.append(("not_started", number, error.errno, error.text))
+            return
+        run = Run(number, pid, spec["token"], spec["grace"], now)
+        self._runs[number] = self._mains[pid] = run
+        limit = spec["output_limit"]
+        run.out = run.err = self._spools.add(spec["stdout"], limit, now)
+        if spec["stderr"] != spec["stdout"]:
+            run.err = self._spools.add(spec["stderr"], limit, now)
+        if spec["timeout"] is not None:
+            self._timers.set(run, now + spec["timeout"])
+
+    # Ending
+
+    def _reap(self) -> None:
+        """Take in all that ended, and report the runs that are over."""
+        self._collect()
+        if self._leftovers:
+            self._settle()
+
+    def _collect(self) -> None:
+        """Reap what ended, main processes and orphans alike."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if not pid:
+                break
+            run = self._mains.pop(pid, None)
+            if run is None:
+                self._orphans.forget(pid)
+                continue
+            run.status = status
+            run.ended = time.monotonic()
+            self._leftovers[run.id] = run
+
+    def _settle(self) -> None:
+        """Finish the runs of which nothing is left, and begin to kill what others left behind."""
+        self._orphans.scan(self._mains, self._runs.values())
+        for run in list(self._leftovers.values()):
+            if self._is_over(run):
+                self._finish(run)
+            elif run.phase == RUNNING:
+                self._kill(run, EXITED)
+
+    def _is_over(self, run: Run) -> bool:
+        if run.status is None or self._orphans.of(run):
+            return False
+        return tree.has_proc() or not _signal_group(run.pid, 0)
+
+    def _finish(self, run: Run) -> None:
+        del self._runs[run.id]
+        self._leftovers.pop(run.id, None)
+        self._timers.clear(run)
+        self._orphans.release(run)
+        out = err = self._spools.remove(run.out)
+        if run.err is not run.out:
+            err = self._spools.remove(run.err)
+        self._replies.append(
+            ("ended", run.id, run.status, run.how or EXITED, run.started, run.ended, out, err)
+        )
+
+    def _stop(self, run: Run, how: str) -> None:
+        """Ask all processes of a run to end, and give them its grace to do so."""
+        # It may have ended by itself a moment ago.
+        self._reap()
+        if run.phase != RUNNING or run.id not in self._runs:
+            return
+        run.phase = TERMINATING
+        run.how = run.how or how
+        members = self._members(run)
+        run.known = set(members)
+        tree.terminate(members)
+        if not tree.has_proc():
+            _signal_group(run.pid, signal.SIGTERM)
+        self._timers.set(run, time.monotonic() + run.grace)
+
+    def _kill(self, run: Run, how: str) -> None:
+        """Begin to kill all processes of a run, at once and until none is left."""
+        if run.phase == KILLING:
+            return
+        run.phase = KILLING
+        run.how = run.how or how
+        run.backoff = _SWEEP_FIRST
+        run.complain_at = time.monotonic() + _PATIENCE
+        self._sweep(run)
+
+    def _sweep(self, run: Run) -> None:
+        found, refused = tree.freeze_and_kill(lambda: self._members(run))
+        if not tree.has_proc():
+            _signal_group(run.pid, signal.SIGKILL)
+        run.known |= found
+        if not found and self._is_over(run):
+            self._finish(run)
+            return
+        now = time.monotonic()
+        if found and now >= run.complain_at:
+            run.complain_at = now + _COMPLAIN_EVERY
+            self._replies.append(("trouble", run.id, _trouble(found, refused)))
+        self._timers.set(run, now + run.backoff)
+        run.backoff = min(run.backoff * 2, _SWEEP_LAST)
+
+    def _members(self, run: Run) -> list[tree.Proc]:
+        """Find every process of a run, wherever it went."""
+        self._collect()
+        self._orphans.scan(self._mains, self._runs.values())
+        roots = [run.pid] if run.status is None else []
+        return tree.family(roots + self._orphans.of(run))
+
+    # Time
+
+    def _keep_time(self, ready: set[int]) -> None:
+        now = time.monotonic()
+        if self._spools.fileno() in ready:
+            self._spools.wake(now)
+        if self._spools.due() <= now:
+            self._spools.look(now)
+        for run in self._timers.due(now):
+            self._on_due(run)
+        if not self._lease.noted and self._lease.is_over():
+            self._lease.noted = True
+            self._reap()
+            for run in list(self._runs.values()):
+                self._kill(run, LEASE)
+
+    def _on_due(self, run: Run) -> None:
+        if run.phase == RUNNING:
+            self._stop(run, TIMEOUT)
+        elif run.phase == TERMINATING:
+            self._kill(run, run.how)
+        else:
+            self._sweep(run)
+
+
+def _wake_on_child() -> int:
+    """Return a descriptor that becomes readable when a child ends."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _signum, _frame: None)
+    return reader
+
+
+def _signal_group(group: int, signum: int) -> bool:
+    """Signal a process group; False when it is empty. Without /proc there is no better way."""
+    try:
+        os.killpg(group, signum)
+    except OSError:
+        return False
+    return True
+
+
+def _trouble(found: set[tree.Proc], refused: set[tree.Proc]) -> str:
+    pids = ", ".join(map(str, sorted(process.pid for process in found)[:10]))
+    if refused:
+        return f"processes that belong to another user can't be killed: {pids}"
+    return f"processes can't be killed while the kernel holds them: {pids}"
+
+
+def _kill_everything() -> None:
+    """Kill and reap all that is below this process."""
+    for process in tree.kill_descendants(within=_LAST_SWEEPS):
+        print(f"queuectl guard: process {process.pid} can't be killed", file=sys.stderr)
+
+
+def _prepare(link: int) -> None:
+    for signum in IGNORED:
+        signal.signal(signum, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.set_blocking(link, False)
+    os.set_inheritable(link, False)
+    # Jobs without input inherit this.
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    if null:
+        os.close(null)
+    tree.become_subreaper()
+    tree.name_process("queuectl-guard")
+
+
+def _break(kind: type[BaseException], error: BaseException, trace: "TracebackType | None") -> None:
+    """Leave no run behind, whatever went wrong."""
+    _kill_everything()
+    sys.__excepthook__(kind, error, trace)
+    sys.stderr.flush()
+    os._exit(EXIT_BROKEN)
+
+
+def main() -> None:
+    """Serve the node at the other end of the descriptor named on the command line."""
+    sys.excepthook = _break
+    link = int(sys.argv[1])
+    _prepare(link)
+    Loop(link).serve()
+    _kill_everything()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""What interrupts a sleeping node: signals, and threads of its own that have something to say."""
+
+import signal
+import socket
+
+
+class Interrupts:
+    """Collects signals; its descriptor becomes readable when there is something to look at."""
+
+    def __init__(self) -> None:
+        self._in, self._out = socket.socketpair()
+        self._in.setblocking(False)
+        self._out.setblocking(False)
+        self._signals: list[int] = []
+
+    def catch(self, *numbers: signal.Signals) -> None:
+        """Catch these signals from now on. Only the main thread can."""
+        signal.set_wakeup_fd(self._in.fileno(), warn_on_full_buffer=False)
+        for number in numbers:
+            signal.signal(number, lambda number, _frame: self._signals.append(number))
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait on."""
+        return self._out.fileno()
+
+    def rouse(self) -> None:
+        """Interrupt the sleep from another thread."""
+        try:
+            self._in.send(b"\0")
+        except BlockingIOError:
+            # It is full of wake-ups that nobody has read yet: one more changes nothing.
+            return
+
+    def take(self) -> str | None:
+        """Return the name of the signal that came since the last call, and be quiet again.
+
+        Signals that come before the last one was acted on are one with it: `timeout` and its like
+        send each to the process and then to its group, which must not count as asking twice.
+        """
+        try:
+            while self._out.recv(4096):
+                continue
+        except BlockingIOError:
+            pass
+        if not self._signals:
+            return None
+        number = self._signals[0]
+        self._signals.clear()
+        return signal.Signals(number).name

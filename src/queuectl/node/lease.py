@@ -1,0 +1,88 @@
+"""The node's lease: one row, renewed by a thread of its own, whatever the number of jobs.
+
+Each renewal tells the guard until when runs may live. If renewals stop, for whatever reason, the
+guard ends the runs before the lease does: another node can then never run the same job beside us.
+"""
+
+from collections.abc import Callable
+from threading import Event, Thread
+
+from queuectl.errors import StoreError
+from queuectl.node.link import Guard, GuardLostError
+from queuectl.store import open_store
+
+RETRY = 0.2
+"""Seconds until a renewal that failed is tried again."""
+
+
+def margin(lease: int) -> int:
+    """How many milliseconds before the end of a lease its runs are killed."""
+    return min(1_000, lease // 5)
+
+
+class Lease:
+    """Keeps a node's lease alive until told to stop, or until it is lost."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        node: str,
+        guard: Callable[[], Guard],
+        settings: Callable[[], tuple[int, int]],
+        wake: Callable[[], None],
+        trouble: Callable[[str], None],
+    ) -> None:
+        """`settings` gives (lease, heartbeat) in milliseconds; `wake` rouses the node's loop."""
+        self._url = url
+        self._node = node
+        self._guard = guard
+        self._settings = settings
+        self._wake = wake
+        self._trouble = trouble
+        self._stop = Event()
+        self.lost = False
+        self._thread = Thread(target=self._keep, name="lease", daemon=True)
+
+    def start(self) -> None:
+        """Begin to renew."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Renew no more."""
+        self._stop.set()
+        self._thread.join(timeout=5)
+
+    def _keep(self) -> None:
+        # A connection of its own: the lease must not wait behind the node's transactions.
+        store = open_store(self._url)
+        try:
+            pause = self._settings()[1] / 1000
+            while not self._stop.wait(pause):
+                lease, heartbeat = self._settings()
+                pause = heartbeat / 1000
+                until = store.steady() + lease
+                try:
+                    held = store.renew(self._node, until=until)
+                except StoreError as error:
+                    self._trouble(f"the lease could not be renewed: {error}")
+                    pause = RETRY
+                    continue
+                if not held:
+                    self.lost = True
+                    self._wake()
+                    return
+                extend(self._guard(), store.lease_clock(), until - margin(lease))
+        finally:
+            store.close()
+
+
+def extend(guard: Guard, clock: int, until: int) -> None:
+    """Tell the guard until when runs may live, in milliseconds of that clock.
+
+    A guard that is gone has no runs; the node's loop notices and starts another.
+    """
+    try:
+        guard.send([("lease", clock, until / 1000)])
+    except GuardLostError:
+        return

@@ -1,0 +1,144 @@
+"""The node's end of its guard: start it, tell it what to run, hear what became of it."""
+
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from queuectl.errors import QueuectlError
+from queuectl.node import tree
+from queuectl.node.wire import Decoder, encode
+
+if TYPE_CHECKING:
+    from queuectl.node.wire import Message
+
+_CHUNK = 1 << 18
+_READY_WITHIN = 20.0
+_STALLED_AFTER = 30.0
+"""Seconds without a byte taken after which the guard counts as lost; it never waits for us."""
+
+
+class GuardLostError(QueuectlError):
+    """The guard is gone or doesn't answer, and with it the runs it held."""
+
+
+class Guard:
+    """A guard process, as its node sees it.
+
+    Any thread may send; one thread receives. When the guard is lost, what it ran may still be
+    there: a node that called `tree.become_subreaper` before has it among its descendants, and
+    `tree.kill_descendants` ends it.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], link: socket.socket) -> None:
+        self._process = process
+        self._link = link
+        self._decoder = Decoder()
+        self._sending = threading.Lock()
+        self._lost = False
+        self.pid = process.pid
+        self.start_time = tree.process_start(process.pid) or 0
+
+    @classmethod
+    def start(cls, *, env: Mapping[str, str] | None = None) -> Self:
+        """Start a guard whose jobs inherit this environment with `env` laid over it."""
+        link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        link.setblocking(False)
+        with theirs:
+            process = subprocess.Popen(
+                # -P: a file in the current directory must not pass for a module.
+                [sys.executable, "-P", "-m", "queuectl.node.guard", str(theirs.fileno())],
+                env={**os.environ, **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        guard = cls(process, link)
+        try:
+            guard._wait_until_ready()
+        except GuardLostError:
+            guard.close()
+            raise
+        return guard
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + _READY_WITHIN
+        while not self._wait(select.POLLIN, deadline - time.monotonic()):
+            if time.monotonic() > deadline:
+                raise self._loss("does not start")
+        # It reports only what it was asked for, so there is nothing else yet.
+        self.receive()
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when `receive` has something."""
+        return self._link.fileno()
+
+    def send(self, messages: "Sequence[Message]") -> None:
+        """Hand messages to the guard, all of them, in order."""
+        frames = memoryview(encode(messages))
+        with self._sending:
+            while frames:
+                frames = frames[self._send_some(frames) :]
+
+    def _send_some(self, frames: memoryview) -> int:
+        try:
+            return self._link.send(frames)
+        except BlockingIOError:
+            if not self._wait(select.POLLOUT, _STALLED_AFTER):
+                raise self._loss("does not answer") from None
+            return 0
+        except OSError as error:
+            raise self._loss(f"is gone: {error}") from error
+
+    def receive(self) -> "list[Message]":
+        """Return the messages that have arrived, without waiting for any."""
+        try:
+            chunk = self._link.recv(_CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            raise self._loss(f"is gone: {error}") from error
+        if not chunk:
+            raise self._loss("is gone")
+        return self._decoder.feed(chunk)
+
+    def _loss(self, what: str) -> GuardLostError:
+        self._lost = True
+        return GuardLostError(f"the guard process {what}")
+
+    def _wait(self, event: int, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(self._link, event)
+        return bool(poll.poll(max(0.0, seconds) * 1000))
+
+    def close(self, within: float = 5.0) -> bool:
+        """Let the guard kill what still runs, and end.
+
+        False means that it was lost or had to be killed, so that something may be left.
+        """
+        self._link.close()
+        try:
+            self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return False
+        return self._process.returncode == 0 and not self._lost
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

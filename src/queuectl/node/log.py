@@ -1,0 +1,118 @@
+"""What a node says: one line per fact, for people or as JSON, to the terminal and a rotated file.
+
+Lines are gathered and written once per turn of the node's loop. Losing the terminal, or a full
+disk under the log file, never stops a job.
+"""
+
+import json
+import os
+import sys
+from itertools import pairwise
+from typing import Any, TextIO
+
+from queuectl.job import Job
+from queuectl.when import iso, local
+
+
+class Log:
+    """Gathers lines until `flush`."""
+
+    def __init__(self, *, node: str, as_json: bool, to_terminal: bool = True) -> None:
+        """Say what this node does; `to_terminal` is off for a daemon."""
+        self.node = node
+        self._json = as_json
+        self._terminal: TextIO | None = sys.stderr if to_terminal else None
+        self._file: RotatingFile | None = None
+        self._lines: list[str] = []
+
+    def open_file(self, path: str, *, size: int, keep: int) -> None:
+        """Write to a file as well."""
+        self._file = RotatingFile(path, size=size, keep=keep)
+
+    def say(self, now: int, text: str, *, level: str = "info", **facts: Any) -> None:
+        """Say something about the node."""
+        self._add(now, level, text, facts)
+
+    def job(
+        self, now: int, event: str, job: Job, text: str = "", *, level: str = "info", **facts: Any
+    ) -> None:
+        """Say something about a run of a job: `event` is one word, `text` the rest of the line."""
+        if self._json:
+            runs = {"attempt": job.attempts, "max_attempts": job.max_attempts}
+            about = {"event": event, "job": job.id, "worker": job.worker, **runs}
+            self._add(now, level, text, about | {"command": job.title} | facts)
+            return
+        self._add(now, level, f"worker {job.worker}: job {printable(job.id)} {event}{text}", {})
+
+    def _add(self, now: int, level: str, text: str, facts: dict[str, Any]) -> None:
+        if self._json:
+            line = {"at": iso(now), "level": level, "node": self.node, **facts}
+            if text:
+                line["message"] = text.strip(" :;,")
+            self._lines.append(json.dumps(line, ensure_ascii=False))
+        else:
+            mark = "" if level == "info" else f" {level.upper()}:"
+            self._lines.append(f"{local(now)}{mark} {text}")
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        if not self._lines:
+            return
+        text = "\n".join(self._lines) + "\n"
+        self._lines.clear()
+        if self._terminal is not None:
+            try:
+                self._terminal.write(text)
+                self._terminal.flush()
+            except (OSError, ValueError):
+                self._terminal = None
+        if self._file is not None:
+            self._file.write(text)
+
+
+class RotatingFile:
+    """A private file that starts anew at a size; old ones are kept as `.1`, `.2`, ..."""
+
+    def __init__(self, path: str, *, size: int, keep: int) -> None:
+        """Append to `path`, whatever is there already."""
+        self._path = path
+        self._size = size
+        self._keep = keep
+        self._fd = self._open()
+
+    def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        fd = os.open(self._path, flags, 0o600)
+        os.fchmod(fd, 0o600)
+        self._written = os.fstat(fd).st_size
+        return fd
+
+    def write(self, text: str) -> None:
+        """Append, rotating first where the text would not fit."""
+        data = text.encode("utf-8", "replace")
+        if self._written and self._written + len(data) > self._size:
+            self._rotate()
+        try:
+            self._written += os.write(self._fd, data)
+        except OSError:
+            # A full disk: the line is lost, the jobs it speaks of are not.
+            return
+
+    def _rotate(self) -> None:
+        os.close(self._fd)
+        names = [self._path, *(f"{self._path}.{n}" for n in range(1, self._keep + 1))]
+        for newer, older in reversed(list(pairwise(names))):
+            if os.path.exists(newer):
+                os.replace(newer, older)
+        if not self._keep and os.path.exists(self._path):
+            os.unlink(self._path)
+        self._fd = self._open()
+
+
+def printable(text: str, longest: int = 200) -> str:
+    """Make text safe for one line of a terminal: control characters are escaped, the rest cut."""
+    if len(text) > longest:
+        text = text[: longest - 3] + "..."
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,471 @@
+"""The node's loop: one process, N workers, one transaction per turn.
+
+Each turn finishes all runs that ended and claims a job for every free worker in one durable
+commit, then hands the new runs to the guard. Between turns it sleeps until the guard, the store,
+a signal or a clock has something to say.
+"""
+
+import heapq
+import os
+import select
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from queuectl import __version__
+from queuectl.errors import LeaseLostError, StoreError
+from queuectl.host import host_identity, host_name, process_start
+from queuectl.job import Job, Lost
+from queuectl.node import lease as leases
+from queuectl.node import runs, tree, upkeep
+from queuectl.node.interrupts import Interrupts
+from queuectl.node.link import Guard, GuardLostError
+from queuectl.node.log import Log, printable
+from queuectl.node.runs import Run
+from queuectl.node.telling import name_runs, tell_end, tell_start
+from queuectl.place import Place
+from queuectl.queue import Queue
+from queuectl.store.contract import Ended, Node, Stop, Topic
+from queuectl.store.files import make_folder
+from queuectl.store.ids import new_ids
+
+TICK = 1.0
+"""Seconds between looks for dead nodes, and for work nobody told us of."""
+TIDY_EVERY = 60.0
+"""Seconds between prunings."""
+STORE_RETRY = 0.5
+"""Seconds until a turn that the store refused is tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """What `worker start` was asked for."""
+
+    place: Place
+    count: int | None = None
+    queues: tuple[str, ...] = ()
+    drain: bool = False
+    backoff_base: float | None = None
+    log: str | None = None
+    log_json: bool = False
+    pidfile: str | None = None
+    ready: Callable[[], None] | None = None
+    """Called once the node is registered and can run jobs."""
+    to_terminal: bool = True
+
+
+def run(options: NodeOptions) -> int:
+    """Run a node until it is told to stop; returns the exit code."""
+    with Queue(place=options.place, create=True) as queue:
+        return NodeLoop(queue, options).serve()
+
+
+class NodeLoop:
+    """The state of a running node, and what it does with it."""
+
+    def __init__(self, queue: Queue, options: NodeOptions) -> None:
+        self.queue = queue
+        self.store = queue.store
+        self.options = options
+        self.settings = queue.settings
+        self.count = options.count or self.settings.workers
+        self.host = host_name()
+        self.id = new_ids(1, 8)[0]
+        self.log = Log(node=self.id, as_json=options.log_json, to_terminal=options.to_terminal)
+        if options.log:
+            self.log.open_file(
+                options.log, size=self.settings.log_size, keep=self.settings.log_files
+            )
+        self.free = list(range(1, self.count + 1))
+        self.running: dict[int, Run] = {}
+        self.ended: list[Run] = []
+        self.last_run = 0
+        self.stopping: Stop | None = None
+        self.maybe_work = True
+        self.others: list[Node] = []
+        self.next_due: int | None = None
+        self.next_tick = self.next_tidy = 0.0
+        self.retry_at = 0.0
+        self.interrupts = Interrupts()
+
+    # -- life ---------------------------------------------------------------------------
+
+    def serve(self) -> int:
+        """Register, work until there is nothing left to do or somebody says stop, and leave."""
+        tree.become_subreaper()
+        self.guard = Guard.start()
+        try:
+            self._catch_signals()
+            self._register()
+            self.listener = self.store.listen()
+            self._poll = select.poll()
+            for fd in (self.interrupts.fileno(), self.guard.fileno(), self.listener.fileno()):
+                if fd >= 0:
+                    self._poll.register(fd, select.POLLIN)
+            self._greet()
+            if self.options.ready is not None:
+                self.options.ready()
+            self._loop()
+            self._leave()
+        finally:
+            self.guard.close()
+            self.log.flush()
+        return 0
+
+    def _greet(self) -> None:
+        serves = ", ".join(self.options.queues) or "all queues"
+        workers = f"{self.count} worker{'' if self.count == 1 else 's'}"
+        self._say(
+            f"Node {self.id} (pid {os.getpid()}) on {self.host}: starting {workers} for {serves},"
+            f" {self.queue.url}"
+        )
+        self.log.flush()
+
+    def _loop(self) -> None:
+        while not self._is_done():
+            self._sleep()
+            if (name := self.interrupts.take()) is not None:
+                self._on_signal(name)
+            self._hear_guard()
+            self._hear_store()
+            if monotonic() >= self.retry_at:
+                self._turn()
+            if monotonic() >= self.next_tick:
+                self._tick()
+            self.log.flush()
+
+    def _is_done(self) -> bool:
+        if self.running or self.ended:
+            return False
+        if self.stopping is not None:
+            return True
+        if not self.options.drain or self.maybe_work:
+            return False
+        try:
+            return self.store.waiting(self.options.queues) == 0
+        except StoreError:
+            return False
+
+    def _leave(self) -> None:
+        self.lease.stop()
+        self.store.forget(self.id)
+        self.listener.close()
+        upkeep.sweep_spool(self.queue)
+        self._say("Stopped; nothing was left running." if self.stopping else "Nothing left to do.")
+
+    # -- identity -------------------------------------------------------------------------
+
+    def _register(self) -> None:
+        """Become known under this id, with a lease that a thread keeps alive."""
+        pid = os.getpid()
+        now, until = self.store.now(), self.store.steady() + self.settings.lease
+        self.spool = os.path.join(self.store.spool_root(), self.id)
+        self.store.register(
+            Node(
+                id=self.id,
+                host=self.host,
+                boot=host_identity(),
+                pid=pid,
+                pid_start=process_start(pid) or 0,
+                workers=self.count,
+                queues=self.options.queues,
+                spool=self.spool,
+                version=__version__,
+                started_at=now,
+                seen_at=now,
+                lease_until=until,
+            )
+        )
+        make_folder(self.store.spool_root())
+        make_folder(self.spool)
+        leases.extend(
+            self.guard, self.store.lease_clock(), until - leases.margin(self.settings.lease)
+        )
+        self.lease = leases.Lease(
+            url=self.options.place.url,
+            node=self.id,
+            guard=lambda: self.guard,
+            settings=lambda: (self.settings.lease, self.settings.heartbeat),
+            wake=self.interrupts.rouse,
+            trouble=lambda text: self._say(text, level="warning"),
+        )
+        self.lease.start()
+
+    def _start_over(self) -> None:
+        """Go on under a new id after the lease was lost; nothing of the old one may be written."""
+        self._say("The lease was lost; its runs are ended.", level="warning")
+        self.lease.stop()
+        self._order([("kill", number, runs.LEASE) for number in self.running])
+        while self.running:
+            self._poll.poll(1000)
+            self._hear_guard()
+        old = self.id
+        with self.store.transaction():
+            # Those that nobody has taken over yet go back in line; the others are left alone.
+            now = self.store.now()
+            ends = self._ends(now)
+            lost = self.store.finish(ends)
+            self.store.forget(old)
+        self._settle(now, ends, lost)
+        self.id = self.log.node = new_ids(1, 8)[0]
+        self._register()
+        self._say(f"Goes on as node {self.id} (was {old}).")
+        self.maybe_work = True
+
+    # -- hearing --------------------------------------------------------------------------
+
+    def _catch_signals(self) -> None:
+        stops = [signal.SIGTERM, signal.SIGINT]
+        if not self.options.to_terminal:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        elif signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            # The terminal is closing: finish what runs. Under nohup it stays ignored.
+            stops.append(signal.SIGHUP)
+        self.interrupts.catch(*stops)
+
+    def _sleep(self) -> None:
+        """Wait until there is something to do."""
+        waits = [self.next_tick - monotonic()]
+        if self.retry_at > monotonic():
+            waits.append(self.retry_at - monotonic())
+        elif self.ended or (self.maybe_work and self._may_claim()):
+            waits.append(0)
+        if self.next_due is not None and self._may_claim():
+            waits.append((self.next_due - self.store.now()) / 1000)
+        if (look := self.listener.recheck_in()) is not None:
+            waits.append(look)
+        pause = max(0, min(waits))
+        self._poll.poll(int(pause * 1000) + (1 if pause else 0))
+
+    def _on_signal(self, name: str) -> None:
+        if self.stopping is None:
+            self._drain(f"{name}: finishing {self._what_runs()}; again to release them.")
+        elif self.stopping == Stop.DRAIN:
+            self._release(f"{name}: stopping {self._what_runs()} and releasing them.")
+        else:
+            self._say(f"{name}: exiting at once; the jobs will be rescued.", level="warning")
+            self.log.flush()
+            # The guard sees the socket close and ends the runs.
+            os._exit(128 + signal.SIGINT)
+
+    def _what_runs(self) -> str:
+        return name_runs(self.running.values())
+
+    def _drain(self, why: str) -> None:
+        if self.stopping is None:
+            self.stopping = Stop.DRAIN
+            self._say(why)
+
+    def _release(self, why: str) -> None:
+        if self.stopping != Stop.RELEASE:
+            self.stopping = Stop.RELEASE
+            self._say(why)
+            self._order([("stop", number, runs.RELEASE) for number in self.running])
+
+    def _hear_guard(self) -> None:
+        try:
+            messages = self.guard.receive()
+        except GuardLostError:
+            self._replace_guard()
+            return
+        for message in messages:
+            if message[0] in ("ended", "not_started"):
+                run = self.running.pop(message[1])
+                runs.read_report(run, message, self.settings)
+                self._over(run)
+            elif message[0] == "trouble":
+                self._say(f"run {message[1]}: {message[2]}", level="warning")
+
+    def _order(self, messages: Sequence[tuple[Any, ...]]) -> None:
+        """Tell the guard something. If it is gone, `_hear_guard` finds out and deals with it."""
+        try:
+            self.guard.send(messages)
+        except GuardLostError:
+            return
+
+    def _over(self, run: Run) -> None:
+        self.ended.append(run)
+        heapq.heappush(self.free, run.job.worker or 0)
+
+    def _replace_guard(self) -> None:
+        """End what a killed guard left, count its runs as lost, and go on with a new one."""
+        self._say("The guard process is gone; its runs are lost.", level="error")
+        self._poll.unregister(self.guard.fileno())
+        self.guard.close()
+        tree.kill_descendants()
+        for run in self.running.values():
+            run.outcome = Lost("the process that watched it was killed")
+            run.stdout_bytes = run.stderr_bytes = 1
+            self._over(run)
+        self.running.clear()
+        self.guard = Guard.start()
+        self._poll.register(self.guard.fileno(), select.POLLIN)
+        until = self.store.steady() + self.settings.lease - leases.margin(self.settings.lease)
+        if self.store.renew(self.id, until=self.store.steady() + self.settings.lease):
+            leases.extend(self.guard, self.store.lease_clock(), until)
+
+    def _hear_store(self) -> None:
+        topics = self.listener.heard()
+        if self.next_due is not None and self.next_due <= self.store.now():
+            self.next_due = None
+            self.maybe_work = True
+        if Topic.CONTROL in topics:
+            self._guarded(self._obey)
+        if Topic.WORK in topics and not self.maybe_work:
+            self._guarded(self._look_for_work)
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """Do something that a store in trouble may keep us from, for now."""
+        try:
+            action()
+        except StoreError as error:
+            self._say(str(error), level="warning")
+
+    def _look_for_work(self) -> None:
+        now = self.store.now()
+        self.maybe_work = not self.free or self.store.claimable(self.options.queues, now=now)
+        if not self.maybe_work:
+            self.next_due = self.store.next_due()
+
+    def _obey(self) -> None:
+        """Look for what people ask of this node: stop requests, cancellations, new settings."""
+        self.settings = self.queue.settings
+        me = next((node for node in self.store.nodes() if node.id == self.id), None)
+        if me is not None and me.stop == Stop.DRAIN:
+            self._drain(f"Asked to stop: finishing {self._what_runs()}.")
+        elif me is not None and me.stop == Stop.RELEASE:
+            self._release(f"Asked to stop now: releasing {self._what_runs()}.")
+        by_seq = {run.job.seq: number for number, run in self.running.items()}
+        for job in self.store.to_cancel(self.id):
+            number = by_seq.get(job.seq)
+            if number is not None and self.running[number].job.cancel_reason is None:
+                runs.with_cancel(self.running[number], job.cancel_reason or "cancelled")
+                self._order([("stop", number, runs.CANCEL)])
+
+    # -- the turn -------------------------------------------------------------------------
+
+    def _may_claim(self) -> bool:
+        return self.stopping is None and bool(self.free) and not self.lease.lost
+
+    def _turn(self) -> None:
+        """Finish what ended and claim what is free, in one commit; then start the new runs."""
+        try:
+            if self.lease.lost:
+                self._start_over()
+            jobs = self._try_turn()
+        except LeaseLostError:
+            self.lease.lost = True
+            return
+        except StoreError as error:
+            self._say(f"{error} Trying again.", level="error")
+            self.retry_at = monotonic() + STORE_RETRY
+            return
+        self._start(jobs)
+
+    def _try_turn(self) -> Sequence[Job]:
+        claiming = self.maybe_work and self._may_claim()
+        if not self.ended and not claiming:
+            return ()
+        jobs: list[Job] = []
+        workers = sorted(self.free) if claiming else []
+        with self.store.transaction():
+            now = self.store.now()
+            ends = self._ends(now)
+            lost = self.store.finish(ends)
+            if claiming:
+                jobs = self.store.claim(self.id, workers, self.options.queues, now=now)
+        self._settle(now, ends, lost)
+        if claiming and len(jobs) < len(workers):
+            self.maybe_work = False
+            self.next_due = self.store.next_due()
+        return jobs
+
+    def _settle(self, now: int, ends: Sequence[Ended], lost: Sequence[Ended]) -> None:
+        """Be done with the runs whose ends are stored."""
+        for end in ends:
+            tell_end(self.log, now, end, lost=end in lost)
+        for run in self.ended:
+            runs.clean(run)
+        self.ended.clear()
+
+    def _ends(self, now: int) -> list[Ended]:
+        """Decide what becomes of the jobs whose runs are over."""
+        if any(not run.job.cancel_reason for run in self.ended if run.outcome != runs.SUCCESS):
+            # Somebody may have asked to cancel a run just as it failed: then it isn't retried.
+            asked = {job.seq: job.cancel_reason for job in self.store.to_cancel(self.id)}
+            for run in self.ended:
+                if (reason := asked.get(run.job.seq)) is not None:
+                    runs.with_cancel(run, reason)
+        policy = runs.policy_of(self.settings, self.options.backoff_base)
+        limit = self.settings.output_limit
+        return [
+            runs.finish(run, now=now, policy=policy, limit=limit, host=self.host)
+            for run in self.ended
+        ]
+
+    def _start(self, jobs: Sequence[Job]) -> None:
+        if not jobs:
+            return
+        claimed = monotonic()
+        messages: list[tuple[Any, ...]] = []
+        for job in jobs:
+            self.free.remove(job.worker or 0)
+            self.last_run += 1
+            run = Run(job=job, spool=self.spool, claimed=claimed)
+            self.running[self.last_run] = run
+            try:
+                spec = runs.spec_of(run, self.settings, self.queue.url)
+            except OSError as error:
+                text = f"its script could not be written: {error.strerror}"
+                runs.read_report(
+                    run, ("not_started", self.last_run, error.errno, text), self.settings
+                )
+                self._over(self.running.pop(self.last_run))
+                continue
+            messages.append(("spawn", self.last_run, spec))
+            tell_start(self.log, job)
+        heapq.heapify(self.free)
+        self._order(messages)
+
+    # -- now and then -----------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self.next_tick = monotonic() + TICK
+        self._guarded(self._look_around)
+        if monotonic() >= self.next_tidy:
+            self.next_tidy = monotonic() + TIDY_EVERY
+            self._guarded(self._tidy)
+
+    def _look_around(self) -> None:
+        """Notice what nobody told us of: foreign writes, requests, and nodes that died."""
+        changed = self.store.changed()
+        if changed:
+            self.others = [node for node in self.store.nodes() if node.id != self.id]
+            self._obey()
+            if not self.maybe_work:
+                self._look_for_work()
+        if changed or not all(self.queue.is_alive(node) for node in self.others):
+            self._rescue()
+
+    def _rescue(self) -> None:
+        upkeep.Rescuer(
+            queue=self.queue,
+            me=self.id,
+            policy=runs.policy_of(self.settings, self.options.backoff_base),
+            limit=self.settings.output_limit,
+            heard=lambda job, why: self._say(
+                f"Rescued job {printable(job.id)}: {why}.", level="warning"
+            ),
+        ).rescue()
+
+    def _tidy(self) -> None:
+        while upkeep.prune_old(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:
+            continue
+        self.store.coarsen(now=self.store.now())
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def _say(self, text: str, *, level: str = "info") -> None:
+        self.log.say(self.store.now(), text, level=level)

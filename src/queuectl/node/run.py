@@ -1,0 +1,58 @@
+"""The record of one run, as its guard keeps it."""
+
+TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
+if TYPE_CHECKING:
+    from queuectl.node.output import Spool
+    from queuectl.node.tree import Proc
+
+RUNNING = 0
+TERMINATING = 1
+KILLING = 2
+
+NEVER = float("inf")
+
+
+class Run:
+    """One run: its main process, what it writes, and how far its end has come."""
+
+    __slots__ = (
+        "backoff",
+        "complain_at",
+        "due",
+        "ended",
+        "err",
+        "grace",
+        "how",
+        "id",
+        "known",
+        "out",
+        "phase",
+        "pid",
+        "sessions",
+        "started",
+        "status",
+        "token",
+    )
+
+    def __init__(self, id: int, pid: int, token: str, grace: float, started: float) -> None:
+        self.id = id
+        self.pid = pid
+        """The main process. It isn't ours to signal once `status` is known."""
+        self.sessions = {pid}
+        """Sessions that belong to it: its own, and those found while it is being killed."""
+        self.token = token
+        self.grace = grace
+        self.started = started
+        self.ended = 0.0
+        self.status: int | None = None
+        """The wait status of the main process, once it has been reaped."""
+        self.how = ""
+        self.phase = RUNNING
+        self.due = NEVER
+        """When its next step is due: the timeout, the end of the grace, or another sweep."""
+        self.backoff = 0.0
+        self.complain_at = 0.0
+        self.known: set[Proc] = set()
+        """Processes seen under it before; a dying one can't be recognised by anything else."""
+        self.out: Spool
+        self.err: Spool

@@ -1,0 +1,220 @@
+"""One run of a job, from claim to end: what the guard is told, and what its report comes to."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from queuectl.job import (
+    Cancelled,
+    Exited,
+    Job,
+    Lost,
+    NotStarted,
+    Outcome,
+    Output,
+    Released,
+    Signalled,
+    TimedOut,
+)
+from queuectl.lifecycle import Policy, decide
+from queuectl.node.output import collect
+from queuectl.queue import spool_paths
+from queuectl.request import LONGEST_ARGUMENT
+from queuectl.settings import Settings
+from queuectl.store.contract import Ended
+
+LONGEST_ERROR = 1_000
+SHELL = "/bin/sh"
+CANCEL = "cancelled"
+RELEASE = "released"
+TIMEOUT = "timeout"
+LEASE = "lease"
+SUCCESS = Exited(0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """A run that the guard has, or has reported on."""
+
+    job: Job
+    spool: str
+    claimed: float
+    """CLOCK_MONOTONIC seconds at which it was claimed, which was `job.started_at` by the store."""
+    outcome: Outcome | None = None
+    began: float | None = None
+    ended: float | None = None
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+
+    @property
+    def files(self) -> tuple[str, str]:
+        """Where it writes its output."""
+        return spool_paths(self.spool, self.job)
+
+    @property
+    def script(self) -> str:
+        """Where its command is, when it is too long for an argument."""
+        return self.files[0].removesuffix(".out") + ".sh"
+
+
+def policy_of(settings: Settings, forced_base: float | None) -> Policy:
+    """Return what the settings say where a job says nothing itself."""
+    return Policy(
+        max_retries=settings.max_retries,
+        max_crashes=settings.max_crashes,
+        backoff=settings.backoff,
+        backoff_base=settings.backoff_base,
+        retry_delay=settings.retry_delay,
+        max_backoff=settings.max_backoff,
+        jitter=settings.jitter,
+        forced_base=forced_base,
+    )
+
+
+def spec_of(run: Run, settings: Settings, url: str) -> dict[str, Any]:
+    """Describe a run to the guard."""
+    job = run.job
+    out, err = run.files
+    timeout = settings.job_timeout if job.timeout is None else job.timeout
+    node = job.node or ""
+    own = {
+        "QUEUECTL_JOB_ID": job.id,
+        "QUEUECTL_ATTEMPT": str(job.attempts),
+        "QUEUECTL_QUEUE": job.queue,
+        "QUEUECTL_DB": url,
+        "QUEUECTL_NODE": node,
+        "QUEUECTL_WORKER": str(job.worker),
+    }
+    return {
+        "argv": _argv(run),
+        "cwd": job.cwd,
+        "env": {**job.env, **own},
+        "token": f"{node}.{job.seq}.{job.attempts}",
+        "stdout": out,
+        "stderr": err,
+        "stdin": None,
+        "timeout": timeout / 1000 if timeout else None,
+        "grace": settings.kill_grace / 1000,
+        "output_limit": settings.output_limit,
+    }
+
+
+def _argv(run: Run) -> list[str]:
+    job = run.job
+    if job.argv is not None:
+        return list(job.argv)
+    command = job.command or ""
+    if len(command) <= LONGEST_ARGUMENT // 4 or len(command.encode()) <= LONGEST_ARGUMENT:
+        return [SHELL, "-c", command]
+    # The kernel takes no single argument of 128 KiB or more, but the shell reads any file.
+    with open(run.script, "w", encoding="utf-8", opener=_private) as file:
+        file.write(command + "\n")
+    return [SHELL, run.script]
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def read_report(run: Run, message: tuple[Any, ...], settings: Settings) -> None:
+    """Note on a run what the guard reported of it."""
+    if message[0] == "not_started":
+        run.outcome = NotStarted(message[3])
+        return
+    _, _, status, how, began, ended, run.stdout_bytes, run.stderr_bytes = message
+    run.began, run.ended = began, ended
+    run.outcome = _outcome(run.job, os.waitstatus_to_exitcode(status), how, settings)
+
+
+def _outcome(job: Job, code: int, how: str, settings: Settings) -> Outcome:
+    match how:
+        case "timeout":
+            return TimedOut(settings.job_timeout if job.timeout is None else job.timeout)
+        case "cancelled":
+            return Cancelled(job.cancel_reason or "cancelled")
+        case "released":
+            return Released()
+        case "lease":
+            return Lost("its node could not renew its lease")
+        case _ if code < 0:
+            return Signalled(-code)
+        case _:
+            return Exited(code)
+
+
+def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ended:
+    """Decide what becomes of the job of a run that is over, and gather what it wrote."""
+    assert run.outcome is not None
+    job, outcome = run.job, run.outcome
+    assert job.started_at is not None
+    if run.began is None or run.ended is None:
+        started, duration = job.started_at, 0
+    else:
+        started = job.started_at + max(0, round((run.began - run.claimed) * 1000))
+        duration = max(0, round((run.ended - run.began) * 1000))
+    output = gather(run, limit)
+    return Ended(
+        job=job,
+        outcome=outcome,
+        transition=decide(job, outcome, now, policy),
+        started_at=started,
+        finished_at=started + duration,
+        duration_ms=duration,
+        host=host,
+        error=None if outcome == Exited(0) else error_line(outcome, output),
+        output=output,
+    )
+
+
+def lost_by(
+    spool: str, why: str, *, now: int, policy: Policy, limit: int, host: str
+) -> Callable[[Job], Ended]:
+    """Return what decides about the jobs of a node that is gone, with the output it left behind."""
+
+    def lost(job: Job) -> Ended:
+        run = Run(job=job, spool=spool, claimed=0, outcome=Lost(why))
+        run.stdout_bytes = run.stderr_bytes = 1
+        end = finish(run, now=now, policy=policy, limit=limit, host=host)
+        took = max(0, now - end.started_at)
+        return replace(end, finished_at=end.started_at + took, duration_ms=took)
+
+    return lost
+
+
+def gather(run: Run, limit: int) -> Output:
+    """Read what a run wrote, within the limit."""
+    if not run.stdout_bytes and not run.stderr_bytes:
+        return Output()
+    out, err = (collect(path, limit) for path in run.files)
+    return Output(
+        stdout=out.data,
+        stderr=err.data,
+        stdout_bytes=max(out.total, len(out.data)),
+        stderr_bytes=max(err.total, len(err.data)),
+    )
+
+
+def error_line(outcome: Outcome, output: Output) -> str:
+    """Say in one line what went wrong: how it ended, and its last word on stderr."""
+    said = ""
+    for line in reversed(output.stderr[-4 * LONGEST_ERROR :].splitlines()):
+        if line.strip():
+            said = ": " + line.decode("utf-8", "replace").strip()
+            break
+    text = f"{outcome.describe()}{said}".replace("\0", "\ufffd")
+    return text[:LONGEST_ERROR]
+
+
+def clean(run: Run) -> None:
+    """Remove the files of a run whose end is stored."""
+    for path in (*run.files, run.script):
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            continue
+
+
+def with_cancel(run: Run, reason: str) -> None:
+    """Note that somebody wants this run's job cancelled."""
+    run.job = replace(run.job, cancel_reason=reason)

@@ -1,0 +1,259 @@
+"""Starting a run: from a spec to a process in a session of its own, or to one clear sentence.
+
+The keys of a spec:
+    argv          the command; its first item is found as a shell would find it
+    cwd           where it starts; None is where the guard was started
+    env           variables laid over the guard's own
+    token         unique to the run; the job gets it as QUEUECTL_RUN
+    stdout        path of the file to append to
+    stderr        the same
+    stdin         path of the file to read, or None for no input
+    timeout       seconds until it is stopped, or None
+    grace         seconds between SIGTERM and SIGKILL
+    output_limit  bytes to keep of each stream
+"""
+
+import errno
+import os
+import signal
+import sys
+
+from queuectl.node.orphans import TOKEN
+
+TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
+if TYPE_CHECKING:
+    from typing import Any
+
+    Environment = dict[bytes, bytes]
+    Action = tuple[int, int, int]
+
+IGNORED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+"""What the guard ignores: it ends when its node does, not when a terminal or a user says so."""
+
+# An ignored signal stays ignored across exec, so a job would inherit what the guard and the
+# interpreter ignore.
+_RESET = tuple(map(int, (*IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)))
+
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_TRY_NEXT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
+
+
+class NotStartedError(Exception):
+    """The run couldn't be started, for a reason one can act on."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.errno = code
+        self.text = text
+
+
+class Spawner:
+    """Starts processes from one place: the guard's environment and directory, no descriptors."""
+
+    __slots__ = ("_base", "_cwd", "_encoding", "_home", "_odd_umask")
+
+    def __init__(self) -> None:
+        self._base: Environment = dict(os.environb)
+        self._encoding = sys.getfilesystemencoding()
+        self._home = _where_we_are()
+        self._odd_umask = bool(_umask() & 0o600)
+        self._cwd = ""
+        self.rest()
+
+    def rest(self) -> None:
+        """Leave the directory of the last job, which somebody may want to remove or unmount."""
+        if self._cwd != "/":
+            os.chdir("/")
+            self._cwd = "/"
+
+    def start(self, spec: "dict[str, Any]") -> int:
+        """Start the main process of a run and return its pid, or raise `NotStartedError`."""
+        opened: list[int] = []
+        try:
+            env = self._environment(spec)
+            self._enter(spec["cwd"])
+            actions = self._open_streams(spec, opened)
+            return _start_program(spec["argv"], env, actions)
+        except (KeyError, TypeError, ValueError) as error:
+            # A NUL, a lone surrogate, an empty command, `=` in the name of a variable.
+            raise NotStartedError(errno.EINVAL, f"can't start this command: {error}") from error
+        finally:
+            for fd in opened:
+                os.close(fd)
+
+    def _environment(self, spec: "dict[str, Any]") -> "Environment":
+        encoding = self._encoding
+        env = self._base.copy()
+        for name, value in spec["env"].items():
+            env[name.encode(encoding, "surrogateescape")] = value.encode(
+                encoding, "surrogateescape"
+            )
+        env[TOKEN.encode()] = spec["token"].encode()
+        return env
+
+    def _enter(self, cwd: str | None) -> None:
+        cwd = cwd or self._home
+        if cwd == self._cwd:
+            return
+        # A relative directory would depend on the job before.
+        path = os.path.join(self._home, cwd)
+        try:
+            os.chdir(path)
+        except OSError as error:
+            raise NotStartedError(error.errno or errno.EINVAL, _cwd_text(error, cwd)) from error
+        self._cwd = cwd
+
+    def _open_streams(self, spec: "dict[str, Any]", opened: list[int]) -> "list[Action]":
+        """Open the files of a run; `opened` gets the descriptors, also when it fails half-way."""
+        actions: list[Action] = []
+        streams = [(1, spec["stdout"], _APPEND), (2, spec["stderr"], _APPEND)]
+        if spec["stdin"] is not None:
+            streams.append((0, spec["stdin"], os.O_RDONLY | os.O_CLOEXEC))
+        for target, path, flags in streams:
+            try:
+                fd = os.open(path, flags, 0o600)
+            except OSError as error:
+                verb = "write" if target else "read"
+                text = f"can't {verb} {path}: {_reason(error)}"
+                raise NotStartedError(error.errno or errno.EIO, text) from error
+            opened.append(fd)
+            if self._odd_umask and target:
+                os.fchmod(fd, 0o600)
+            actions.append((os.POSIX_SPAWN_DUP2, fd, target))
+        return actions
+
+
+def _where_we_are() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _start_program(argv: list[str], env: "Environment", actions: "list[Action]") -> int:
+    """Run the program that `execvp` would run in this directory and environment."""
+    if not argv:
+        raise ValueError("it is empty")
+    name = argv[0]
+    worst: OSError | None = None
+    for program in (name,) if "/" in name else _candidates(name, env):
+        try:
+            return _spawn_or_interpret(program, argv, env, actions)
+        except OSError as error:
+            if error.errno not in _TRY_NEXT:
+                raise NotStartedError(error.errno or errno.EIO, _text(error, name)) from error
+            # As with execvp, "not allowed" says more than "not here".
+            if worst is None or error.errno == errno.EACCES:
+                worst = error
+    if worst is None:
+        raise NotStartedError(errno.ENOENT, f"command not found: {name}")
+    raise NotStartedError(worst.errno or errno.ENOENT, _text(worst, name)) from worst
+
+
+def _candidates(name: str, env: "Environment") -> list[str]:
+    """List the files of that name in the job's PATH, executable or not."""
+    path = os.fsdecode(env.get(b"PATH", os.defpath.encode()))
+    files = [os.path.join(directory or ".", name) for directory in path.split(":")]
+    return [file for file in files if name and os.access(file, os.F_OK)]
+
+
+def _spawn_or_interpret(
+    program: str, argv: list[str], env: "Environment", actions: "list[Action]"
+) -> int:
+    try:
+        return _spawn(program, argv, env, actions)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        # A script without `#!`.
+        return _spawn("/bin/sh", ["/bin/sh", program, *argv[1:]], env, actions)
+
+
+def _spawn(program: str, argv: list[str], env: "Environment", actions: "list[Action]") -> int:
+    try:
+        return os.posix_spawn(
+            program,
+            argv,
+            env,
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_RESET,
+        )
+    except NotImplementedError:
+        return _spawn_by_fork(program, argv, env, actions)
+
+
+def _spawn_by_fork(
+    program: str, argv: list[str], env: "Environment", actions: "list[Action]"
+) -> int:
+    """Do the same where posix_spawn can't make a session."""
+    import subprocess
+
+    streams = {target: fd for _, fd, target in actions}
+    process = subprocess.Popen(
+        argv,
+        executable=program,
+        env=env,
+        stdin=streams.get(0),
+        stdout=streams[1],
+        stderr=streams[2],
+        start_new_session=True,
+        preexec_fn=_reset_signals,
+    )
+    process.returncode = 0  # The guard reaps it; the object must not.
+    return process.pid
+
+
+def _reset_signals() -> None:
+    for signum in _RESET:
+        signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _cwd_text(error: OSError, cwd: str) -> str:
+    match error.errno:
+        case errno.ENOENT:
+            return f"working directory does not exist: {cwd}"
+        case errno.ENOTDIR:
+            return f"working directory is not a directory: {cwd}"
+        case errno.EACCES:
+            return f"permission denied: working directory {cwd}"
+        case _:
+            return f"can't enter the working directory {cwd}: {_reason(error)}"
+
+
+def _text(error: OSError, name: str) -> str:
+    match error.errno:
+        case errno.ENOENT if error.filename and os.path.exists(error.filename):
+            return f"the interpreter named in its first line does not exist: {name}"
+        case errno.ENOENT | errno.ENOTDIR:
+            return f"command not found: {name}"
+        case errno.EACCES if error.filename and os.path.isdir(error.filename):
+            return f"is a directory: {name}"
+        case errno.EACCES:
+            return f"permission denied: {name}"
+        case errno.E2BIG:
+            return f"arguments and environment are too long for this system: {name}"
+        case _:
+            return f"can't start {name}: {_reason(error)}"
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,132 @@
+"""What a node does for everybody, now and then: rescue, retention, and tidying.
+
+Any node may do any of it; a transaction decides who was first.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from shutil import rmtree
+
+from queuectl.host import host_identity, host_name, is_running, whoami
+from queuectl.job import Job, State
+from queuectl.lifecycle import Policy
+from queuectl.node import runs
+from queuectl.node.tree import kill_tagged
+from queuectl.queue import Queue
+from queuectl.settings import Settings
+from queuectl.store.contract import Event, Node
+
+PRUNED_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rescuer:
+    """Gives back the jobs of nodes that are gone."""
+
+    queue: Queue
+    me: str
+    policy: Policy
+    limit: int
+    """Bytes kept of each output stream that a lost run left behind."""
+    heard: Callable[[Job, str], None]
+    """Told of each job that was rescued, and why."""
+
+    def rescue(self) -> None:
+        """Look for dead nodes, and for jobs in the hands of nobody, and rescue what they held."""
+        store = self.queue.store
+        for node in store.nodes():
+            if node.id != self.me and not self.queue.is_alive(node):
+                self._rescue_node(node)
+        for node_id in {job.node or "" for job in store.strays()}:
+            self._rescue_strays(node_id)
+
+    def _rescue_node(self, node: Node) -> None:
+        local = node.boot == host_identity()
+        if local and kill_tagged("QUEUECTL_NODE", {node.id}):
+            # Something can't be killed yet; to run its job again beside it would be worse.
+            return
+        store = self.queue.store
+        with store.transaction():
+            current = next((n for n in store.nodes() if n.id == node.id), None)
+            if current is None or self.queue.is_alive(current):
+                return
+            why = _reason(node, local)
+            rescued = self._give_back(store.held(node.id), node.spool, node.host, why)
+            store.forget(node.id)
+        for job in rescued:
+            self.heard(job, why)
+        if node.host == host_name():
+            rmtree(node.spool, ignore_errors=True)
+
+    def _rescue_strays(self, node_id: str) -> None:
+        if kill_tagged("QUEUECTL_NODE", {node_id}):
+            return
+        store = self.queue.store
+        why = f"node {node_id} isn't registered any more"
+        with store.transaction():
+            strays = [job for job in store.strays() if job.node == node_id]
+            spool = os.path.join(store.spool_root(), node_id)
+            rescued = self._give_back(strays, spool, "unknown", why)
+        for job in rescued:
+            self.heard(job, why)
+
+    def _give_back(self, jobs: Sequence[Job], spool: str, host: str, why: str) -> list[Job]:
+        store = self.queue.store
+        now = store.now()
+        lost = runs.lost_by(spool, why, now=now, policy=self.policy, limit=self.limit, host=host)
+        ends = [lost(job) for job in jobs]
+        late = store.finish(ends)
+        given = [end for end in ends if end not in late]
+        for end in given:
+            detail = f"{why}; now {end.transition.state}"
+            store.record(
+                Event(
+                    at=now,
+                    kind="rescue",
+                    job=end.job.id,
+                    node=end.job.node,
+                    who=whoami(),
+                    detail=detail,
+                )
+            )
+        return [end.job for end in given]
+
+
+def _reason(node: Node, local: bool) -> str:
+    name = f"node {node.id} on {node.host} (pid {node.pid})"
+    if local and not is_running(node.pid, node.pid_start):
+        return f"{name} died"
+    return f"{name} stopped renewing its lease"
+
+
+def prune_old(queue: Queue, settings: Settings) -> int:
+    """Delete finished jobs that are past their retention, a few at a time; says how many."""
+    store = queue.store
+    now = store.now()
+    ages = (
+        (State.COMPLETED, settings.retention),
+        (State.CANCELLED, settings.retention),
+        (State.DEAD, settings.dlq_retention),
+    )
+    pruned = {
+        state: store.prune(state, now - age, limit=PRUNED_AT_ONCE) for state, age in ages if age
+    }
+    total = sum(pruned.values())
+    if total:
+        detail = "retention: " + ", ".join(f"{n} {state}" for state, n in pruned.items() if n)
+        store.record(Event(at=now, kind="prune", job=None, node=None, who=whoami(), detail=detail))
+    return total
+
+
+def sweep_spool(queue: Queue) -> None:
+    """Remove folders of nodes that are no longer registered, left by an untimely crash."""
+    root = queue.store.spool_root()
+    try:
+        folders = os.listdir(root)
+    except FileNotFoundError:
+        return
+    known = {node.id for node in queue.store.nodes()}
+    for name in folders:
+        if name not in known:
+            rmtree(os.path.join(root, name), ignore_errors=True)

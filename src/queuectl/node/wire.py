@@ -1,0 +1,67 @@
+"""Frames between a node and its guard: four bytes of length, then a marshalled list of messages.
+
+A message is a tuple whose first item says what it is. Both ends are the same interpreter and the
+same release, so `marshal` fits: it is fast, needs no import, and carries any text or bytes.
+
+    node to guard
+        ("spawn", run, spec)                start it; the keys of `spec` are in `spawn.py`
+        ("stop", run, how)                  SIGTERM to all of it, SIGKILL when its grace is over
+        ("kill", run, how)                  SIGKILL to all of it
+        ("lease", clock, deadline)          kill every run when that clock gets there; None: never
+    guard to node
+        ("ready", pid)
+        ("ended", run, status, how, started, ended, out_bytes, err_bytes)
+        ("not_started", run, errno, text)
+        ("trouble", run, text)              it can't be ended; said again while that lasts
+
+`ended` comes when no process of the run is left. `status` is the wait status of its main process;
+`how` is "exited", "timeout", "lease" or the word of the stop or kill; the times are monotonic. A
+run that was stopped before it started, or asked for when the lease was over, never ran: then both
+times are equal.
+"""
+
+import marshal
+
+TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    Message = tuple[Any, ...]
+
+_PER_FRAME = 64  # Keeps a frame of very long commands to a few megabytes.
+
+
+def encode(messages: "Sequence[Message]") -> bytes:
+    """Turn messages into frames."""
+    frames = bytearray()
+    for first in range(0, len(messages), _PER_FRAME):
+        body = marshal.dumps(list(messages[first : first + _PER_FRAME]))
+        frames += len(body).to_bytes(4, "little")
+        frames += body
+    return bytes(frames)
+
+
+class Decoder:
+    """Turns what arrives, cut anywhere, back into messages."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, chunk: bytes) -> "list[Message]":
+        """Take bytes in and return the messages that are now complete."""
+        buffer = self._buffer
+        buffer += chunk
+        messages: list[Message] = []
+        at = 0
+        while len(buffer) - at >= 4:
+            end = at + 4 + int.from_bytes(buffer[at : at + 4], "little")
+            if end > len(buffer):
+                break
+            with memoryview(buffer) as view, view[at + 4 : end] as body:
+                messages += marshal.loads(body)
+            at = end
+        del buffer[:at]
+        return messages

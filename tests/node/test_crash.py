@@ -1,0 +1,123 @@
+"""A crash is not a failure of the job, and nothing of it is left behind."""
+
+import os
+import signal
+from pathlib import Path
+
+from queuectl import State
+from tests.support import Lab, is_gone, wait_for
+
+
+def long_job(lab: Lab, name: str) -> str:
+    """A job that notes its pid and attempt, and then hangs the first time it runs."""
+    ledger = lab.folder / "ledger"
+    return (
+        f"echo $$ > {lab.folder}/{name}.pid; echo {name} $QUEUECTL_ATTEMPT >> {ledger};"
+        f" echo started; [ $QUEUECTL_ATTEMPT -gt 1 ] || sleep 1000"
+    )
+
+
+def test_a_killed_node_leaves_nothing_and_its_jobs_run_again_elsewhere(lab: Lab) -> None:
+    ids = [lab.queue.enqueue(long_job(lab, f"j{n}"), max_retries=0).id for n in range(8)]
+    victim = lab.node(count=8)
+    pids = [lab.pid_in(f"j{n}.pid") for n in range(8)]
+    lab.node(count=8)
+    victim.kill()
+    wait_for(lambda: all(is_gone(pid) for pid in pids), "the killed node's jobs to be gone")
+    for id in ids:
+        job = lab.wait_state(id, State.COMPLETED)
+        assert (job.attempts, job.failures, job.crashes) == (2, 0, 1)
+        first, second = lab.queue.attempts(id)
+        assert first.outcome == "lost"
+        assert "died" in (first.error or "")
+        assert second.outcome == "exited"
+        assert lab.queue.output(id, 1).stdout == b"started\n"
+        assert [event.kind for event in lab.queue.events(id)] == ["rescue"]
+    assert sorted(lab.lines("ledger")) == sorted(f"j{n} {a}" for n in range(8) for a in (1, 2))
+    assert len(lab.queue.nodes()) == 1
+
+
+def test_the_next_node_rescues_what_a_dead_one_held(lab: Lab) -> None:
+    id = lab.queue.enqueue(long_job(lab, "j"), max_retries=0).id
+    victim = lab.node()
+    pid = lab.pid_in("j.pid")
+    victim.kill()
+    wait_for(lambda: is_gone(pid), "the orphan to be gone without any other node")
+    victim.wait()
+    assert lab.queue.get(id).state == State.PROCESSING
+    lab.node()
+    job = lab.wait_state(id, State.COMPLETED)
+    assert (job.attempts, job.failures, job.crashes) == (2, 0, 1)
+
+
+def test_a_stopped_node_loses_its_jobs_and_changes_nothing_when_it_goes_on(lab: Lab) -> None:
+    lab.queue.set_setting("heartbeat", "200ms")
+    lab.queue.set_setting("lease", "1s")
+    id = lab.queue.enqueue(long_job(lab, "j"), max_retries=0).id
+    sleeper = lab.node()
+    pid = lab.pid_in("j.pid")
+    old = lab.queue.nodes()[0]["id"]
+    lab.node()
+    sleeper.send_signal(signal.SIGSTOP)
+    wait_for(lambda: is_gone(pid), "the stopped node's run to be killed by its guard")
+    done = lab.wait_state(id, State.COMPLETED)
+    assert (done.attempts, done.crashes, done.failures) == (2, 1, 0)
+    sleeper.send_signal(signal.SIGCONT)
+    wait_for(lambda: "Goes on as node" in lab.log(0), "the node to start over")
+    assert lab.queue.get(id) == done
+    assert old not in {node["id"] for node in lab.queue.nodes()}
+    # And it works again, under its new name.
+    others = {n["id"] for n in lab.queue.nodes()}
+    wait_for(lambda: len({n["id"] for n in lab.queue.nodes()} | others) == 2, "two nodes")
+    again = lab.queue.enqueue("true").id
+    lab.wait_state(again, State.COMPLETED)
+
+
+def test_a_job_that_kills_its_node_each_time_is_dead_after_max_crashes(lab: Lab) -> None:
+    # The node is the parent of the job's parent.
+    killer = "kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); sleep 1000"
+    poison = lab.queue.enqueue(killer, max_retries=5).id
+    for _ in range(3):
+        node = lab.node()
+        node.wait(60)
+        assert node.returncode == -signal.SIGKILL
+    good = lab.queue.enqueue("true").id
+    lab.node()
+    lab.wait_state(good, State.COMPLETED)
+    job = lab.wait_state(poison, State.DEAD)
+    assert (job.attempts, job.failures, job.crashes) == (3, 0, 3)
+    assert "3 runs took its worker down" in (job.reason or "")
+
+
+def test_a_job_that_kills_its_guard_counts_as_a_crash_and_the_node_goes_on(lab: Lab) -> None:
+    node = lab.node(count=2)
+    poison = lab.queue.enqueue("kill -9 $PPID; sleep 1000", max_retries=5).id
+    job = lab.wait_state(poison, State.DEAD)
+    assert (job.attempts, job.failures, job.crashes) == (3, 0, 3)
+    good = lab.queue.enqueue("echo fine").id
+    lab.wait_state(good, State.COMPLETED)
+    assert node.poll() is None
+
+
+def test_a_job_of_a_node_nobody_knows_is_not_stuck(lab: Lab) -> None:
+    id = lab.queue.enqueue(long_job(lab, "j"), max_retries=0).id
+    node = lab.node()
+    pid = lab.pid_in("j.pid")
+    os.kill(node.pid, signal.SIGKILL)
+    node.wait()
+    wait_for(lambda: is_gone(pid), "the orphan to be gone")
+    lab.queue.store.forget(lab.queue.nodes()[0]["id"])
+    lab.node()
+    assert lab.wait_state(id, State.COMPLETED).crashes == 1
+
+
+def test_the_spool_is_empty_when_all_is_done(lab: Lab) -> None:
+    id = lab.queue.enqueue(long_job(lab, "j"), max_retries=0).id
+    lab.node().send_signal(signal.SIGTERM)
+    lab.pid_in("j.pid")
+    lab.nodes[0].kill()
+    lab.nodes[0].wait()
+    last = lab.node("--drain")
+    last.wait(60)
+    assert lab.queue.get(id).state == State.COMPLETED
+    assert list(Path(lab.queue.store.spool_root()).iterdir()) == []

@@ -1,0 +1,94 @@
+"""Many workers, many jobs: each exactly once, in order, and woken without polling."""
+
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+
+from queuectl import State
+from tests.support import Lab, wait_for
+
+ENQUEUER = """
+import sys
+from queuectl import Queue
+queue = Queue(sys.argv[1])
+for n in range(int(sys.argv[3])):
+    queue.enqueue(f"echo $QUEUECTL_JOB_ID $QUEUECTL_ATTEMPT >> {sys.argv[4]}/ledger{n % 7}",
+                  id=f"{sys.argv[2]}-{n}")
+"""
+
+
+def test_no_job_runs_twice(lab: Lab) -> None:
+    """3 nodes x 8 workers over 2,000 jobs, enqueued by 4 processes while they run."""
+    for _ in range(3):
+        lab.node(count=8)
+    program = [sys.executable, "-c", ENQUEUER, str(lab.db)]
+    enqueuers = [
+        subprocess.Popen([*program, f"e{n}", "500", str(lab.folder)], env=lab.env) for n in range(4)
+    ]
+    for enqueuer in enqueuers:
+        assert enqueuer.wait(300) == 0
+    wait_for(lambda: lab.queue.status().states[State.COMPLETED] == 2000, "2,000 jobs", within=300)
+    ran = Counter(line for n in range(7) for line in lab.lines(f"ledger{n}"))
+    assert ran == Counter(f"e{e}-{n} 1" for e in range(4) for n in range(500))
+    assert lab.queue.store.verify() == []
+
+
+def test_higher_priority_first_then_first_come_first_served(lab: Lab) -> None:
+    order = lab.folder / "order"
+    for name, priority in [("a", 0), ("b", 5), ("c", 10), ("d", 20), ("e", -5), ("f", 5)]:
+        lab.queue.enqueue(f"echo {name} >> {order}", priority=priority)
+    lab.node("--drain").wait(60)
+    assert lab.lines("order") == ["d", "c", "b", "f", "a", "e"]
+
+
+def test_rows_inserted_by_another_client_run(lab: Lab) -> None:
+    lab.node()
+    with sqlite3.connect(lab.db) as db:
+        db.execute("INSERT INTO jobs (id, command) VALUES ('raw', 'echo raw')")
+    db.close()
+    job = lab.wait_state("raw", State.COMPLETED)
+    assert lab.queue.output("raw").stdout == b"raw\n"
+    assert job.max_retries is None
+
+
+def test_everything_that_makes_work_wakes_an_idle_node(lab: Lab) -> None:
+    lab.node()
+    dead = lab.queue.enqueue("[ -e gate ] && echo again", max_retries=0, cwd=str(lab.folder)).id
+    lab.wait_state(dead, State.DEAD)
+    (lab.folder / "gate").touch()
+    lab.queue.retry(dead)
+    lab.wait_state(dead, State.COMPLETED)
+    lab.queue.pause("default")
+    held = lab.queue.enqueue("true").id
+    delayed = lab.queue.enqueue("true", queue="other", delay="300ms").id
+    lab.wait_state(delayed, State.COMPLETED)
+    assert lab.queue.get(held).state == State.PENDING
+    lab.queue.resume("default")
+    lab.wait_state(held, State.COMPLETED)
+
+
+def test_an_expired_job_is_dead_without_having_run(lab: Lab) -> None:
+    late = lab.queue.enqueue("true", expire="1ms").id
+    lab.node()
+    job = lab.wait_state(late, State.DEAD)
+    assert (job.attempts, job.reason) == (0, "expired before it could start")
+
+
+def test_settings_are_live(lab: Lab) -> None:
+    lab.node()
+    lab.run("config", "set", "output_limit", "10")
+    chatty = lab.queue.enqueue("echo 0123456789abcdefghij").id
+    lab.wait_state(chatty, State.COMPLETED)
+    assert lab.queue.output(chatty).stdout == b"01234ghij\n"
+
+
+def test_retention_prunes_by_rule(lab: Lab) -> None:
+    lab.queue.set_setting("retention", "1ms")
+    done = lab.queue.enqueue("true").id
+    dead = lab.queue.enqueue("false", max_retries=0).id
+    lab.node("--drain").wait(60)
+    lab.node()
+    wait_for(lambda: not lab.queue.store.get(done), "the completed job to be pruned")
+    assert lab.queue.get(dead).state == State.DEAD
+    assert "retention: 1 completed" in [event.detail for event in lab.queue.events()]

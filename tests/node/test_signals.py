@@ -1,0 +1,142 @@
+"""Drain, release, exit: by signal, by `worker stop`, at any moment; nothing is lost."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from queuectl import State
+from tests.support import Lab, is_gone, wait_for
+
+
+def gated(lab: Lab, name: str = "gate") -> str:
+    """A job that runs until the test creates a file."""
+    return (
+        f"echo $$ > {lab.folder}/{name}.pid;"
+        f" while [ ! -e {lab.folder}/{name}.open ]; do sleep 0.02; done; echo through"
+    )
+
+
+def open_gate(lab: Lab, name: str = "gate") -> None:
+    (lab.folder / f"{name}.open").touch()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_first_signal_drains(lab: Lab, stop: signal.Signals) -> None:
+    running = lab.queue.enqueue(gated(lab)).id
+    waiting = lab.queue.enqueue("echo later").id
+    node = lab.node()
+    lab.pid_in("gate.pid")
+    node.send_signal(stop)
+    wait_for(lambda: f"finishing {running}" in lab.log(), "the node to say what it waits for")
+    open_gate(lab)
+    assert node.wait(60) == 0
+    done = lab.queue.get(running)
+    assert (done.state, done.attempts) == (State.COMPLETED, 1)
+    assert lab.queue.get(waiting).state == State.PENDING
+    assert lab.queue.get(waiting).attempts == 0
+    assert lab.queue.nodes() == []
+
+
+def test_the_second_signal_releases_unharmed(lab: Lab) -> None:
+    id = lab.queue.enqueue(gated(lab), max_retries=0).id
+    node = lab.node()
+    pid = lab.pid_in("gate.pid")
+    node.send_signal(signal.SIGTERM)
+    wait_for(lambda: "finishing" in lab.log(), "the drain to begin")
+    node.send_signal(signal.SIGTERM)
+    assert node.wait(60) == 0
+    assert is_gone(pid)
+    job = lab.queue.get(id)
+    assert (job.state, job.attempts, job.failures, job.crashes) == (State.PENDING, 1, 0, 0)
+    assert [attempt.outcome for attempt in lab.queue.attempts(id)] == ["released"]
+    open_gate(lab)
+    lab.node("--drain").wait(60)
+    assert lab.queue.get(id).state == State.COMPLETED
+
+
+def test_the_third_signal_exits_and_nothing_is_lost(lab: Lab) -> None:
+    stubborn = f"trap '' TERM; {gated(lab)}"
+    id = lab.queue.enqueue(stubborn, max_retries=0).id
+    node = lab.node()
+    pid = lab.pid_in("gate.pid")
+    node.send_signal(signal.SIGINT)
+    wait_for(lambda: "finishing" in lab.log(), "the drain to begin")
+    node.send_signal(signal.SIGINT)
+    wait_for(lambda: "releasing" in lab.log(), "the release to begin")
+    node.send_signal(signal.SIGINT)
+    assert node.wait(60) == 130
+    wait_for(lambda: is_gone(pid), "the job to be gone")
+    open_gate(lab)
+    lab.node("--drain").wait(60)
+    job = lab.queue.get(id)
+    assert (job.state, job.attempts, job.failures, job.crashes) == (State.COMPLETED, 2, 0, 1)
+
+
+def test_ctrl_c_reaches_the_node_and_not_its_jobs(lab: Lab) -> None:
+    # The lab starts each node as the leader of a process group, as a terminal would.
+    id = lab.queue.enqueue(f"trap 'echo interrupted' INT; {gated(lab)}").id
+    node = lab.node()
+    lab.pid_in("gate.pid")
+    os.killpg(node.pid, signal.SIGINT)
+    wait_for(lambda: "finishing" in lab.log(), "the drain to begin")
+    open_gate(lab)
+    assert node.wait(60) == 0
+    assert lab.queue.output(id).stdout == b"through\n"
+    assert lab.queue.get(id).state == State.COMPLETED
+
+
+def test_worker_stop_waits_for_running_jobs(lab: Lab) -> None:
+    id = lab.queue.enqueue(gated(lab)).id
+    node = lab.node()
+    lab.pid_in("gate.pid")
+    refused = lab.run("worker", "stop", "--timeout", "300ms")
+    assert refused.returncode == 1
+    assert id in refused.stderr
+    open_gate(lab)
+    stopped = lab.run("worker", "stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert node.wait(60) == 0
+    assert lab.queue.get(id).state == State.COMPLETED
+
+
+def test_worker_stop_force_releases(lab: Lab) -> None:
+    id = lab.queue.enqueue(gated(lab), max_retries=0).id
+    node = lab.node()
+    pid = lab.pid_in("gate.pid")
+    assert lab.run("worker", "stop", "--force").returncode == 0
+    assert node.wait(60) == 0
+    assert is_gone(pid)
+    assert lab.queue.get(id).state == State.PENDING
+
+
+def test_worker_stop_with_nothing_running_says_so(lab: Lab) -> None:
+    done = lab.run("worker", "stop")
+    assert done.returncode == 0
+    assert "No workers are running" in done.stdout + done.stderr
+
+
+def test_an_idle_node_stops_at_once(lab: Lab) -> None:
+    node = lab.node(count=3)
+    node.send_signal(signal.SIGTERM)
+    assert node.wait(60) == 0
+    assert lab.queue.nodes() == []
+    assert list(Path(lab.queue.store.spool_root()).iterdir()) == []
+
+
+def test_drain_waits_for_retries_and_delayed_jobs(lab: Lab) -> None:
+    flaky = "[ $QUEUECTL_ATTEMPT -gt 1 ]"
+    retried = lab.queue.enqueue(flaky, retry_delay="200ms").id
+    delayed = lab.queue.enqueue("true", delay="500ms").id
+    assert lab.node("--drain").wait(60) == 0
+    assert lab.queue.get(retried).state == State.COMPLETED
+    assert lab.queue.get(delayed).state == State.COMPLETED
+
+
+def test_a_node_serves_only_its_queues(lab: Lab) -> None:
+    mine = lab.queue.enqueue("true", queue="mine").id
+    other = lab.queue.enqueue("true", queue="other", priority=9).id
+    assert lab.node("--queue", "mine", "--drain").wait(60) == 0
+    assert lab.queue.get(mine).state == State.COMPLETED
+    assert lab.queue.get(other).state == State.PENDING
