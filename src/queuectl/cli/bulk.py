@@ -1,0 +1,106 @@
+"""Takes the jobs of a file into the queue: all of them, or with `keep_going` all that are good."""
+
+from collections.abc import Iterator
+from itertools import chain
+from time import time
+from typing import Any
+
+from queuectl.cli.feed import Feed, overlay
+from queuectl.cli.progress import Bar
+from queuectl.cli.render import complain, plural, safe, write, write_json
+from queuectl.errors import BadJobError, DuplicateError
+from queuectl.job import NewJob
+from queuectl.queue import Queue
+from queuectl.request import read_request
+from queuectl.store.contract import Batch
+
+
+class Bulk:
+    """The jobs of a file on their way into the queue."""
+
+    def __init__(self, feed: Feed, defaults: dict[str, Any], *, keep_going: bool) -> None:
+        """Lay the defaults under the fields of each line."""
+        self._feed = feed
+        self._defaults = defaults
+        self._keep_going = keep_going
+        self._lines: dict[str, int] = {}
+        """Ids that the file gives, and the line of each."""
+        self._bad: list[dict[str, Any]] = []
+        self._jobs = self._read()
+
+    def prepare(self) -> None:
+        """Read up to the first job, so that a file that is all wrong makes no database."""
+        first = next(self._jobs, None)
+        if first is not None:
+            self._jobs = chain([first], self._jobs)
+
+    def store(self, queue: Queue) -> Batch:
+        """Store the jobs; where an id is taken, and all or none are wanted, names its line."""
+        try:
+            with Bar("Enqueueing") as bar:
+                return queue.enqueue_many(
+                    self._jobs,
+                    keep_going=self._keep_going,
+                    progress=bar,
+                    total=self._feed.count,
+                )
+        except DuplicateError as error:
+            taken = queue.store.states(list(self._lines))
+            for id, number in self._lines.items():
+                if id in taken:
+                    raise DuplicateError(self._taken(id, number)) from error
+            raise
+
+    @property
+    def refused(self) -> int:
+        """How many lines were reported because their job could not be stored."""
+        return len(self._bad)
+
+    def report(self, batch: Batch, *, quiet: bool, as_json: bool) -> None:
+        """Say what was stored, and what was not."""
+        for id in batch.duplicates:
+            self._note(self._lines[id], self._taken(id, self._lines[id]))
+        if as_json:
+            ids = list(batch.ids)
+            write_json({"enqueued": len(ids), "ids": ids, "errors": self._bad})
+        elif quiet:
+            for id in batch.ids:
+                write(safe(id))
+        else:
+            told = f"Enqueued {plural(len(batch.ids), 'job')}"
+            bad = f"; {plural(self.refused, 'line')} could not be" if self.refused else ""
+            write(f"{told}{bad}.")
+
+    def _read(self) -> Iterator[NewJob]:
+        """Read the file line by line; a bad line ends it, or is reported and passed over."""
+        for number, line in enumerate(self._feed.lines, 1):
+            try:
+                fields = self._feed.parse(number, line)
+                if fields is None:
+                    continue
+                job = self._request(number, fields)
+            except BadJobError as error:
+                if not self._keep_going:
+                    raise
+                self._note(number, str(error))
+                continue
+            yield job
+
+    def _request(self, number: int, fields: dict[str, Any]) -> NewJob:
+        try:
+            merged = overlay(self._defaults, fields) if self._defaults else fields
+            job = read_request(merged, now=int(time() * 1000))
+        except BadJobError as error:
+            raise self._feed.error(number, error) from None
+        if job.id is not None:
+            other = self._lines.setdefault(job.id, number)
+            if other != number:
+                raise self._feed.error(number, f"the id {job.id!r} is on line {other} already.")
+        return job
+
+    def _note(self, number: int, why: str) -> None:
+        complain(why)
+        self._bad.append({"line": number, "error": why})
+
+    def _taken(self, id: str, number: int) -> str:
+        return f"{self._feed.name}, line {number}: the id {id!r} is taken; see queuectl show."

@@ -1,0 +1,284 @@
+"""`enqueue`: adds one job, or a file of them, and if asked stays until they are finished."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from queuectl.cli.command import Command
+from queuectl.cli.options import json_option, open_queue, quiet_option
+from queuectl.cli.render import cut, safe, say, write, write_json
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, BadJobError, UsageError
+from queuectl.job import DEFAULT_QUEUE, Job
+from queuectl.when import format_duration, iso
+
+if TYPE_CHECKING:
+    from queuectl.queue import Queue
+
+EXACT = "queuectl.cli.exact"
+"""Where the words behind `--` are kept in the context."""
+LONGEST_SHOWN = 200
+_LITERAL = "; a command that begins with { is given with --command"
+
+EXAMPLES = """
+queuectl enqueue "echo Hello World"
+queuectl enqueue "backup.sh" --priority 10 --timeout 5m --run-at +1h
+queuectl enqueue '{"id": "job1", "command": "make report", "max_retries": 2}'
+queuectl enqueue -- rsync -a "my files/" host:/backup    # exactly these words, no shell
+queuectl enqueue "make test" --follow                    # watch it; exits as the job does
+find . -name '*.png' -printf 'optipng %p\\n' | queuectl enqueue --lines - --queue images
+queuectl enqueue --file jobs.jsonl --max-retries 0
+"""
+
+
+class _Enqueue(Command):
+    """Keeps what stands behind `--` apart: it is an argument vector, not a shell command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args and not ctx.resilient_parsing:
+            at = args.index("--")
+            ctx.meta[EXACT] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How the command reports, and whether it stays."""
+
+    wait: bool
+    follow: bool
+    quiet: bool
+    as_json: bool
+
+
+@click.command(cls=_Enqueue, examples=EXAMPLES)
+@click.argument("text", nargs=-1, metavar="[COMMAND | JSON | -- PROGRAM [ARG]...]")
+@click.option("--command", metavar="TEXT", help="The shell command, even if it looks like JSON.")
+@click.option("--file", "-F", metavar="FILE", help="A file with a JSON job per line; - is stdin.")
+@click.option(
+    "--lines",
+    metavar="FILE",
+    help="A file with a shell command per line (blank and # lines are skipped); - is stdin.",
+)
+@click.option(
+    "--keep-going",
+    is_flag=True,
+    help="Store the good lines of a file though others are bad; those are reported, exit code 1.",
+)
+@click.option("--id", metavar="ID", help="Its id, unique; random by default.")
+@click.option("--queue", "-Q", metavar="NAME", help="The queue it waits in.  [default: default]")
+@click.option("--priority", "-p", metavar="N", help="Higher runs first; may be negative.")
+@click.option("--timeout", "-t", metavar="D", help="Kill a run after this time; 0 for never.")
+@click.option(
+    "--run-at", "-r", metavar="TIME", help="Not before: +5m, 17:30, 'tomorrow 09:00', ISO-8601."
+)
+@click.option("--delay", "-d", metavar="D", help="Not before this time has passed: 90, 30s, 1h30m.")
+@click.option("--max-retries", metavar="N", help="Retries after a failure: 2 means up to 3 runs.")
+@click.option("--max-attempts", metavar="N", help="The same as runs: 3 means up to 2 retries.")
+@click.option("--backoff", metavar="HOW", help="How waits grow: exponential, linear or fixed.")
+@click.option("--backoff-base", metavar="B", help="Exponential: the k-th retry waits B**k seconds.")
+@click.option(
+    "--retry-delay", metavar="D", help="Linear and fixed: the step; alone it means fixed."
+)
+@click.option("--max-backoff", metavar="D", help="No wait for a retry is longer.")
+@click.option("--expire", metavar="D", help="Dead if not started within this time.")
+@click.option(
+    "--env",
+    "-e",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="Set a variable for it; without a value, copy ours. Repeat it.",
+)
+@click.option("--cwd", metavar="DIR", help="Where it runs.  [default: this directory]")
+@click.option("--tag", "-T", "tags", multiple=True, metavar="TAG", help="A label; repeat it.")
+@click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
+@click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
+@quiet_option
+@json_option
+def enqueue(
+    text: tuple[str, ...],
+    command: str | None,
+    file: str | None,
+    lines: str | None,
+    keep_going: bool,
+    wait: bool,
+    follow: bool,
+    quiet: bool,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Add jobs: a command, JSON, or a file of either.
+
+    A plain text is a command for the shell. Text that begins with { is a job as JSON, whose fields
+    are named as the options are (command, id, priority, timeout, run_at, env, tags ...). Words
+    behind -- are a program and its arguments, run without a shell.
+
+    Options outrank the fields of a JSON job. For a file it is the other way around: options are
+    defaults, and what a line says itself wins. Tags add up and variables merge either way. A file
+    is stored whole or, if a line is bad, not at all.
+
+    When the id is printed, the job is safe on disk. With --wait or --follow the exit code is that
+    of the job: 128 + n if signal n killed it, 124 if it timed out, 1 if it was cancelled or never
+    started.
+    """
+    exact: Sequence[str] | None = click.get_current_context().meta.get(EXACT)
+    how = Manner(wait=wait or follow, follow=follow, quiet=quiet, as_json=as_json)
+    if follow and as_json:
+        raise click.UsageError("--follow prints what the job writes, so --json can't be with it")
+    _check_sources(text, exact, command, file, lines)
+    given = _given(flags)
+    if file is None and lines is None:
+        if keep_going:
+            raise click.UsageError("--keep-going is for --file and --lines")
+        return _enqueue_one(_fields(text, exact, command, given), how)
+    if "id" in given:
+        raise click.UsageError("--id is for a single job; a file gives each line its own")
+    return _enqueue_file(file or lines or "", lines is not None, given, keep_going, how)
+
+
+def _check_sources(
+    text: Sequence[str],
+    exact: Sequence[str] | None,
+    command: str | None,
+    file: str | None,
+    lines: str | None,
+) -> None:
+    """Insist on exactly one thing to enqueue."""
+    if exact is not None and not exact:
+        raise click.UsageError("Nothing stands behind --; give a program and its arguments")
+    sources = [bool(text), exact is not None, *(x is not None for x in (command, file, lines))]
+    if not any(sources):
+        raise click.UsageError("Give a command, a JSON job, -- PROGRAM, --file or --lines")
+    if sum(sources) > 1:
+        raise click.UsageError("Give one of: a command, --command, -- PROGRAM, --file, --lines")
+    if len(text) > 1:
+        raise click.UsageError(
+            "A command is one word to queuectl: put it in quotes, or put -- before it to run "
+            "exactly these words without a shell"
+        )
+
+
+def _given(flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that the options give."""
+    given = {name: value for name, value in flags.items() if value not in (None, ())}
+    if "tags" in given:
+        given["tags"] = list(given["tags"])
+    if "env" in given:
+        given["env"] = dict(_variable(text) for text in given["env"])
+    return given
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if equals:
+        return name, value
+    if name not in os.environ:
+        raise UsageError(f"{name} isn't set here, so it can't be copied; write {name}=VALUE.")
+    return name, os.environ[name]
+
+
+def _fields(
+    text: Sequence[str], exact: Sequence[str] | None, command: str | None, given: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the fields of a single job: what to run, and what the options give."""
+    if exact is not None:
+        return {"argv": list(exact), **given}
+    if command is None and text[0].lstrip().startswith("{"):
+        from queuectl.cli.feed import overlay, read_json
+
+        return overlay(read_json(text[0], _LITERAL), given)
+    return {"command": text[0] if command is None else command, **given}
+
+
+def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
+    _check(fields)
+    with open_queue(create=True) as queue:
+        job = queue.enqueue(fields)
+        if how.follow:
+            return _follow(queue, [job.id], how, None if how.quiet else _told(job))
+        if how.as_json and how.wait:
+            code = _wait(queue, [job.id], how)
+            write_json(_as_dict(queue.get(job.id)))
+            return code
+        if how.as_json:
+            write_json(_as_dict(job))
+        else:
+            write(safe(job.id) if how.quiet else _told(job))
+        return _wait(queue, [job.id], how) if how.wait else EXIT_DONE
+
+
+def _check(fields: dict[str, Any]) -> None:
+    """Refuse bad fields before a database is made for them."""
+    from time import time
+
+    from queuectl.request import read_request
+
+    read_request(fields, now=int(time() * 1000))
+    if fields.get("cwd") is None:
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            raise BadJobError("This directory is gone; go to another or give --cwd.") from None
+
+
+def _told(job: Job) -> str:
+    """Say what was enqueued, with what isn't as usual."""
+    told = f"Enqueued job {job.id}: {job.title}"
+    if len(told) > LONGEST_SHOWN:
+        told = cut(safe(told), LONGEST_SHOWN)
+    if job.queue != DEFAULT_QUEUE:
+        told += f" [queue: {job.queue}]"
+    if job.priority:
+        told += f" [priority: {job.priority}]"
+    if job.timeout:
+        told += f" [timeout: {format_duration(job.timeout)}]"
+    if job.run_at > job.created_at:
+        told += f" (scheduled for {iso(job.run_at)})"
+    return safe(told)
+
+
+def _as_dict(job: Job) -> dict[str, Any]:
+    from queuectl.report import job_dict
+
+    return job_dict(job)
+
+
+def _enqueue_file(
+    path: str, plain: bool, given: dict[str, Any], keep_going: bool, how: Manner
+) -> int:
+    from queuectl.cli.bulk import Bulk
+    from queuectl.cli.feed import open_feed
+
+    with open_feed(path, plain=plain, hold=not keep_going) as feed:
+        bulk = Bulk(feed, given, keep_going=keep_going)
+        bulk.prepare()
+        with open_queue(create=True) as queue:
+            batch = bulk.store(queue)
+            bulk.report(batch, quiet=how.quiet, as_json=how.as_json)
+            code = EXIT_FAILED if bulk.refused else EXIT_DONE
+            if how.follow:
+                return max(code, _follow(queue, batch.ids, how, None))
+            return max(code, _wait(queue, batch.ids, how)) if how.wait else code
+
+
+def _wait(queue: "Queue", ids: Sequence[str], how: Manner) -> int:
+    from queuectl.cli.wait import wait_for_jobs
+
+    sys.stdout.flush()
+    return wait_for_jobs(queue, ids, talk=not how.quiet)
+
+
+def _follow(queue: "Queue", ids: Sequence[str], how: Manner, told: str | None) -> int:
+    from queuectl.cli.finish import still_going
+    from queuectl.cli.logs import follow_ids
+    from queuectl.cli.wait import wait_for_jobs
+
+    if told is not None:
+        say(told)
+    with still_going("Nothing was stopped; queuectl logs -f goes on."):
+        follow_ids(queue, ids, talk=not how.quiet)
+    return wait_for_jobs(queue, ids, talk=not how.quiet)

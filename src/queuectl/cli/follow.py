@@ -1,0 +1,290 @@
+"""Follows what jobs write while they run: one job, several, or all that run.
+
+A run writes into spool files on its node's host; they are read as they grow. When the run is over
+the store has what it wrote, and the rest is taken from there, so that the end is never lost.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from time import monotonic, sleep
+
+from queuectl.cli.stream import Sink
+from queuectl.job import FINISHED, WAITING, Attempt, Job, Output, State
+from queuectl.queue import Queue
+from queuectl.store.contract import Filter
+
+PAUSE = 0.05
+"""Seconds between two looks at the files: well within the half second a line may take."""
+LOOK_ANYWAY = 1.0
+CHUNK = 1 << 16
+WATCHED = 2_000
+"""Waiting jobs of whose start we learn even if they end between two looks."""
+
+STDOUT, STDERR = 0, 1
+
+Talk = Callable[[str], None]
+
+
+class Follower:
+    """Follows one job from run to run and hands what it writes to a sink."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        job: Job,
+        sink: Sink,
+        *,
+        first: int,
+        last: int | None = None,
+        talk: Talk = lambda text: None,
+    ) -> None:
+        """Follow a job from its run `first` on, up to its run `last` or its end."""
+        self.job = job
+        self._last = last
+        self._queue = queue
+        self._sink = sink
+        self._talk = talk
+        self._number = first
+        """The run we are at; those before it are dealt with."""
+        self._seen = [0, 0]
+        """How far we are in each stream of that run."""
+        self._torn = [False, False]
+        self._files: tuple[str, str] | None = None
+
+    def step(self, *, changed: bool) -> bool:
+        """Print what is new; returns False when nothing more will come."""
+        if changed:
+            job = self._queue.store.get(self.job.id)
+            if job is None:
+                self._talk(f"Job {self.job.id} was removed.")
+                self._sink.close()
+                return False
+            if (job.attempts, job.node) != (self.job.attempts, self.job.node):
+                self._files = None
+            self.job = job
+            self._take_ended()
+        if self._last is not None and self._number > self._last:
+            self._sink.close()
+            return False
+        if self.job.state == State.PROCESSING and self.job.attempts == self._number:
+            self._read_live()
+        elif self.job.state in FINISHED:
+            self._sink.close()
+            return False
+        return True
+
+    def show(self) -> None:
+        """Print what there is by now."""
+        self.step(changed=True)
+        self._sink.close()
+
+    def _take_ended(self) -> None:
+        """Print the rest of every run that is over by now."""
+        running = self.job.state == State.PROCESSING
+        if self._number > self.job.attempts - running:
+            return
+        for attempt in self._queue.store.attempts(self.job):
+            if self._number <= attempt.number <= (self._last or attempt.number):
+                self._end_run(attempt)
+        if self._number < self.job.attempts + (not running):
+            self._begin(self.job.attempts + (not running))
+
+    def _end_run(self, attempt: Attempt) -> None:
+        if attempt.number != self._number:
+            self._begin(attempt.number)
+        output = self._queue.store.output(self.job, attempt.number) or Output()
+        self._rest(STDOUT, output.stdout, output.stdout_bytes)
+        self._rest(STDERR, output.stderr, output.stderr_bytes)
+        self._sink.end_run()
+        self._begin(attempt.number + 1)
+        if attempt.error is not None or self.job.state not in FINISHED:
+            self._talk(_between(attempt, self.job, self._queue.store.now()))
+
+    def _begin(self, number: int) -> None:
+        self._number = number
+        self._seen = [0, 0]
+        self._torn = [False, False]
+        self._files = None
+
+    def _rest(self, stream: int, data: bytes, total: int) -> None:
+        """Print what the store has of a stream behind the point we reached."""
+        from queuectl.node.output import gap_at
+
+        seen = self._seen[stream]
+        missing = max(total - len(data), 0)
+        if not missing and not self._torn[stream]:
+            self._sink.write(stream, data[seen:])
+            return
+        head, tail = data[: gap_at(len(data))], data[gap_at(len(data)) :]
+        tail_at = len(head) + missing
+        if self._torn[stream]:
+            seen = len(head)
+        if seen < len(head):
+            self._sink.write(stream, head[seen:])
+        if seen < tail_at:
+            self._sink.gap(stream, tail_at - max(seen, len(head)))
+        self._sink.write(stream, tail[max(seen - tail_at, 0) :])
+
+    def _read_live(self) -> None:
+        if self._files is None:
+            self._files = self._queue.spool_files(self.job)
+        if self._files is None:
+            return
+        for stream, path in enumerate(self._files):
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                continue  # Not there yet, gone already, or on another host.
+            try:
+                while self._read_some(stream, fd):
+                    pass
+            finally:
+                os.close(fd)
+
+    def _read_some(self, stream: int, fd: int) -> bool:
+        """Print the next piece of a spool file; False when there is none."""
+        seen = self._seen[stream]
+        size = os.fstat(fd).st_size
+        if size < seen:  # Its middle was cut out; the store will have the end.
+            self._torn[stream] = True
+            self._seen[stream] = size
+            return False
+        piece = os.pread(fd, CHUNK, seen)
+        if not piece:
+            return False
+        data_at, hole_at = _extent(fd, seen, size)
+        if data_at > seen:
+            # We are too slow: the middle of a long output is freed while it is written.
+            self._sink.gap(stream, data_at - seen)
+            self._seen[stream] = data_at
+            return True
+        piece = piece[: hole_at - seen]
+        self._sink.write(stream, piece)
+        self._seen[stream] = seen + len(piece)
+        return True
+
+
+def _extent(fd: int, offset: int, size: int) -> tuple[int, int]:
+    """Return where the next bytes that are really there begin, and where they end."""
+    try:
+        data = os.lseek(fd, offset, os.SEEK_DATA)
+        return data, os.lseek(fd, data, os.SEEK_HOLE)
+    except OSError:  # Nothing but a hole up to the end, or a filesystem that has none.
+        return offset, max(size, offset + CHUNK)
+
+
+def _between(attempt: Attempt, job: Job, now: int) -> str:
+    from queuectl.when import format_duration
+
+    text = f"Job {job.id}, attempt {attempt.number}: {attempt.error or attempt.outcome}"
+    if job.state in WAITING and job.run_at > now:
+        return f"{text}; the next one is due in {format_duration(job.run_at - now)}"
+    return text
+
+
+class Newcomers:
+    """Finds jobs as they begin to run, also those that end between two looks."""
+
+    def __init__(self, queue: Queue, which: Filter) -> None:
+        self._queue = queue
+        self._which = which
+        newest = queue.store.select(Filter(), limit=1)
+        self._last = newest[0].seq if newest else 0
+        waiting = queue.store.select(_in_states(which, WAITING), limit=WATCHED, oldest=True)
+        self._waiting = {job.id: job.attempts for job in waiting}
+        self._followed: set[str] = set()
+
+    def look(self) -> list[tuple[Job, int]]:
+        """Return jobs that began to run since the last look, each with the run to begin at."""
+        running = self._queue.store.select(_in_states(self._which, (State.PROCESSING,)), limit=None)
+        found = {job.id: job for job in running}
+        self._take_new()
+        found |= {job.id: job for job in self._started() if job.id not in found}
+        fresh = [job for job in found.values() if job.id not in self._followed]
+        self._followed.update(job.id for job in fresh)
+        return [(job, self._waiting.pop(job.id, job.attempts - 1) + 1) for job in fresh]
+
+    def _take_new(self) -> None:
+        """Watch the jobs that were enqueued since the last look."""
+        newest = self._queue.store.select(Filter(), limit=1)
+        if not newest or newest[0].seq <= self._last:
+            return
+        fresh = min(newest[0].seq - self._last, WATCHED)
+        for job in self._queue.store.select(self._which, limit=fresh):
+            if job.seq > self._last:
+                self._waiting.setdefault(job.id, 0)
+        self._last = newest[0].seq
+
+    def _started(self) -> Iterable[Job]:
+        """Those we knew as waiting that have run since."""
+        states = self._queue.store.states(list(self._waiting))
+        for id in list(self._waiting):
+            state = states.get(id)
+            if state is None:
+                del self._waiting[id]
+            elif state not in (State.PENDING, State.BLOCKED):
+                job = self._queue.store.get(id)
+                if job is not None and job.attempts > self._waiting[id]:
+                    yield job
+
+    def forget(self, job: Job) -> None:
+        """Stop following a job that is finished: should it be retried, it is a newcomer again."""
+        self._followed.discard(job.id)
+        self._waiting.pop(job.id, None)
+
+
+def _in_states(which: Filter, states: tuple[State, ...]) -> Filter:
+    from dataclasses import replace
+
+    return replace(which, states=states)
+
+
+def follow_jobs(
+    queue: Queue, followers: list[Follower], *, tick: Callable[[], None] | None = None
+) -> None:
+    """Follow these jobs until all of them are finished."""
+    clock = _Looks(queue)
+    while followers:
+        changed = clock.changed()
+        if tick is not None:
+            tick()
+        followers = [f for f in followers if f.step(changed=changed)]
+        sys.stdout.flush()
+        if followers:
+            sleep(PAUSE)
+
+
+def follow_all(queue: Queue, which: Filter, make: Callable[[Job, int], Follower]) -> None:
+    """Follow every job that runs, until interrupted."""
+    newcomers = Newcomers(queue, which)
+    clock = _Looks(queue)
+    followers: list[Follower] = []
+    while True:
+        changed = clock.changed()
+        if changed:
+            followers += [make(job, first) for job, first in newcomers.look()]
+        going: list[Follower] = []
+        for follower in followers:
+            if follower.step(changed=changed):
+                going.append(follower)
+            else:
+                newcomers.forget(follower.job)
+        followers = going
+        sys.stdout.flush()
+        sleep(PAUSE)
+
+
+class _Looks:
+    """Says when to look at the store: after a change, and every second anyway."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._looked = -LOOK_ANYWAY
+
+    def changed(self) -> bool:
+        changed = self._queue.store.changed()
+        if changed or monotonic() - self._looked >= LOOK_ANYWAY:
+            self._looked = monotonic()
+            return True
+        return False

@@ -1,0 +1,236 @@
+"""The `queuectl` command: finds the command that is meant, and turns errors into sentences.
+
+A command's module is imported when the command is run and not before: starting up is most of
+what a short command costs.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from io import TextIOWrapper
+from typing import NamedTuple, NoReturn
+
+import click
+
+from queuectl import __version__
+from queuectl.cli.command import Group, write_block
+from queuectl.errors import EXIT_FAILED, EXIT_INTERRUPTED, QueuectlError
+
+EXIT_BROKEN_PIPE = 141
+"""What a program killed by SIGPIPE exits with, as far as a shell can tell."""
+
+COMPLETE = "_QUEUECTL_COMPLETE"
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and the line that `queuectl --help` has for it."""
+
+    section: str
+    home: str
+    help: str
+
+
+_ADD, _RUN, _WATCH, _CHANGE, _SET_UP = "Add work", "Run it", "Watch", "Change", "Set up"
+
+COMMANDS: dict[str, Entry] = {
+    "enqueue": Entry(_ADD, "enqueue:enqueue", "Add jobs: a command, JSON, or a file of either."),
+    "worker": Entry(_RUN, "worker:worker", "Start, stop and list workers."),
+    "pause": Entry(_RUN, "queues:pause", "Stop giving out the jobs of a queue."),
+    "resume": Entry(_RUN, "queues:resume", "Give out the jobs of a paused queue again."),
+    "queues": Entry(_RUN, "queues:queues", "List the queues and what is in them."),
+    "status": Entry(_WATCH, "status:status", "Show counts, queues and workers at a glance."),
+    "list": Entry(_WATCH, "list:list_jobs", "List jobs, newest first, by any filter."),
+    "show": Entry(_WATCH, "show:show", "Show everything about a job: fields, runs, history."),
+    "output": Entry(_WATCH, "output:output", "Show a job's facts and what it wrote."),
+    "logs": Entry(_WATCH, "logs:logs", "Print or follow the output of jobs as they run."),
+    "stats": Entry(_WATCH, "stats:stats", "Show success rate, run and wait times, slowest jobs."),
+    "wait": Entry(_WATCH, "wait:wait", "Wait until jobs are finished; exit as they did."),
+    "cancel": Entry(_CHANGE, "change:cancel", "Call jobs off, also while they run."),
+    "retry": Entry(_CHANGE, "change:retry", "Put jobs back in line, to run now."),
+    "rm": Entry(
+        _CHANGE, "change:rm", "Delete jobs that don't run, with their attempts and output."
+    ),
+    "prune": Entry(
+        _CHANGE, "change:prune", "Delete finished jobs by state and age, with their output."
+    ),
+    "dlq": Entry(_CHANGE, "dlq:dlq", "Look into the dead letter queue, retry or purge it."),
+    "config": Entry(_SET_UP, "config:config", "Show and change settings."),
+    "db": Entry(_SET_UP, "db:db", "Inspect, check, back up and compact the database."),
+    "completion": Entry(_SET_UP, "completion:completion", "Print a shell completion script."),
+    "demo": Entry(_SET_UP, "demo:demo", "See it all work in a throw-away queue."),
+}
+
+QUICK_START = """\
+queuectl enqueue "echo Hello World"  # add a job; this prints its id
+queuectl worker start --drain        # run all that waits, then exit
+queuectl list                        # see what became of it
+queuectl output ID                   # read what it wrote (4 letters of ID do)
+"""
+
+
+class Root(Group):
+    """The root group, which imports a command's module only when the command is wanted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all commands in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry.home.partition(":")
+        found: click.Command = getattr(import_module(f"queuectl.cli.{module}"), attribute)
+        return found
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write all that a newcomer needs on one page."""
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        write_block(formatter, "Quick start", QUICK_START.splitlines())
+        self.format_options(ctx, formatter)
+        write_block(formatter, "The database", _where())
+        write_block(
+            formatter,
+            "More help",
+            ["queuectl COMMAND --help explains a command, its options and examples of it."],
+        )
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by what one wants to do, without importing them."""
+        for section in dict.fromkeys(entry.section for entry in COMMANDS.values()):
+            with formatter.section(section):
+                formatter.write_dl(
+                    [(name, e.help) for name, e in COMMANDS.items() if e.section == section],
+                    col_max=12,
+                )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands first: they are what a reader came for."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+
+def _where() -> list[str]:
+    """Say how the queue is found, and which one that is here and now."""
+    from queuectl.place import find_place
+
+    lines = [
+        "--db, else $QUEUECTL_DB, else db in the nearest queuectl.toml, else queue.db",
+        "in your data directory. A queue that isn't there yet is made when needed.",
+    ]
+    try:
+        place = find_place()
+    except QueuectlError as error:
+        return [*lines, f"Here and now: {error}"]
+    return [*lines, f"Here and now: {place.url} (by {place.chosen_by})."]
+
+
+@click.group(cls=Root)
+@click.version_option(__version__, "--version", "-V", message="queuectl %(version)s")
+def root() -> None:
+    """Run shell commands from a durable queue.
+
+    Jobs are kept in a single SQLite file: once enqueue has printed the id, the job survives a
+    crash and a power cut. Workers run jobs by priority, kill those that take too long, retry
+    those that fail, and keep exit code and output of every run.
+    """
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit with the code its command returned (None is 0).
+
+    This is the console script's entry point.
+    """
+    sys.exit(run(sys.argv[1:] if args is None else args))
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line; returns the exit code. No error comes out as a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what the locale can't show is better seen escaped
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _guarded(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away. Python would complain about what is unwritten once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return EXIT_BROKEN_PIPE
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return _explain(error)
+    return code
+
+
+def _guarded(args: Sequence[str]) -> int:
+    try:
+        return _dispatch(args)
+    except BrokenPipeError:
+        raise
+    except (KeyboardInterrupt, click.Abort):
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # the terminal has just shown ^C
+        return EXIT_INTERRUPTED
+    except click.exceptions.Exit as exit:
+        return exit.exit_code
+    except Exception as error:  # noqa: BLE001 - the last place to make a sentence of it
+        return _explain(error)
+
+
+def _dispatch(args: Sequence[str]) -> int:
+    if instruction := os.environ.get(COMPLETE):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(root, {}, "queuectl", COMPLETE, instruction)
+    with root.make_context("queuectl", list(args)) as ctx:
+        code = root.invoke(ctx)
+    return code if isinstance(code, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    """Say in one sentence on stderr what went wrong; returns the exit code for it."""
+    from queuectl.cli.render import complain
+
+    if os.environ.get("QUEUECTL_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    match error:
+        case QueuectlError():
+            complain(_sentence(str(error)))
+            return error.exit_code
+        case click.UsageError():
+            complain(_usage(error))
+            return error.exit_code
+        case click.ClickException():
+            complain(error.format_message())
+            return error.exit_code
+        case OSError():
+            complain(_system(error))
+        case _:
+            what = f"{type(error).__name__}: {error}"
+            complain(f"Unexpected {what} (a bug; QUEUECTL_DEBUG=1 shows where it happened).")
+    return EXIT_FAILED
+
+
+def _usage(error: click.UsageError) -> str:
+    path = error.ctx.command_path if error.ctx is not None else "queuectl"
+    return f"{_sentence(error.format_message())} See {path} --help."
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text.rstrip()}."
+
+
+def _system(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    if error.filename is None:
+        return f"{reason}."
+    return f"{os.fsdecode(error.filename)}: {reason}."
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Makes one change to many jobs: those that were named, or all that fit the filters."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import click
+
+from queuectl.cli.options import JOB_ID, Wanted
+from queuectl.cli.render import complain, plural, safe, say, write
+from queuectl.errors import EXIT_DONE, QueuectlError, StateError, StoreError, UsageError
+from queuectl.job import Job, State
+from queuectl.queue import Queue
+from queuectl.store.contract import Filter
+
+PAGE = 500
+"""Jobs changed in one transaction: few enough that workers don't wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """A change that can be made to a job, and the words for it."""
+
+    would: str
+    """As in "Would cancel"."""
+    done: str
+    """As in "3 jobs cancelled" and "can't be cancelled"."""
+    change: Callable[[Queue, Job], Job]
+    """Makes the change; returns the job as it is afterwards, or was before it was removed."""
+    told: Callable[[Job, Job], str]
+    """Says what became of a job, given it before and after."""
+    allowed: tuple[State, ...]
+    """The states it can be made in."""
+    usual: tuple[State, ...]
+    """Those that filters mean when no state is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a change is made and reported."""
+
+    dry_run: bool = False
+    quiet: bool = False
+
+
+ids_argument = click.argument("ids", nargs=-1, type=JOB_ID, metavar="[ID]...")
+
+dry_run_option = click.option(
+    "--dry-run", "-n", is_flag=True, help="Only say what would be done; change nothing."
+)
+
+
+def choose(wanted: Wanted, verb: Verb, *, queue: Queue) -> Filter:
+    """Make the filter for a change; a state the change can't be made in is a usage error."""
+    for state in wanted.states:
+        if state not in verb.allowed:
+            raise UsageError(f"Jobs that are {state} can't be {verb.done}; leave that state out.")
+    return replace(wanted, states=wanted.states or verb.usual).filter(queue)
+
+
+def check_choice(ids: Sequence[str], filtered: bool, *, all_jobs: bool | None = None) -> None:
+    """Insist on exactly one way to say which jobs are meant; None when there is no --all."""
+    every = "" if all_jobs is None else " or --all"
+    if ids and (filtered or all_jobs):
+        raise click.UsageError(f"Give either ids, or filters{every}, not both")
+    if not ids and not filtered and not all_jobs:
+        raise click.UsageError(f"Say which jobs: give ids, filters such as --queue{every}")
+
+
+def change_named(queue: Queue, ids: Sequence[str], verb: Verb, how: Manner) -> int:
+    """Change the jobs with these ids, report on each, and return the worst exit code."""
+    worst = EXIT_DONE
+    for id in dict.fromkeys(ids):
+        try:
+            before = queue.get(id)
+            _report(before, _change(queue, before, verb, how), verb, how)
+        except StoreError:
+            raise
+        except QueuectlError as error:
+            complain(str(error))
+            worst = max(worst, error.exit_code)
+    return worst
+
+
+def change_matching(queue: Queue, which: Filter, verb: Verb, how: Manner) -> int:
+    """Change all jobs that fit, report on each, and say how many they were; returns 0."""
+    changed = 0
+    for page in _pages(queue, which, verb, how):
+        changed += len(page)
+        for before, after in page:
+            _report(before, after, verb, how)
+    if not how.quiet:
+        count = plural(changed, "job")
+        say(f"{count} would be {verb.done}." if how.dry_run else f"{count} {verb.done}.")
+    return EXIT_DONE
+
+
+def count_matching(queue: Queue, which: Filter) -> int:
+    """Count the jobs that fit, without holding them all."""
+    found, after = 0, None
+    while jobs := queue.store.select(which, limit=PAGE, after=after):
+        found, after = found + len(jobs), jobs[-1].seq
+    return found
+
+
+def _pages(queue: Queue, which: Filter, verb: Verb, how: Manner) -> Iterator[list[tuple[Job, Job]]]:
+    after: int | None = None
+    while True:
+        # Found and changed in one transaction, so none can have changed in between.
+        with queue.store.transaction():
+            jobs = queue.store.select(which, limit=PAGE, after=after)
+            page = [
+                (job, _change(queue, job, verb, how)) for job in jobs if job.cancel_reason is None
+            ]
+        yield page
+        if len(jobs) < PAGE:
+            return
+        after = jobs[-1].seq
+
+
+def _change(queue: Queue, job: Job, verb: Verb, how: Manner) -> Job:
+    if not how.dry_run:
+        return verb.change(queue, job)
+    if job.state not in verb.allowed:
+        raise StateError(f"Job {job.id} is {job.state}; it can't be {verb.done}.")
+    return job
+
+
+def _report(before: Job, after: Job, verb: Verb, how: Manner) -> None:
+    if how.quiet:
+        write(safe(before.id))
+    elif how.dry_run:
+        write(safe(f"Would {verb.would} job {before.id} ({before.state}): {before.title}"))
+    else:
+        write(safe(verb.told(before, after)))

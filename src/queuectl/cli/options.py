@@ -1,0 +1,272 @@
+"""Options and argument types that several commands share, and the way they open the queue.
+
+    @click.command(cls=Command, examples="queuectl status")
+    @json_option
+    def status(as_json: bool) -> int | None:
+        with open_queue() as queue:
+            ...
+
+A command returns its exit code, or None for 0, and lets errors fly: `main` explains them.
+`cls=Command` (and `cls=Group`) brings `--db`, `-h` and the examples at the end of the help.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from queuectl.cli.command import DB, Command, Group
+from queuectl.errors import BadTimeError
+from queuectl.job import State
+from queuectl.when import parse_duration, parse_moment
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from queuectl.queue import Queue
+    from queuectl.store.contract import Filter
+
+__all__ = [
+    "DURATION",
+    "JOB_ID",
+    "MOMENT",
+    "STATES",
+    "Command",
+    "Group",
+    "Wanted",
+    "filter_options",
+    "filter_options_without_state",
+    "json_option",
+    "open_queue",
+    "queue_option",
+    "quiet_option",
+    "state_option",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def open_queue(*, create: bool = False, flags: Mapping[str, object] | None = None) -> "Queue":
+    """Open the queue the command line, the environment and this directory mean.
+
+    `flags` are settings given on the command line; they outrank all others.
+    """
+    from queuectl.place import find_place
+    from queuectl.queue import Queue
+
+    url: str | None = click.get_current_context().meta.get(DB)
+    return Queue(place=find_place(url, flags=flags), create=create)
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]
+    """A duration such as `30`, `30s`, `5m` or `1h30m`; becomes milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it, or fail with the sentence `when` has for it."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration(str(value))
+        except BadTimeError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg]
+    """A time to look back to. It stays text: only the store's clock can say which time it is."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check that it can be read."""
+        try:
+            parse_moment(str(value), now=0)
+        except BadTimeError as error:
+            if "outside the years" not in str(error):
+                self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class States(click.ParamType):  # type: ignore[type-arg]
+    """One or more states, separated by commas; `all` doesn't restrict."""
+
+    name = "state"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[State, ...]:
+        """Read them, or name the valid ones."""
+        if isinstance(value, tuple):
+            return value
+        names = [name.strip().lower() for name in str(value).split(",")]
+        if "all" in names:
+            return ()
+        try:
+            return tuple(State(name) for name in names)
+        except ValueError:
+            wrong = next(name for name in names if name not in list(State))
+            self.fail(f"there is no state {wrong!r}; use all, {', '.join(State)}.", param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem]":
+        """Complete the name of a state."""
+        from click.shell_completion import CompletionItem
+
+        names = ("all", *State)
+        return [CompletionItem(str(name)) for name in names if name.startswith(incomplete)]
+
+
+class JobId(click.ParamType):  # type: ignore[type-arg]
+    """The id of a job, or its first four or more characters."""
+
+    name = "id"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem]":
+        """Complete ids from the queue; a queue that can't be read completes to nothing."""
+        from click.shell_completion import CompletionItem
+
+        from queuectl.errors import QueuectlError
+
+        try:
+            with ctx, open_queue() as queue:
+                return [CompletionItem(id) for id in queue.store.ids_like(incomplete, 50)]
+        except QueuectlError:
+            return []
+
+
+DURATION = Duration()
+MOMENT = Moment()
+STATES = States()
+JOB_ID = JobId()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which jobs the filter options of a command line mean."""
+
+    states: tuple[State, ...] = ()
+    queues: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    text: str = ""
+    since: str | None = None
+    until: str | None = None
+
+    def __bool__(self) -> bool:
+        """Tell whether anything restricts."""
+        return self != Wanted()
+
+    def filter(self, queue: "Queue") -> "Filter":
+        """Make the store's filter of it, by the store's clock."""
+        from queuectl.store.contract import Filter
+
+        now = queue.store.now()
+        return Filter(
+            states=self.states,
+            queues=self.queues,
+            tags=self.tags,
+            text=self.text,
+            since=None if self.since is None else parse_moment(self.since, now=now),
+            until=None if self.until is None else parse_moment(self.until, now=now),
+        )
+
+
+def filter_options(command: F) -> F:
+    """Add --state --queue --tag --text --since --until; they arrive together as `wanted`."""
+    return state_option(filter_options_without_state(command))
+
+
+def filter_options_without_state(command: F) -> F:
+    """Add the filter options but for --state, which then is always empty in `wanted`."""
+
+    @wraps(command)
+    def gather(*args: Any, **given: Any) -> Any:
+        wanted = Wanted(
+            states=tuple(dict.fromkeys(s for states in given.pop("states", ()) for s in states)),
+            queues=given.pop("queues"),
+            tags=given.pop("tags"),
+            text=given.pop("text") or "",
+            since=given.pop("since"),
+            until=given.pop("until"),
+        )
+        return command(*args, wanted=wanted, **given)
+
+    decorated: Any = gather
+    for option in reversed(_FILTERS):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def state_option(command: F) -> F:
+    """Add --state/-s, for use with the other filters."""
+    return click.option(
+        "--state",
+        "-s",
+        "states",
+        type=STATES,
+        multiple=True,
+        metavar="STATE",
+        help=f"Only jobs in this state: all, {', '.join(State)}. Repeat it, or use commas.",
+    )(command)
+
+
+_FILTERS = (
+    click.option(
+        "--queue",
+        "-Q",
+        "queues",
+        multiple=True,
+        metavar="NAME",
+        help="Only this queue; repeatable.",
+    ),
+    click.option(
+        "--tag",
+        "-T",
+        "tags",
+        multiple=True,
+        metavar="TAG",
+        help="Only jobs with this tag; with several, those that have all of them.",
+    ),
+    click.option(
+        "--text",
+        "--search",
+        "text",
+        metavar="TEXT",
+        help="Only jobs with this in their id, command, error or reason, in any letter case.",
+    ),
+    click.option(
+        "--since",
+        type=MOMENT,
+        metavar="TIME",
+        help="Only jobs enqueued since: 1h (ago), yesterday, 09:00, 2025-11-08T13:00:00Z.",
+    ),
+    click.option(
+        "--until", type=MOMENT, metavar="TIME", help="Only jobs enqueued before; as --since."
+    ),
+)
+
+
+def json_option(command: F) -> F:
+    """Add --json; arrives as `as_json`."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON value for programs."
+    )(command)
+
+
+def quiet_option(command: F) -> F:
+    """Add -q/--quiet; arrives as `quiet`."""
+    return click.option("--quiet", "-q", is_flag=True, help="Print bare ids, one per line.")(
+        command
+    )
+
+
+def queue_option(command: F) -> F:
+    """Add a single --queue/-Q; arrives as `queue_name`."""
+    return click.option(
+        "--queue", "-Q", "queue_name", metavar="NAME", help="Only this queue.", show_default=False
+    )(command)

@@ -1,0 +1,183 @@
+"""`output`: a job's facts and what one of its runs wrote, finished or not."""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from queuectl.cli.command import Command
+from queuectl.cli.finish import ended_label
+from queuectl.cli.list import attempts_of
+from queuectl.cli.options import JOB_ID, json_option, open_queue
+from queuectl.cli.render import heading, paint, write, write_facts, write_json
+from queuectl.cli.stream import Writer
+from queuectl.errors import NotFoundError
+from queuectl.job import FINISHED, Attempt, Job, Output, State
+from queuectl.queue import Queue
+from queuectl.when import format_duration, iso
+
+EXAMPLES = """
+queuectl output 7f3k
+queuectl output 7f3k --attempt 1
+queuectl output 7f3k --stdout > report.csv    # byte for byte
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a run wrote, as far as it got."""
+
+    number: int
+    """Which run; 0 when there was none."""
+    run: Attempt | None
+    """The run, when it is over."""
+    output: Output
+
+
+@click.command(cls=Command, examples=EXAMPLES)
+@click.argument("id", type=JOB_ID, metavar="ID")
+@click.option(
+    "--attempt", "-n", type=click.IntRange(1), metavar="N", help="This run.  [default: the newest]"
+)
+@click.option("--stdout", "only_stdout", is_flag=True, help="Only its stdout, byte for byte.")
+@click.option("--stderr", "only_stderr", is_flag=True, help="Only its stderr, byte for byte.")
+@click.option("--raw", is_flag=True, help="Let control characters through to the terminal.")
+@json_option
+def output(
+    id: str,
+    attempt: int | None,
+    only_stdout: bool,
+    only_stderr: bool,
+    raw: bool,
+    as_json: bool,
+) -> None:
+    """Show a job's facts and what it wrote.
+
+    For a job that runs, that is what its run has written so far. Of a long output the first and
+    last part are kept (the setting output_limit says how much); a line marks the gap. On a
+    terminal control characters are shown as \\x1b and the like, unless --raw is given.
+    """
+    if sum((only_stdout, only_stderr, as_json)) > 1:
+        raise click.UsageError("Give one of --stdout, --stderr and --json")
+    with open_queue() as queue:
+        job = queue.get(id)
+        found = find(queue, job, attempt)
+    if as_json:
+        write_json(_as_dict(job, found))
+    elif only_stdout or only_stderr:
+        Writer(sys.stdout, raw=raw).write(_stream(found.output, stderr=only_stderr), last=True)
+    else:
+        _write(job, found, raw)
+
+
+def find(queue: Queue, job: Job, attempt: int | None) -> Found:
+    """Find what the newest run wrote, or the one with this number."""
+    number = job.attempts if attempt is None else attempt
+    if number > job.attempts:
+        raise NotFoundError(f"Job {job.id} has no attempt {number}; it has {job.attempts} so far.")
+    run = next((run for run in queue.attempts(job.id) if run.number == number), None)
+    if run is not None:
+        kept = queue.store.output(job, number)
+        return Found(number=number, run=run, output=kept or Output())
+    if job.state == State.PROCESSING and number == job.attempts:
+        return _find_live(queue, job)
+    if attempt is not None:
+        raise NotFoundError(f"Nothing is kept of attempt {number} of job {job.id}.")
+    return Found(number=number, run=None, output=Output())
+
+
+def _find_live(queue: Queue, job: Job) -> Found:
+    """Read what a run has written so far; if it is over by now, take what the store has."""
+    from queuectl.node.output import collect
+
+    files = queue.spool_files(job)
+    limit = queue.settings.output_limit
+    out, err = (collect(path, limit) for path in files) if files else (None, None)
+    now = queue.get(job.id)
+    if (now.state, now.attempts) != (State.PROCESSING, job.attempts):
+        return find(queue, now, job.attempts)
+    if out is None or err is None:
+        return Found(number=job.attempts, run=None, output=Output())
+    live = Output(stdout=out.data, stderr=err.data, stdout_bytes=out.total, stderr_bytes=err.total)
+    return Found(number=job.attempts, run=None, output=live)
+
+
+def _stream(output: Output, *, stderr: bool) -> bytes:
+    """Return one stream, with a line where something was left out."""
+    from queuectl.node.output import render
+
+    if stderr:
+        return render(output.stderr, output.stderr_bytes)
+    return render(output.stdout, output.stdout_bytes)
+
+
+def _write(job: Job, found: Found, raw: bool) -> None:
+    heading(f"Job {job.id}")
+    write_facts(_facts(job, found))
+    write()
+    heading("Output" if found.number == job.attempts else f"Output of attempt {found.number}")
+    written = False
+    for title, stderr in (("STDOUT:", False), ("STDERR:", True)):
+        if data := _stream(found.output, stderr=stderr):
+            write(paint(title, "bold"))
+            writer = Writer(sys.stdout, raw=raw)
+            writer.write(data)
+            writer.finish_line()
+            written = True
+    if not written:
+        over = found.run is not None or job.state in FINISHED
+        write("No output." if over else "No output available yet.")
+
+
+def _facts(job: Job, found: Found) -> list[tuple[str, str | None]]:
+    run = found.run
+    code = job.exit_code if run is None else run.exit_code
+    started = job.started_at if run is None else run.started_at
+    ended = job.finished_at if run is None else run.finished_at
+    took = job.duration_ms if run is None else run.duration_ms
+    return [
+        ("Command", job.title),
+        ("State", job.state.value),
+        ("Reason", job.reason),
+        ("Error", job.error if run is None else run.error),
+        ("Exit code", None if code is None else str(code)),
+        ("Priority", str(job.priority)),
+        ("Attempts", attempts_of(job)),
+        ("Timeout", format_duration(job.timeout) if job.timeout else "none"),
+        ("Started", None if started is None else iso(started)),
+        (ended_label(job), None if ended is None else iso(ended)),
+        ("Duration", None if took is None else f"{took}ms"),
+        ("Created", iso(job.created_at)),
+    ]
+
+
+def _as_dict(job: Job, found: Found) -> dict[str, Any]:
+    from queuectl.report import attempt_dict, job_dict
+
+    return {
+        "job": job_dict(job),
+        "attempt": found.number or None,
+        "run": None if found.run is None else attempt_dict(found.run),
+        "live": job.state == State.PROCESSING and found.run is None,
+        **_json_stream("stdout", found.output.stdout, found.output.stdout_bytes),
+        **_json_stream("stderr", found.output.stderr, found.output.stderr_bytes),
+    }
+
+
+def _json_stream(name: str, data: bytes, total: int) -> dict[str, Any]:
+    """Describe a stream; bytes that aren't text are there once more, exactly, in base64."""
+    from queuectl.node.output import render
+
+    try:
+        data.decode()
+        exact = None
+    except UnicodeDecodeError:
+        from base64 import b64encode
+
+        exact = b64encode(data).decode()
+    return {
+        name: render(data, total).decode(errors="replace"),
+        f"{name}_base64": exact,
+        f"{name}_bytes": total,
+    }

@@ -1,0 +1,142 @@
+"""`show`: everything that is known about a job."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from queuectl.cli.command import Command
+from queuectl.cli.finish import ended_label
+from queuectl.cli.list import attempts_of
+from queuectl.cli.options import JOB_ID, json_option, open_queue
+from queuectl.cli.render import Column, heading, write, write_facts, write_json, write_table
+from queuectl.job import WAITING, Attempt, Job, signal_name
+from queuectl.report import attempt_dict, event_dict, job_dict
+from queuectl.store.contract import Event
+from queuectl.when import format_duration, iso
+
+EXAMPLES = """
+queuectl show 7f3k
+queuectl show 7f3k --json | jq '.runs[].exit_code'
+"""
+
+
+@click.command(cls=Command, examples=EXAMPLES)
+@click.argument("id", type=JOB_ID, metavar="ID")
+@json_option
+def show(id: str, as_json: bool) -> None:
+    """Show everything about a job: fields, runs, history.
+
+    With --json: the fields of the job, `runs` (those that are over) and `events` (what was done
+    to it by hand, and rescues). Of its environment only the names are shown.
+    """
+    with open_queue() as queue:
+        job = queue.get(id)
+        runs = queue.attempts(job.id)
+        events = queue.events(job.id)[::-1]
+        if as_json:
+            write_json(describe(job, runs, events))
+            return
+        heading(f"Job {job.id}")
+        write_facts(facts(job, queue.store.now()))
+        if runs:
+            write()
+            heading("Runs")
+            write_table(_RUN_COLUMNS, [_run(run) for run in runs])
+        if events:
+            write()
+            heading("History")
+            rows = [(iso(e.at), e.kind, e.who, e.detail or "") for e in events]
+            write_table([Column("AT"), Column("WHAT"), Column("BY"), Column("DETAIL")], rows)
+
+
+def describe(job: Job, runs: Sequence[Attempt], events: Sequence[Event]) -> dict[str, Any]:
+    """Describe a job with its runs and history, for `--json`."""
+    return {
+        **job_dict(job),
+        "runs": [attempt_dict(run) for run in runs],
+        "events": [event_dict(event) for event in events],
+    }
+
+
+def facts(job: Job, now: int) -> list[tuple[str, str | None]]:
+    """Return what is known about a job itself, in words."""
+    waits = job.state in WAITING and job.run_at > now
+    return [
+        ("Command", job.command),
+        ("Program", None if job.argv is None else job.title),
+        ("State", job.state.value),
+        ("Reason", job.reason or job.cancel_reason),
+        ("Error", job.error),
+        ("Exit code", _text(job.exit_code)),
+        ("Queue", job.queue),
+        ("Priority", str(job.priority)),
+        ("Attempts", attempts_of(job)),
+        ("Failures", str(job.failures) if job.failures else None),
+        ("Crashes", str(job.crashes) if job.crashes else None),
+        ("Timeout", format_duration(job.timeout) if job.timeout else "none"),
+        ("Retries", _retries(job)),
+        ("Created", iso(job.created_at)),
+        ("Due", iso(job.run_at) if waits else None),
+        ("Expires", _time(job.expires_at)),
+        ("Started", _time(job.started_at)),
+        (ended_label(job), _time(job.finished_at)),
+        ("Duration", None if job.duration_ms is None else f"{job.duration_ms}ms"),
+        ("Directory", job.cwd),
+        ("Environment", ", ".join(sorted(job.env)) or None),
+        ("Tags", ", ".join(job.tags) or None),
+        ("Node", None if job.node is None else f"{job.node}, worker {job.worker}"),
+    ]
+
+
+def _retries(job: Job) -> str | None:
+    if job.max_retries is None:
+        return None
+    if not job.max_retries:
+        return "none"
+    how = job.backoff or "exponential"
+    if how == "exponential":
+        detail = f"base {job.backoff_base:g}" if job.backoff_base is not None else ""
+    else:
+        detail = format_duration(job.retry_delay) if job.retry_delay is not None else ""
+    return f"up to {job.max_retries}, {how} backoff" + (f" ({detail})" if detail else "")
+
+
+def _time(ms: int | None) -> str | None:
+    return None if ms is None else iso(ms)
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+_RUN_COLUMNS = (
+    Column("RUN", right=True),
+    Column("STARTED"),
+    Column("DURATION", right=True),
+    Column("NODE"),
+    Column("HOST"),
+    Column("OUTCOME"),
+    Column("STDOUT", right=True),
+    Column("STDERR", right=True),
+    Column("ERROR", cut=True),
+)
+
+
+def _run(run: Attempt) -> tuple[str, ...]:
+    outcome = run.outcome
+    if run.exit_code is not None:
+        outcome += f" {run.exit_code}"
+    elif run.signal is not None:
+        outcome += f" {signal_name(run.signal)}"
+    return (
+        str(run.number),
+        iso(run.started_at),
+        f"{run.duration_ms}ms",
+        run.node,
+        run.host,
+        outcome,
+        f"{run.stdout_bytes:,}",
+        f"{run.stderr_bytes:,}",
+        run.error or "",
+    )

@@ -1,0 +1,181 @@
+"""`status`: the queue at a glance, once or again and again."""
+
+import sys
+from time import sleep
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from queuectl.cli.command import Command
+from queuectl.cli.options import DURATION, json_option, open_queue
+from queuectl.cli.render import (
+    STATE_COLOURS,
+    Column,
+    fact_lines,
+    is_terminal,
+    paint,
+    plural,
+    table,
+    write_json,
+    write_lines,
+)
+from queuectl.job import DEFAULT_QUEUE, State
+from queuectl.when import ago, format_duration, iso, local
+
+if TYPE_CHECKING:
+    from queuectl.queue import Queue
+    from queuectl.report import Status
+
+CLEAR = "\x1b[H\x1b[J"
+HIDE, UNHIDE = "\x1b[?25l", "\x1b[?25h"
+SHORTEST_INTERVAL = 100
+
+EXAMPLES = """
+queuectl status
+queuectl status --watch          # again every second, until Ctrl+C
+queuectl status --watch 5s
+queuectl status --json | jq .states.dead
+"""
+
+
+@click.command(cls=Command, examples=EXAMPLES)
+@click.option(
+    "--watch",
+    "-w",
+    "interval",
+    type=DURATION,
+    is_flag=False,
+    flag_value="1s",
+    metavar="[INTERVAL]",
+    help="Show it again every so often; a second if not said otherwise.",
+)
+@json_option
+def status(interval: int | None, as_json: bool) -> None:
+    """Show counts, queues and workers at a glance."""
+    if interval is not None and as_json:
+        raise click.UsageError("--json prints one value, so --watch can't be with it")
+    with open_queue() as queue:
+        if as_json:
+            write_json(queue.status().as_dict())
+        elif interval is None:
+            write_lines(describe(queue))
+        else:
+            _watch(queue, max(interval, SHORTEST_INTERVAL))
+
+
+def _watch(queue: "Queue", interval: int) -> None:
+    """Draw the status again and again; elsewhere than on a terminal, print one after the other."""
+    terminal = is_terminal()
+    every = format_duration(interval)
+    try:
+        if terminal:
+            sys.stdout.write(HIDE)
+        while True:
+            lines = describe(queue)
+            now = local(queue.store.now())
+            lines += [
+                "",
+                paint(f"{now}, every {every}; Ctrl+C ends it", "dim") if terminal else now,
+            ]
+            if terminal:
+                sys.stdout.write(CLEAR)
+            write_lines(lines if terminal else [*lines, ""])
+            sys.stdout.flush()
+            sleep(interval / 1000)
+    finally:
+        if terminal:
+            sys.stdout.write(UNHIDE)
+            sys.stdout.flush()
+
+
+def describe(queue: "Queue") -> list[str]:
+    """Return the lines of the status."""
+    found = queue.status()
+    now = queue.store.now()
+    lines = [*_states(found), ""]
+    if set(found.queues) - {DEFAULT_QUEUE} or found.paused:
+        lines += [*_queues(found), ""]
+    lines += _workers(found, now)
+    lines += ["", *fact_lines([("Next due", _due(found, now)), ("Database", found.url)])]
+    return lines
+
+
+def _states(found: "Status") -> list[str]:
+    shown = [state for state in State if found.states[state] or state != State.BLOCKED]
+    rows = [(state.value, f"{found.states[state]:,}") for state in shown]
+    rows.append(("total", f"{found.total:,}"))
+    return table([Column("STATE", styles=STATE_COLOURS), Column("JOBS", right=True)], rows)
+
+
+def _queues(found: "Status") -> list[str]:
+    """Return a row per queue, with a column for every state that occurs."""
+    states = [state for state in State if any(counts[state] for counts in found.queues.values())]
+    columns = [Column("QUEUE")]
+    columns += [Column(state.value.upper(), right=True) for state in states]
+    rows = [
+        [name, *(f"{counts[state]:,}" for state in states), _paused(name, found)]
+        for name, counts in found.queues.items()
+    ]
+    return table([*columns, Column("")], rows)
+
+
+def _paused(name: str, found: "Status") -> str:
+    return "paused" if name in found.paused else ""
+
+
+def _workers(found: "Status", now: int) -> list[str]:
+    alive = [node for node in found.nodes if node["alive"]]
+    if not alive:
+        lines = [f"Workers are {paint('STOPPED', 'red')}; start some with: queuectl worker start"]
+    else:
+        workers = plural(sum(node["workers"] for node in alive), "worker")
+        busy = sum(node["running"] for node in alive)
+        state = paint("RUNNING", "green")
+        lines = [f"Workers are {state}: {workers} on {plural(len(alive), 'node')}, {busy} busy"]
+    if found.nodes:
+        lines += table(_NODE_COLUMNS, [_node(node, now) for node in found.nodes])
+    return lines
+
+
+_NODE_COLUMNS = (
+    Column("NODE"),
+    Column("HOST"),
+    Column("PID", right=True),
+    Column("BUSY", right=True),
+    Column("UP", right=True),
+    Column("QUEUES"),
+    Column(""),
+)
+
+
+def _node(node: dict[str, Any], now: int) -> tuple[str, ...]:
+    from queuectl.when import parse_time
+
+    started = parse_time(node["started_at"], now=now)
+    return (
+        node["id"],
+        node["host"],
+        str(node["pid"]),
+        f"{node['running']}/{node['workers']}",
+        ago(now - started),
+        ", ".join(node["queues"]) or "all",
+        _condition(node),
+    )
+
+
+def _condition(node: dict[str, Any]) -> str:
+    if not node["alive"]:
+        return "gone; its jobs are taken over by the next worker"
+    return "stopping" if node["stopping"] else ""
+
+
+def _due(found: "Status", now: int) -> str | None:
+    if found.next_due is None:
+        return None
+    if found.next_due <= now:
+        return "now"
+    return f"in {format_duration(_whole(found.next_due - now))} ({iso(found.next_due)})"
+
+
+def _whole(ms: int) -> int:
+    return -(-ms // 1000) * 1000

@@ -1,0 +1,219 @@
+"""`wait`: waits until jobs are finished, and exits as they did."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import click
+
+from queuectl.cli.command import Command
+from queuectl.cli.finish import EXIT_TIMED_OUT, Hint, describe_end, exit_code_of, still_going
+from queuectl.cli.options import DURATION, JOB_ID, json_option, open_queue
+from queuectl.cli.progress import Bar
+from queuectl.cli.render import complain, plural, say, write_json
+from queuectl.errors import EXIT_DONE, EXIT_FAILED
+from queuectl.job import FINISHED, WAITING, Job, State
+from queuectl.queue import Queue
+from queuectl.store.contract import Filter
+from queuectl.when import format_duration
+
+OPEN = (*WAITING, State.PROCESSING)
+
+EXAMPLES = """
+queuectl wait 7f3k                       # exits with the job's own exit code
+queuectl wait 7f3k h2vq --timeout 10m    # 0 only if both completed
+queuectl wait --tag nightly              # all that are tagged so and not finished yet
+queuectl wait --all && echo "All done"   # until nothing is left to do
+"""
+
+
+@click.command(cls=Command, examples=EXAMPLES)
+@click.argument("ids", nargs=-1, type=JOB_ID, metavar="[ID]...")
+@click.option("--queue", "-Q", "queues", multiple=True, metavar="NAME", help="All of this queue.")
+@click.option("--tag", "-T", "tags", multiple=True, metavar="TAG", help="All with this tag.")
+@click.option("--all", "-a", "everything", is_flag=True, help="All jobs of all queues.")
+@click.option("--timeout", "-t", type=DURATION, metavar="D", help="Give up after this time.")
+@json_option
+def wait(
+    ids: tuple[str, ...],
+    queues: tuple[str, ...],
+    tags: tuple[str, ...],
+    everything: bool,
+    timeout: int | None,
+    as_json: bool,
+) -> int:
+    """Wait until jobs are finished; exit as they did.
+
+    Finished means completed, dead or cancelled; a failed job that still has retries is not. With
+    --queue, --tag or --all jobs that are enqueued meanwhile are waited for as well.
+
+    For one job the exit code is its own: 128 + n if signal n killed it, 124 if it timed out, 1 if
+    it was cancelled or never started. For several it is 0 if all of them completed, else 1. When
+    --timeout is over it is 124, and the jobs go on.
+    """
+    chosen = [bool(ids), bool(queues or tags), everything]
+    if sum(chosen) != 1:
+        raise click.UsageError("Say what to wait for: ids, --queue and --tag, or --all")
+    with open_queue() as queue:
+        if ids:
+            watch: _Watch = _Ids(queue, [queue.get(id).id for id in ids])
+        elif tags:
+            watch = _Tagged(queue, Filter(queues=queues, tags=tags, states=OPEN))
+        else:
+            watch = _Counted(queue, queues)
+        code = _wait(queue, watch, None if timeout is None else timeout / 1000, talk=True)
+        if as_json:
+            write_json(watch.result())
+        return code
+
+
+def wait_for_jobs(queue: Queue, ids: Sequence[str], *, talk: bool) -> int:
+    """Wait until these jobs are finished; returns the exit code that stands for how they ended."""
+    return _wait(queue, _Ids(queue, ids), None, talk=talk)
+
+
+def _wait(queue: Queue, watch: "_Watch", timeout: float | None, *, talk: bool) -> int:
+    hint = Hint(queue, talk=talk)
+    with still_going(f"Nothing was stopped; {watch.again}."), Bar("Waiting") as bar:
+
+        def tick(left: int) -> None:
+            hint()
+            bar(watch.total - left, watch.total)
+
+        try:
+            queue.wait_until(watch.remaining, timeout=timeout, tick=tick)
+        except TimeoutError:
+            left = plural(watch.remaining(), "job")
+            waited = format_duration(round((timeout or 0) * 1000))
+            complain(f"{left} not finished after {waited}; {watch.again}.")
+            return EXIT_TIMED_OUT
+    return watch.conclude(talk)
+
+
+class _Watch(ABC):
+    """Jobs that are waited for."""
+
+    total = 0
+    """How many there are, as far as we know."""
+    again = "queuectl list shows them"
+
+    @abstractmethod
+    def remaining(self) -> int:
+        """Count those that aren't finished."""
+
+    @abstractmethod
+    def conclude(self, talk: bool) -> int:
+        """Say how they ended; returns the exit code for it."""
+
+    @abstractmethod
+    def result(self) -> dict[str, object]:
+        """Describe how they stand, for `--json`."""
+
+
+class _Ids(_Watch):
+    """Jobs known by their ids."""
+
+    def __init__(self, queue: Queue, ids: Sequence[str]) -> None:
+        self._queue = queue
+        self._ids = list(dict.fromkeys(ids))
+        self._open = set(self._ids)
+        self.total = len(self._ids)
+        if len(self._ids) == 1:
+            self.again = f"go on with: queuectl wait {self._ids[0]}"
+
+    def remaining(self) -> int:
+        states = self._queue.store.states(sorted(self._open))
+        self._open = {id for id in self._open if states.get(id) not in (None, *FINISHED)}
+        return len(self._open)
+
+    def _states(self) -> dict[str, State]:
+        return self._queue.store.states(self._ids)
+
+    def conclude(self, talk: bool) -> int:
+        if len(self._ids) == 1:
+            return self._conclude_one(self._queue.get(self._ids[0]), talk)
+        states = self._states()
+        failed = [id for id in self._ids if states.get(id) != State.COMPLETED]
+        if talk:
+            for id in failed[:20]:
+                job = self._queue.store.get(id)
+                say(describe_end(job) if job else f"Job {id} was removed.")
+            say(_summary(len(self._ids) - len(failed), len(failed)))
+        return EXIT_FAILED if failed else EXIT_DONE
+
+    def _conclude_one(self, job: Job, talk: bool) -> int:
+        if talk:
+            say(describe_end(job))
+        return exit_code_of(self._queue, job)
+
+    def result(self) -> dict[str, object]:
+        states = self._states()
+        return {"jobs": {id: states[id].value if id in states else None for id in self._ids}}
+
+
+class _Tagged(_Ids):
+    """Jobs that fit a filter now or later, remembered by their ids."""
+
+    again = "queuectl list --tag shows them"
+
+    def __init__(self, queue: Queue, which: Filter) -> None:
+        super().__init__(queue, [])
+        self._which = which
+
+    def remaining(self) -> int:
+        found = [job.id for job in self._queue.store.select(self._which, limit=None)]
+        self._ids = list(dict.fromkeys([*self._ids, *found]))
+        self.total = len(self._ids)
+        return len(found)
+
+    def conclude(self, talk: bool) -> int:
+        if not self._ids:
+            return _nothing(talk)
+        return super().conclude(talk)
+
+
+class _Counted(_Watch):
+    """All jobs of some queues or of all, by the counters: it costs the same with ten million."""
+
+    def __init__(self, queue: Queue, queues: Sequence[str]) -> None:
+        self._queue = queue
+        self._queues = queues
+        self._before = self._count()
+
+    def _count(self) -> dict[State, int]:
+        states = dict.fromkeys(State, 0)
+        for count in self._queue.store.counts():
+            if not self._queues or count.queue in self._queues:
+                states[count.state] += count.jobs
+        return states
+
+    def remaining(self) -> int:
+        left = sum(self._count()[state] for state in OPEN)
+        self.total = max(self.total, left)
+        return left
+
+    def _ended(self, state: State) -> int:
+        return max(self._count()[state] - self._before[state], 0)
+
+    def conclude(self, talk: bool) -> int:
+        if not self.total:
+            return _nothing(talk)
+        failed = self._ended(State.DEAD) + self._ended(State.CANCELLED)
+        if talk:
+            say(_summary(self._ended(State.COMPLETED), failed))
+        return EXIT_FAILED if failed else EXIT_DONE
+
+    def result(self) -> dict[str, object]:
+        ended = {state.value: self._ended(state) for state in FINISHED}
+        return {**ended, "left": self.remaining()}
+
+
+def _nothing(talk: bool) -> int:
+    if talk:
+        say("There is nothing to wait for.")
+    return EXIT_DONE
+
+
+def _summary(completed: int, failed: int) -> str:
+    if not failed:
+        return f"{plural(completed, 'job')} completed."
+    return f"{plural(completed, 'job')} completed, {failed:,} did not."
