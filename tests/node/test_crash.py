@@ -113,7 +113,7 @@ def test_a_job_of_a_node_nobody_knows_is_not_stuck(lab: Lab) -> None:
 
 def test_the_spool_is_empty_when_all_is_done(lab: Lab) -> None:
     id = lab.queue.enqueue(long_job(lab, "j"), max_retries=0).id
-    lab.node().send_signal(signal.SIGTERM)
+    lab.node()
     lab.pid_in("j.pid")
     lab.nodes[0].kill()
     lab.nodes[0].wait()

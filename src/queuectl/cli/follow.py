@@ -6,9 +6,10 @@ the store has what it wrote, and the rest is taken from there, so that the end i
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from time import monotonic, sleep
 
+from queuectl.cli.newcomers import Newcomers
 from queuectl.cli.stream import Sink
 from queuectl.job import FINISHED, WAITING, Attempt, Job, Output, State
 from queuectl.queue import Queue
@@ -18,9 +19,6 @@ PAUSE = 0.05
 """Seconds between two looks at the files: well within the half second a line may take."""
 LOOK_ANYWAY = 1.0
 CHUNK = 1 << 16
-WATCHED = 2_000
-"""Waiting jobs of whose start we learn even if they end between two looks."""
-
 STDOUT, STDERR = 0, 1
 
 Talk = Callable[[str], None]
@@ -181,63 +179,6 @@ def _between(attempt: Attempt, job: Job, now: int) -> str:
     if job.state in WAITING and job.run_at > now:
         return f"{text}; the next one is due in {format_duration(job.run_at - now)}"
     return text
-
-
-class Newcomers:
-    """Finds jobs as they begin to run, also those that end between two looks."""
-
-    def __init__(self, queue: Queue, which: Filter) -> None:
-        self._queue = queue
-        self._which = which
-        newest = queue.store.select(Filter(), limit=1)
-        self._last = newest[0].seq if newest else 0
-        waiting = queue.store.select(_in_states(which, WAITING), limit=WATCHED, oldest=True)
-        self._waiting = {job.id: job.attempts for job in waiting}
-        self._followed: set[str] = set()
-
-    def look(self) -> list[tuple[Job, int]]:
-        """Return jobs that began to run since the last look, each with the run to begin at."""
-        running = self._queue.store.select(_in_states(self._which, (State.PROCESSING,)), limit=None)
-        found = {job.id: job for job in running}
-        self._take_new()
-        found |= {job.id: job for job in self._started() if job.id not in found}
-        fresh = [job for job in found.values() if job.id not in self._followed]
-        self._followed.update(job.id for job in fresh)
-        return [(job, self._waiting.pop(job.id, job.attempts - 1) + 1) for job in fresh]
-
-    def _take_new(self) -> None:
-        """Watch the jobs that were enqueued since the last look."""
-        newest = self._queue.store.select(Filter(), limit=1)
-        if not newest or newest[0].seq <= self._last:
-            return
-        fresh = min(newest[0].seq - self._last, WATCHED)
-        for job in self._queue.store.select(self._which, limit=fresh):
-            if job.seq > self._last:
-                self._waiting.setdefault(job.id, 0)
-        self._last = newest[0].seq
-
-    def _started(self) -> Iterable[Job]:
-        """Those we knew as waiting that have run since."""
-        states = self._queue.store.states(list(self._waiting))
-        for id in list(self._waiting):
-            state = states.get(id)
-            if state is None:
-                del self._waiting[id]
-            elif state not in (State.PENDING, State.BLOCKED):
-                job = self._queue.store.get(id)
-                if job is not None and job.attempts > self._waiting[id]:
-                    yield job
-
-    def forget(self, job: Job) -> None:
-        """Stop following a job that is finished: should it be retried, it is a newcomer again."""
-        self._followed.discard(job.id)
-        self._waiting.pop(job.id, None)
-
-
-def _in_states(which: Filter, states: tuple[State, ...]) -> Filter:
-    from dataclasses import replace
-
-    return replace(which, states=states)
 
 
 def follow_jobs(

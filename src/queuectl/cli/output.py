@@ -133,6 +133,7 @@ def _write(job: Job, found: Found, raw: bool) -> None:
 def _facts(job: Job, found: Found) -> list[tuple[str, str | None]]:
     run = found.run
     code = job.exit_code if run is None else run.exit_code
+    error = job.error if run is None else run.error
     started = job.started_at if run is None else run.started_at
     ended = job.finished_at if run is None else run.finished_at
     took = job.duration_ms if run is None else run.duration_ms
@@ -140,7 +141,7 @@ def _facts(job: Job, found: Found) -> list[tuple[str, str | None]]:
         ("Command", job.title),
         ("State", job.state.value),
         ("Reason", job.reason),
-        ("Error", job.error if run is None else run.error),
+        ("Error", error if error != job.reason else None),
         ("Exit code", None if code is None else str(code)),
         ("Priority", str(job.priority)),
         ("Attempts", attempts_of(job)),

@@ -67,7 +67,7 @@ def facts(job: Job, now: int) -> list[tuple[str, str | None]]:
         ("Program", None if job.argv is None else job.title),
         ("State", job.state.value),
         ("Reason", job.reason or job.cancel_reason),
-        ("Error", job.error),
+        ("Error", job.error if job.error != job.reason else None),
         ("Exit code", _text(job.exit_code)),
         ("Queue", job.queue),
         ("Priority", str(job.priority)),

@@ -48,6 +48,7 @@ _PATIENCE = 5.0
 """Seconds a process may survive SIGKILL before the node hears of it."""
 
 _COMPLAIN_EVERY = 10.0
+_LONGEST_SLEEP = 3600.0
 _LAST_SWEEPS = 30.0
 """Seconds to try to kill everything before giving up; SIGKILL is pending for what is left."""
 
@@ -104,7 +105,7 @@ class Loop:
         due = min(self._spools.due(), self._timers.next())
         if self._runs:
             due = min(due, now + self._lease.look_in())
-        return None if due == NEVER else max(0, math.ceil((due - now) * 1000))
+        return None if due == NEVER else math.ceil(max(0.0, min(due - now, _LONGEST_SLEEP)) * 1000)
 
     # Messages
 
@@ -191,7 +192,7 @@ class Loop:
         run.out = run.err = self._spools.add(spec["stdout"], limit, now)
         if spec["stderr"] != spec["stdout"]:
             run.err = self._spools.add(spec["stderr"], limit, now)
-        if spec["timeout"] is not None:
+        if spec["timeout"] is not None and spec["timeout"] < NEVER:
             self._timers.set(run, now + spec["timeout"])
 
     # Ending
@@ -227,6 +228,8 @@ class Loop:
                 self._finish(run)
             elif run.phase == RUNNING:
                 self._kill(run, EXITED)
+            elif run.phase == TERMINATING:
+                self._terminate(run)
 
     def _is_over(self, run: Run) -> bool:
         if run.status is None or self._orphans.of(run):
@@ -253,12 +256,16 @@ class Loop:
             return
         run.phase = TERMINATING
         run.how = run.how or how
-        members = self._members(run)
-        run.known = set(members)
-        tree.terminate(members)
+        self._terminate(run)
+        self._timers.set(run, time.monotonic() + run.grace)
+
+    def _terminate(self, run: Run) -> None:
+        """Send SIGTERM to those processes of a run that haven't got it yet."""
+        fresh = [process for process in self._members(run) if process not in run.known]
+        run.known.update(fresh)
+        tree.terminate(fresh)
         if not tree.has_proc():
             _signal_group(run.pid, signal.SIGTERM)
-        self._timers.set(run, time.monotonic() + run.grace)
 
     def _kill(self, run: Run, how: str) -> None:
         """Begin to kill all processes of a run, at once and until none is left."""

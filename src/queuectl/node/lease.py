@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 from queuectl.errors import StoreError
 from queuectl.node.link import Guard, GuardLostError
-from queuectl.store import open_store
+from queuectl.store import Store, open_store
 
 RETRY = 0.2
 """Seconds until a renewal that failed is tried again."""
@@ -54,27 +54,32 @@ class Lease:
         self._thread.join(timeout=5)
 
     def _keep(self) -> None:
-        # A connection of its own: the lease must not wait behind the node's transactions.
-        store = open_store(self._url)
-        try:
+        pause = self._settings()[1] / 1000
+        store: Store | None = None
+        while not self._stop.wait(pause):
             pause = self._settings()[1] / 1000
-            while not self._stop.wait(pause):
-                lease, heartbeat = self._settings()
-                pause = heartbeat / 1000
-                until = store.steady() + lease
-                try:
-                    held = store.renew(self._node, until=until)
-                except StoreError as error:
-                    self._trouble(f"the lease could not be renewed: {error}")
-                    pause = RETRY
-                    continue
-                if not held:
-                    self.lost = True
-                    self._wake()
-                    return
-                extend(self._guard(), store.lease_clock(), until - margin(lease))
-        finally:
+            try:
+                # A connection of its own: the lease must not wait behind the node's transactions.
+                store = store or open_store(self._url)
+                held = self._renew(store)
+            except StoreError as error:
+                self._trouble(f"the lease could not be renewed: {error}")
+                pause = RETRY
+                continue
+            if not held:
+                self.lost = True
+                self._wake()
+                break
+        if store is not None:
             store.close()
+
+    def _renew(self, store: Store) -> bool:
+        lease = self._settings()[0]
+        until = store.steady() + lease
+        if not store.renew(self._node, until=until):
+            return False
+        extend(self._guard(), store.lease_clock(), until - margin(lease))
+        return True
 
 
 def extend(guard: Guard, clock: int, until: int) -> None:

@@ -150,9 +150,10 @@ class NodeLoop:
 
     def _leave(self) -> None:
         self.lease.stop()
-        self.store.forget(self.id)
+        # If the store can't be told now, the next node finds ours dead and strikes it out.
+        self._guarded(lambda: self.store.forget(self.id))
+        self._guarded(lambda: upkeep.sweep_spool(self.queue))
         self.listener.close()
-        upkeep.sweep_spool(self.queue)
         self._say("Stopped; nothing was left running." if self.stopping else "Nothing left to do.")
 
     # -- identity -------------------------------------------------------------------------

@@ -21,10 +21,14 @@ BLOCK = 4096
 STEP = 1 << 20
 """Growth that is worth a hole: a file takes about this much more than its limit, at rest."""
 
+FIRST_LOOK = 0.004
 SOONEST = 0.002
 LATEST = 0.05
-FIRST_LOOK = 0.004
+"""Seconds until the first look at a new file, and the least and most between two looks."""
+
 QUIET = 0.05
+"""Seconds without growth after which the kernel is asked to tell of the next write."""
+
 PER_LOOK = 4 << 20
 """How far a file may grow between two looks at it, at the rate it had before."""
 
@@ -248,7 +252,7 @@ class Spools:
         """Stop watching a spool; return how much was written to it."""
         watch = self._open.pop(spool, -1)
         if watch >= 0:
-            del self._watches[watch]
+            self._watches.pop(watch, None)
             self._inotify.forget(watch)
         return spool.finish()
 
