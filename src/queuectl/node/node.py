@@ -298,7 +298,6 @@ class NodeLoop:
         tree.kill_descendants()
         for run in self.running.values():
             run.outcome = Lost("the process that watched it was killed")
-            run.stdout_bytes = run.stderr_bytes = 1
             self._over(run)
         self.running.clear()
         self.guard = Guard.start()

@@ -44,8 +44,9 @@ class Run:
     outcome: Outcome | None = None
     began: float | None = None
     ended: float | None = None
-    stdout_bytes: int = 0
-    stderr_bytes: int = 0
+    stdout_bytes: int | None = None
+    stderr_bytes: int | None = None
+    """What it wrote, by the guard's count; None when the guard couldn't say."""
 
     @property
     def files(self) -> tuple[str, str]:
@@ -121,6 +122,7 @@ def read_report(run: Run, message: tuple[Any, ...], settings: Settings) -> None:
     """Note on a run what the guard reported of it."""
     if message[0] == "not_started":
         run.outcome = NotStarted(message[3])
+        run.stdout_bytes = run.stderr_bytes = 0
         return
     _, _, status, how, began, ended, run.stdout_bytes, run.stderr_bytes = message
     run.began, run.ended = began, ended
@@ -174,7 +176,6 @@ def lost_by(
 
     def lost(job: Job) -> Ended:
         run = Run(job=job, spool=spool, claimed=0, outcome=Lost(why))
-        run.stdout_bytes = run.stderr_bytes = 1
         end = finish(run, now=now, policy=policy, limit=limit, host=host)
         took = max(0, now - end.started_at)
         return replace(end, finished_at=end.started_at + took, duration_ms=took)
@@ -183,16 +184,16 @@ def lost_by(
 
 
 def gather(run: Run, limit: int) -> Output:
-    """Read what a run wrote, within the limit."""
-    if not run.stdout_bytes and not run.stderr_bytes:
+    """Read what a run wrote, within the limit. What can't be read doesn't change how it ended."""
+    if run.stdout_bytes == 0 and run.stderr_bytes == 0:
         return Output()
-    out, err = (collect(path, limit) for path in run.files)
-    return Output(
-        stdout=out.data,
-        stderr=err.data,
-        stdout_bytes=max(out.total, len(out.data)),
-        stderr_bytes=max(err.total, len(err.data)),
-    )
+    stdout, stderr = run.files
+    try:
+        out = collect(stdout, limit, run.stdout_bytes or 0)
+        err = collect(stderr, limit, run.stderr_bytes or 0)
+    except OSError:
+        return Output(stdout_bytes=run.stdout_bytes or 0, stderr_bytes=run.stderr_bytes or 0)
+    return Output(stdout=out.data, stderr=err.data, stdout_bytes=out.total, stderr_bytes=err.total)
 
 
 def error_line(outcome: Outcome, output: Output) -> str:
