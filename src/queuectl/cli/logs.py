@@ -53,8 +53,9 @@ def logs(
     """Print or follow the output of jobs as they run.
 
     What one job wrote to stdout goes to stdout, and what it wrote to stderr to stderr, byte for
-    byte. For several jobs all lines go to stdout, behind `ID | ` or, if they were written to
-    stderr, `ID ! `. Without ids all jobs that run from now on are followed.
+    byte. For several jobs all lines go to stdout, each behind its job's id and a bar, or an
+    exclamation mark if it was written to stderr. Without ids all jobs that run from now on are
+    followed.
 
     On a terminal control characters are shown as \\x1b and the like, unless --raw is given.
     """

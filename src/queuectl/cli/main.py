@@ -149,9 +149,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 def run(args: Sequence[str]) -> int:
     """Run one command line; returns the exit code. No error comes out as a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # what the locale can't show is better seen escaped
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     try:
         code = _guarded(args)
         sys.stdout.flush()
@@ -163,6 +161,16 @@ def run(args: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return _explain(error)
     return code
+
+
+def _prepare_streams() -> None:
+    """Make sure that there is somewhere to write, and that everything can be written."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: print() would choose another stream
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what the locale can't show is better seen escaped
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _guarded(args: Sequence[str]) -> int:

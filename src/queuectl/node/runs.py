@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -210,10 +211,9 @@ def error_line(outcome: Outcome, output: Output) -> str:
 def clean(run: Run) -> None:
     """Remove the files of a run whose end is stored."""
     for path in (*run.files, run.script):
-        try:
+        # What can't be removed now is swept when no node owns the folder any more.
+        with suppress(OSError):
             os.unlink(path)
-        except FileNotFoundError:
-            continue
 
 
 def with_cancel(run: Run, reason: str) -> None:
