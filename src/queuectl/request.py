@@ -63,7 +63,7 @@ _TIMEOUTS = ("timeout", "timeout_ms", "timeout_seconds")
 
 def read_request(given: Mapping[str, Any], *, now: int) -> NewJob:
     """Read the fields of one job; raises `BadJobError` with one sentence that names the field."""
-    fields = {_field(name): value for name, value in given.items() if value is not None}
+    fields = _fields(given)
     _one_of(fields, "max_retries", "max_attempts")
     _one_of(fields, "run_at", "delay")
     _one_of(fields, "expire", "expires_at")
@@ -80,6 +80,19 @@ def read_request(given: Mapping[str, Any], *, now: int) -> NewJob:
     job = NewJob(**values)
     _check_work(job)
     return job
+
+
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Bring the fields to their one true names; two names for one field contradict each other."""
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        key = _field(name)
+        if value is None:
+            continue
+        if key in fields:
+            raise BadJobError(f"The field {key!r} is given twice, once as {name!r}; keep one.")
+        fields[key] = value
+    return fields
 
 
 def complete(new: NewJob, settings: Settings, *, now: int) -> NewJob:
@@ -100,7 +113,10 @@ def complete(new: NewJob, settings: Settings, *, now: int) -> NewJob:
         backoff=new.backoff or settings.backoff,
         backoff_base=new.backoff_base or settings.backoff_base,
         retry_delay=settings.retry_delay if new.retry_delay is None else new.retry_delay,
-        max_backoff=settings.max_backoff if new.max_backoff is None else new.max_backoff,
+        # Whoever asks for a long delay means it, whatever the general cap is.
+        max_backoff=max(settings.max_backoff, new.retry_delay or 0)
+        if new.max_backoff is None
+        else new.max_backoff,
         cwd=_current_folder() if new.cwd is None else new.cwd,
     )
 

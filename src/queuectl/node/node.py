@@ -242,7 +242,8 @@ class NodeLoop:
 
     def _on_signal(self, name: str) -> None:
         if self.stopping is None:
-            self._drain(f"{name}: finishing {self._what_runs()}; again to release them.")
+            again = "; again to release them" if self.running else ""
+            self._drain(f"{name}: finishing {self._what_runs()}{again}.")
         elif self.stopping == Stop.DRAIN:
             self._release(f"{name}: stopping {self._what_runs()} and releasing them.")
         else:

@@ -1,0 +1,247 @@
+"""`output` and `logs`: what jobs wrote, exactly, safely, and while they write it."""
+
+import signal
+import subprocess
+import time
+from base64 import b64decode
+
+import pytest
+
+from queuectl import State
+from tests.cli.conftest import COMMAND, Cli
+from tests.support import wait_for
+
+NASTY = b"bell\x07 red\x1b[31m utf8 \xc3\xa9 c1\xc2\x9b bidi\xe2\x80\xae raw\xff\x00 tab\t\r\n"
+
+
+def finish(cli: Cli, command: str, *args: str) -> str:
+    """Run a job to its end; returns its id."""
+    id = cli.add(command, *args)
+    cli.run("wait", id)
+    return id
+
+
+def nasty(cli: Cli) -> str:
+    """Run a job that writes what a terminal shouldn't get; returns its id."""
+    (cli.folder / "nasty").write_bytes(NASTY)
+    return finish(cli, "cat nasty; cat nasty >&2")
+
+
+# -- output -------------------------------------------------------------------
+
+
+def test_output_has_the_facts_and_both_streams(working: Cli) -> None:
+    id = finish(working, "echo out; printf err >&2; exit 3", "--max-retries", "0", "-t", "30")
+    shown = working.ok("output", id).stdout
+    for text in (
+        f"--- Job {id} ---\n",
+        "Command:   echo out; printf err >&2; exit 3\n",
+        "State:     dead\n",
+        "Reason:    exit code 3; no retries allowed\n",
+        "Exit code: 3\n",
+        "Priority:  0\n",
+        "Attempts:  1/1\n",
+        "Timeout:   30s\n",
+        "Started:   ",
+        "Finished:  ",
+        "Duration:  ",
+        "Created:   ",
+    ):
+        assert text in shown
+    assert shown.endswith("\n--- Output ---\nSTDOUT:\nout\nSTDERR:\nerr\n")
+
+
+def test_output_of_each_attempt(working: Cli) -> None:
+    id = finish(
+        working, 'echo "run $QUEUECTL_ATTEMPT"; exit 1', "--max-retries", "1", "--retry-delay", "0"
+    )
+    assert working.ok("output", id, "--stdout").stdout == "run 2\n"
+    assert working.ok("output", id, "--stdout", "--attempt", "1").stdout == "run 1\n"
+    assert "Output of attempt 1" in working.ok("output", id, "-n", "1").stdout
+    assert "has no attempt 3; it has 2" in working.refused("output", id, "-n", "3", code=3)
+    assert "has no attempt 3; it has 2" in working.refused("logs", id, "-n", "3", code=3)
+
+
+def test_streams_are_byte_for_byte_into_a_pipe(working: Cli) -> None:
+    id = nasty(working)
+    assert working.ok("output", id, "--stdout").out == NASTY
+    assert working.ok("output", id, "--stderr").out == NASTY
+    logs = working.ok("logs", id)
+    assert (logs.out, logs.err) == (NASTY, NASTY)
+    assert NASTY in working.ok("output", id).out
+
+
+@pytest.mark.parametrize("command", ["output", "logs"])
+def test_control_characters_reach_a_terminal_only_when_asked(working: Cli, command: str) -> None:
+    id = nasty(working)
+    shown = working.on_terminal(command, id, "--stdout").out
+    assert (
+        b"bell\\x07 red\\x1b[31m utf8 \xc3\xa9 c1\\x9b bidi\\u202e raw\\xff\\x00 tab\t\n" in shown
+    )
+    raw = working.on_terminal(command, id, "--stdout", "--raw").out
+    assert b"red\x1b[31m" in raw
+    both = working.on_terminal(command, id).out
+    assert both.count(b"red\\x1b[31m") == 2
+    assert b"red\x1b[31m" not in both
+
+
+def test_output_as_json(working: Cli) -> None:
+    id = nasty(working)
+    found = working.ok("output", id, "--json").json
+    assert b64decode(found["stdout_base64"]) == NASTY
+    assert found["stdout"] == NASTY.decode(errors="replace")
+    assert (found["stdout_bytes"], found["attempt"], found["live"]) == (len(NASTY), 1, False)
+    assert found["job"]["id"] == id
+    plain = working.ok("output", finish(working, "echo hi"), "--json").json
+    assert (plain["stdout"], plain["stdout_base64"], plain["stderr"]) == ("hi\n", None, "")
+
+
+def test_no_output(cli: Cli) -> None:
+    id = cli.add("true")
+    assert cli.ok("output", id).stdout.endswith("--- Output ---\nNo output available yet.\n")
+    assert cli.ok("output", id, "--stdout").out == b""
+    assert cli.ok("output", id, "--json").json["attempt"] is None
+    assert cli.ok("logs", id).out == b""
+    cli.node("--drain")
+    cli.ok("wait", id)
+    assert cli.ok("output", id).stdout.endswith("--- Output ---\nNo output.\n")
+
+
+def test_output_of_a_job_that_runs(working: Cli) -> None:
+    id = working.add("echo so far; echo err >&2; touch there; sleep 60")
+    wait_for((working.folder / "there").exists, "the job to write")
+    shown = working.ok("output", id).stdout
+    assert "State:    processing\n" in shown
+    assert shown.endswith("STDOUT:\nso far\nSTDERR:\nerr\n")
+    assert working.ok("output", id, "--json").json["live"] is True
+    logs = working.ok("logs", id)
+    assert (logs.stdout, logs.stderr) == ("so far\n", "err\n")
+    working.queue.cancel(id)
+
+
+def test_long_output_is_marked_where_it_is_cut(working: Cli) -> None:
+    working.queue.set_setting("output_limit", "1000")
+    id = finish(working, "echo first; seq 100000; echo last")
+    shown = working.ok("output", id, "--stdout").stdout
+    assert shown.startswith("first\n1\n2\n")
+    assert shown.endswith("99999\n100000\nlast\n")
+    assert "\n[... 587,906 bytes left out ...]\n" in shown
+    assert working.ok("logs", id).stdout == shown
+
+
+# -- logs ---------------------------------------------------------------------
+
+
+def test_a_line_is_shown_within_half_a_second(working: Cli) -> None:
+    script = "while [ ! -e stop ]; do date +%s.%N; sleep 0.5; done; echo end"
+    id = working.add(script)
+    following = working.start("logs", "-f", id)
+    assert following.stdout is not None
+    following.stdout.readline()
+    delays = [time.time() - float(following.stdout.readline()) for _ in range(5)]
+    (working.folder / "stop").touch()
+    assert following.stdout.read().endswith(b"end\n")
+    assert following.wait(60) == 0
+    assert sorted(delays)[2] < 0.5, delays
+
+
+def test_following_never_loses_the_end(working: Cli) -> None:
+    id = working.add("sleep 0.3; seq 200000; printf 'no newline'")
+    expected = b"".join(b"%d\n" % n for n in range(1, 200_001)) + b"no newline"
+    assert len(expected) > 2**20, "longer than is kept"
+    shown = working.run("logs", "-f", id).out
+    # Too fast to be followed whole, it may have a gap; its ends are there, and in order.
+    assert shown.startswith(expected[: 2**19])
+    assert shown.endswith(expected[-(2**19) :])
+    short = working.add("sleep 0.3; seq 30000")
+    assert working.run("logs", "-f", short).lines == [str(n) for n in range(1, 30_001)]
+
+
+def test_slow_output_longer_than_the_limit_is_followed_whole(working: Cli) -> None:
+    working.queue.set_setting("output_limit", "4096")
+    id = working.add("for i in 1 2 3 4 5 6; do seq 1000; sleep 0.15; done")
+    expected = [str(n) for _ in range(6) for n in range(1, 1001)]
+    assert working.run("logs", "-f", id).lines == expected
+
+
+def test_following_goes_on_through_retries(working: Cli) -> None:
+    id = working.add(
+        'echo "run $QUEUECTL_ATTEMPT"; echo "err $QUEUECTL_ATTEMPT" >&2; [ $QUEUECTL_ATTEMPT = 3 ]',
+        "--retry-delay",
+        "0.2",
+    )
+    result = working.ok("logs", "-f", "--all", id)
+    assert result.stdout == "run 1\nrun 2\nrun 3\n"
+    assert result.stderr == "err 1\nerr 2\nerr 3\n"
+    assert working.ok("logs", id).stdout == "run 3\n"
+    assert working.ok("logs", id, "-n", "2", "-f").stdout == "run 2\n"
+    assert working.ok("logs", id, "--all", "--stderr").stderr == "err 1\nerr 2\nerr 3\n"
+
+
+def test_several_jobs_are_prefixed(working: Cli) -> None:
+    for name in ("one", "two"):
+        working.add(f"echo {name} a; sleep 0.2; echo {name} b >&2; printf end", "--id", name)
+    result = working.ok("logs", "-f", "one", "two")
+    assert result.stderr == ""
+    assert sorted(result.lines) == [
+        "one ! one b",
+        "one | end",
+        "one | one a",
+        "two ! two b",
+        "two | end",
+        "two | two a",
+    ]
+
+
+def test_everything_is_followed_also_what_is_over_at_once(working: Cli) -> None:
+    working.add("echo before", "--id", "old")
+    working.ok("wait", "old")
+    following = working.start_reader("logs")
+    assert following.stdout is not None
+    for n in range(5):
+        working.add(f"echo quick {n}", "--id", f"q{n}")
+    shown = sorted(following.stdout.readline() for _ in range(5))
+    assert shown == [b"q%d | quick %d\n" % (n, n) for n in range(5)]
+    working.queue.retry("q3")
+    assert following.stdout.readline() == b"q3 | quick 3\n"
+    working.queue.retry("old")
+    assert following.stdout.readline() == b"old | before\n"
+    following.send_signal(signal.SIGINT)
+    assert following.wait(60) == 130
+    assert following.stdout.read() == b""
+
+
+def test_a_long_line_of_short_jobs_is_followed_whole(cli: Cli) -> None:
+    cli.ok("enqueue", "--lines", "-", input="".join(f"echo {n}\n" for n in range(3_000)))
+    following = cli.start_reader("logs")
+    assert following.stdout is not None
+    cli.node(count=4)
+    shown = {int(following.stdout.readline().split()[-1]) for _ in range(3_000)}
+    assert shown == set(range(3_000))
+
+
+def test_a_job_that_is_removed_ends_the_following(cli: Cli) -> None:
+    id = cli.add("true")
+    following = cli.start_reader("logs", "-f", id)
+    cli.queue.remove(id)
+    assert following.wait(60) == 0
+
+
+def test_logs_refuses_what_makes_no_sense(cli: Cli) -> None:
+    cli.add("true", "--id", "abcd")
+    assert "--attempt" in cli.refused("logs", "--attempt", "1", code=2)
+    assert "--queue" in cli.refused("logs", "abcd", "--queue", "x", code=2)
+    assert "Give one of" in cli.refused("output", "abcd", "--stdout", "--json", code=2)
+    assert "There is no job" in cli.refused("logs", "nope", code=3)
+
+
+def test_output_survives_a_reader_that_leaves(working: Cli) -> None:
+    id = finish(working, "seq 100000")
+    done = subprocess.run(
+        ["sh", "-c", f"{COMMAND} output --stdout {id} | head -1"],
+        env=working.env,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (b"1\n", b"")
+    assert working.queue.get(id).state == State.COMPLETED

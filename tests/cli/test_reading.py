@@ -1,0 +1,329 @@
+"""`status`, `list`, `show`, `stats` and `wait`: what readers see, in words and as JSON."""
+
+import json
+import re
+
+import pytest
+
+from queuectl import State
+from tests.cli.conftest import Cli
+from tests.support import wait_for
+
+
+@pytest.fixture
+def mixed(cli: Cli) -> Cli:
+    """A queue with jobs in every state a command line can bring about."""
+    cli.add("echo done; echo words >&2", "--id", "fine", "-p", "10", "-t", "30s", "-T", "nightly")
+    cli.add("exit 4", "--id", "gone", "--max-retries", "0", "-T", "nightly", "-T", "big")
+    cli.add("exit 5", "--id", "again", "-p", "10", "--retry-delay", "1h", "--max-backoff", "2h")
+    cli.add("true", "--id", "off", "-Q", "mail")
+    cli.queue.cancel("off", reason="not wanted")
+    cli.node("--drain", "--queue", "default")
+    wait_for(lambda: cli.queue.get("again").state == State.FAILED, "the failure")
+    wait_for(lambda: cli.queue.get("gone").state == State.DEAD, "the death")
+    wait_for(lambda: cli.queue.get("fine").state == State.COMPLETED, "the success")
+    cli.add("sleep 99", "--id", "later", "-Q", "mail", "--delay", "2h", "-p", "-5")
+    return cli
+
+
+# -- status -------------------------------------------------------------------
+
+
+def test_status(mixed: Cli) -> None:
+    mixed.queue.pause("mail")
+    shown = mixed.ok("status").lines
+    for line in (
+        "pending        1",
+        "processing     0",
+        "completed      1",
+        "failed         1",
+        "dead           1",
+        "cancelled      1",
+        "total          5",
+    ):
+        assert line in shown
+    (mail,) = [line.split() for line in shown if line.startswith("mail")]
+    assert mail == ["mail", "1", "0", "0", "0", "1", "paused"]
+    assert any(line.startswith("Next due: in ") for line in shown)
+    assert f"Database: sqlite:{mixed.db}" in shown
+    assert not any(line.endswith(" ") for line in shown)
+
+
+def test_status_as_json(mixed: Cli) -> None:
+    status = mixed.ok("status", "--json").json
+    assert status["total"] == 5
+    assert status["states"] == {
+        "blocked": 0,
+        "pending": 1,
+        "processing": 0,
+        "completed": 1,
+        "failed": 1,
+        "dead": 1,
+        "cancelled": 1,
+    }
+    assert [queue["name"] for queue in status["queues"]] == ["default", "mail"]
+
+
+def test_status_says_who_works(cli: Cli) -> None:
+    cli.add("true", "--delay", "1h")
+    assert "Workers are STOPPED; start some with: queuectl worker start" in cli.ok("status").lines
+    node = cli.node(count=3)
+    shown = cli.ok("status").stdout
+    assert "Workers are RUNNING: 3 workers on 1 node, 0 busy" in shown
+    (row,) = [line.split() for line in shown.splitlines() if f" {node.pid} " in line]
+    assert row[2:4] == [str(node.pid), "0/3"]
+    status = cli.ok("status", "--json").json
+    assert (status["workers"], status["nodes"][0]["pid"]) == (3, node.pid)
+
+
+def test_watch_redraws_until_interrupted(cli: Cli) -> None:
+    cli.add("true")
+    result = cli.on_terminal("status", "--watch", "0.1", until="every 100ms", key=b"\x03")
+    assert result.code == 130
+    assert "\x1b[H\x1b[J" in result.stdout
+    assert result.stdout.rstrip().endswith("\x1b[?25h")
+    assert "Traceback" not in result.stdout
+    assert "can't be with it" in cli.refused("status", "--watch", "--json", code=2)
+
+
+# -- list ---------------------------------------------------------------------
+
+
+def test_list(mixed: Cli) -> None:
+    header, *rows = mixed.ok("list").lines
+    assert header.split() == ("ID STATE QUEUE PRI ATTEMPTS AGE DURATION DUE COMMAND".split())
+    assert [row.split()[0] for row in rows] == ["later", "off", "again", "gone", "fine"]
+    assert re.fullmatch(r"later +pending +mail +-5 +0/4 +\d+s +in 1h +sleep 99", rows[0])
+    assert re.fullmatch(r"again +failed +default +10 +1/4 +\d+s +\d+ms +in 59m +exit 5", rows[2])
+    assert re.fullmatch(
+        r"fine +completed +default +10 +1/4 +\d+s +\d+ms +echo done; echo words >&2", rows[4]
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "ids"),
+    [
+        ((), "later off again gone fine"),
+        (("--state", "all"), "later off again gone fine"),
+        (("--state", "dead"), "gone"),
+        (("-s", "dead,failed"), "again gone"),
+        (("-s", "DEAD", "-s", "cancelled"), "off gone"),
+        (("--queue", "mail"), "later off"),
+        (("--tag", "nightly"), "gone fine"),
+        (("-T", "nightly", "-T", "big"), "gone"),
+        (("--text", "EXIT"), "again gone"),
+        (("--search", "%"), ""),
+        (("--since", "1h"), "later off again gone fine"),
+        (("--until", "1h"), ""),
+        (("--oldest",), "fine gone again off later"),
+        (("--limit", "2"), "later off"),
+        (("--limit", "0"), "later off again gone fine"),
+        (("--after", "again"), "gone fine"),
+        (("--after", "again", "--oldest"), "off later"),
+    ],
+)
+def test_filters(mixed: Cli, args: tuple[str, ...], ids: str) -> None:
+    assert mixed.ok("list", "-q", *args).lines == ids.split()
+    assert [job["id"] for job in mixed.ok("list", "--json", *args).json] == ids.split()
+
+
+def test_list_says_how_to_go_on(cli: Cli) -> None:
+    text = "".join(f'{{"id": "j{n}", "command": "echo it"}}\n' for n in range(7))
+    cli.ok("enqueue", "--file", "-", "--tag", "a b", input=text)
+    seen: list[str] = []
+    args = ["list", "-q", "--limit", "3", "--tag", "a b", "--text", "echo it"]
+    more = ""
+    while True:
+        result = cli.ok(*args, *(("--after", seen[-1]) if more else ()))
+        seen += result.lines
+        more = result.stderr
+        if not more:
+            break
+        assert more == (
+            "There are more; go on with: queuectl list --tag 'a b' --text 'echo it'"
+            f" --after {seen[-1]}\n"
+        )
+    assert seen == [f"j{n}" for n in range(6, -1, -1)]
+
+
+def test_a_long_list_comes_whole(cli: Cli) -> None:
+    cli.ok("enqueue", "--lines", "-", input="true\n" * 2_500)
+    assert len(cli.ok("list", "--limit", "0", "-q").lines) == 2_500
+    assert len(cli.ok("list", "--limit", "0", "--json").json) == 2_500
+    assert cli.ok("list", "--limit", "0").stdout.count("true\n") == 2_500
+    assert len(cli.ok("list").lines) == 51
+
+
+def test_an_empty_list(cli: Cli) -> None:
+    cli.add("true")
+    empty = cli.ok("list", "--state", "dead")
+    assert (empty.stdout, empty.stderr) == ("", "No jobs found.\n")
+    assert cli.ok("list", "--state", "dead", "--json").json == []
+
+
+def test_commands_are_cut_to_the_width_of_a_terminal(cli: Cli) -> None:
+    command = "echo " + "wide 寬 " * 40
+    cli.add(command)
+    assert command.rstrip() in cli.ok("list").stdout
+    shown = cli.on_terminal("list", columns=72).stdout.splitlines()
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown]
+    assert plain[1].endswith("...")
+    assert max(len(line) + line.count("寬") for line in plain) <= 72
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (("--state", "ready"), "there is no state 'ready'; use all, blocked, pending"),
+        (("--since", "whenever"), "'whenever' is not a time"),
+        (("--limit", "-1"), "--limit"),
+    ],
+)
+def test_bad_filters(cli: Cli, args: tuple[str, ...], hint: str) -> None:
+    assert hint in cli.refused("list", *args, code=2)
+
+
+# -- show ---------------------------------------------------------------------
+
+
+def test_show(mixed: Cli) -> None:
+    shown = mixed.ok("show", "gone").stdout
+    for text in (
+        "--- Job gone ---",
+        "State:     dead",
+        "Reason:    exit code 4",
+        "Exit code: 4",
+        "Attempts:  1/1",
+        "Retries:   none",
+        "Tags:      nightly, big",
+        "--- Runs ---",
+        "exited 4",
+    ):
+        assert text in shown
+    assert "cancel" in mixed.ok("show", "off").stdout
+    assert "not wanted" in mixed.ok("show", "off").stdout
+
+
+def test_show_as_json(mixed: Cli) -> None:
+    job = mixed.ok("show", "fine", "--json").json
+    assert (job["id"], job["state"], job["timeout"], job["attempts"]) == (
+        "fine",
+        "completed",
+        30,
+        1,
+    )
+    (run,) = job["runs"]
+    assert (run["number"], run["outcome"], run["exit_code"]) == (1, "exited", 0)
+    assert (run["stdout_bytes"], run["stderr_bytes"]) == (5, 6)
+    assert [e["kind"] for e in mixed.ok("show", "off", "--json").json["events"]] == ["cancel"]
+    for name in ("created_at", "started_at", "finished_at"):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", job[name])
+
+
+def test_ids_by_their_first_characters(cli: Cli) -> None:
+    for name in ("abcde1", "abcde2", "abXX", "other"):
+        cli.add("true", "--id", name)
+    assert cli.ok("show", "othe", "--json").json["id"] == "other"
+    assert "fits several jobs (abcde1, abcde2)" in cli.refused("show", "abcd", code=2)
+    assert "There is no job 'oth'" in cli.refused("show", "oth", code=3)
+
+
+# -- stats --------------------------------------------------------------------
+
+
+def test_stats(mixed: Cli) -> None:
+    shown = mixed.ok("stats").lines
+    for line in (
+        "--- Queue Statistics ---",
+        "Total Jobs:   5",
+        "Completed:    1",
+        "Failed:       1",
+        "Dead:         1",
+        "Success Rate: 20.00%",
+        "Jobs with timeout configured: 1",
+        "--- Execution Time Statistics ---",
+        "--- Waiting Time Statistics ---",
+        "--- Top 5 Slowest Jobs ---",
+        "--- Priority Distribution ---",
+        "Priority 10: 2 jobs",
+        "Priority 0: 2 jobs",
+        "Priority -5: 1 job",
+    ):
+        assert line in shown
+    assert any(re.fullmatch(r"Average: \d+\.\d\dms", line) for line in shown)
+    assert any(re.fullmatch(r"Median:  \d+ms", line) for line in shown)
+    assert any(re.fullmatch(r"fine: echo done; echo words >&2 - \d+ms", line) for line in shown)
+
+
+def test_stats_as_json(mixed: Cli) -> None:
+    stats = mixed.ok("stats", "--json").json
+    assert (stats["total"], stats["success_rate"], stats["with_timeout"]) == (5, 20.0, 1)
+    assert stats["runs"] == {"completed": 1, "dead": 1, "failed": 1}
+    assert stats["run_time"]["count"] == 1
+    mail = mixed.ok("stats", "--json", "--queue", "mail").json
+    assert (mail["total"], mail["slowest"]) == (2, [])
+    future = mixed.ok("stats", "--json", "--since", "+1h").json
+    assert future["run_time"]["count"] == 0
+
+
+def test_stats_of_nothing(cli: Cli) -> None:
+    cli.queue.close()
+    assert "Success Rate: no jobs yet" in cli.ok("stats").stdout
+
+
+# -- wait ---------------------------------------------------------------------
+
+
+def test_wait_for_one_is_its_own_exit_code(mixed: Cli) -> None:
+    assert mixed.run("wait", "fine").code == 0
+    result = mixed.run("wait", "gone")
+    assert (result.code, result.stdout) == (4, "")
+    assert "Job gone is dead: exit code 4" in result.stderr
+    assert mixed.run("wait", "off").code == 1
+
+
+def test_wait_for_several_is_all_or_1(mixed: Cli) -> None:
+    mixed.add("true", "--id", "fine2")
+    mixed.node("--drain", "--queue", "default")
+    assert mixed.ok("wait", "fine", "fine2").stderr == "2 jobs completed.\n"
+    result = mixed.run("wait", "fine", "gone", "--json")
+    assert result.code == 1
+    assert result.json == {"jobs": {"fine": "completed", "gone": "dead"}}
+    assert mixed.run("wait", "--tag", "nightly").stderr == "There is nothing to wait for.\n"
+
+
+def test_wait_gives_up(cli: Cli) -> None:
+    cli.add("true", "--id", "never")
+    for args in (("never",), ("--all",), ("--queue", "default")):
+        result = cli.run("wait", *args, "--timeout", "0.1")
+        assert result.code == 124
+        assert "1 job not finished after 100ms" in result.stderr
+
+
+@pytest.mark.parametrize("args", [("--all",), ("--queue", "default"), ("--tag", "t")])
+@pytest.mark.parametrize(("last", "code"), [("true", 0), ("false", 1)])
+def test_wait_for_all_of_a_kind(cli: Cli, args: tuple[str, ...], last: str, code: int) -> None:
+    cli.ok(
+        "enqueue", "--lines", "-", "--tag", "t", "--max-retries", "0", input=f"sleep 0.3\n{last}"
+    )
+    waiting = cli.start("wait", *args)
+    assert waiting.stderr is not None
+    assert waiting.stderr.readline().startswith(b"No worker is running")
+    cli.node("--drain")
+    assert waiting.wait(60) == code
+    said = waiting.stderr.read().decode()
+    assert said.endswith("2 jobs completed.\n" if code == 0 else "1 job completed, 1 did not.\n")
+
+
+@pytest.mark.parametrize("args", [(), ("x", "--all"), ("--all", "--tag", "x")])
+def test_wait_needs_one_thing_to_wait_for(cli: Cli, args: tuple[str, ...]) -> None:
+    assert "Say what to wait for" in cli.refused("wait", *args, code=2)
+
+
+def test_wait_shows_progress_on_a_terminal(cli: Cli) -> None:
+    cli.add("true", "--id", "slow")
+    shown = cli.on_terminal("wait", "--all", until="0/1", key=b"\x03")
+    assert shown.code == 130
+    assert "Waiting" in shown.stdout
+    assert "\nNothing was stopped; queuectl list shows them.\n" in shown.stdout
+    assert json.loads(cli.ok("list", "--json").stdout)[0]["state"] == "pending"

@@ -1,0 +1,318 @@
+"""`worker`: nodes that start, detach, are listed and stop, from any terminal."""
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from queuectl import State
+from tests.cli.conftest import Cli
+from tests.support import is_gone, wait_for
+
+UNTIL_GO = "until test -e go; do sleep 0.02; done"
+"""A job that runs until the test makes the file `go`."""
+
+
+@pytest.fixture
+def daemons(cli: Cli) -> Iterator[Cli]:
+    """The command; nodes that were started in the background are stopped with the test."""
+    yield cli
+    if cli.db.exists():
+        cli.ok("worker", "stop", "--force")
+
+
+def wait_state(cli: Cli, id: str, state: State) -> None:
+    wait_for(lambda: cli.queue.get(id).state == state, f"{id} to be {state}")
+
+
+def pid_of(started: str) -> int:
+    found = re.fullmatch(r"Started a node in the background \(PID: (\d+)\)\.\n", started)
+    assert found, started
+    return int(found[1])
+
+
+# -- start ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "10001", "two"])
+def test_a_count_that_makes_no_sense_is_refused(cli: Cli, count: str) -> None:
+    assert "--count" in cli.refused("worker", "start", "--count", count, code=2)
+    assert not cli.db.exists()
+
+
+@pytest.mark.parametrize("base", ["0.5", "nan", "-2"])
+def test_a_base_that_makes_no_sense_is_refused(cli: Cli, base: str) -> None:
+    assert "backoff_base" in cli.refused("worker", "start", "--backoff-base", base, code=2)
+    assert not cli.db.exists()
+
+
+def test_a_queue_name_that_makes_no_sense_is_refused(cli: Cli) -> None:
+    assert "queue" in cli.refused("worker", "start", "--queue", " ", code=2)
+
+
+def test_drain_runs_what_there_is_and_exits(cli: Cli) -> None:
+    one, two = cli.add("echo one"), cli.add("echo two", "--delay", "300ms")
+    result = cli.ok("worker", "start", "--drain", "--count", "2")
+    assert result.stdout == ""
+    assert "starting 2 workers" in result.stderr
+    assert f"job {one} completed in" in result.stderr
+    assert cli.queue.get(two).state == State.COMPLETED
+
+
+def test_drain_of_an_empty_queue_exits_at_once(cli: Cli) -> None:
+    assert cli.run("worker", "start", "--drain").code == 0
+
+
+def test_only_the_named_queues_are_served(cli: Cli) -> None:
+    mail, other = cli.add("true", "--queue", "mail"), cli.add("true", "--queue", "other")
+    cli.ok("worker", "start", "--drain", "--queue", "mail", "--queue", "print")
+    assert cli.queue.get(mail).state == State.COMPLETED
+    assert cli.queue.get(other).state == State.PENDING
+
+
+def test_backoff_base_overrides_job_and_setting(cli: Cli) -> None:
+    cli.ok("config", "set", "backoff_base", "1000")
+    id = cli.add("exit 1", "--max-retries", "1")
+    cli.ok("worker", "start", "--drain", "--backoff-base", "1")
+    job = cli.queue.get(id)
+    assert (job.state, job.attempts) == (State.DEAD, 2)
+
+
+def test_the_log_goes_to_a_private_file_as_json(cli: Cli) -> None:
+    id = cli.add("true")
+    cli.ok("worker", "start", "--drain", "--log", "my.log", "--log-json")
+    log = cli.folder / "my.log"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {line["event"] for line in lines if line.get("job") == id} >= {"started", "completed"}
+
+
+# -- list -------------------------------------------------------------------------------
+
+
+def test_without_workers_list_and_stop_say_so(cli: Cli) -> None:
+    cli.ok("pause", "x")
+    for args in (["worker", "list"], ["worker", "stop"]):
+        result = cli.ok(*args)
+        assert (result.stdout, result.stderr) == ("", "No workers are running.\n")
+    assert cli.ok("worker", "list", "--json").json == []
+
+
+def test_without_a_database_list_and_stop_are_refused(cli: Cli) -> None:
+    for command in ("list", "stop"):
+        assert "no queue" in cli.refused("worker", command, code=5)
+    assert not cli.db.exists()
+
+
+def test_several_nodes_are_listed_with_their_facts(cli: Cli) -> None:
+    first = cli.node("--queue", "mail", "--queue", "print", count=3)
+    second = cli.node(count=1)
+    nodes = {node["pid"]: node for node in cli.ok("worker", "list", "--json").json}
+    assert set(nodes) == {first.pid, second.pid}
+    node = nodes[first.pid]
+    assert (node["workers"], node["running"], node["state"]) == (3, 0, "alive")
+    assert node["queues"] == ["mail", "print"]
+    assert node["host"] == os.uname().nodename
+    header, *rows = cli.ok("worker", "list").lines
+    assert header.split() == "NODE STATE HOST PID WORKERS RUNNING SINCE QUEUES".split()
+    assert rows[0].startswith(node["id"])
+    assert rows[0].endswith("mail, print")
+    assert rows[1].endswith("all")
+    assert cli.ok("worker", "list", "-q").lines == [n["id"] for n in nodes.values()]
+
+
+def test_a_killed_node_is_listed_as_dead_and_needs_no_stop(cli: Cli) -> None:
+    node = cli.node()
+    node.kill()
+    node.wait()
+    assert cli.ok("worker", "list", "--json").json[0]["state"] == "dead"
+    assert cli.ok("worker", "stop").stderr == "No workers are running.\n"
+    assert cli.ok("config", "get", "worker_pids", "--json").json["value"] == []
+
+
+# -- stop -------------------------------------------------------------------------------
+
+
+def test_stop_waits_for_running_jobs_and_shows_them(working: Cli) -> None:
+    id = working.add(UNTIL_GO)
+    waiting = working.add("true", "--delay", "1h")
+    wait_state(working, id, State.PROCESSING)
+    (node,) = working.ok("worker", "list", "--json").json
+    stop = working.start("worker", "stop")
+    assert stop.stderr is not None
+    asked = stop.stderr.readline().decode()
+    facts = f"node {node['id']} (PID: {node['pid']}, host: {node['host']})"
+    assert asked == f"Asked {facts} to stop.\n"
+    assert stop.stderr.readline().decode() == (
+        f"Waiting for node {node['id']} with 1 job ({id}).\n"
+    )
+    assert working.ok("worker", "list", "--json").json[0]["state"] == "stopping"
+    (working.folder / "go").touch()
+    out, _ = stop.communicate()
+    assert (stop.returncode, out.decode()) == (0, f"Stopped {facts}.\n")
+    assert is_gone(node["pid"])
+    assert working.queue.get(id).state == State.COMPLETED
+    assert working.queue.get(waiting).state == State.PENDING
+
+
+def test_stop_gives_up_waiting_after_its_timeout(working: Cli) -> None:
+    id = working.add(UNTIL_GO)
+    wait_state(working, id, State.PROCESSING)
+    result = working.run("worker", "stop", "--timeout", "200ms")
+    assert result.code == 1
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("queuectl: Still there after 200ms: node ")
+    assert id in last
+    assert "--force" in last
+    assert working.queue.get(id).state == State.PROCESSING
+
+
+def test_force_gives_running_jobs_back_unharmed(working: Cli) -> None:
+    id = working.add(UNTIL_GO)
+    wait_state(working, id, State.PROCESSING)
+    assert "Stopped node" in working.ok("worker", "stop", "--force").stdout
+    job = working.queue.get(id)
+    assert (job.state, job.attempts, job.failures, job.crashes) == (State.PENDING, 1, 0, 0)
+
+
+def test_only_the_named_node_is_stopped(cli: Cli) -> None:
+    first, second = cli.node(), cli.node()
+    ids = {node["pid"]: node["id"] for node in cli.queue.nodes()}
+    assert ids[first.pid] in cli.ok("worker", "stop", "--node", ids[first.pid][:6]).stdout
+    assert first.wait() == 0
+    assert second.poll() is None
+    assert "no node 'nosuch'" in cli.refused("worker", "stop", "--node", "nosuch", code=3)
+
+
+def test_interrupting_stop_leaves_the_node_draining(working: Cli) -> None:
+    id = working.add(UNTIL_GO)
+    wait_state(working, id, State.PROCESSING)
+    stop = working.start("worker", "stop")
+    stderr = stop.stderr
+    assert stderr is not None
+    wait_for(lambda: b"Waiting" in stderr.readline(), "it to wait")
+    stop.send_signal(signal.SIGINT)
+    _, err = stop.communicate()
+    assert stop.returncode == 130
+    assert b"Traceback" not in err
+    (working.folder / "go").touch()
+    wait_for(lambda: not working.queue.nodes(), "the node to stop by itself")
+    assert working.queue.get(id).state == State.COMPLETED
+
+
+# -- daemon -----------------------------------------------------------------------------
+
+
+def test_a_daemon_is_up_when_the_command_returns_and_has_let_go(daemons: Cli) -> None:
+    # That run() comes back at all shows that nobody holds on to its pipes.
+    pid = pid_of(daemons.ok("worker", "start", "--daemon", "-c", "2").stdout)
+    (node,) = daemons.queue.nodes()
+    assert (node["pid"], node["alive"], node["workers"]) == (pid, True, 2)
+    assert os.getsid(pid) != os.getsid(0)
+    assert os.getsid(pid) != pid, "a session leader could get a terminal"
+    assert os.readlink(f"/proc/{pid}/fd/0") == os.devnull
+    assert os.readlink(f"/proc/{pid}/fd/1") == os.devnull
+    id = daemons.add("echo hello")
+    wait_state(daemons, id, State.COMPLETED)
+    log = daemons.folder / "queue.db.d" / "node.log"
+    wait_for(lambda: f"job {id} completed" in log.read_text(), "the log to tell")
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    daemons.ok("worker", "stop")
+    assert is_gone(pid)
+
+
+def test_a_daemon_leaves_inherited_files_alone(daemons: Cli) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as end:
+        started = daemons.start("worker", "start", "--daemon", pass_fds=[writer])
+        assert started.wait() == 0
+        os.close(writer)
+        assert end.read() == b"", "the daemon would keep a pipe or a lock of its starter for ever"
+
+
+def test_the_pidfile_is_private_and_goes_with_the_node(daemons: Cli) -> None:
+    pid = pid_of(daemons.ok("worker", "start", "--daemon", "node.pid", "--log", "n.log").stdout)
+    file = daemons.folder / "node.pid"
+    assert file.read_text() == f"{pid}\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    refusal = daemons.refused("worker", "start", "--daemon", "node.pid", code=4)
+    assert f"running process {pid}" in refusal
+    assert file.read_text() == f"{pid}\n"
+    daemons.ok("worker", "stop")
+    assert not file.exists()
+    assert "starting 1 worker" in (daemons.folder / "n.log").read_text()
+
+
+def test_a_second_daemon_is_allowed(daemons: Cli) -> None:
+    first = pid_of(daemons.ok("worker", "start", "--daemon", "a.pid").stdout)
+    second = pid_of(daemons.ok("worker", "start", "--daemon", "b.pid").stdout)
+    pids = daemons.ok("config", "get", "worker_pids", "-q").stdout.strip()
+    assert pids == f"{first}, {second}"
+    assert len(daemons.ok("worker", "stop").lines) == 2
+
+
+def test_a_pidfile_of_a_dead_process_is_replaced(daemons: Cli) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    file = daemons.folder / "node.pid"
+    file.write_text(f"{ended.pid}\n")
+    pid = pid_of(daemons.ok("worker", "start", "--daemon", "node.pid").stdout)
+    assert file.read_text() == f"{pid}\n"
+
+
+def test_a_pidfile_older_than_the_process_it_names_is_replaced(daemons: Cli) -> None:
+    file = daemons.folder / "node.pid"
+    file.write_text(f"{os.getpid()}\n")
+    assert "running process" in daemons.refused("worker", "start", "--daemon", "node.pid", code=4)
+    os.utime(file, (0, 0))  # from before this process started, so its pid was recycled
+    pid = pid_of(daemons.ok("worker", "start", "--daemon", "node.pid").stdout)
+    assert file.read_text() == f"{pid}\n"
+
+
+def test_a_file_that_is_no_pidfile_is_left_alone(daemons: Cli) -> None:
+    file = daemons.folder / "notes.txt"
+    file.write_text("do not lose\n")
+    assert "notes.txt" in daemons.refused("worker", "start", "--daemon", "notes.txt", code=4)
+    assert file.read_text() == "do not lose\n"
+    assert daemons.queue.nodes() == []
+
+
+def test_a_daemon_that_cannot_start_says_why(daemons: Cli, tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing" / "x")
+    assert "No such file" in daemons.refused(
+        "worker", "start", "--daemon", "--log", missing, code=1
+    )
+    refusal = daemons.refused("worker", "start", "--daemon", "p.pid", "--db", missing, code=5)
+    assert "doesn't exist" in refusal
+    assert not (daemons.folder / "p.pid").exists()
+    assert daemons.queue.nodes() == []
+
+
+def test_a_daemon_drains_on_sigterm(daemons: Cli) -> None:
+    pid = pid_of(daemons.ok("worker", "start", "--daemon", "node.pid").stdout)
+    id = daemons.add(UNTIL_GO)
+    wait_state(daemons, id, State.PROCESSING)
+    os.kill(pid, signal.SIGTERM)
+    (daemons.folder / "go").touch()
+    wait_for(lambda: is_gone(pid), "the daemon to end")
+    assert daemons.queue.get(id).state == State.COMPLETED
+    assert not (daemons.folder / "node.pid").exists()
+
+
+# -- on a terminal ------------------------------------------------------------------------
+
+
+def test_on_a_terminal_the_line_is_refreshed_and_wiped(working: Cli) -> None:
+    id = working.add(UNTIL_GO)
+    wait_state(working, id, State.PROCESSING)
+    shown = working.on_terminal("worker", "stop", "--timeout", "300ms")
+    assert shown.code == 1
+    assert "\r\x1b[KWaiting for node" in shown.stdout
+    assert "Still there after 300ms" in shown.stdout
