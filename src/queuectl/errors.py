@@ -48,6 +48,16 @@ EXIT_STORE = 5
 EXIT_INTERRUPTED = 130
 
 
+def shown(value: object, longest: int = 60) -> str:
+    """Write a value for an error sentence: short, and whatever it is."""
+    try:
+        text = str(value)
+    except ValueError:
+        # Python refuses to write integers of thousands of digits.
+        return "a number of thousands of digits"
+    return repr(text if len(text) <= longest else text[: longest - 3] + "...")
+
+
 class QueuectlError(Exception):
     """Something queuectl can explain in one sentence."""
 

@@ -121,9 +121,10 @@ class Job:
         values: dict[str, Any] = dict(zip(JOB_COLUMNS, row, strict=True))
         values["state"] = State(values["state"])
         argv, tags, env = values["argv"], values["tags"], values["env"]
-        values["argv"] = None if argv is None else tuple(json.loads(argv))
-        values["tags"] = () if tags is None else tuple(json.loads(tags))
-        values["env"] = {} if env is None else json.loads(env)
+        # Whatever a foreign client may have put there, one odd row must not stop the others.
+        values["argv"] = None if argv is None else tuple(map(str, json.loads(argv)))
+        values["tags"] = () if tags is None else tuple(map(str, json.loads(tags)))
+        values["env"] = {} if env is None else {k: str(v) for k, v in json.loads(env).items()}
         values["after"] = ()
         if values["backoff"] is not None:
             values["backoff"] = Strategy(values["backoff"])

@@ -99,7 +99,7 @@ def backoff(job: Job, failures: int, policy: Policy) -> int:
             wait = min(step * failures, longest)
         case Strategy.FIXED:
             wait = min(step, longest)
-    return _jittered(wait, f"{job.id}:{failures}", policy.jitter)
+    return min(_jittered(wait, f"{job.id}:{failures}", policy.jitter), longest)
 
 
 def _to(

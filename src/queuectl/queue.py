@@ -154,8 +154,6 @@ class Queue(Administration):
 
     def get(self, id: str) -> Job:
         """Return the job with this id, or with the one id that begins with these characters."""
-        if not _is_text(id):
-            raise NotFoundError(f"There is no job {id!r}; see queuectl list.")
         job = self.store.get(id)
         if job is not None:
             return job
@@ -341,11 +339,3 @@ def spool_paths(spool: str, job: Job) -> tuple[str, str]:
     """Return where a run writes its output while it lives, within its node's spool folder."""
     base = os.path.join(spool, f"{job.seq}.{job.attempts}")
     return base + ".out", base + ".err"
-
-
-def _is_text(id: str) -> bool:
-    """Tell whether a text can be stored at all; bytes that aren't UTF-8 come in as surrogates."""
-    try:
-        return bool(id.encode())
-    except UnicodeEncodeError:
-        return False

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
-from queuectl.errors import BadJobError, BadSettingError, BadTimeError
+from queuectl.errors import BadJobError, BadSettingError, BadTimeError, shown
 from queuectl.job import NewJob
 from queuectl.settings import Settings, read_value
 from queuectl.when import parse_duration, parse_time
@@ -136,14 +136,14 @@ def _field(name: str) -> str:
     if key in _READERS:
         return key
     if key in SYSTEM_FIELDS:
-        raise BadJobError(f"The field {name!r} is set by queuectl only; leave it out.")
+        raise BadJobError(f"The field {shown(name)} is set by queuectl only; leave it out.")
     if key in LATER_FIELDS:
-        raise BadJobError(f"The field {name!r} can't be set in this version; leave it out.")
+        raise BadJobError(f"The field {shown(name)} can't be set in this version; leave it out.")
     from difflib import get_close_matches
 
     near = get_close_matches(key, _READERS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"valid fields: {', '.join(sorted(_READERS))}."
-    raise BadJobError(f"Unknown field {name[:60]!r}; {hint}")
+    raise BadJobError(f"Unknown field {shown(name)}; {hint}")
 
 
 def _one_of(fields: Mapping[str, Any], *names: str) -> None:
@@ -211,13 +211,21 @@ def _queue(name: str, value: object, now: int) -> str:
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
-    if isinstance(value, str) and value.strip().lstrip("+-").isdecimal() and len(value) < 40:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BadJobError(f"{name} must be a whole number, not {str(value)[:60]!r}.")
-    if not low <= value <= high:
-        raise BadJobError(f"{name} must be from {low} to {high}, not {str(value)[:60]}.")
-    return value
+    number = _as_int(value)
+    if number is None:
+        raise BadJobError(f"{name} must be a whole number, not {shown(value)}.")
+    if not low <= number <= high:
+        raise BadJobError(f"{name} must be from {low} to {high}, not {shown(value)}.")
+    return number
+
+
+def _as_int(value: object) -> int | None:
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _priority(name: str, value: object, now: int) -> int:
@@ -246,14 +254,24 @@ def _milliseconds(name: str, value: object, now: int) -> int:
 
 def _time(name: str, value: object, now: int) -> int:
     if isinstance(value, datetime):
-        moment = int(value.timestamp() * 1000)
+        moment = _timestamp(name, value)
     elif isinstance(value, bool) or not isinstance(value, (str, int)):
         raise BadJobError(f"{name} must be a time such as '+5m' or '2030-01-31T09:00:00Z'.")
     elif isinstance(value, int):
-        raise BadJobError(f"{name} must be text such as '+5m' or '@{value}' (seconds since 1970).")
+        seconds = value if 0 <= value < LATEST else 1_900_000_000
+        raise BadJobError(
+            f"{name} must be text such as '+5m' or '@{seconds}' (seconds since 1970)."
+        )
     else:
         moment = parse_time(value, now=now)
     return min(max(moment, 0), LATEST)
+
+
+def _timestamp(name: str, value: datetime) -> int:
+    try:
+        return round(value.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise BadJobError(f"{name} is outside the years 1970 to 9999: {value}.") from None
 
 
 def _setting(name: str, value: object, now: int) -> Any:
@@ -263,7 +281,8 @@ def _setting(name: str, value: object, now: int) -> Any:
 def _cwd(name: str, value: object, now: int) -> str:
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
-    return os.path.abspath(check_text(name, value, longest=4096))
+    path = check_text(name, value, longest=4096)
+    return os.path.normpath(path if os.path.isabs(path) else f"{_current_folder()}/{path}")
 
 
 def _env(name: str, value: object, now: int) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from queuectl.errors import BadSettingError, BadTimeError
+from queuectl.errors import BadSettingError, BadTimeError, shown
 from queuectl.job import Strategy
 from queuectl.when import format_duration, parse_duration
 
@@ -39,8 +39,8 @@ def _number(low: float, high: float) -> Callable[[object], float]:
         if isinstance(value, bool):
             raise ValueError(wanted)
         try:
-            number = float(str(value))
-        except ValueError:
+            number = float(value) if isinstance(value, (int, float)) else float(str(value))
+        except (ValueError, OverflowError):
             raise ValueError(wanted) from None
         if not low <= number <= high:
             raise ValueError(wanted)
@@ -71,13 +71,15 @@ _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 def parse_size(value: object) -> int:
     """Read a number of bytes: `4096`, `64k`, `1MiB`, `2G`."""
+    if isinstance(value, int) and abs(value) > 2**40:
+        raise ValueError("a size of at most 1024 GiB")
     text = str(value).strip().lower().replace("_", "")
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text[len(digits) :].strip().removesuffix("ib") or ""
     unit = unit if unit == "b" else unit.removesuffix("b")
     if not digits.isascii() or not digits.isdigit() or unit not in _UNITS:
         raise ValueError("a size such as 4096, 64k or 1MiB")
-    size = int(digits) * _UNITS[unit]
+    size = int(digits) * _UNITS[unit] if len(digits) < 20 else 2**60
     if size > 2**40:
         raise ValueError("a size of at most 1024 GiB")
     return size
@@ -109,7 +111,9 @@ def _strategy(value: object) -> Strategy:
 
 
 def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value)
 
 
 def _setting(
@@ -290,7 +294,7 @@ def _read(name: str, value: object, read: Callable[[object], Any]) -> Any:
     try:
         return read(value)
     except ValueError as error:
-        raise BadSettingError(f"{name} takes {error}, not {str(value)[:60]!r}.") from None
+        raise BadSettingError(f"{name} takes {error}, not {shown(value)}.") from None
 
 
 def write_value(name: str, value: object) -> tuple[str, str]:

@@ -24,6 +24,9 @@ def _sqlite_path(path: str) -> str:
     """Read the path of `sqlite:PATH`, `sqlite:///PATH` (absolute) and `sqlite://PATH`."""
     if path.startswith("//"):
         path = path[2:]
+    if "\0" in path or not path.isprintable():
+        # Surrogates stand for bytes that aren't UTF-8, which SQLite takes in no path.
+        raise UsageError(f"{path!r} can't be the path of a database; choose a plain one.")
     if not path:
         raise UsageError("The database needs a path, such as sqlite:jobs.db.")
     return path

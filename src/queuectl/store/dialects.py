@@ -16,6 +16,8 @@ class Dialect:
     """What stands before each table name: a schema and a dot, or a prefix."""
     skip_locked: str
     """How a read for a claim passes over rows that others are claiming."""
+    instr: str
+    """The function that finds a text in a text."""
     ids: str
     """A bound list of texts, for `IN`."""
     seqs: str
@@ -27,6 +29,7 @@ class Dialect:
         words |= {
             "job_columns": ", ".join(JOB_COLUMNS),
             "skip_locked": self.skip_locked,
+            "instr": self.instr,
             "ids": self.ids,
             "seqs": self.seqs,
         }
@@ -38,6 +41,7 @@ SQLITE = Dialect(
     prefix="",
     # A claim runs under BEGIN IMMEDIATE: there are no others.
     skip_locked="",
+    instr="instr",
     ids="(SELECT value FROM json_each(:ids))",
     seqs="(SELECT value FROM json_each(:seqs))",
 )

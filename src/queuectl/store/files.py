@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 from queuectl.errors import StoreError, StoreMissingError
 from queuectl.store.contract import Topic
@@ -13,20 +14,16 @@ NETWORK = frozenset(
 
 
 def prepare(path: str, *, create: bool) -> None:
-    """Make sure the database file and its companion folder are there."""
+    """Make sure that the database file is there, if only empty."""
     if os.path.isdir(path):
         raise StoreError(f"{path} is a folder; name a file in it, such as {path}/queue.db.")
-    fresh = not os.path.exists(path)
-    if fresh:
-        if not create:
-            raise StoreMissingError(
-                f"There is no queue at {path} yet; `queuectl enqueue` makes it."
-            )
-        _make_parent(path)
-        refuse_network(path)
-        fresh = create_private(path, exist_ok=True)
-    if fresh or (create and is_writable(path)):
-        make_folder(path + ".d")
+    if os.path.exists(path):
+        return
+    if not create:
+        raise StoreMissingError(f"There is no queue at {path} yet; `queuectl enqueue` makes it.")
+    _make_parent(path)
+    refuse_network(path)
+    create_private(path, exist_ok=True)
 
 
 def is_writable(path: str) -> bool:
@@ -82,18 +79,18 @@ def create_private(path: str, *, exist_ok: bool = False) -> bool:
 
 
 def touch(folder: str, topics: Iterable[Topic]) -> None:
-    """Touch the files whose touch wakes the listeners on these topics."""
+    """Touch the files whose touch wakes the listeners on these topics.
+
+    A touch only saves the listeners a moment: they notice the commit itself as well. So whatever
+    keeps us from it is no reason to call a commit a failure.
+    """
     for topic in topics:
         path = os.path.join(folder, topic.value)
-        try:
+        with suppress(OSError, StoreError):
+            if not os.path.exists(path):
+                make_folder(folder)
+                create_private(path, exist_ok=True)
             os.utime(path)
-        except FileNotFoundError:
-            make_folder(folder)
-            create_private(path, exist_ok=True)
-            os.utime(path)
-        except PermissionError:
-            # A touch only saves the listeners a moment: they notice the commit itself as well.
-            continue
 
 
 def refuse_network(path: str) -> None:

@@ -17,10 +17,10 @@ def new_row(job: NewJob, id: str, now: int) -> dict[str, Any]:
         "priority": job.priority,
         "run_at": run_at,
         "command": job.command,
-        "argv": None if job.argv is None else json.dumps(job.argv),
+        "argv": None if job.argv is None else json.dumps(job.argv, ensure_ascii=False),
         "cwd": job.cwd,
-        "env": json.dumps(job.env) if job.env else None,
-        "tags": json.dumps(job.tags) if job.tags else None,
+        "env": json.dumps(dict(job.env), ensure_ascii=False) if job.env else None,
+        "tags": json.dumps(job.tags, ensure_ascii=False) if job.tags else None,
         "expires_at": job.expires_at,
         "timeout": job.timeout,
         "max_retries": job.max_retries,
@@ -30,6 +30,14 @@ def new_row(job: NewJob, id: str, now: int) -> dict[str, Any]:
         "max_backoff": job.max_backoff,
         "now": now,
     }
+
+
+def storable(text: str) -> bool:
+    """Tell whether a text can be in a store at all: bytes that aren't UTF-8 and NULs can't."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def fence(job: Job) -> dict[str, Any]:

@@ -4,13 +4,16 @@ A listing by state or queue walks the index of each (queue, state) pair that has
 the pairs: twenty dead jobs among ten million completed ones are found in twenty steps.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from queuectl.store import statements as sql
 from queuectl.store.contract import Count, Filter
 
 NO_LIMIT = 2**62
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 Look = Callable[[str, Sequence[str], str, Mapping[str, Any]], list[int]]
 """Runs a selecting statement with conditions, a direction and parameters; returns places."""
 
@@ -72,7 +75,10 @@ def _conditions(
             params[name] = value
     if which.text:
         conditions.append(sql.WHERE_TEXT)
-        params["text"] = f"%{_escaped(which.text)}%"
+        # Databases agree on the lower case of ASCII letters only.
+        params["text"] = which.text.translate(_LOWER)
+        # Arguments are kept as JSON, in which some characters look different.
+        params["quoted"] = json.dumps(params["text"], ensure_ascii=False)[1:-1]
     for n, tag in enumerate(which.tags):
         params[f"tag{n}"] = tag
         if n:
@@ -88,7 +94,3 @@ def _pair_conditions(which: Filter, params: dict[str, Any]) -> list[str]:
             params.update(zip(names, (str(value) for value in values), strict=True))
             conditions.append(f"j.{column} IN ({', '.join(':' + name for name in names)})")
     return conditions
-
-
-def _escaped(text: str) -> str:
-    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")

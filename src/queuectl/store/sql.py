@@ -8,13 +8,13 @@ import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from threading import RLock
 from typing import Any
 
 from queuectl import lifecycle
-from queuectl.errors import DuplicateError, LeaseLostError
+from queuectl.errors import DuplicateError, LeaseLostError, StoreError
 from queuectl.job import (
     ATTEMPT_COLUMNS,
     Attempt,
@@ -42,14 +42,14 @@ from queuectl.store.contract import (
 from queuectl.store.dialects import Dialect
 from queuectl.store.ids import new_ids
 from queuectl.store.rollups import Tally
-from queuectl.store.rows import ended_row, fence, new_row, transition_row
+from queuectl.store.rows import ended_row, fence, new_row, storable, transition_row
 from queuectl.store.selection import select_seqs
 
 Params = Mapping[str, Any]
 Row = tuple[Any, ...]
 
 PROMOTED_AT_ONCE = 1_000
-BURIED_AT_ONCE = 100
+BURIED_AT_ONCE = 1_000
 HOUR = 3_600_000
 
 
@@ -109,33 +109,48 @@ class SqlStore(Store):
         return [Job.from_row(row) for row in self._run(self._text(statement), params)]
 
     def _write(self, statement: str, **params: Any) -> int:
+        if self._depth:
+            return self._change(self._text(statement), params)
         with self.transaction():
             return self._change(self._text(statement), params)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         with self._lock:
-            if self._depth:
-                self._depth += 1
-                try:
-                    yield
-                finally:
-                    self._depth -= 1
-                return
-            self._begin()
-            self._depth = 1
-            try:
-                yield
-                self._commit()
-            except BaseException:
-                self._nudges.clear()
-                self._rollback()
-                raise
-            finally:
-                self._depth = 0
-            if self._nudges:
-                topics, self._nudges = self._nudges, set()
-                self._wake(topics)
+            yield from self._inner() if self._depth else self._outer()
+
+    def _outer(self) -> Iterator[None]:
+        self._begin()
+        self._depth = 1
+        try:
+            yield
+            self._commit()
+        except BaseException:
+            self._nudges.clear()
+            self._rollback()
+            raise
+        finally:
+            self._depth = 0
+        if self._nudges:
+            topics, self._nudges = self._nudges, set()
+            self._wake(topics)
+
+    def _inner(self) -> Iterator[None]:
+        """Part of a transaction that can fail by itself, if whoever called it handles that."""
+        name = f"level{self._depth}"
+        self._run(f"SAVEPOINT {name}", {})
+        self._depth += 1
+        try:
+            yield
+            self._run(f"RELEASE SAVEPOINT {name}", {})
+        except BaseException:
+            # A database in trouble may have undone everything already; the outer part finds out.
+            with suppress(StoreError):
+                self._run(f"ROLLBACK TO SAVEPOINT {name}", {})
+                self._run(f"RELEASE SAVEPOINT {name}", {})
+            raise
+        finally:
+            self._depth -= 1
 
     def nudge(self, topic: Topic) -> None:
         with self._lock:
@@ -159,48 +174,54 @@ class SqlStore(Store):
         made = iter(new_ids(sum(job.id is None for job in jobs)))
         ids = [job.id or next(made) for job in jobs]
         rows = [new_row(job, id, now) for job, id in zip(jobs, ids, strict=True)]
-        skipped: set[str] = set()
-        with self.transaction():
-            if skip_duplicates:
-                text = self._text(sql.ENQUEUE_OR_SKIP)
-                kept = [row for row in rows if self._change(text, row)]
-                ids = [row["id"] for row in kept]
-                skipped = {row["id"] for row in rows}.difference(ids)
-            else:
-                self._insert(rows)
-            self.nudge(Topic.WORK)
-        return Batch(ids=tuple(ids), duplicates=tuple(sorted(skipped)))
-
-    def _insert(self, rows: Sequence[Params]) -> None:
-        text = self._text(sql.ENQUEUE)
+        if skip_duplicates:
+            return self._enqueue_some(rows)
         try:
-            for row in rows:
-                self._change(text, row)
+            with self.transaction():
+                for row in rows:
+                    self._change(self._text(sql.ENQUEUE), row)
+                self.nudge(Topic.WORK)
         except DuplicateError:
-            raise DuplicateError(self._duplicate_sentence([row["id"] for row in rows])) from None
+            raise DuplicateError(self._duplicate_sentence(ids)) from None
+        return Batch(ids=tuple(ids))
+
+    def _enqueue_some(self, rows: Sequence[Params]) -> Batch:
+        """Store those whose ids are free."""
+        ids: list[str] = []
+        duplicates: list[str] = []
+        with self.transaction():
+            for row in rows:
+                stored = self._change(self._text(sql.ENQUEUE_OR_SKIP), row)
+                (ids if stored else duplicates).append(row["id"])
+            self.nudge(Topic.WORK)
+        return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
 
     def _duplicate_sentence(self, ids: Sequence[str]) -> str:
         """Say which id was taken: by a stored job, or by another one of the same request."""
-        twice = [id for id, times in Counter(ids).items() if times > 1]
         taken = next((i for part in chunks(ids, 500) for i in self.states(part)), None)
-        if twice and (taken is None or twice[0] == taken):
-            return f"The id {twice[0]!r} is given twice in one request; nothing was enqueued."
+        if taken is None:
+            twice = next((id for id, times in Counter(ids).items() if times > 1), "")
+            return f"The id {twice!r} is given twice in one request; nothing was enqueued."
         return (
             f"The id {taken!r} is taken; choose another, or remove that job first"
             " (finished jobs keep their ids until they are pruned)."
         )
 
     def get(self, id: str) -> Job | None:
-        jobs = self._jobs(sql.GET, id=id)
+        jobs = self._jobs(sql.GET, id=id) if storable(id) else []
         return jobs[0] if jobs else None
 
     def ids_like(self, prefix: str, limit: int = 10) -> list[str]:
+        if not storable(prefix):
+            return []
         beyond = prefix + "\U0010ffff"
         return [id for (id,) in self._rows(sql.IDS_LIKE, prefix=prefix, beyond=beyond, limit=limit)]
 
     def select(
         self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
     ) -> list[Job]:
+        if not storable(which.text):
+            return []
         with self._snapshot():
             seqs = select_seqs(
                 self._select, self.counts, which, limit=limit, after=after, oldest=oldest
@@ -266,7 +287,7 @@ class SqlStore(Store):
                 raise LeaseLostError(f"Node {node} has no lease any more; it can't claim jobs.")
             self._bury_expired(now)
             self._change(self._text(sql.PROMOTE), {"now": now, "limit": PROMOTED_AT_ONCE})
-            line = self._first_ready(queues, len(workers))
+            line = self._first_ready(queues, len(workers), now)
             return [
                 job
                 for worker, seq in zip(workers, line, strict=False)
@@ -277,13 +298,13 @@ class SqlStore(Store):
         for job in self._jobs(sql.EXPIRED, now=now, limit=BURIED_AT_ONCE):
             self.apply(job, lifecycle.expired(job), now=now)
 
-    def _first_ready(self, queues: Sequence[str], limit: int) -> list[int]:
+    def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[int]:
         """Return the places of the first ready jobs over all queues a node serves."""
         found: list[tuple[int, int]] = []
         for queue in self._ready_queues(queues):
             found += [
                 (-priority, seq)
-                for priority, seq in self._rows(sql.READY, queue=queue, limit=limit)
+                for priority, seq in self._rows(sql.READY, queue=queue, limit=limit, now=now)
             ]
         found.sort()
         return [seq for _, seq in found[:limit]]

@@ -77,27 +77,28 @@ class SqliteStore(SqlStore):
         return apsw.Connection(files.uri(self.path, immutable=still), flags=flags)
 
     def _open(self) -> None:
+        """Find out whose file it is before anything is changed, then make it ready."""
         with self._explained():
-            (ours,) = self._db.execute("PRAGMA application_id").fetchall()[0]
-            tables = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]
-            if ours != APPLICATION_ID and tables:
+            # In this order: whoever creates the tables sets the id in the same transaction.
+            tables = self._run("SELECT count(*) FROM sqlite_schema", {})[0][0]
+            ours = self._run("PRAGMA application_id", {})[0][0] == APPLICATION_ID
+            if tables and not ours:
                 raise StoreCorruptError(
                     f"{self.path} isn't a queuectl database; it was left alone."
                 )
-            if self._read_only:
+            if tables:
                 check_version(self.url, self._version())
+            if self._read_only:
                 return
             self._set_pragmas()
-            if tables:
-                self._upgrade()
-            else:
-                self._create()
+            self._upgrade() if tables else self._create()
+            files.make_folder(self.companion)
 
     def _set_pragmas(self) -> None:
         mode = self._db.execute("PRAGMA journal_mode").fetchall()[0][0]
         if mode != "wal":
             # A copy restored by hand may have lost it; without WAL readers would block writers.
-            mode = self._db.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
+            mode = self._switch_to_wal()
         if mode != "wal":
             raise StoreError(
                 f"{self.path} can't use write-ahead logging here (journal mode {mode});"
@@ -107,6 +108,17 @@ class SqliteStore(SqlStore):
         self._db.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
         self._db.execute("PRAGMA temp_store = MEMORY")
 
+    def _switch_to_wal(self) -> str:
+        """Switch the journal mode. SQLite doesn't wait for others here by itself, so we do."""
+        tries = 0
+        while True:
+            try:
+                return str(self._db.execute("PRAGMA journal_mode = WAL").fetchall()[0][0])
+            except apsw.BusyError:
+                if not self._wait_for_lock(tries):
+                    raise
+                tries += 1
+
     def _create(self) -> None:
         with self.transaction():
             # Somebody may have been faster.
@@ -115,9 +127,7 @@ class SqliteStore(SqlStore):
                 self.run_script([f"PRAGMA application_id = {APPLICATION_ID}"])
 
     def _upgrade(self) -> None:
-        version = self._version()
-        check_version(self.url, version)
-        if version < current_version():
+        if self._version() < current_version():
             with self.transaction():
                 migrate(self, self._version())
 

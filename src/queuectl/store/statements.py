@@ -52,8 +52,9 @@ WHERE_UNTIL = "created_at < :until"
 WHERE_FINISHED_BEFORE = "finished_at < :finished_before"
 WHERE_TAGGED = "EXISTS (SELECT 1 FROM {tags} x WHERE x.tag = :tag{n} AND x.seq = j.seq)"
 WHERE_TEXT = """(
-    id LIKE :text ESCAPE '!' OR command LIKE :text ESCAPE '!' OR argv LIKE :text ESCAPE '!'
-    OR error LIKE :text ESCAPE '!' OR reason LIKE :text ESCAPE '!'
+    {instr}(lower(j.id), :text) > 0 OR {instr}(lower(j.command), :text) > 0
+    OR {instr}(lower(j.argv), :quoted) > 0 OR {instr}(lower(j.error), :text) > 0
+    OR {instr}(lower(j.reason), :text) > 0
 )"""
 
 # How many jobs share a queue, state and priority.
@@ -113,7 +114,8 @@ WHERE name IS NOT NULL
 
 # The first ready jobs of a queue, in the order of promise 5.
 READY = """
-SELECT priority, seq FROM {jobs} WHERE ready = 1 AND queue = :queue
+SELECT priority, seq FROM {jobs}
+WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY priority DESC, seq LIMIT :limit{skip_locked}
 """
 
@@ -171,7 +173,7 @@ HELD = "SELECT {job_columns} FROM {jobs} WHERE state = 'processing' AND node = :
 # What is in processing on a node that nobody knows (any more).
 STRAYS = """
 SELECT {job_columns} FROM {jobs}
-WHERE state = 'processing' AND node NOT IN (SELECT n.id FROM {nodes} n) ORDER BY seq
+WHERE state = 'processing' AND node > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
 """
 
 # What of it somebody wants cancelled.

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 _WRONG_COUNTS = """
-SELECT count(*) FROM (
-    SELECT queue, state, priority, count(*) AS jobs, sum(coalesce(timeout, 0) > 0) AS timed
+WITH counted (queue, state, priority, jobs, timed) AS (
+    SELECT queue, state, priority, count(*), sum(coalesce(timeout, 0) > 0)
     FROM jobs GROUP BY queue, state, priority
-    EXCEPT SELECT queue, state, priority, jobs, timed FROM counts
+), said AS (SELECT queue, state, priority, jobs, timed FROM counts WHERE jobs <> 0 OR timed <> 0)
+SELECT count(*) FROM (
+    SELECT * FROM (SELECT * FROM counted EXCEPT SELECT * FROM said)
+    UNION SELECT * FROM (SELECT * FROM said EXCEPT SELECT * FROM counted)
 )
 """
 _ORPHANS = "SELECT count(*) FROM {table} WHERE seq NOT IN (SELECT seq FROM jobs)"

@@ -9,7 +9,8 @@ _NOW = "(CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER))"
 
 _JOBS = f"""
 CREATE TABLE jobs (
-    seq INTEGER PRIMARY KEY,
+    -- Never given twice, so that a stale hand on a deleted job reaches no other.
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE DEFAULT (lower(hex(randomblob(6))))
         CHECK (length(id) BETWEEN 1 AND 256),
     queue TEXT NOT NULL DEFAULT 'default' CHECK (length(queue) BETWEEN 1 AND 128),
@@ -20,7 +21,7 @@ CREATE TABLE jobs (
     priority INTEGER NOT NULL DEFAULT 0 CHECK (priority BETWEEN -2147483648 AND 2147483647),
     run_at INTEGER NOT NULL DEFAULT {_NOW},
     command TEXT CHECK (length(command) <= 1048576),
-    argv TEXT CHECK (argv IS NULL OR json_type(argv) = 'array'),
+    argv TEXT CHECK (argv IS NULL OR json_array_length(argv) > 0),
     task TEXT,
     data BLOB,
     cwd TEXT,
@@ -133,6 +134,17 @@ SQLITE = (
         {_SUBTRACT}
         DELETE FROM attempts WHERE seq = OLD.seq;
         DELETE FROM outputs WHERE seq = OLD.seq;
+    END
+    """,
+    # What is in the JSON can't be said in a check.
+    """
+    CREATE TRIGGER jobs_checked BEFORE INSERT ON jobs
+    WHEN NEW.argv IS NOT NULL OR NEW.env IS NOT NULL OR NEW.tags IS NOT NULL BEGIN
+        SELECT RAISE(ABORT, 'argv, env and tags of a job consist of texts') WHERE EXISTS (
+            SELECT 1 FROM json_each(coalesce(NEW.argv, '[]')) WHERE type <> 'text'
+            UNION ALL SELECT 1 FROM json_each(coalesce(NEW.env, '{}')) WHERE type <> 'text'
+            UNION ALL SELECT 1 FROM json_each(coalesce(NEW.tags, '[]')) WHERE type <> 'text'
+        );
     END
     """,
     """
