@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from queuectl.errors import QueuectlError
     from queuectl.job import Attempt, Job, NewJob, State
     from queuectl.queue import Queue
+    from queuectl.store.contract import Filter
 
-__all__ = ["Attempt", "Job", "NewJob", "Queue", "QueuectlError", "State", "__version__"]
+__all__ = ["Attempt", "Filter", "Job", "NewJob", "Queue", "QueuectlError", "State", "__version__"]
 
 _HOMES = {
     "Attempt": "queuectl.job",
+    "Filter": "queuectl.store.contract",
     "Job": "queuectl.job",
     "NewJob": "queuectl.job",
     "Queue": "queuectl.queue",

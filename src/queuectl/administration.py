@@ -10,6 +10,7 @@ from queuectl.place import Place
 from queuectl.request import check_name
 from queuectl.settings import Layer, Settings, canonical, layered, write_value
 from queuectl.store.contract import Event, Node, Progress, QueueInfo, Stop, Store, Topic
+from queuectl.when import parse_duration
 
 
 class Administration:
@@ -117,9 +118,14 @@ class Administration:
     # -- retention ----------------------------------------------------------------
 
     def prune(
-        self, states: Sequence[State], older_than: int, *, dry_run: bool = False
+        self, states: Sequence[State], older_than: int | str, *, dry_run: bool = False
     ) -> dict[State, int]:
-        """Delete finished jobs that are older than so many milliseconds; says how many of which."""
+        """Delete finished jobs that are older than a duration; says how many of which.
+
+        The duration is text such as "7d", or a number of milliseconds.
+        """
+        if isinstance(older_than, str):
+            older_than = parse_duration(older_than)
         wrong = [state for state in states if state not in FINISHED]
         if wrong:
             raise UsageError(f"Only finished jobs can be pruned, not {wrong[0]} ones.")

@@ -143,8 +143,18 @@ class Job:
 
     @property
     def max_attempts(self) -> int | None:
-        """Runs it may take when none of them crashes."""
-        return None if self.max_retries is None else self.max_retries + 1
+        """Runs it will have had when all retries that are left are used up.
+
+        Runs that crashed, were released, or came before a retry by hand count on top.
+        """
+        if self.max_retries is None:
+            return None
+        if self.state == State.DEAD:
+            return max(self.attempts, 1)
+        left = max(0, self.max_retries - self.failures)
+        if self.state in WAITING:
+            left += 1
+        return max(self.attempts + left, 1)
 
 
 JOB_COLUMNS = tuple(f.name for f in fields(Job) if f.name != "after")

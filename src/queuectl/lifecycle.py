@@ -74,7 +74,8 @@ def decide(job: Job, outcome: Outcome, now: int, policy: Policy) -> Transition:
 
 def expired(job: Job) -> Transition:
     """Say what becomes of a job that was not started before its `expires_at`."""
-    return _to(job, State.DEAD, reason="expired before it could start")
+    when = "again" if job.attempts else ""
+    return _to(job, State.DEAD, reason=f"expired before it could start {when}".strip())
 
 
 def cancelled(job: Job, reason: str) -> Transition:

@@ -9,6 +9,7 @@ queue.wait(job.id)
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Unpack
@@ -172,13 +173,26 @@ class Queue(Administration):
         self,
         which: Filter | None = None,
         *,
+        state: State | str | None = None,
+        queue: str | None = None,
+        tag: str | None = None,
         limit: int | None = 50,
         after: str | None = None,
         oldest: bool = False,
     ) -> Jobs:
-        """Return jobs, newest first; `after` goes on behind the job with that id."""
+        """Return jobs, newest first; `after` goes on behind the job with that id.
+
+        A state, queue or tag narrows it down; a `Filter` says anything that can be asked for.
+        """
+        which = which or Filter()
+        if state is not None:
+            which = replace(which, states=(_state(state),))
+        if queue is not None:
+            which = replace(which, queues=(queue,))
+        if tag is not None:
+            which = replace(which, tags=(tag,))
         seq = None if after is None else self.get(after).seq
-        return self.store.select(which or Filter(), limit=limit, after=seq, oldest=oldest)
+        return self.store.select(which, limit=limit, after=seq, oldest=oldest)
 
     def attempts(self, id: str) -> Attempts:
         """Return the runs of a job that are over, oldest first."""
@@ -339,3 +353,10 @@ def spool_paths(spool: str, job: Job) -> tuple[str, str]:
     """Return where a run writes its output while it lives, within its node's spool folder."""
     base = os.path.join(spool, f"{job.seq}.{job.attempts}")
     return base + ".out", base + ".err"
+
+
+def _state(name: State | str) -> State:
+    try:
+        return State(name)
+    except ValueError:
+        raise UsageError(f"There is no state {name!r}; use one of {', '.join(State)}.") from None

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuectl.cli.command import Group
-from queuectl.cli.options import json_option, open_queue
+from queuectl.cli.options import here, json_option, open_queue
 from queuectl.cli.render import Column, say, write, write_json, write_table
+from queuectl.errors import StoreMissingError
 from queuectl.queue import Queue
 from queuectl.settings import NAMES, Settings, aliases, canonical, describe
 
@@ -64,8 +65,7 @@ def config() -> None:
 @json_option
 def list_settings(as_json: bool) -> None:
     """List all settings: value, who says so, meaning."""
-    with open_queue() as queue:
-        settings, sources = queue.explain_settings()
+    settings, sources = _in_force()
     rows = [_describe(name, settings, sources) for name in NAMES]
     if as_json:
         write_json(rows)
@@ -111,8 +111,7 @@ def _value(text: str) -> str | int | float:
 @click.option("--quiet", "-q", is_flag=True, help="Print the bare value.")
 def get(name: str, as_json: bool, quiet: bool) -> None:
     """Print the value of a setting that is in force here."""
-    with open_queue() as queue:
-        found = _pids(queue) if _is_pids(name) else _one(queue, name)
+    found = _pids() if _is_pids(name) else _one(name)
     if as_json:
         write_json(found)
     elif quiet:
@@ -121,8 +120,17 @@ def get(name: str, as_json: bool, quiet: bool) -> None:
         write(f"{found['name']} = {found['text']}".rstrip())
 
 
-def _one(queue: Queue, name: str) -> dict[str, Any]:
-    settings, sources = queue.explain_settings()
+def _in_force() -> tuple[Settings, dict[str, str]]:
+    """Return the settings and where they come from; without a queue there are no shared ones."""
+    try:
+        with open_queue() as queue:
+            return queue.explain_settings()
+    except StoreMissingError:
+        return here().settings({})
+
+
+def _one(name: str) -> dict[str, Any]:
+    settings, sources = _in_force()
     return _describe(canonical(name), settings, sources)
 
 
@@ -130,8 +138,12 @@ def _is_pids(name: str) -> bool:
     return name.strip().lower().replace("-", "_") == PIDS
 
 
-def _pids(queue: Queue) -> dict[str, Any]:
-    pids = [node["pid"] for node in queue.nodes() if node["alive"]]
+def _pids() -> dict[str, Any]:
+    try:
+        with open_queue() as queue:
+            pids = [node["pid"] for node in queue.nodes() if node["alive"]]
+    except StoreMissingError:
+        pids = []
     return {
         "name": PIDS,
         "value": pids,

@@ -82,7 +82,7 @@ def dlq() -> None:
 @filter_options_without_state
 @click.option(
     "--limit",
-    "-l",
+    "-n",
     type=click.IntRange(min=0),
     default=50,
     show_default=True,

@@ -77,7 +77,9 @@ class Manner:
     "--run-at", "-r", metavar="TIME", help="Not before: +5m, 17:30, 'tomorrow 09:00', ISO-8601."
 )
 @click.option("--delay", "-d", metavar="D", help="Not before this time has passed: 90, 30s, 1h30m.")
-@click.option("--max-retries", metavar="N", help="Retries after a failure: 2 means up to 3 runs.")
+@click.option(
+    "--max-retries", "--retries", metavar="N", help="Retries after a failure: 2 means up to 3 runs."
+)
 @click.option("--max-attempts", metavar="N", help="The same as runs: 3 means up to 2 retries.")
 @click.option("--backoff", metavar="HOW", help="How waits grow: exponential, linear or fixed.")
 @click.option("--backoff-base", metavar="B", help="Exponential: the k-th retry waits B**k seconds.")

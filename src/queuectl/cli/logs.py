@@ -31,7 +31,7 @@ queuectl logs                       # follow all that runs, until Ctrl+C
 @click.argument("ids", nargs=-1, type=JOB_ID, metavar="[ID]...")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the jobs are finished.")
 @click.option(
-    "--attempt", "-n", type=click.IntRange(1), metavar="N", help="Only this run, counted from 1."
+    "--attempt", type=click.IntRange(1), metavar="N", help="Only this run, counted from 1."
 )
 @click.option("--all", "-a", "all_runs", is_flag=True, help="All runs, not only the newest.")
 @click.option("--stdout", "only_stdout", is_flag=True, help="Only what went to stdout.")

@@ -45,6 +45,7 @@ COMMANDS: dict[str, Entry] = {
     "output": Entry(_WATCH, "output:output", "Show a job's facts and what it wrote."),
     "logs": Entry(_WATCH, "logs:logs", "Print or follow the output of jobs as they run."),
     "stats": Entry(_WATCH, "stats:stats", "Show success rate, run and wait times, slowest jobs."),
+    "events": Entry(_WATCH, "events:events", "List what was done by hand, and what was rescued."),
     "wait": Entry(_WATCH, "wait:wait", "Wait until jobs are finished; exit as they did."),
     "cancel": Entry(_CHANGE, "change:cancel", "Call jobs off, also while they run."),
     "retry": Entry(_CHANGE, "change:retry", "Put jobs back in line, to run now."),

@@ -45,7 +45,7 @@ class Manner:
 ids_argument = click.argument("ids", nargs=-1, type=JOB_ID, metavar="[ID]...")
 
 dry_run_option = click.option(
-    "--dry-run", "-n", is_flag=True, help="Only say what would be done; change nothing."
+    "--dry-run", is_flag=True, help="Only say what would be done; change nothing."
 )
 
 
@@ -63,7 +63,7 @@ def check_choice(ids: Sequence[str], filtered: bool, *, all_jobs: bool | None = 
     if ids and (filtered or all_jobs):
         raise click.UsageError(f"Give either ids, or filters{every}, not both")
     if not ids and not filtered and not all_jobs:
-        raise click.UsageError(f"Say which jobs: give ids, filters such as --queue{every}")
+        raise click.UsageError(f"Say which jobs: give ids or filters such as --queue{every}")
 
 
 def change_named(queue: Queue, ids: Sequence[str], verb: Verb, how: Manner) -> int:

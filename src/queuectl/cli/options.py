@@ -25,6 +25,7 @@ from queuectl.when import parse_duration, parse_moment
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from queuectl.place import Place
     from queuectl.queue import Queue
     from queuectl.store.contract import Filter
 
@@ -53,11 +54,17 @@ def open_queue(*, create: bool = False, flags: Mapping[str, object] | None = Non
 
     `flags` are settings given on the command line; they outrank all others.
     """
-    from queuectl.place import find_place
     from queuectl.queue import Queue
 
+    return Queue(place=here(flags), create=create)
+
+
+def here(flags: Mapping[str, object] | None = None) -> "Place":
+    """Find the queue that is meant, without opening it."""
+    from queuectl.place import find_place
+
     url: str | None = click.get_current_context().meta.get(DB)
-    return Queue(place=find_place(url, flags=flags), create=create)
+    return find_place(url, flags=flags)
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]
@@ -103,7 +110,7 @@ class States(click.ParamType):  # type: ignore[type-arg]
             return value
         names = [name.strip().lower() for name in str(value).split(",")]
         if "all" in names:
-            return ()
+            return tuple(State)
         try:
             return tuple(State(name) for name in names)
         except ValueError:
@@ -167,7 +174,8 @@ class Wanted:
 
         now = queue.store.now()
         return Filter(
-            states=self.states,
+            # All of them restrict nothing; the store needn't look at each.
+            states=() if len(self.states) == len(State) else self.states,
             queues=self.queues,
             tags=self.tags,
             text=self.text,

@@ -38,7 +38,7 @@ class Found:
 @click.command(cls=Command, examples=EXAMPLES)
 @click.argument("id", type=JOB_ID, metavar="ID")
 @click.option(
-    "--attempt", "-n", type=click.IntRange(1), metavar="N", help="This run.  [default: the newest]"
+    "--attempt", type=click.IntRange(1), metavar="N", help="This run.  [default: the newest]"
 )
 @click.option("--stdout", "only_stdout", is_flag=True, help="Only its stdout, byte for byte.")
 @click.option("--stderr", "only_stderr", is_flag=True, help="Only its stderr, byte for byte.")

@@ -22,7 +22,7 @@ from queuectl.cli.render import (
     write_json,
     write_table,
 )
-from queuectl.errors import EXIT_DONE, EXIT_FAILED
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, StoreMissingError
 from queuectl.host import host_identity, is_running
 from queuectl.queue import Queue
 from queuectl.when import format_duration
@@ -98,8 +98,8 @@ def worker() -> None:
     "--log",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write the log to FILE, which is rotated.  [default: stderr; with --daemon node.log "
-    "beside the database]",
+    help="Write the log to FILE too, which is rotated.  [default: stderr only; with --daemon "
+    "node.log beside the database]",
 )
 @click.option("--log-json", is_flag=True, help="Write log lines as JSON.")
 @click.pass_context
@@ -189,7 +189,12 @@ def stop(nodes: tuple[str, ...], timeout: int | None, force: bool) -> int:
     Their running jobs are waited for, however long they take. With --force they are ended
     instead, and run again later; that uses up no retry.
     """
-    with open_queue() as queue:
+    try:
+        queue = open_queue()
+    except StoreMissingError:
+        say(NONE_RUNNING)
+        return EXIT_DONE
+    with queue:
         known = {node.id: node for node in queue.store.nodes()}
         asked = queue.stop_nodes(nodes, force=force)
         waiting = _Waiting(queue, [known[id] for id in asked if id in known])

@@ -13,6 +13,9 @@ from typing import Any, TextIO
 from queuectl.job import Job
 from queuectl.when import iso, local
 
+REPEAT_AFTER = 10_000
+"""Milliseconds before the same trouble is told again."""
+
 
 class Log:
     """Gathers lines until `flush`."""
@@ -24,13 +27,18 @@ class Log:
         self._terminal: TextIO | None = sys.stderr if to_terminal else None
         self._file: RotatingFile | None = None
         self._lines: list[str] = []
+        self._said: dict[str, int] = {}
 
     def open_file(self, path: str, *, size: int, keep: int) -> None:
         """Write to a file as well."""
         self._file = RotatingFile(path, size=size, keep=keep)
 
     def say(self, now: int, text: str, *, level: str = "info", **facts: Any) -> None:
-        """Say something about the node."""
+        """Say something about the node. Trouble that lasts is not repeated with every try."""
+        if level != "info" and now - self._said.get(text, -REPEAT_AFTER) < REPEAT_AFTER:
+            return
+        self._said = {said: at for said, at in self._said.items() if now - at < REPEAT_AFTER}
+        self._said[text] = now
         self._add(now, level, text, facts)
 
     def job(
@@ -90,6 +98,9 @@ class RotatingFile:
     def write(self, text: str) -> None:
         """Append, rotating first where the text would not fit."""
         data = text.encode("utf-8", "replace")
+        if self._was_rotated():
+            os.close(self._fd)
+            self._fd = self._open()
         if self._written and self._written + len(data) > self._size:
             self._rotate()
         try:
@@ -97,6 +108,16 @@ class RotatingFile:
         except OSError:
             # A full disk: the line is lost, the jobs it speaks of are not.
             return
+
+    def _was_rotated(self) -> bool:
+        """Tell whether another node, or somebody by hand, has moved the file away."""
+        mine = os.fstat(self._fd)
+        self._written = mine.st_size
+        try:
+            there = os.stat(self._path)
+        except OSError:
+            return True
+        return (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino)
 
     def _rotate(self) -> None:
         os.close(self._fd)
