@@ -57,7 +57,12 @@ SYSTEM_FIELDS = frozenset(
     "locked_at locked_until retry_at output stdout stderr cancel_reason".split()
 )
 LATER_FIELDS = frozenset("task data after unique_key depends_on".split())
-_ALIASES = {"tag": "tags", "max_backoff_seconds": "max_backoff", "run_after": "run_at"}
+_ALIASES = {
+    "cmd": "command",
+    "tag": "tags",
+    "max_backoff_seconds": "max_backoff",
+    "run_after": "run_at",
+}
 _TIMEOUTS = ("timeout", "timeout_ms", "timeout_seconds")
 
 

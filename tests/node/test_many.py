@@ -1,6 +1,5 @@
 """Many workers, many jobs: each exactly once, in order, and woken without polling."""
 
-import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -15,6 +14,14 @@ queue = Queue(sys.argv[1])
 for n in range(int(sys.argv[3])):
     queue.enqueue(f"echo $QUEUECTL_JOB_ID $QUEUECTL_ATTEMPT >> {sys.argv[4]}/ledger{n % 7}",
                   id=f"{sys.argv[2]}-{n}")
+"""
+
+FOREIGN_CLIENT = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+with db:
+    db.execute("INSERT INTO jobs (id, command) VALUES ('raw', 'echo raw')")
+db.close()
 """
 
 
@@ -44,9 +51,10 @@ def test_higher_priority_first_then_first_come_first_served(lab: Lab) -> None:
 
 def test_rows_inserted_by_another_client_run(lab: Lab) -> None:
     lab.node()
-    with sqlite3.connect(lab.db) as db:
-        db.execute("INSERT INTO jobs (id, command) VALUES ('raw', 'echo raw')")
-    db.close()
+    # In a process of its own: two SQLite libraries in one process break each other's locks.
+    subprocess.run(
+        [sys.executable, "-c", FOREIGN_CLIENT, str(lab.db)], check=True, timeout=60, env=lab.env
+    )
     job = lab.wait_state("raw", State.COMPLETED)
     assert lab.queue.output("raw").stdout == b"raw\n"
     assert job.max_retries is None

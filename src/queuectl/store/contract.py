@@ -85,7 +85,7 @@ class Filter:
     tags: tuple[str, ...] = ()
     """All of these."""
     text: str = ""
-    """A part of the id, command, arguments, error or reason, in any letter case."""
+    """A part of the id, command, arguments, error or reason; ASCII letters in any case."""
     since: int | None = None
     until: int | None = None
     """Bounds on `created_at`."""

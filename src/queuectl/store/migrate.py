@@ -25,6 +25,8 @@ def check_version(url: str, version: int, known: int = len(MIGRATIONS)) -> None:
 
 def migrate(store: "SqlStore", version: int, migrations: Sequence[str] = MIGRATIONS) -> None:
     """Apply the migrations a store lacks, in the transaction it is called in."""
+    # A newer program may have been here between our first look and this transaction.
+    check_version(store.url, version, len(migrations))
     if version == 0:
         store.run_script([store.dialect.render(sql.META_TABLE)])
     for name in migrations[version:]:

@@ -48,7 +48,7 @@ from queuectl.store.selection import select_seqs
 Params = Mapping[str, Any]
 Row = tuple[Any, ...]
 
-PROMOTED_AT_ONCE = 1_000
+PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
 HOUR = 3_600_000
 
@@ -360,7 +360,7 @@ class SqlStore(Store):
         return self._write(sql.ASK_CANCEL, **fence(job), reason=reason, now=now) > 0
 
     def remove(self, job: Job) -> bool:
-        return self._write(sql.REMOVE, **fence(job)) > 0
+        return self._write(sql.REMOVE, **fence(job), was=job.state.value) > 0
 
     def prune(self, state: State, before: int, *, limit: int) -> int:
         return self._write(sql.PRUNE, state=state.value, before=before, limit=limit)

@@ -163,7 +163,8 @@ class SqliteStore(SqlStore):
         self._run("COMMIT", {})
 
     def _rollback(self) -> None:
-        if not self._db.get_autocommit():
+        # In a child that was forked inside a transaction it isn't ours to undo.
+        if self._pid == os.getpid() and not self._db.get_autocommit():
             self._db.execute("ROLLBACK")
 
     @contextmanager
@@ -225,6 +226,7 @@ class SqliteStore(SqlStore):
     def listen(self) -> Listener:
         from queuectl.store.wake import listen
 
+        files.refuse_network(self.path)
         return listen(self.path, self.companion)
 
     def _wake(self, topics: set[Topic]) -> None:

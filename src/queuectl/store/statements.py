@@ -202,7 +202,7 @@ WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = 'processing'
 # Delete a job that doesn't run; triggers take its attempts along.
 REMOVE = """
 DELETE FROM {jobs}
-WHERE seq = :seq AND id = :id AND attempts = :attempt AND state <> 'processing'
+WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
 """
 
 # Delete the jobs that have been in a final state longest.

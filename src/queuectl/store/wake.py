@@ -44,13 +44,19 @@ class _Watching(Listener):
         for watch, name in self._inotify.read():
             if watch == self._folder and name in (Topic.WORK, Topic.CONTROL):
                 topics.add(Topic(name))
-            elif watch == self._wal and not self._looks:
-                now = monotonic()
-                self._looks = [now + delay for delay in LOOK_AGAIN]
+            elif watch == self._wal:
+                self._expect(monotonic())
         if self._looks and monotonic() >= self._looks[0]:
             self._looks.pop(0)
             topics.add(Topic.WORK)
         return topics
+
+    def _expect(self, now: float) -> None:
+        """Look soon, and once more so long after the last write that its commit must be over."""
+        if self._looks:
+            self._looks[1:] = [now + LOOK_AGAIN[-1]]
+        else:
+            self._looks = [now + delay for delay in LOOK_AGAIN]
 
     def recheck_in(self) -> float | None:
         return max(0.0, self._looks[0] - monotonic()) if self._looks else None

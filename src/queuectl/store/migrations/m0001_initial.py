@@ -50,7 +50,8 @@ CREATE TABLE jobs (
     reason TEXT,
     cancel_reason TEXT,
     CHECK (command IS NOT NULL OR argv IS NOT NULL OR task IS NOT NULL),
-    CHECK ((ready IS NOT NULL) = (state IN ('pending', 'failed')))
+    CHECK ((ready IS NOT NULL) = (state IN ('pending', 'failed'))),
+    CHECK (state <> 'processing' OR node IS NOT NULL)
 ) STRICT
 """
 
@@ -150,6 +151,14 @@ SQLITE = (
     """
     CREATE TRIGGER jobs_tagged AFTER INSERT ON jobs WHEN NEW.tags IS NOT NULL BEGIN
         INSERT OR IGNORE INTO tags (tag, seq) SELECT value, NEW.seq FROM json_each(NEW.tags);
+    END
+    """,
+    """
+    CREATE TRIGGER jobs_retagged AFTER UPDATE OF tags ON jobs BEGIN
+        DELETE FROM tags WHERE seq = OLD.seq
+            AND tag IN (SELECT value FROM json_each(coalesce(OLD.tags, '[]')));
+        INSERT OR IGNORE INTO tags (tag, seq)
+            SELECT value, NEW.seq FROM json_each(coalesce(NEW.tags, '[]'));
     END
     """,
     """

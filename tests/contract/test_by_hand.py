@@ -1,0 +1,312 @@
+"""What people do to jobs: apply, ask to cancel, remove, prune. Never to a job that has changed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from queuectl.job import Cancelled, Exited, Job, Released, State, Transition
+from queuectl.lifecycle import cancelled, expired, retried
+from queuectl.store import Store
+from tests.contract.tools import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    Client,
+    a_node,
+    add,
+    ended,
+    everything,
+    ids,
+    run,
+    states,
+    take,
+    take_one,
+    the,
+)
+
+LATER = NOW + MINUTE
+
+
+@pytest.fixture(autouse=True)
+def node(store: Store) -> None:
+    """A node that may claim."""
+    a_node(store, "node-1")
+
+
+Change = Callable[[Store, Job], bool]
+APPLY: dict[str, Change] = {
+    "cancel": lambda store, job: store.apply(job, cancelled(job, "by hand"), now=LATER),
+    "retry": lambda store, job: store.apply(job, retried(LATER), now=LATER),
+}
+ASK: dict[str, Change] = {
+    "ask to cancel": lambda store, job: store.ask_cancel(job, "by hand", now=LATER),
+}
+REMOVE: dict[str, Change] = {"remove": lambda store, job: store.remove(job)}
+
+
+def changes(*groups: dict[str, Change]) -> pytest.MarkDecorator:
+    """Run a test with each of these changes."""
+    together = {name: change for group in groups for name, change in group.items()}
+    return pytest.mark.parametrize("change", together.values(), ids=together)
+
+
+class TestApply:
+    def test_a_waiting_job_can_be_cancelled(self, store: Store) -> None:
+        job = add(store, "x", priority=3, tags=("red",))
+        assert store.apply(job, cancelled(job, "not wanted"), now=LATER)
+        assert the(store, "x") == replace(
+            job,
+            state=State.CANCELLED,
+            reason="not wanted",
+            finished_at=LATER,
+            updated_at=LATER,
+        )
+        assert take(store, now=LATER) == []
+
+    def test_a_delayed_job_can_be_cancelled(self, store: Store) -> None:
+        job = add(store, "x", run_at=NOW + HOUR)
+        assert store.apply(job, cancelled(job, "not wanted"), now=LATER)
+        assert store.next_due() is None
+        assert take(store, now=NOW + HOUR) == []
+
+    @pytest.mark.parametrize("outcome", [Exited(1), Exited(0), Cancelled("why")])
+    def test_a_finished_job_can_be_retried_from_zero(
+        self, store: Store, outcome: Exited | Cancelled
+    ) -> None:
+        add(store, "x", max_retries=0)
+        done = run(store, "x", outcome)
+        assert store.apply(done, retried(LATER), now=LATER)
+        assert the(store, "x") == replace(
+            done,
+            state=State.PENDING,
+            failures=0,
+            crashes=0,
+            reason=None,
+            run_at=LATER,
+            finished_at=None,
+            updated_at=LATER,
+        )
+        assert take_one(store, now=LATER).attempts == 2
+        assert len(store.attempts(done)) == 1
+
+    def test_a_job_that_waits_for_its_retry_can_be_made_due(self, store: Store) -> None:
+        add(store, "x")
+        failed = run(store, "x", Exited(1))
+        assert failed.run_at > NOW + 6 * SECOND
+        now = NOW + 6 * SECOND
+        assert store.apply(failed, retried(now), now=now)
+        assert ids(take(store, now=now)) == ["x"]
+
+    def test_a_transition_into_the_future_waits(self, store: Store) -> None:
+        job = add(store, "x")
+        transition = Transition(state=State.FAILED, failures=4, crashes=5, run_at=LATER)
+        assert store.apply(job, transition, now=NOW)
+        assert take(store, now=LATER - 1) == []
+        assert store.next_due() == LATER
+        taken = take_one(store, now=LATER)
+        assert (taken.failures, taken.crashes) == (4, 5)
+
+    def test_without_a_time_the_job_keeps_its_own(self, store: Store) -> None:
+        job = add(store, "x", run_at=NOW - 7)
+        store.apply(job, expired(job), now=LATER)
+        assert the(store, "x").run_at == NOW - 7
+
+    def test_a_running_job_is_left_alone(self, store: Store) -> None:
+        add(store, "x")
+        job = take_one(store)
+        assert not store.apply(job, cancelled(job, "no"), now=LATER)
+        assert not store.apply(replace(job, state=State.PENDING), retried(LATER), now=LATER)
+        assert the(store, "x") == job
+
+
+class TestAskCancel:
+    def test_marks_the_run(self, store: Store) -> None:
+        add(store, "x")
+        job = take_one(store)
+        assert store.ask_cancel(job, "enough", now=LATER)
+        assert the(store, "x") == replace(job, cancel_reason="enough", updated_at=LATER)
+
+    def test_only_a_running_job_can_be_asked(self, store: Store) -> None:
+        waiting = add(store, "waiting", run_at=NOW + DAY)
+        add(store, "done")
+        done = run(store, "done")
+        for job in (waiting, done):
+            assert not store.ask_cancel(job, "x", now=LATER)
+            assert the(store, job.id) == job
+
+    def test_the_next_run_is_not_meant(self, store: Store) -> None:
+        add(store, "x")
+        first = take_one(store)
+        store.finish([ended(first, Released())])
+        second = take_one(store, now=LATER)
+        assert not store.ask_cancel(first, "too late", now=LATER)
+        assert the(store, "x") == second
+
+
+class TestRemove:
+    def test_takes_everything_along(self, store: Store, client: Client) -> None:
+        empty = everything(client)
+        add(store, "x", tags=("red", "big"))
+        job = run(store, "x")
+        assert store.remove(job)
+        assert store.get("x") is None
+        assert store.attempts(job) == []
+        assert store.output(job, 1) is None
+        left = everything(client)
+        for table in ("jobs", "attempts", "outputs", "tags"):
+            assert left[table] == empty[table]
+
+    def test_leaves_others_alone(self, store: Store) -> None:
+        add(store, "x", tags=("red",))
+        add(store, "y", tags=("red",))
+        run(store, "x")
+        y = run(store, "y")
+        store.remove(the(store, "x"))
+        assert the(store, "y") == y
+        assert len(store.attempts(y)) == 1
+        assert store.output(y, 1) is not None
+
+    def test_keeps_the_statistics(self, store: Store) -> None:
+        add(store, "x")
+        job = run(store, "x")
+        before = store.rollups()
+        store.remove(job)
+        assert store.rollups() == before != []
+
+    def test_a_running_job_is_left_alone(self, store: Store) -> None:
+        add(store, "x")
+        job = take_one(store)
+        assert not store.remove(job)
+        assert the(store, "x") == job
+
+    def test_a_new_job_with_the_same_id_has_no_past(self, store: Store) -> None:
+        add(store, "x", tags=("old",))
+        store.remove(run(store, "x"))
+        job = add(store, "x", now=LATER)
+        assert (job.attempts, job.tags, job.created_at) == (0, (), LATER)
+        assert store.attempts(job) == []
+        assert store.output(job, 1) is None
+
+
+class TestChangedSince:
+    """A job read earlier is a picture: what has changed since is not touched by it."""
+
+    @changes(APPLY, ASK, REMOVE)
+    def test_taken_meanwhile(self, store: Store, client: Client, change: Change) -> None:
+        old = add(store, "x")
+        take_one(store)
+        self.check_refused(store, client, change, old)
+
+    @changes(APPLY, ASK, REMOVE)
+    def test_ran_meanwhile(self, store: Store, client: Client, change: Change) -> None:
+        old = add(store, "x")
+        run(store, "x", Released())
+        self.check_refused(store, client, change, old)
+
+    @changes(APPLY, ASK, REMOVE)
+    def test_ended_meanwhile(self, store: Store, client: Client, change: Change) -> None:
+        add(store, "x")
+        old = take_one(store)
+        store.finish([ended(old)])
+        self.check_refused(store, client, change, old)
+
+    @changes(APPLY, ASK, REMOVE)
+    def test_removed_meanwhile(self, store: Store, client: Client, change: Change) -> None:
+        old = add(store, "x")
+        store.remove(old)
+        self.check_refused(store, client, change, old)
+
+    @changes(APPLY, ASK, REMOVE)
+    def test_removed_and_made_anew_meanwhile(
+        self, store: Store, client: Client, change: Change
+    ) -> None:
+        old = add(store, "x")
+        store.remove(old)
+        add(store, "x", command="another", now=NOW + SECOND)
+        self.check_refused(store, client, change, old)
+
+    @changes(APPLY, ASK, REMOVE)
+    def test_cancelled_meanwhile(self, store: Store, client: Client, change: Change) -> None:
+        old = add(store, "x")
+        store.apply(old, cancelled(old, "first"), now=NOW + 1)
+        self.check_refused(store, client, change, old)
+
+    def check_refused(self, store: Store, client: Client, change: Change, old: Job) -> None:
+        """Check that a change is refused and leaves every table as it is."""
+        before = everything(client)
+        assert not change(store, old)
+        assert everything(client) == before
+
+
+class TestPrune:
+    @pytest.fixture(autouse=True)
+    def jobs(self, store: Store, node: None) -> None:
+        """Ten completed, three dead, one cancelled job, an hour apart; one waits, one runs."""
+        for n in range(10):
+            add(store, f"done {n}", tags=("red",), now=NOW + n * HOUR)
+            run(store, f"done {n}", now=NOW + n * HOUR + 5 * SECOND)
+        for n in range(3):
+            add(store, f"dead {n}", max_retries=0, now=NOW + n * HOUR)
+            run(store, f"dead {n}", Exited(1), now=NOW + n * HOUR + 5 * SECOND)
+        add(store, "off")
+        run(store, "off", Cancelled("why"))
+        add(store, "running")
+        take_one(store)
+        add(store, "waiting")
+
+    def test_takes_one_state_older_than_a_time(self, store: Store) -> None:
+        before = NOW + 4 * HOUR + 5 * SECOND
+        assert store.prunable(State.COMPLETED, before) == 4
+        assert store.prune(State.COMPLETED, before, limit=100) == 4
+        assert [id for id in states(store) if id.startswith("done")] == [
+            f"done {n}" for n in range(4, 10)
+        ]
+        assert len(states(store)) == 12
+        assert store.prunable(State.COMPLETED, before) == 0
+        assert store.prunable(State.COMPLETED, before + 1) == 1
+
+    def test_takes_the_oldest_first_up_to_the_limit(self, store: Store) -> None:
+        assert store.prunable(State.COMPLETED, NOW + DAY) == 10
+        assert store.prune(State.COMPLETED, NOW + DAY, limit=3) == 3
+        assert "done 2" not in states(store)
+        assert "done 3" in states(store)
+        assert [store.prune(State.COMPLETED, NOW + DAY, limit=4) for _ in range(3)] == [4, 3, 0]
+
+    @pytest.mark.parametrize(("state", "count"), [(State.DEAD, 3), (State.CANCELLED, 1)])
+    def test_every_final_state_can_be_pruned(self, store: Store, state: State, count: int) -> None:
+        assert store.prune(state, NOW + DAY, limit=100) == count
+        assert state not in states(store).values()
+
+    @pytest.mark.parametrize(
+        "state", [State.PENDING, State.PROCESSING, State.FAILED, State.BLOCKED]
+    )
+    def test_no_other_state_ever_is(self, store: Store, state: State) -> None:
+        before = states(store)
+        assert store.prunable(state, NOW + 1000 * DAY) == 0
+        assert store.prune(state, NOW + 1000 * DAY, limit=100) == 0
+        assert states(store) == before
+
+    def test_takes_attempts_output_and_tags_along(self, store: Store, client: Client) -> None:
+        store.prune(State.COMPLETED, NOW + DAY, limit=100)
+        left = everything(client)
+        assert len(left["attempts"]) == len(left["outputs"]) == 4
+        assert left["tags"] == []
+
+    def test_keeps_the_statistics(self, store: Store) -> None:
+        before = store.rollups()
+        for state in (State.COMPLETED, State.DEAD, State.CANCELLED):
+            store.prune(state, NOW + DAY, limit=100)
+        assert store.rollups() == before
+
+    def test_a_pruned_id_is_free_again(self, store: Store) -> None:
+        store.prune(State.COMPLETED, NOW + DAY, limit=100)
+        assert add(store, "done 0").attempts == 0
+
+    def test_a_job_that_was_retried_is_not_finished_any_more(self, store: Store) -> None:
+        job = the(store, "dead 0")
+        store.apply(job, retried(NOW + DAY), now=NOW + DAY)
+        assert store.prune(State.DEAD, NOW + DAY, limit=100) == 2
+        assert the(store, "dead 0").state == State.PENDING

@@ -1,0 +1,366 @@
+"""The claim: who gets which job, in which order, from when on; and who gets none."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from queuectl.errors import LeaseLostError
+from queuectl.job import Exited, NewJob, Released, State
+from queuectl.lifecycle import Policy, retried
+from queuectl.store import Store
+from queuectl.store.contract import Filter
+from tests.contract.tools import (
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    Client,
+    a_node,
+    add,
+    ended,
+    everything,
+    ids,
+    run,
+    states,
+    take,
+    take_one,
+    the,
+)
+
+
+@pytest.fixture(autouse=True)
+def node(store: Store) -> None:
+    """A node that may claim."""
+    a_node(store, "node-1")
+
+
+class TestOneJob:
+    def test_is_given_out_once(self, store: Store, other: Store) -> None:
+        add(store, "x")
+        assert ids(take(store)) == ["x"]
+        assert take(store) == []
+        assert take(other, now=NOW + HOUR) == []
+
+    def test_comes_back_as_it_is_now_stored(self, store: Store) -> None:
+        before = add(store, "x", tags=("red",), env={"A": "b"}, priority=3, timeout=9)
+        (job,) = store.claim("node-1", [17], [], now=NOW + 41)
+        assert job == replace(
+            before,
+            state=State.PROCESSING,
+            attempts=1,
+            node="node-1",
+            worker=17,
+            started_at=NOW + 41,
+            updated_at=NOW + 41,
+        )
+        assert the(store, "x") == job
+
+    def test_each_claim_is_a_new_attempt(self, store: Store) -> None:
+        add(store, "x")
+        for attempt in (1, 2, 3):
+            job = take_one(store, now=NOW + attempt)
+            assert job.attempts == attempt
+            store.finish([ended(job, Released(), now=NOW + attempt)])
+
+    def test_what_the_last_run_left_is_cleared_but_not_its_error(self, store: Store) -> None:
+        add(store, "x", max_retries=0)
+        run(store, "x", Exited(7), error="the last words")
+        dead = the(store, "x")
+        assert (dead.exit_code, dead.duration_ms, dead.finished_at) == (7, 4_022, NOW + 5 * SECOND)
+        assert store.apply(dead, retried(NOW + MINUTE), now=NOW + MINUTE)
+        job = take_one(store, now=NOW + MINUTE)
+        assert (job.exit_code, job.duration_ms, job.finished_at, job.reason) == (None,) * 4
+        assert job.cancel_reason is None
+        assert job.error == "the last words"
+        assert (job.attempts, job.failures) == (2, 0)
+
+
+class TestWorkers:
+    def test_each_gets_one_job(self, store: Store) -> None:
+        for n in range(5):
+            add(store, f"job {n}")
+        jobs = store.claim("node-1", [30, 10, 20], [], now=NOW)
+        assert [(job.id, job.worker) for job in jobs] == [
+            ("job 0", 30),
+            ("job 1", 10),
+            ("job 2", 20),
+        ]
+
+    def test_two_of_three_then_one_then_none(self, store: Store) -> None:
+        for id in ("a", "b", "c"):
+            add(store, id)
+        assert [ids(take(store, 2)) for _ in range(3)] == [["a", "b"], ["c"], []]
+
+    def test_there_may_be_more_of_them_than_jobs(self, store: Store) -> None:
+        for id in ("a", "b", "c"):
+            add(store, id, queue=id)
+        assert ids(take(store, 400)) == ["a", "b", "c"]
+
+    def test_without_workers_there_is_nothing_to_claim(self, store: Store) -> None:
+        add(store, "x", run_at=NOW - 1)
+        assert take(store, 0) == []
+        assert the(store, "x").state == State.PENDING
+
+    def test_an_empty_store_has_nothing(self, store: Store) -> None:
+        assert take(store, 3) == []
+
+
+class TestOrder:
+    def test_higher_priority_first_then_first_come(self, store: Store) -> None:
+        for id, priority in [("a", 0), ("b", 5), ("c", -5), ("d", 5), ("e", 0), ("f", 2**31 - 1)]:
+            add(store, id, priority=priority)
+        assert ids(take(store, 10)) == ["f", "b", "d", "a", "e", "c"]
+
+    def test_one_by_one_it_is_the_same_order(self, store: Store) -> None:
+        for n in range(30):
+            add(store, f"job {n:02}", priority=n * 7 % 5, queue=f"queue {n * 11 % 3}", now=NOW - n)
+        jobs = store.select(Filter(), limit=None, oldest=True)
+        expected = ids(sorted(jobs, key=lambda job: (-job.priority, job.seq)))
+        assert [take_one(store).id for _ in expected] == expected
+
+    def test_it_goes_across_queues(self, store: Store) -> None:
+        for id, queue, priority in [
+            ("1", "b", 1),
+            ("2", "a", 1),
+            ("3", "c", 9),
+            ("4", "a", 9),
+            ("5", "b", 1),
+        ]:
+            add(store, id, queue=queue, priority=priority)
+        assert ids(take(store, 2)) == ["3", "4"]
+        assert ids(take(store, 2, queues=["b", "a"])) == ["1", "2"]
+        assert ids(take(store, 2)) == ["5"]
+
+    def test_a_clock_that_jumps_back_changes_nothing(self, store: Store) -> None:
+        add(store, "first", now=NOW)
+        add(store, "second", now=NOW - HOUR)
+        assert ids(take(store, 2)) == ["first", "second"]
+
+    def test_released_and_retried_jobs_keep_their_place(self, store: Store) -> None:
+        add(store, "a")
+        add(store, "b")
+        job = take_one(store)
+        store.finish([ended(job, Released(), now=NOW + SECOND)])
+        assert ids(take(store, 2, now=NOW + SECOND)) == ["a", "b"]
+
+
+class TestQueues:
+    @pytest.fixture(autouse=True)
+    def jobs(self, store: Store) -> None:
+        for id, queue in [("1", "one"), ("2", "two"), ("3", "three"), ("4", "one")]:
+            add(store, id, queue=queue)
+
+    def test_none_named_means_all(self, store: Store) -> None:
+        assert ids(take(store, 9)) == ["1", "2", "3", "4"]
+
+    def test_only_the_named_are_served(self, store: Store) -> None:
+        assert ids(take(store, 9, queues=["two"])) == ["2"]
+        assert ids(take(store, 9, queues=["three", "two", "one"])) == ["1", "3", "4"]
+
+    @pytest.mark.parametrize("queue", ["four", "on", "One", "%", ""])
+    def test_a_name_is_exact(self, store: Store, queue: str) -> None:
+        assert take(store, 9, queues=[queue]) == []
+
+    def test_a_paused_one_gives_nothing_out_until_resumed(self, store: Store) -> None:
+        store.set_paused("one", paused=True, who="me", now=NOW)
+        assert take(store, 9, queues=["one"]) == []
+        assert ids(take(store, 9)) == ["2", "3"]
+        store.set_paused("one", paused=False, who="me", now=NOW)
+        assert ids(take(store, 9)) == ["1", "4"]
+
+    def test_a_paused_one_leaves_running_jobs_alone(self, store: Store) -> None:
+        job = take_one(store)
+        store.set_paused("one", paused=True, who="me", now=NOW)
+        assert store.finish([ended(job)]) == []
+        assert the(store, "1").state == State.COMPLETED
+
+    def test_very_many_are_no_trouble(self, store: Store) -> None:
+        store.enqueue(
+            [NewJob(id=f"q{n}", command="x", queue=f"queue {n:03}") for n in range(300)], now=NOW
+        )
+        assert ids(take(store, 400)) == ["1", "2", "3", "4", *(f"q{n}" for n in range(300))]
+
+
+class TestTime:
+    def test_a_job_is_invisible_until_exactly_its_time(self, store: Store) -> None:
+        add(store, "x", run_at=NOW + MINUTE)
+        assert take(store, now=NOW + MINUTE - 1) == []
+        assert the(store, "x").attempts == 0
+        assert ids(take(store, now=NOW + MINUTE)) == ["x"]
+
+    def test_a_time_in_the_past_is_due_at_once(self, store: Store) -> None:
+        job = add(store, "x", run_at=NOW - HOUR)
+        assert job.run_at == NOW - HOUR
+        assert ids(take(store)) == ["x"]
+
+    def test_a_due_job_goes_by_priority_and_age_not_by_its_time(self, store: Store) -> None:
+        add(store, "late", run_at=NOW + 3 * MINUTE)
+        add(store, "urgent", run_at=NOW + 2 * MINUTE, priority=1)
+        add(store, "ready")
+        add(store, "soon", run_at=NOW + MINUTE)
+        assert ids(take(store, 9, now=NOW + 3 * MINUTE)) == ["urgent", "late", "ready", "soon"]
+
+    def test_delayed_jobs_of_high_priority_do_not_stand_in_the_way(self, store: Store) -> None:
+        store.enqueue(
+            [NewJob(command="x", priority=9, run_at=NOW + HOUR) for _ in range(2_000)], now=NOW
+        )
+        add(store, "x")
+        assert ids(take(store, 5)) == ["x"]
+
+    def test_more_due_jobs_than_are_promoted_at_once_all_come_once(self, store: Store) -> None:
+        made = store.enqueue(
+            [NewJob(command="x", run_at=NOW + 1 + n % 3) for n in range(2_500)], now=NOW
+        ).ids
+        taken: list[str] = []
+        while jobs := take(store, 400, now=NOW + 10):
+            taken += ids(jobs)
+        assert sorted(taken) == sorted(made)
+
+    def test_a_failed_job_waits_for_its_retry(self, store: Store) -> None:
+        add(store, "x")
+        job = run(store, "x", Exited(1), policy=Policy(backoff_base=3))
+        assert (job.state, job.run_at) == (State.FAILED, NOW + 8 * SECOND)
+        assert take(store, now=job.run_at - 1) == []
+        assert take_one(store, now=job.run_at).attempts == 2
+
+    def test_a_failed_job_that_is_due_and_not_yet_taken_is_pending(self, store: Store) -> None:
+        for id in ("a", "b"):
+            add(store, id)
+        for job in take(store, 2):
+            store.finish([ended(job, Exited(1))])
+        assert states(store) == {"a": State.FAILED, "b": State.FAILED}
+        take_one(store, now=NOW + HOUR)
+        assert states(store) == {"a": State.PROCESSING, "b": State.PENDING}
+        assert the(store, "b").failures == 1
+
+    def test_a_released_job_is_there_at_once(self, store: Store) -> None:
+        add(store, "x")
+        job = take_one(store)
+        store.finish([ended(job, Released(), now=NOW + 1)])
+        assert ids(take(store, now=NOW + 1)) == ["x"]
+
+
+class TestExpiry:
+    def test_a_job_may_start_until_its_time_is_over(self, store: Store) -> None:
+        add(store, "x", expires_at=NOW + MINUTE)
+        assert ids(take(store, now=NOW + MINUTE - 1)) == ["x"]
+
+    def test_from_then_on_it_is_dead_with_its_reason(self, store: Store) -> None:
+        before = add(store, "x", expires_at=NOW + MINUTE)
+        assert take(store, now=NOW + MINUTE) == []
+        assert the(store, "x") == replace(
+            before,
+            state=State.DEAD,
+            reason="expired before it could start",
+            finished_at=NOW + MINUTE,
+            updated_at=NOW + MINUTE,
+        )
+
+    def test_it_has_not_run_and_says_so(self, store: Store) -> None:
+        add(store, "x", expires_at=NOW)
+        take(store)
+        job = the(store, "x")
+        assert (job.attempts, job.failures, job.crashes, job.started_at) == (0, 0, 0, None)
+        assert store.attempts(job) == []
+
+    @pytest.mark.parametrize("fields", [{"queue": "not served"}, {"run_at": NOW + HOUR}])
+    def test_it_dies_wherever_it_waits(self, store: Store, fields: dict[str, Any]) -> None:
+        add(store, "x", expires_at=NOW + 1, **fields)
+        take(store, queues=["default"], now=NOW + 1)
+        assert the(store, "x").state == State.DEAD
+
+    def test_a_running_job_does_not_expire(self, store: Store) -> None:
+        add(store, "x", expires_at=NOW + 1)
+        job = take_one(store)
+        take(store, now=NOW + HOUR)
+        assert the(store, "x") == job
+
+    def test_no_expired_job_ever_runs_however_many_there_are(self, store: Store) -> None:
+        store.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(350)], now=NOW)
+        add(store, "good", priority=-1)
+        assert ids(take(store, 3, now=NOW + 1)) == ["good"]
+
+    def test_all_of_them_are_buried_in_the_end(self, store: Store) -> None:
+        store.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(350)], now=NOW)
+        for _ in range(10):
+            assert take(store, 2, now=NOW + 1) == []
+        assert set(states(store).values()) == {State.DEAD}
+
+
+class TestLease:
+    def test_a_node_nobody_knows_gets_nothing(self, store: Store, client: Client) -> None:
+        add(store, "x", expires_at=NOW)
+        add(store, "y", run_at=NOW - 1)
+        before = everything(client)
+        with pytest.raises(LeaseLostError, match="node-9"):
+            take(store, node="node-9")
+        assert everything(client) == before
+
+    def test_a_node_whose_lease_is_over_gets_nothing(self, store: Store, client: Client) -> None:
+        add(store, "x")
+        a_node(store, "late", lease=-1)
+        before = everything(client)
+        with pytest.raises(LeaseLostError, match="late"):
+            take(store, node="late")
+        assert everything(client) == before
+        assert ids(take(store, node="node-1")) == ["x"]
+
+    def test_a_forgotten_node_gets_nothing(self, store: Store) -> None:
+        add(store, "x")
+        store.forget("node-1")
+        with pytest.raises(LeaseLostError):
+            take(store)
+
+    def test_a_node_that_is_asked_to_stop_still_has_its_lease(self, store: Store) -> None:
+        from queuectl.store.contract import Stop
+
+        add(store, "x")
+        store.ask_stop("node-1", Stop.DRAIN)
+        assert ids(take(store)) == ["x"]
+
+
+class TestClaimable:
+    def test_an_empty_store_has_nothing(self, store: Store) -> None:
+        assert not store.claimable([], now=NOW)
+
+    def test_a_ready_job_is_something(self, store: Store) -> None:
+        add(store, "x", queue="one")
+        assert store.claimable([], now=NOW)
+        assert store.claimable(["two", "one"], now=NOW)
+        assert not store.claimable(["two"], now=NOW)
+        take_one(store)
+        assert not store.claimable([], now=NOW)
+
+    def test_a_paused_queue_has_nothing(self, store: Store) -> None:
+        add(store, "x", queue="one")
+        store.set_paused("one", paused=True, who="me", now=NOW)
+        assert not store.claimable([], now=NOW)
+        assert not store.claimable(["one"], now=NOW)
+
+    def test_a_job_is_something_from_exactly_its_time_on(self, store: Store) -> None:
+        add(store, "x", run_at=NOW + MINUTE)
+        assert not store.claimable([], now=NOW + MINUTE - 1)
+        assert store.claimable([], now=NOW + MINUTE)
+
+    def test_an_expired_job_needs_a_claim_to_be_buried(self, store: Store) -> None:
+        add(store, "x", run_at=NOW + HOUR, expires_at=NOW + MINUTE)
+        assert not store.claimable([], now=NOW + MINUTE - 1)
+        assert store.claimable([], now=NOW + MINUTE)
+        take(store, now=NOW + MINUTE)
+        assert not store.claimable([], now=NOW + MINUTE)
+
+    @pytest.mark.parametrize("paused", [True, False])
+    def test_a_claim_in_vain_is_not_asked_for_again(self, store: Store, paused: bool) -> None:
+        add(store, "x", run_at=NOW + 1, queue="one")
+        if paused:
+            store.set_paused("one", paused=True, who="me", now=NOW)
+        queues = [] if paused else ["two"]
+        assert take(store, queues=queues, now=NOW + 1) == []
+        assert not store.claimable(queues, now=NOW + 1)
+
+    def test_looking_waits_for_nobody(self, store: Store, other: Store) -> None:
+        with other.transaction():
+            add(other, "x")
+            assert not store.claimable([], now=NOW)
+        assert store.claimable([], now=NOW)

@@ -1,0 +1,222 @@
+"""Queues, shared settings, events and statistics."""
+
+import os
+from collections import Counter
+
+import pytest
+
+from queuectl.job import Exited
+from queuectl.store import Store
+from queuectl.store.contract import Event, QueueInfo
+from tests.contract.tools import DAY, HOUR, MINUTE, NOW, SECOND, Client, a_node, add, run
+
+
+class TestPause:
+    def test_a_queue_is_paused_and_resumed(self, store: Store) -> None:
+        assert store.queues() == []
+        assert store.set_paused("one", paused=True, who="who-1", now=NOW + 2)
+        assert store.queues() == [QueueInfo(name="one", paused_at=NOW + 2, paused_by="who-1")]
+        assert store.set_paused("one", paused=False, who="who-3", now=NOW + 4)
+        assert store.queues() == [QueueInfo(name="one", paused_at=None, paused_by=None)]
+        assert store.set_paused("one", paused=True, who="who-5", now=NOW + 6)
+        assert store.queues() == [QueueInfo(name="one", paused_at=NOW + 6, paused_by="who-5")]
+
+    def test_who_paused_it_first_is_remembered(self, store: Store) -> None:
+        store.set_paused("one", paused=True, who="first", now=NOW)
+        assert not store.set_paused("one", paused=True, who="second", now=NOW + 1)
+        assert store.queues() == [QueueInfo(name="one", paused_at=NOW, paused_by="first")]
+
+    def test_what_is_not_paused_cannot_be_resumed(self, store: Store) -> None:
+        assert not store.set_paused("one", paused=False, who="me", now=NOW)
+        assert store.queues() == []
+
+    def test_they_come_by_name(self, store: Store) -> None:
+        for name in ("b", "c", "a"):
+            store.set_paused(name, paused=True, who="me", now=NOW)
+        assert [queue.name for queue in store.queues()] == ["a", "b", "c"]
+
+
+class TestConfig:
+    def test_is_set_changed_and_unset(self, store: Store, other: Store) -> None:
+        assert store.config() == {}
+        store.set_config("jitter", "0.5", now=NOW)
+        store.set_config("workers", "3", now=NOW)
+        assert other.config() == {"jitter": "0.5", "workers": "3"}
+        store.set_config("jitter", "0.25", now=NOW + 1)
+        store.set_config("workers", None, now=NOW + 2)
+        assert other.config() == {"jitter": "0.25"}
+
+    def test_unsetting_what_is_not_set_does_nothing(self, store: Store) -> None:
+        store.set_config("jitter", None, now=NOW)
+        assert store.config() == {}
+
+    @pytest.mark.parametrize("value", ["", "ä🦊", "a\nb", "'; DROP TABLE jobs; --"])
+    def test_any_text_is_kept(self, store: Store, value: str) -> None:
+        store.set_config("name", value, now=NOW)
+        assert store.config() == {"name": value}
+
+
+def an_event(n: int, **changes: str | None) -> Event:
+    """Return an event whose fields all differ."""
+    fields = {"job": f"job {n}", "node": f"node {n}", "detail": f"detail {n}", **changes}
+    return Event(at=NOW + n, kind=f"kind {n}", who=f"who {n}", **fields)
+
+
+class TestEvents:
+    def test_every_field_is_kept(self, store: Store) -> None:
+        store.record(an_event(1))
+        store.record(an_event(2, job=None, node=None, detail=None))
+        assert store.events() == [an_event(2, job=None, node=None, detail=None), an_event(1)]
+
+    def test_they_come_newest_first_by_when_they_were_recorded(self, store: Store) -> None:
+        for n in (3, 1, 2):
+            store.record(an_event(n))
+        assert store.events() == [an_event(2), an_event(1), an_event(3)]
+
+    def test_of_one_job(self, store: Store) -> None:
+        for n in range(6):
+            store.record(an_event(n, job=f"job {n % 2}"))
+        assert store.events("job 1") == [an_event(n, job="job 1") for n in (5, 3, 1)]
+        assert store.events("job") == []
+
+    def test_gives_at_most_the_limit(self, store: Store) -> None:
+        for n in range(150):
+            store.record(an_event(n, job=f"job {n % 2}"))
+        assert len(store.events()) == 100
+        assert store.events(limit=2) == [an_event(149, job="job 1"), an_event(148, job="job 0")]
+        assert store.events("job 0", limit=1) == [an_event(148, job="job 0")]
+
+    def test_they_outlive_their_job(self, store: Store) -> None:
+        job = add(store, "x")
+        store.record(an_event(1, job="x"))
+        store.remove(job)
+        assert store.events("x") == [an_event(1, job="x")]
+
+
+class TestRollups:
+    @pytest.fixture(autouse=True)
+    def node(self, store: Store) -> None:
+        """A node that may claim."""
+        a_node(store, "node-1")
+
+    def run_at(self, store: Store, at: int, *, queue: str = "default", ms: int = 50) -> None:
+        """Run a job that ends at a time and takes a while."""
+        id = f"job {at} {queue} {ms}"
+        add(store, id, queue=queue, now=at - 5 * SECOND)
+        run(store, id, now=at, duration_ms=ms, started_at=at - 5 * SECOND)
+
+    def sums(self, store: Store, **which: object) -> dict[tuple[str, int], tuple[int, ...]]:
+        """Return what the rollups come to, by measure and bucket."""
+        return {
+            (r.measure, r.bucket): (r.count, r.total_ms, r.least_ms, r.most_ms)
+            for r in store.rollups(**which)  # type: ignore[arg-type]
+        }
+
+    def test_can_be_told_by_queue(self, store: Store) -> None:
+        self.run_at(store, NOW, queue="one", ms=10)
+        self.run_at(store, NOW, queue="two", ms=20)
+        assert self.sums(store, queue="one") == {
+            ("completed", 10): (1, 10, 10, 10),
+            ("wait", 0): (1, 0, 0, 0),
+        }
+        assert self.sums(store, queue="three") == {}
+        assert len(self.sums(store)) == 3
+
+    def test_can_be_told_since_a_time(self, store: Store) -> None:
+        for minute in range(5):
+            self.run_at(store, NOW + minute * MINUTE + 7 * SECOND)
+        counts = [
+            self.sums(store, since=NOW + minute * MINUTE).get(("completed", 50), (0,))[0]
+            for minute in range(6)
+        ]
+        assert counts == [5, 4, 3, 2, 1, 0]
+
+    def test_of_an_empty_store_there_are_none(self, store: Store) -> None:
+        assert store.rollups() == []
+        store.coarsen(now=NOW)
+        assert store.rollups() == []
+
+    def test_coarser_ones_have_the_same_sums(self, store: Store, client: Client) -> None:
+        now = NOW + 100 * DAY
+        for n in range(120):
+            at = NOW + n * 19 * HOUR + n * 7 * MINUTE
+            self.run_at(store, at, queue=f"queue {n % 3}", ms=n % 7)
+        before = {queue: self.sums(store, queue=queue) for queue in (None, "queue 0", "queue 1")}
+        store.coarsen(now=now)
+        after = {queue: self.sums(store, queue=queue) for queue in (None, "queue 0", "queue 1")}
+        assert after == before
+        for (at,) in client.run("SELECT DISTINCT at FROM {rollups}"):
+            if at < now - 61 * DAY:
+                assert at % DAY == 0
+            elif at < now - 49 * HOUR:
+                assert at % HOUR == 0
+
+    def test_old_ones_become_fewer_and_new_ones_stay(self, store: Store, client: Client) -> None:
+        start = NOW - NOW % DAY
+        for minute in range(0, 120, 10):
+            self.run_at(store, start + minute * MINUTE)
+        assert self.rows(client) == 12
+        store.coarsen(now=start + 48 * HOUR)
+        assert self.rows(client) == 12
+        store.coarsen(now=start + 50 * HOUR)
+        assert self.rows(client) == 2
+        store.coarsen(now=start + 62 * DAY)
+        assert self.rows(client) == 1
+        assert self.sums(store)[("completed", 50)] == (12, 600, 50, 50)
+
+    def test_doing_it_again_changes_nothing(self, store: Store, client: Client) -> None:
+        for n in range(30):
+            self.run_at(store, NOW + n * 13 * HOUR)
+        now = NOW + 80 * DAY
+        store.coarsen(now=now)
+        once = Counter(client.run("SELECT * FROM {rollups}"))
+        store.coarsen(now=now)
+        assert Counter(client.run("SELECT * FROM {rollups}")) == once
+
+    def test_counters_that_came_down_to_nothing_are_swept(
+        self, store: Store, client: Client
+    ) -> None:
+        store.remove(add(store, "x", queue="gone"))
+        store.coarsen(now=NOW)
+        assert client.run("SELECT * FROM {counts} WHERE jobs = 0") == []
+
+    def rows(self, client: Client) -> int:
+        """Count the rows of completed runs."""
+        ((count,),) = client.run("SELECT count(*) FROM {rollups} WHERE measure = 'completed'")
+        return int(count)
+
+
+class TestInfo:
+    def test_describes_the_store(self, store: Store) -> None:
+        info = store.info()
+        assert info["engine"]
+        assert info["engine_version"]
+        assert info["schema_version"] >= 1
+        assert info["size_bytes"] > 0
+
+    def test_a_sound_store_has_nothing_wrong(self, store: Store) -> None:
+        a_node(store, "node-1")
+        add(store, "x", max_retries=0, tags=("a",))
+        run(store, "x", Exited(1))
+        assert store.verify() == []
+
+    def test_its_url_opens_it_again(self, store: Store) -> None:
+        from queuectl.store import open_store
+
+        add(store, "x")
+        again = open_store(store.url)
+        try:
+            assert again.url == store.url
+            assert again.get("x") == store.get("x")
+        finally:
+            again.close()
+
+    def test_running_jobs_write_to_a_folder_of_this_host(self, store: Store) -> None:
+        assert os.path.isabs(store.spool_root())
+
+    def test_giving_space_back_loses_nothing(self, store: Store) -> None:
+        kept = add(store, "kept")
+        store.remove(add(store, "x", command="y" * 2**20))
+        store.vacuum()
+        assert store.get("kept") == kept
+        assert store.verify() == []

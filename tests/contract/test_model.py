@@ -1,0 +1,282 @@
+"""The store against a plain model: whatever is done in whatever order, they agree.
+
+The model is a list of jobs and the rules of the lifecycle in a few lines of Python. After every
+step both must tell the same states and counts, and every claim must bring the same jobs in the
+same order.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from queuectl.job import Exited, Job, Lost, NewJob, Outcome, Released, State, Strategy
+from queuectl.lifecycle import Policy, cancelled, retried
+from queuectl.store import Store, open_store
+from queuectl.store.contract import Ended, Filter
+from tests.contract.tools import NOW, Engine, a_node, ended, ids, the
+
+NODES = ("node-1", "node-2")
+QUEUES = ("one", "two")
+WAIT = 10
+"""Milliseconds that a failed job waits for its retry."""
+POLICY = Policy(max_crashes=2)
+
+
+@dataclass
+class Model:
+    """A job as the model sees it: its place in the list is its place in the line."""
+
+    id: str
+    queue: str
+    priority: int
+    run_at: int
+    expires_at: int | None
+    retries: int
+    state: State = State.PENDING
+    attempts: int = 0
+    failures: int = 0
+    crashes: int = 0
+    node: str | None = None
+
+    def ends(self, outcome: Outcome, now: int) -> None:
+        """Apply the lifecycle."""
+        self.node = None
+        match outcome:
+            case Exited(code=0):
+                self.state = State.COMPLETED
+            case Released():
+                self.state, self.run_at = State.PENDING, now
+            case Lost():
+                self.crashes += 1
+                dead = self.crashes >= POLICY.max_crashes
+                self.state = State.DEAD if dead else State.PENDING
+                self.run_at = self.run_at if dead else now
+            case _:
+                self.failures += 1
+                dead = self.failures > self.retries
+                self.state = State.DEAD if dead else State.FAILED
+                self.run_at = self.run_at if dead else now + WAIT
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Does to a store and to the model the same, and compares."""
+
+    engine: Engine
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        self.store: Store = open_store(self.engine.url(Path(self.folder.name)), create=True)
+        self.now = NOW
+        self.line: list[Model] = []
+        self.paused: set[str] = set()
+        self.runs: dict[str, Job] = {}
+        self.past: list[Ended] = []
+        self.made = 0
+
+    def teardown(self) -> None:
+        assert self.store.verify() == []
+        self.store.close()
+        self.folder.cleanup()
+
+    @initialize()
+    def register(self) -> None:
+        for id in NODES:
+            a_node(self.store, id)
+
+    # -- what may happen --------------------------------------------------------------
+
+    @rule(
+        queue=st.sampled_from(QUEUES),
+        priorities=st.lists(st.integers(-1, 1), min_size=1, max_size=4),
+        delay=st.sampled_from([0, 0, 5, 30]),
+        expire=st.sampled_from([None, None, 3, 40]),
+        retries=st.integers(0, 2),
+    )
+    def enqueue(
+        self, queue: str, priorities: list[int], delay: int, expire: int | None, retries: int
+    ) -> None:
+        jobs = []
+        for priority in priorities:
+            self.made += 1
+            expires_at = None if expire is None else self.now + expire
+            model = Model(f"j{self.made}", queue, priority, self.now + delay, expires_at, retries)
+            self.line.append(model)
+            jobs.append(
+                NewJob(
+                    id=model.id,
+                    command="x",
+                    queue=queue,
+                    priority=priority,
+                    run_at=model.run_at,
+                    expires_at=expires_at,
+                    max_retries=retries,
+                    backoff=Strategy.FIXED,
+                    retry_delay=WAIT,
+                )
+            )
+        self.store.enqueue(jobs, now=self.now)
+
+    @rule(ms=st.sampled_from([1, 4, 9, 10, 50]))
+    def advance(self, ms: int) -> None:
+        self.now += ms
+
+    @rule(
+        node=st.sampled_from(NODES),
+        count=st.integers(1, 3),
+        queues=st.sampled_from([(), ("one",), ("two", "one")]),
+    )
+    def claim(self, node: str, count: int, queues: tuple[str, ...]) -> None:
+        jobs = self.store.claim(node, range(count), queues, now=self.now)
+        assert ids(jobs) == [model.id for model in self.expected(node, count, queues)]
+        for job in jobs:
+            assert job.attempts == self.model(job.id).attempts
+            self.runs[job.id] = job
+
+    def expected(self, node: str, count: int, queues: tuple[str, ...]) -> list[Model]:
+        """Say what a claim must bring, by the rules."""
+        waiting = [m for m in self.line if m.state in (State.PENDING, State.FAILED)]
+        for model in waiting:
+            if model.expires_at is not None and model.expires_at <= self.now:
+                model.state = State.DEAD
+            elif model.run_at <= self.now:
+                model.state = State.PENDING
+        ready = [
+            model
+            for model in waiting
+            if model.state == State.PENDING
+            and model.run_at <= self.now
+            and model.queue not in self.paused
+            and (not queues or model.queue in queues)
+        ]
+        first = sorted(ready, key=lambda model: -model.priority)[:count]
+        for model in first:
+            model.state, model.node = State.PROCESSING, node
+            model.attempts += 1
+        return first
+
+    @precondition(lambda self: self.runs)
+    @rule(data=st.data(), outcome=st.sampled_from([Exited(0), Exited(1), Released(), Lost("gone")]))
+    def finish(self, data: st.DataObject, outcome: Outcome) -> None:
+        job = self.runs.pop(data.draw(st.sampled_from(sorted(self.runs))))
+        self.end(job, outcome)
+
+    @rule(node=st.sampled_from(NODES))
+    def rescue(self, node: str) -> None:
+        held = self.store.held(node)
+        assert sorted(ids(held)) == sorted(m.id for m in self.line if m.node == node)
+        for job in held:
+            del self.runs[job.id]
+            self.end(job, Lost("gone"))
+
+    def end(self, job: Job, outcome: Outcome) -> None:
+        """End a run in the store and in the model."""
+        end = ended(job, outcome, now=self.now, policy=POLICY, started_at=self.now)
+        assert self.store.finish([end]) == []
+        self.model(job.id).ends(outcome, self.now)
+        self.past.append(end)
+
+    @precondition(lambda self: self.past)
+    @rule(data=st.data())
+    def finish_again(self, data: st.DataObject) -> None:
+        end = data.draw(st.sampled_from(self.past))
+        assert self.store.finish([end]) == [end]
+
+    @precondition(lambda self: self.line)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        model = data.draw(st.sampled_from(self.line))
+        job = the(self.store, model.id)
+        waits = model.state in (State.PENDING, State.FAILED)
+        asked = self.store.ask_cancel(job, "stop", now=self.now)
+        assert asked == (model.state == State.PROCESSING)
+        if asked:
+            self.end_cancelled(model)
+        elif waits:
+            assert self.store.apply(job, cancelled(job, "stop"), now=self.now)
+            model.state = State.CANCELLED
+
+    def end_cancelled(self, model: Model) -> None:
+        """Let the node of a run end it because it was asked to."""
+        assert model.node is not None
+        (job,) = self.store.to_cancel(model.node)
+        end = ended(job, Exited(9), now=self.now, policy=POLICY, started_at=self.now)
+        assert self.store.finish([end]) == []
+        del self.runs[job.id]
+        self.past.append(end)
+        model.state, model.node = State.CANCELLED, None
+
+    @precondition(lambda self: self.line)
+    @rule(data=st.data())
+    def retry(self, data: st.DataObject) -> None:
+        model = data.draw(st.sampled_from(self.line))
+        done = self.store.apply(the(self.store, model.id), retried(self.now), now=self.now)
+        assert done == (model.state != State.PROCESSING)
+        if done:
+            model.state, model.run_at = State.PENDING, self.now
+            model.failures = model.crashes = 0
+
+    @precondition(lambda self: self.line)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        model = data.draw(st.sampled_from(self.line))
+        done = self.store.remove(the(self.store, model.id))
+        assert done == (model.state != State.PROCESSING)
+        if done:
+            self.line.remove(model)
+
+    @rule(queue=st.sampled_from(QUEUES), paused=st.booleans())
+    def pause(self, queue: str, paused: bool) -> None:
+        changed = self.store.set_paused(queue, paused=paused, who="me", now=self.now)
+        assert changed == ((queue in self.paused) != paused)
+        (self.paused.add if paused else self.paused.discard)(queue)
+
+    # -- what must always hold ----------------------------------------------------------
+
+    @invariant()
+    def jobs_agree(self) -> None:
+        jobs = self.store.select(Filter(), limit=None, oldest=True)
+        told = [(j.id, j.state, j.attempts, j.failures, j.crashes, j.run_at) for j in jobs]
+        assert told == [
+            (m.id, m.state, m.attempts, m.failures, m.crashes, m.run_at) for m in self.line
+        ]
+
+    @invariant()
+    def counts_agree(self) -> None:
+        told = {(c.queue, c.state, c.priority): c.jobs for c in self.store.counts()}
+        assert told == Counter((m.queue, m.state, m.priority) for m in self.line)
+
+    @invariant()
+    def attempts_agree(self) -> None:
+        for model in self.line:
+            running = model.state == State.PROCESSING
+            kept = self.store.attempts(the(self.store, model.id))
+            assert len(kept) == model.attempts - running
+
+    def model(self, id: str) -> Model:
+        """Return the model of a job."""
+        return next(model for model in self.line if model.id == id)
+
+
+@pytest.mark.timeout(300)
+def test_the_store_does_what_the_model_does(engine: Engine) -> None:
+    machine = type("Machine", (StoreMachine,), {"engine": engine})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=40, stateful_step_count=40, suppress_health_check=list(HealthCheck)
+        ),
+    )

@@ -1,0 +1,161 @@
+"""The register of nodes: leases that are lost for good, and requests to stop."""
+
+from dataclasses import replace
+
+import pytest
+
+from queuectl.errors import LeaseLostError, StoreError
+from queuectl.store import Store
+from queuectl.store.contract import Node, Stop
+from tests.contract.tools import HOUR, MINUTE, NOW, a_node, add, take
+
+
+def the_node(store: Store, id: str = "node-1") -> Node:
+    """Return a node that must be there."""
+    (node,) = [node for node in store.nodes() if node.id == id]
+    return node
+
+
+class TestRegister:
+    def test_every_field_is_kept(self, store: Store) -> None:
+        node = a_node(store)
+        assert store.nodes() == [node]
+
+    @pytest.mark.parametrize("queues", [(), ("one",), ("it's", 'a "b"', "ä,[]", "default")])
+    def test_any_queues(self, store: Store, queues: tuple[str, ...]) -> None:
+        assert a_node(store, queues=queues).queues == the_node(store).queues == queues
+
+    def test_they_come_oldest_first(self, store: Store) -> None:
+        for id, at in [("c", 3), ("a", 2), ("d", 1), ("b", 2)]:
+            a_node(store, id, started_at=NOW + at)
+        assert [node.id for node in store.nodes()] == ["d", "a", "b", "c"]
+
+    def test_an_id_belongs_to_one_node(self, store: Store) -> None:
+        node = a_node(store, pid=1)
+        with pytest.raises(StoreError):
+            a_node(store, pid=2)
+        assert store.nodes() == [node]
+
+    def test_there_may_be_none(self, store: Store) -> None:
+        assert store.nodes() == []
+
+
+class TestRenew:
+    def test_extends_a_lease_that_holds(self, store: Store) -> None:
+        node = a_node(store, lease=MINUTE)
+        before = store.now()
+        until = store.steady() + HOUR
+        assert store.renew("node-1", until=until)
+        renewed = the_node(store)
+        assert renewed == replace(node, lease_until=until, seen_at=renewed.seen_at)
+        assert before <= renewed.seen_at <= store.now()
+
+    def test_lost_is_final(self, store: Store) -> None:
+        node = a_node(store, lease=-1)
+        for _ in range(2):
+            assert not store.renew("node-1", until=store.steady() + HOUR)
+        assert store.nodes() == [node]
+        with pytest.raises(LeaseLostError):
+            take(store)
+
+    def test_a_lease_that_was_let_run_out_is_lost(self, store: Store) -> None:
+        a_node(store, lease=HOUR)
+        until = store.steady()
+        assert store.renew("node-1", until=until)
+        assert not store.renew("node-1", until=store.steady() + HOUR)
+        assert the_node(store).lease_until == until
+
+    def test_a_node_nobody_knows_has_no_lease(self, store: Store) -> None:
+        assert not store.renew("node-1", until=store.steady() + HOUR)
+        assert store.nodes() == []
+
+    def test_a_forgotten_node_has_no_lease(self, store: Store) -> None:
+        a_node(store)
+        store.forget("node-1")
+        assert not store.renew("node-1", until=store.steady() + HOUR)
+        assert store.nodes() == []
+
+    def test_others_are_not_renewed(self, store: Store) -> None:
+        a_node(store, "node-1")
+        other = a_node(store, "node-2")
+        store.renew("node-1", until=store.steady() + 2 * HOUR)
+        assert the_node(store, "node-2") == other
+
+    def test_as_long_as_it_is_renewed_a_node_may_claim(self, store: Store) -> None:
+        a_node(store, lease=MINUTE)
+        for n in range(3):
+            add(store, f"job {n}")
+            assert store.renew("node-1", until=store.steady() + MINUTE)
+            assert len(take(store)) == 1
+
+    def test_a_request_to_stop_is_kept(self, store: Store) -> None:
+        a_node(store)
+        store.ask_stop("node-1", Stop.DRAIN)
+        store.renew("node-1", until=store.steady() + HOUR)
+        assert the_node(store).stop == Stop.DRAIN
+
+
+class TestForget:
+    def test_strikes_one(self, store: Store) -> None:
+        a_node(store, "node-1")
+        a_node(store, "node-2")
+        store.forget("node-1")
+        assert [node.id for node in store.nodes()] == ["node-2"]
+
+    def test_an_unknown_one_does_not_matter(self, store: Store) -> None:
+        a_node(store)
+        store.forget("node-9")
+        assert len(store.nodes()) == 1
+
+    def test_the_id_may_come_again(self, store: Store) -> None:
+        a_node(store, pid=1)
+        store.ask_stop("node-1", Stop.RELEASE)
+        store.forget("node-1")
+        assert a_node(store, pid=2) == the_node(store)
+
+
+class TestAskStop:
+    @pytest.mark.parametrize("how", Stop)
+    def test_is_heard(self, store: Store, how: Stop) -> None:
+        node = a_node(store)
+        assert store.ask_stop("node-1", how)
+        assert store.nodes() == [replace(node, stop=how)]
+
+    def test_a_stronger_request_is_not_weakened(self, store: Store) -> None:
+        a_node(store)
+        for how, then in [
+            (Stop.DRAIN, Stop.DRAIN),
+            (Stop.RELEASE, Stop.RELEASE),
+            (Stop.DRAIN, Stop.RELEASE),
+            (Stop.RELEASE, Stop.RELEASE),
+        ]:
+            assert store.ask_stop("node-1", how)
+            assert the_node(store).stop == then
+
+    def test_others_go_on(self, store: Store) -> None:
+        a_node(store, "node-1")
+        a_node(store, "node-2")
+        store.ask_stop("node-1", Stop.RELEASE)
+        assert the_node(store, "node-2").stop is None
+
+    def test_an_unknown_node_cannot_be_asked(self, store: Store) -> None:
+        a_node(store)
+        assert not store.ask_stop("node", Stop.DRAIN)
+        assert the_node(store).stop is None
+
+
+class TestClocks:
+    def test_the_wall_clock_is_in_milliseconds(self, store: Store, other: Store) -> None:
+        assert NOW < store.now() < NOW + 100 * 365 * 24 * HOUR
+        one, two, three = store.now(), other.now(), store.now()
+        assert one <= two <= three
+
+    def test_the_steady_clock_is_one_for_all(self, store: Store, other: Store) -> None:
+        readings = [clock.steady() for _ in range(50) for clock in (store, other)]
+        assert readings == sorted(readings)
+        assert readings[-1] - readings[0] < MINUTE
+
+    def test_the_clock_of_a_lease_can_be_read_by_its_number(self, store: Store) -> None:
+        from time import clock_gettime
+
+        assert clock_gettime(store.lease_clock()) > 0

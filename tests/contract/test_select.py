@@ -1,0 +1,370 @@
+"""Listings and counters: filters, order, paging, and numbers that are always right."""
+
+import pytest
+
+from queuectl.job import Exited, NewJob, State
+from queuectl.lifecycle import Policy, cancelled
+from queuectl.store import Store
+from queuectl.store.contract import Count, Filter
+from tests.contract.tools import (
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    Client,
+    a_node,
+    add,
+    assert_counts_are_right,
+    ended,
+    ids,
+    run,
+    states,
+    take,
+    take_one,
+    the,
+)
+
+
+def found(store: Store, limit: int | None = None, **which: object) -> list[str]:
+    """Return the ids of the jobs that fit, oldest first."""
+    return ids(store.select(Filter(**which), limit=limit, oldest=True))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def mixed(store: Store) -> Store:
+    """Jobs in every state there is today, in two queues, one second apart."""
+    a_node(store)
+    add(store, "completed", queue="one", tags=("red", "big"), now=NOW + 1 * SECOND)
+    add(store, "dead", queue="two", tags=("red",), max_retries=0, now=NOW + 2 * SECOND)
+    run(store, "completed", now=NOW + 10 * SECOND)
+    run(store, "dead", Exited(3), now=NOW + 20 * SECOND, error="it BROKE")
+    add(store, "failed", queue="one", tags=("blue",), now=NOW + 3 * SECOND)
+    run(store, "failed", Exited(4), now=NOW + 30 * SECOND, error=None)
+    add(store, "cancelled", queue="two", tags=("big",), now=NOW + 4 * SECOND)
+    job = the(store, "cancelled")
+    store.apply(job, cancelled(job, "nobody Wants it"), now=NOW + 40 * SECOND)
+    add(store, "processing", queue="one", now=NOW + 5 * SECOND)
+    take_one(store, now=NOW + 6 * SECOND)
+    add(store, "pending", queue="two", tags=("red", "blue", "big"), now=NOW + 6 * SECOND)
+    later = NOW + HOUR
+    add(store, "delayed", argv=("sleep", "99"), queue="one", run_at=later, now=NOW + 7 * SECOND)
+    return store
+
+
+class TestFilters:
+    def test_none_means_all(self, mixed: Store) -> None:
+        assert found(mixed) == (
+            "completed dead failed cancelled processing pending delayed".split()
+        )
+
+    @pytest.mark.parametrize(
+        ("names", "expected"),
+        [
+            (["pending"], ["pending", "delayed"]),
+            (["failed"], ["failed"]),
+            (["dead", "completed"], ["completed", "dead"]),
+            (["blocked"], []),
+            ([state.value for state in State], None),
+        ],
+    )
+    def test_by_state(self, mixed: Store, names: list[str], expected: list[str] | None) -> None:
+        wanted = tuple(State(name) for name in names)
+        assert found(mixed, states=wanted) == (found(mixed) if expected is None else expected)
+
+    @pytest.mark.parametrize(
+        ("queues", "expected"),
+        [
+            (("one",), "completed failed processing delayed"),
+            (("two",), "dead cancelled pending"),
+            (("two", "one"), "completed dead failed cancelled processing pending delayed"),
+            (("three",), ""),
+            (("on",), ""),
+        ],
+    )
+    def test_by_queue(self, mixed: Store, queues: tuple[str, ...], expected: str) -> None:
+        assert found(mixed, queues=queues) == expected.split()
+
+    @pytest.mark.parametrize(
+        ("tags", "expected"),
+        [
+            (("red",), "completed dead pending"),
+            (("blue",), "failed pending"),
+            (("red", "big"), "completed pending"),
+            (("big", "blue", "red"), "pending"),
+            (("red", "green"), ""),
+            (("re",), ""),
+            (("RED",), ""),
+        ],
+    )
+    def test_by_all_of_the_tags(self, mixed: Store, tags: tuple[str, ...], expected: str) -> None:
+        assert found(mixed, tags=tags) == expected.split()
+
+    def test_times_bound_the_creation_from_inclusive_to_exclusive(self, mixed: Store) -> None:
+        assert found(mixed, since=NOW + 5 * SECOND) == ["processing", "pending", "delayed"]
+        assert found(mixed, until=NOW + 3 * SECOND) == ["completed", "dead"]
+        assert found(mixed, since=NOW + 2 * SECOND, until=NOW + 4 * SECOND) == ["dead", "failed"]
+        assert found(mixed, since=NOW + HOUR) == []
+
+    def test_finished_before_knows_only_finished_jobs(self, mixed: Store) -> None:
+        assert found(mixed, finished_before=NOW + HOUR) == ["completed", "dead", "cancelled"]
+        assert found(mixed, finished_before=NOW + 20 * SECOND) == ["completed"]
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("cancel", ["cancelled"]),
+            ("echo", "completed dead failed cancelled processing pending".split()),
+            ("ECHO P", ["processing", "pending"]),
+            ("sleep", ["delayed"]),
+            ("99", ["delayed"]),
+            ("broke", ["dead"]),
+            ("wants it", ["cancelled"]),
+            ("exit code 3", ["dead"]),
+            ("no such text", []),
+        ],
+    )
+    def test_by_text_in_id_command_arguments_error_and_reason(
+        self, mixed: Store, text: str, expected: list[str]
+    ) -> None:
+        assert found(mixed, text=text) == expected
+
+    def test_together_they_narrow(self, mixed: Store) -> None:
+        assert found(mixed, queues=("two",), states=(State.PENDING,)) == ["pending"]
+        assert found(mixed, queues=("two",), tags=("red",)) == ["dead", "pending"]
+        assert found(mixed, tags=("red",), states=(State.DEAD, State.PENDING), text="de") == [
+            "dead"
+        ]
+        assert found(mixed, states=(State.PENDING,), since=NOW + 7 * SECOND) == ["delayed"]
+        assert found(mixed, queues=("one",), text="e", until=NOW + 4 * SECOND) == [
+            "completed",
+            "failed",
+        ]
+        assert found(mixed, tags=("red",), queues=("one",), states=(State.DEAD,)) == []
+
+    def test_jobs_come_whole(self, mixed: Store) -> None:
+        for job in mixed.select(Filter(), limit=None):
+            assert job == mixed.get(job.id)
+
+
+class TestText:
+    """Characters that mean something to the database mean nothing in a search."""
+
+    @pytest.mark.parametrize(
+        ("command", "text"),
+        [
+            ("100%", "%"),
+            ("100%", "0%"),
+            ("snake_case", "_"),
+            ("wow!", "!"),
+            ("a!%b", "!%"),
+            ("a!!b", "!!"),
+            ("a!_b", "!_"),
+            ("back\\slash", "\\"),
+            ("it's", "'"),
+            ('say "x"', '"x"'),
+            ("{jobs}", "{jobs}"),
+            (":text", ":text"),
+            ("größe", "öße"),
+            ("🦊", "🦊"),
+        ],
+    )
+    def test_is_found_as_it_is(self, store: Store, command: str, text: str) -> None:
+        add(store, "right", command=command)
+        add(store, "wrong", command="1000 plain words")
+        assert found(store, text=text) == ["right"]
+        assert found(store, text=text, states=(State.PENDING,)) == ["right"]
+
+    @pytest.mark.parametrize("text", ["größe", "日本", "🦊", "'a b'", "C:\\x"])
+    def test_is_found_in_arguments_too(self, store: Store, text: str) -> None:
+        add(store, "right", argv=("program", f"<{text}>"))
+        assert found(store, text=text) == ["right"]
+
+    @pytest.mark.parametrize("text", ["\udcff", "a\0b", "x" * 100_000, "%" * 1_000])
+    def test_what_can_be_in_no_job_is_in_none(self, store: Store, text: str) -> None:
+        add(store, "a", command="b")
+        assert found(store, text=text) == []
+
+
+class TestOrder:
+    def test_newest_first_unless_oldest_is_asked(self, store: Store) -> None:
+        names = [f"job {n}" for n in range(20)]
+        for n, name in enumerate(names):
+            add(store, name, priority=n % 3, queue=f"q{n % 4}", now=NOW - n)
+        assert ids(store.select(Filter(), limit=None)) == names[::-1]
+        assert ids(store.select(Filter(), limit=None, oldest=True)) == names
+        which = Filter(queues=("q0", "q1", "q2", "q3"))
+        assert ids(store.select(which, limit=None)) == names[::-1]
+
+    @pytest.mark.parametrize("limit", [0, 1, 3, 7, 8, None])
+    def test_gives_at_most_the_limit(self, mixed: Store, limit: int | None) -> None:
+        everything = ids(mixed.select(Filter(), limit=None))
+        for which in (Filter(), Filter(queues=("one", "two")), Filter(states=tuple(State))):
+            assert ids(mixed.select(which, limit=limit)) == everything[:limit]
+        tagged = ids(mixed.select(Filter(tags=("red",)), limit=None))
+        assert ids(mixed.select(Filter(tags=("red",)), limit=limit)) == tagged[:limit]
+
+    @pytest.mark.parametrize("oldest", [False, True])
+    @pytest.mark.parametrize(
+        "which",
+        [
+            Filter(),
+            Filter(queues=("q0", "q1")),
+            Filter(states=(State.PENDING,)),
+            Filter(tags=("odd",)),
+            Filter(text="echo"),
+            Filter(queues=("q1", "q2"), tags=("even",), text="e"),
+        ],
+        ids=["all", "queues", "states", "tags", "text", "several"],
+    )
+    def test_pages_join_into_the_whole(self, store: Store, which: Filter, oldest: bool) -> None:
+        for n in range(30):
+            tag = "odd" if n % 2 else "even"
+            add(store, f"job {n}", queue=f"q{n % 3}", tags=(tag,), priority=-n)
+        whole = store.select(which, limit=None, oldest=oldest)
+        assert whole
+        pages = []
+        after = None
+        while page := store.select(which, limit=4, after=after, oldest=oldest):
+            pages += page
+            after = page[-1].seq
+        assert pages == whole
+
+    def test_paging_is_stable_while_jobs_come_and_go(self, store: Store) -> None:
+        for n in range(12):
+            add(store, f"old {n:02}")
+        first = store.select(Filter(), limit=4)
+        assert ids(first) == ["old 11", "old 10", "old 09", "old 08"]
+        add(store, "new")
+        store.remove(the(store, "old 08"))
+        store.remove(the(store, "old 06"))
+        second = store.select(Filter(), limit=4, after=first[-1].seq)
+        assert ids(second) == ["old 07", "old 05", "old 04", "old 03"]
+        ahead = store.select(Filter(), limit=4, after=first[0].seq, oldest=True)
+        assert ids(ahead) == ["new"]
+
+
+class TestStates:
+    def test_missing_jobs_are_missing(self, mixed: Store) -> None:
+        asked = ["dead", "nowhere", "pending", "dead", ""]
+        assert mixed.states(asked) == {"dead": State.DEAD, "pending": State.PENDING}
+
+    def test_of_none(self, store: Store) -> None:
+        assert store.states([]) == {}
+
+    def test_of_very_many(self, store: Store) -> None:
+        names = [f"job {n}" for n in range(12_000)]
+        store.enqueue([NewJob(id=name, command="x") for name in names[::2]], now=NOW)
+        told = store.states(names)
+        assert told == dict.fromkeys(names[::2], State.PENDING)
+
+    def test_odd_ids_are_found(self, store: Store) -> None:
+        for id in ("it's", 'a "b"', "ä🦊", "a,b]", "\\"):
+            add(store, id)
+            assert store.states([id]) == {id: State.PENDING}
+
+
+class TestCounts:
+    def test_of_an_empty_store(self, store: Store) -> None:
+        assert store.counts() == []
+
+    def test_by_queue_state_and_priority(self, store: Store) -> None:
+        add(store, "a", queue="one", priority=5, timeout=1_000)
+        add(store, "b", queue="one", priority=5, timeout=0)
+        add(store, "c", queue="one", priority=6)
+        add(store, "d", queue="two", priority=5, run_at=NOW + 1)
+        told = sorted(store.counts(), key=lambda count: (count.queue, count.priority))
+        assert told == [
+            Count(queue="one", state=State.PENDING, priority=5, jobs=2, timed=1),
+            Count(queue="one", state=State.PENDING, priority=6, jobs=1, timed=0),
+            Count(queue="two", state=State.PENDING, priority=5, jobs=1, timed=0),
+        ]
+
+    def test_follow_every_change(self, mixed: Store, client: Client) -> None:
+        assert_counts_are_right(mixed, client)
+        for job in mixed.select(Filter(), limit=None):
+            mixed.remove(job)
+            assert_counts_are_right(mixed, client)
+        assert [count.state for count in mixed.counts()] == [State.PROCESSING]
+
+    def test_follow_other_programs_too(self, mixed: Store, client: Client) -> None:
+        for change in (
+            "INSERT INTO {jobs} (id, command) VALUES ('raw', 'x')",
+            "INSERT INTO {jobs} (id, command, priority, timeout) VALUES ('r2', 'x', 7, 9)",
+            "UPDATE {jobs} SET priority = 3",
+            "UPDATE {jobs} SET queue = 'three' WHERE id IN ('dead', 'raw')",
+            "UPDATE {jobs} SET timeout = 5 WHERE id IN ('dead', 'pending')",
+            "UPDATE {jobs} SET timeout = 6 WHERE id = 'dead'",
+            "UPDATE {jobs} SET timeout = NULL WHERE id = 'pending'",
+            "UPDATE {jobs} SET state = 'cancelled', ready = NULL WHERE id = 'delayed'",
+            "UPDATE {jobs} SET error = 'changes nothing that is counted'",
+            "DELETE FROM {jobs} WHERE id IN ('raw', 'completed')",
+            "DELETE FROM {jobs}",
+        ):
+            client.run(change)
+            assert_counts_are_right(mixed, client)
+        assert mixed.counts() == []
+
+
+class TestSlowest:
+    def test_the_longest_last_runs_of_completed_jobs(self, store: Store) -> None:
+        a_node(store)
+        for n, ms in enumerate([30, 500, 70, 9_000, 100]):
+            add(store, f"took {ms}", now=NOW + n * MINUTE)
+            run(store, f"took {ms}", now=NOW + n * MINUTE + 10 * SECOND, duration_ms=ms)
+        add(store, "failed", max_retries=0, now=NOW + 6 * MINUTE)
+        run(store, "failed", Exited(1), now=NOW + 7 * MINUTE, duration_ms=99_999)
+        assert ids(store.slowest(3)) == ["took 9000", "took 500", "took 100"]
+        assert len(store.slowest(100)) == 5
+        assert store.slowest(0) == []
+        assert store.slowest(1) == [the(store, "took 9000")]
+
+    def test_of_an_empty_store(self, store: Store) -> None:
+        assert store.slowest(5) == []
+
+
+class TestNextDue:
+    def test_is_the_earliest_of_those_that_wait_for_their_time(self, store: Store) -> None:
+        assert store.next_due() is None
+        add(store, "now")
+        assert store.next_due() is None
+        add(store, "later", run_at=NOW + HOUR, priority=9)
+        add(store, "sooner", run_at=NOW + MINUTE)
+        assert store.next_due() == NOW + MINUTE
+
+    def test_counts_jobs_that_wait_for_their_retry(self, store: Store) -> None:
+        a_node(store)
+        add(store, "x")
+        job = run(store, "x", Exited(1), policy=Policy(backoff_base=7))
+        assert job.run_at == store.next_due() == NOW + 12 * SECOND
+
+    def test_is_over_once_promoted(self, store: Store) -> None:
+        a_node(store)
+        add(store, "a", run_at=NOW + MINUTE)
+        add(store, "b", run_at=NOW + MINUTE)
+        take_one(store, now=NOW + MINUTE)
+        assert store.next_due() is None
+
+
+class TestWaiting:
+    def test_counts_what_could_still_come(self, mixed: Store) -> None:
+        assert mixed.waiting() == 3
+        assert mixed.waiting(["one"]) == 2
+        assert mixed.waiting(["two"]) == 1
+        assert mixed.waiting(["one", "two", "three"]) == 3
+        assert mixed.waiting(["three"]) == 0
+
+    def test_leaves_paused_queues_out(self, mixed: Store) -> None:
+        mixed.set_paused("one", paused=True, who="me", now=NOW)
+        assert mixed.waiting() == 1
+        assert mixed.waiting(["one"]) == 0
+        mixed.set_paused("one", paused=False, who="me", now=NOW)
+        assert mixed.waiting() == 3
+
+    def test_comes_down_to_nothing(self, store: Store) -> None:
+        a_node(store)
+        add(store, "x")
+        (job,) = take(store)
+        assert store.waiting() == 0
+        store.finish([ended(job)])
+        assert store.waiting() == 0
+        assert states(store) == {"x": State.COMPLETED}

@@ -1,0 +1,667 @@
+"""The SQLite file itself: opening, refusing, upgrading, private files, foreign clients, backups."""
+
+import os
+import select
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from queuectl.errors import (
+    StoreBusyError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreMissingError,
+    StoreReadOnlyError,
+    StoreTooNewError,
+    UsageError,
+)
+from queuectl.job import Exited, NewJob, Released, State
+from queuectl.store import Store, open_store
+from queuectl.store.contract import Filter, Listener, Topic
+from queuectl.store.migrate import migrate
+from queuectl.store.sqlite import SqliteStore
+from tests.contract.actors import Actor, ForeignError, Row, SqliteClient
+from tests.contract.tools import (
+    NOW,
+    a_node,
+    add,
+    ended,
+    ids,
+    quieten,
+    run,
+    states,
+    take,
+    take_one,
+    the,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the file is, or will be."""
+    return tmp_path / "queue.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    """An empty store."""
+    with closing(SqliteStore(str(path), create=True)) as store:
+        yield store
+
+
+def sql(path: Path, *statements: str) -> list[Row]:
+    """Run statements as another program would; returns the rows of the last."""
+    with closing(SqliteClient(str(path))) as client:
+        rows = [
+            client.run(statement.replace("{", "{{").replace("}", "}}")) for statement in statements
+        ]
+    return rows[-1]
+
+
+def mode(path: Path | str) -> int:
+    """Return the permission bits of a file."""
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def picture(folder: Path) -> dict[str, bytes | None]:
+    """Return all there is in a folder, with every byte of every file."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
+
+
+class TestOpening:
+    def test_a_missing_file_is_made_only_when_asked(self, path: Path) -> None:
+        with pytest.raises(StoreMissingError, match="no queue at"):
+            open_store(str(path))
+        assert os.listdir(path.parent) == []
+        open_store(str(path), create=True).close()
+        open_store(str(path)).close()
+
+    @pytest.mark.parametrize("form", ["{}", "sqlite:{}", "sqlite://{}"])
+    def test_a_path_and_its_urls_mean_the_same(self, path: Path, form: str) -> None:
+        with closing(open_store(str(path), create=True)) as store:
+            add(store, "x")
+        with closing(open_store(form.format(path))) as again:
+            assert the(again, "x")
+            assert again.url == f"sqlite:{path}"
+
+    def test_a_relative_path_starts_here(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(path.parent)
+        for form in ("queue.db", "sqlite:queue.db", "sqlite://queue.db", "./queue.db"):
+            with closing(open_store(form, create=True)) as store:
+                assert store.url == f"sqlite:{path}"
+
+    def test_a_tilde_is_the_home_folder(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(path.parent))
+        with closing(open_store("~/queue.db", create=True)) as store:
+            assert store.url == f"sqlite:{path}"
+
+    @pytest.mark.parametrize("name", ["a b.db", "ä🦊.db", "it's.db", "100%.db", "a?b#c.db", "x"])
+    def test_any_name_will_do(self, tmp_path: Path, name: str) -> None:
+        with closing(SqliteStore(str(tmp_path / name), create=True)) as store:
+            add(store, "x")
+        assert sorted(os.listdir(tmp_path)) == [name, f"{name}.d"]
+
+    @pytest.mark.parametrize("url", ["", "sqlite:", "sqlite://"])
+    def test_a_path_is_needed(self, url: str) -> None:
+        with pytest.raises(UsageError, match="needs a path"):
+            open_store(url, create=True)
+
+    @pytest.mark.parametrize("url", ["redis://localhost", "mongodb:x", "file:///x"])
+    def test_other_kinds_are_refused(self, url: str) -> None:
+        with pytest.raises(UsageError, match="No store answers to"):
+            open_store(url, create=True)
+
+    def test_a_missing_folder_is_not_made(self, tmp_path: Path) -> None:
+        with pytest.raises(StoreError, match="doesn't exist; make it first"):
+            open_store(str(tmp_path / "missing" / "queue.db"), create=True)
+        assert os.listdir(tmp_path) == []
+
+    def test_but_our_own_data_folder_is(self, tmp_path: Path) -> None:
+        path = tmp_path / "share" / "queuectl" / "queue.db"
+        open_store(str(path), create=True).close()
+        assert mode(path.parent) == 0o700
+
+    @pytest.mark.parametrize("create", [False, True])
+    def test_a_folder_is_not_a_database(self, tmp_path: Path, create: bool) -> None:
+        with pytest.raises(StoreError, match="is a folder; name a file in it"):
+            open_store(str(tmp_path), create=create)
+        assert os.listdir(tmp_path) == []
+
+    @pytest.mark.parametrize("name", ["a\0b", "\udcff\0"])
+    def test_a_path_no_system_takes_is_refused(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises((StoreError, UsageError)):
+            open_store(f"{tmp_path}/{name}", create=True)
+
+    def test_a_link_to_nowhere_is_refused(self, path: Path) -> None:
+        path.symlink_to(path.parent / "nowhere" / "queue.db")
+        with pytest.raises(StoreError):
+            open_store(str(path), create=True)
+
+    def test_an_empty_file_becomes_a_store(self, path: Path) -> None:
+        path.touch()
+        with closing(open_store(str(path), create=True)) as store:
+            add(store, "x")
+
+    def test_processes_that_make_the_same_file_at_once_all_succeed(self, tmp_path: Path) -> None:
+        rounds = 120
+        actors = [Actor("create") for _ in range(3)]
+        for actor in actors:
+            assert actor.hear() == "ready"
+        for n in range(rounds):
+            for actor in actors:
+                actor.say(f"{tmp_path}/{n}.db")
+            assert [actor.hear() for actor in actors] == ["done"] * 3
+        for actor in actors:
+            actor.finish()
+        for n in range(rounds):
+            with closing(open_store(f"{tmp_path}/{n}.db")) as store:
+                assert store.waiting() == 3
+
+
+class TestDurability:
+    def test_the_log_is_written_ahead_and_every_commit_synced(self, store: SqliteStore) -> None:
+        info = store.info()
+        assert info["journal_mode"] == "wal"
+        assert info["synchronous"] == "full"
+        assert info["engine"] == "sqlite"
+
+    def test_a_file_that_lost_its_log_mode_gets_it_back(self, path: Path) -> None:
+        open_store(str(path), create=True).close()
+        assert sql(path, "PRAGMA journal_mode = DELETE") == [("delete",)]
+        with closing(open_store(str(path))) as store:
+            assert store.info()["journal_mode"] == "wal"
+        assert sql(path, "PRAGMA journal_mode") == [("wal",)]
+
+    def test_space_is_given_back(self, store: SqliteStore) -> None:
+        job = add(store, "x", command="y" * 2**20)
+        store.vacuum()
+        before = store.info()["size_bytes"]
+        store.remove(job)
+        store.vacuum()
+        assert store.info()["size_bytes"] < before / 2
+        assert store.info()["free_bytes"] == 0
+
+
+class TestRefusing:
+    """What isn't ours, or is newer, is refused and stays as it is to the last byte."""
+
+    @pytest.mark.parametrize("create", [False, True])
+    @pytest.mark.parametrize(
+        "setup",
+        [
+            ["CREATE TABLE jobs (id, command)", "INSERT INTO jobs VALUES (1, 2)"],
+            ["PRAGMA journal_mode = WAL", "CREATE TABLE other (x)"],
+            ["PRAGMA application_id = 77", "CREATE TABLE other (x)"],
+            ["CREATE VIEW v AS SELECT 1"],
+        ],
+        ids=["a table of that name", "with a log", "another application's", "a view"],
+    )
+    def test_the_database_of_another_program(
+        self, path: Path, setup: list[str], create: bool
+    ) -> None:
+        sql(path, *setup)
+        before = picture(path.parent)
+        with pytest.raises(StoreCorruptError, match="isn't a queuectl database"):
+            open_store(str(path), create=create)
+        assert picture(path.parent) == before
+
+    @pytest.mark.parametrize("create", [False, True])
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"just some text\n",
+            b"\0" * 8192,
+            os.urandom(64) * 100,
+            b"SQLite format 3\0" + b"x" * 500,
+        ],
+        ids=["text", "zeros", "noise", "only the first words"],
+    )
+    def test_what_is_no_database(self, path: Path, content: bytes, create: bool) -> None:
+        path.write_bytes(content)
+        before = picture(path.parent)
+        with pytest.raises(StoreCorruptError):
+            open_store(str(path), create=create)
+        assert picture(path.parent) == before
+
+    @pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+    def test_a_newer_schema(self, path: Path, journal: str) -> None:
+        open_store(str(path), create=True).close()
+        sql(
+            path,
+            "UPDATE meta SET value = '99' WHERE name = 'schema_version'",
+            f"PRAGMA journal_mode = {journal}",
+        )
+        before = picture(path.parent)
+        with pytest.raises(StoreTooNewError, match=r"newer queuectl \(schema 99; .*upgrade"):
+            open_store(str(path))
+        assert picture(path.parent) == before
+
+    @pytest.mark.parametrize("value", ["'x'", "'-1'", "''"])
+    def test_a_schema_version_that_makes_no_sense(self, path: Path, value: str) -> None:
+        open_store(str(path), create=True).close()
+        sql(path, f"UPDATE meta SET value = {value}")
+        with pytest.raises(StoreCorruptError, match="no schema version"):
+            open_store(str(path))
+
+    def test_no_schema_version(self, path: Path) -> None:
+        open_store(str(path), create=True).close()
+        sql(path, "DELETE FROM meta")
+        with pytest.raises(StoreCorruptError, match="no schema version"):
+            open_store(str(path))
+
+    def test_a_damaged_file(self, path: Path) -> None:
+        with closing(open_store(str(path), create=True)) as store:
+            store.enqueue([NewJob(command="x" * 500) for _ in range(500)], now=NOW)
+        with open(path, "r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (os.path.getsize(path) - 8192))
+        with pytest.raises(StoreCorruptError, match="damaged"), closing(open_store(str(path))) as s:
+            s.select(Filter(), limit=None)
+
+
+class TestUpgrading:
+    def test_an_older_file_is_brought_up_to_date_with_all_its_jobs(self, path: Path) -> None:
+        with closing(open_store(str(path), create=True)) as store:
+            a_node(store)
+            add(store, "done")
+            run(store, "done")
+            add(store, "waiting", tags=("red",))
+            version = store.info()["schema_version"]
+        before = sql(path, "SELECT id, state, attempts FROM jobs")
+        actor = Actor("future", str(path))
+        assert actor.hear() == str(version + 2)
+        actor.finish()
+        assert sql(path, "SELECT id, state, attempts FROM jobs") == before
+        assert sql(path, "SELECT DISTINCT later1, later2 FROM jobs") == [("new", "new")]
+
+    def test_after_that_the_older_program_leaves_it_alone(self, path: Path) -> None:
+        Actor("future", str(path)).finish()
+        before = picture(path.parent)
+        with pytest.raises(StoreTooNewError):
+            open_store(str(path))
+        assert picture(path.parent) == before
+
+    def test_programs_that_upgrade_at_once_all_succeed(self, path: Path) -> None:
+        open_store(str(path), create=True).close()
+        actors = [Actor("future", str(path)) for _ in range(3)]
+        assert {actor.hear() for actor in actors} == {"3"}
+        for actor in actors:
+            actor.finish()
+
+    def test_a_version_that_rose_meanwhile_is_not_lowered(self, store: SqliteStore) -> None:
+        store.set_meta("schema_version", "99")
+        with pytest.raises(StoreTooNewError), store.transaction():
+            migrate(store, 99)
+        assert store.info()["schema_version"] == 99
+
+    def test_opening_again_changes_nothing(self, path: Path) -> None:
+        open_store(str(path), create=True).close()
+        before = picture(path.parent)
+        for create in (False, True):
+            open_store(str(path), create=create).close()
+        assert picture(path.parent) == before
+
+
+class TestPrivacy:
+    @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o277])
+    def test_files_are_for_their_owner_whatever_the_umask(self, path: Path, umask: int) -> None:
+        old = os.umask(umask)
+        try:
+            with closing(SqliteStore(str(path), create=True)) as store:
+                add(store, "x")
+                store.listen().close()
+                backup = path.with_name("backup.db")
+                store.backup(str(backup))
+                for file in (path, f"{path}-wal", f"{path}-shm", backup):
+                    assert (str(file), oct(mode(file))) == (str(file), oct(0o600))
+                assert oct(mode(store.companion)) == oct(0o700)
+                for name in os.listdir(store.companion):
+                    assert oct(mode(f"{store.companion}/{name}")) == oct(0o600)
+        finally:
+            os.umask(old)
+
+    def test_what_the_owner_has_set_is_left_alone(self, path: Path) -> None:
+        open_store(str(path), create=True).close()
+        path.chmod(0o640)
+        Path(f"{path}.d").chmod(0o750)
+        open_store(str(path), create=True).close()
+        assert (mode(path), mode(f"{path}.d")) == (0o640, 0o750)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells of changes")
+class TestWakeUps:
+    """Our own writers wake at once; a mere hint that somebody wrote comes a little later."""
+
+    @pytest.fixture
+    def listener(self, store: SqliteStore) -> Iterator[Listener]:
+        """An ear that has heard all there was to hear."""
+        a_node(store)
+        add(store, "running")
+        take_one(store)
+        with closing(store.listen()) as listener:
+            quieten(listener)
+            yield listener
+
+    def test_an_enqueue_does(self, store: SqliteStore, listener: Listener) -> None:
+        add(store, "x")
+        assert Topic.WORK in listener.heard()
+
+    def test_a_job_that_goes_back_in_line_does(
+        self, store: SqliteStore, listener: Listener
+    ) -> None:
+        store.finish([ended(the(store, "running"), Released())])
+        assert Topic.WORK in listener.heard()
+
+    @pytest.mark.parametrize("outcome", [Exited(0), Exited(1)])
+    def test_a_job_that_does_not_go_back_does_not(
+        self, store: SqliteStore, listener: Listener, outcome: Exited
+    ) -> None:
+        store.finish([ended(the(store, "running"), outcome)])
+        assert listener.heard() == set()
+
+    def test_the_ear_can_be_waited_on(self, store: SqliteStore, listener: Listener) -> None:
+        assert select.select([listener.fileno()], [], [], 0)[0] == []
+        store.nudge(Topic.CONTROL)
+        assert select.select([listener.fileno()], [], [], 30)[0] == [listener.fileno()]
+
+    def test_ears_leave_no_descriptors_behind(self, store: SqliteStore) -> None:
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(10):
+            store.listen().close()
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+class TestTrouble:
+    def test_a_lock_that_is_held_too_long_is_an_error_and_reading_goes_on(
+        self, path: Path, store: SqliteStore
+    ) -> None:
+        add(store, "x")
+        hasty = SqliteStore(str(path), patience=0.05)
+        with closing(hasty), closing(SqliteClient(str(path))) as client:
+            client.run("BEGIN IMMEDIATE")
+            with pytest.raises(StoreBusyError, match="stayed locked"):
+                add(hasty, "y")
+            assert list(states(hasty)) == ["x"]
+            assert hasty.claimable([], now=NOW)
+            client.run("ROLLBACK")
+            add(hasty, "z")
+        assert list(states(store)) == ["x", "z"]
+
+    def test_a_full_disk_is_an_error_that_changes_nothing(self, store: SqliteStore) -> None:
+        add(store, "x")
+        store._run("PRAGMA max_page_count = 60", {})
+        with pytest.raises(StoreFullError, match="no space left"):
+            store.enqueue([NewJob(id=f"y{n}", command="y" * 1_000) for n in range(500)], now=NOW)
+        assert list(states(store)) == ["x"]
+        store._run("PRAGMA max_page_count = 1000000", {})
+        add(store, "z")
+        assert store.verify() == []
+
+    def test_a_companion_folder_that_is_gone_is_made_again(self, store: SqliteStore) -> None:
+        store.listen().close()
+        for name in os.listdir(store.companion):
+            os.unlink(f"{store.companion}/{name}")
+        os.rmdir(store.companion)
+        add(store, "x")
+        assert mode(store.companion) == 0o700
+
+    def test_what_is_stored_is_acknowledged_though_nobody_can_be_woken(
+        self, store: SqliteStore
+    ) -> None:
+        os.rmdir(store.companion)
+        Path(store.companion).touch()
+        add(store, "x")
+        assert list(states(store)) == ["x"]
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+    def test_a_read_only_file_can_be_read(self, path: Path) -> None:
+        with closing(open_store(str(path), create=True)) as store:
+            add(store, "x")
+        path.chmod(0o400)
+        with closing(open_store(str(path))) as store:
+            assert list(states(store)) == ["x"]
+            with pytest.raises(StoreReadOnlyError, match="read-only"):
+                add(store, "y")
+
+
+class TestForeignClients:
+    """The schema is a public interface."""
+
+    def test_an_id_and_a_command_are_a_valid_enqueue(self, store: SqliteStore, path: Path) -> None:
+        before = store.now()
+        sql(path, "INSERT INTO jobs (id, command) VALUES ('raw', 'echo hi')")
+        after = store.now()
+        job = the(store, "raw")
+        assert (job.command, job.state, job.queue) == ("echo hi", State.PENDING, "default")
+        assert (job.priority, job.attempts, job.failures, job.crashes) == (0, 0, 0, 0)
+        for at in (job.created_at, job.updated_at, job.run_at):
+            assert before - 1 <= at <= after + 1
+        a_node(store)
+        taken = take_one(store, now=after + 1)
+        assert (taken.id, taken.attempts) == ("raw", 1)
+
+    def test_an_id_is_made_up_if_need_be(self, store: SqliteStore, path: Path) -> None:
+        sql(path, "INSERT INTO jobs (command) VALUES ('x'), ('y')")
+        made = list(states(store))
+        assert len(set(made)) == 2
+        assert all(len(id) == 12 for id in made)
+
+    def test_everything_else_can_be_said_too(self, store: SqliteStore, path: Path) -> None:
+        sql(
+            path,
+            "INSERT INTO jobs (id, argv, queue, priority, run_at, tags, env, timeout, max_retries,"
+            " backoff, backoff_base, retry_delay, max_backoff, cwd, expires_at) VALUES"
+            """ ('raw', '["ls","-l"]', 'q', 5, 7, '["red"]', '{"A":"b"}', 8, 9, 'linear', 1.5,"""
+            " 11, 12, '/x', 13)",
+        )
+        job = the(store, "raw")
+        assert (job.argv, job.queue, job.priority, job.run_at) == (("ls", "-l"), "q", 5, 7)
+        assert (job.tags, job.env, job.timeout, job.max_retries) == (("red",), {"A": "b"}, 8, 9)
+        assert (job.backoff, job.backoff_base, job.retry_delay) == ("linear", 1.5, 11)
+        assert (job.max_backoff, job.cwd, job.expires_at) == (12, "/x", 13)
+        assert ids(store.select(Filter(tags=("red",)), limit=None)) == ["raw"]
+
+    def test_they_come_in_the_order_of_all_jobs(self, store: SqliteStore, path: Path) -> None:
+        add(store, "1")
+        sql(path, "INSERT INTO jobs (id, command, run_at) VALUES ('2', 'x', 0)")
+        add(store, "3")
+        sql(path, "INSERT INTO jobs (id, command, run_at, priority) VALUES ('0', 'x', 0, 1)")
+        a_node(store)
+        assert ids(take(store, 9)) == ["0", "1", "2", "3"]
+
+    def test_deleting_a_waiting_row_cancels_it(self, store: SqliteStore, path: Path) -> None:
+        for id in ("a", "b"):
+            add(store, id, tags=("red",))
+        sql(path, "DELETE FROM jobs WHERE id = 'a'")
+        a_node(store)
+        assert ids(take(store, 9)) == ["b"]
+        assert sql(path, "SELECT count(*) FROM tags") == [(1,)]
+        assert store.verify() == []
+
+    def test_what_they_do_in_their_own_transaction_is_theirs(
+        self, store: SqliteStore, path: Path
+    ) -> None:
+        with closing(SqliteClient(str(path))) as client:
+            client.run("BEGIN")
+            client.run("INSERT INTO {jobs} (id, command) VALUES ('x', 'y')")
+            assert states(store) == {}
+            client.run("ROLLBACK")
+        assert states(store) == {}
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "INSERT INTO jobs (id) VALUES ('x')",
+            "INSERT INTO jobs (id, command) VALUES (NULL, 'x')",
+            "INSERT INTO jobs (id, command) VALUES ('', 'x')",
+            "INSERT INTO jobs (id, command) VALUES ('good', 'x')",
+            "INSERT INTO jobs (id, command, state) VALUES ('x', 'x', 'sleeping')",
+            "INSERT INTO jobs (id, command, state) VALUES ('x', 'x', 'PENDING')",
+            "INSERT INTO jobs (id, command, state) VALUES ('x', 'x', 'completed')",
+            "INSERT INTO jobs (id, command, state) VALUES ('x', 'x', NULL)",
+            "INSERT INTO jobs (id, command, ready) VALUES ('x', 'x', 2)",
+            "INSERT INTO jobs (id, command, ready) VALUES ('x', 'x', NULL)",
+            "INSERT INTO jobs (id, command, queue) VALUES ('x', 'x', '')",
+            "INSERT INTO jobs (id, command, queue) VALUES ('x', 'x', NULL)",
+            "INSERT INTO jobs (id, command, priority) VALUES ('x', 'x', 2147483648)",
+            "INSERT INTO jobs (id, command, priority) VALUES ('x', 'x', 'high')",
+            "INSERT INTO jobs (id, command, priority) VALUES ('x', 'x', 1.5)",
+            "INSERT INTO jobs (id, command, run_at) VALUES ('x', 'x', '2030-01-01')",
+            "INSERT INTO jobs (id, command, run_at) VALUES ('x', 'x', NULL)",
+            "INSERT INTO jobs (id, command, timeout) VALUES ('x', 'x', -1)",
+            "INSERT INTO jobs (id, command, max_retries) VALUES ('x', 'x', -1)",
+            "INSERT INTO jobs (id, command, backoff) VALUES ('x', 'x', 'often')",
+            "INSERT INTO jobs (id, command, backoff_base) VALUES ('x', 'x', 0.5)",
+            "INSERT INTO jobs (id, command, env) VALUES ('x', 'x', '[]')",
+            "INSERT INTO jobs (id, command, env) VALUES ('x', 'x', 'A=b')",
+            "INSERT INTO jobs (id, command, tags) VALUES ('x', 'x', 'red')",
+            "INSERT INTO jobs (id, command, tags) VALUES ('x', 'x', '{}')",
+            "INSERT INTO jobs (id, argv) VALUES ('x', 'ls -l')",
+            "INSERT INTO jobs (id, argv) VALUES ('x', '\"ls\"')",
+            "INSERT INTO jobs (id, argv) VALUES ('x', '{\"a\": \"b\"}')",
+            "INSERT INTO jobs (id, argv) VALUES ('x', '')",
+            "INSERT INTO jobs (id, argv) VALUES ('x', '[]')",
+            "INSERT INTO jobs (id, argv) VALUES ('x', '[5]')",
+            "INSERT INTO jobs (id, argv) VALUES ('x', '[\"ls\", null]')",
+            "INSERT INTO jobs (id, command, tags) VALUES ('x', 'x', '[\"red\", 1]')",
+            "INSERT INTO jobs (id, command, env) VALUES ('x', 'x', '{\"A\": 1}')",
+            "UPDATE jobs SET state = 'nonsense'",
+            "UPDATE jobs SET state = 'completed'",
+            "UPDATE jobs SET ready = NULL",
+            "UPDATE jobs SET command = NULL",
+        ],
+    )
+    def test_nonsense_is_refused(self, store: SqliteStore, path: Path, statement: str) -> None:
+        job = add(store, "good")
+        with pytest.raises(ForeignError):
+            sql(path, statement)
+        assert states(store) == {"good": State.PENDING}
+        assert the(store, "good") == job
+
+
+class TestVerify:
+    @pytest.fixture(autouse=True)
+    def jobs(self, store: SqliteStore) -> None:
+        """A few jobs of every kind."""
+        a_node(store)
+        add(store, "done", tags=("red",))
+        run(store, "done")
+        add(store, "running")
+        take_one(store)
+        add(store, "waiting", timeout=5)
+
+    def test_all_is_well(self, store: SqliteStore) -> None:
+        assert store.verify() == []
+
+    @pytest.mark.parametrize(
+        ("damage", "words"),
+        [
+            ("UPDATE counts SET jobs = jobs + 1 WHERE state = 'pending'", "counter"),
+            ("UPDATE counts SET timed = 0", "counter"),
+            ("DELETE FROM counts WHERE state = 'completed'", "counter"),
+            ("INSERT INTO counts VALUES ('default', 'dead', 0, 5, 0)", "counter"),
+            ("INSERT INTO counts VALUES ('nowhere', 'pending', 0, 1, 1)", "counter"),
+            (
+                "INSERT INTO attempts SELECT 999, number, node, host, worker, started_at,"
+                " finished_at, duration_ms, outcome, exit_code, signal, error, stdout_bytes,"
+                " stderr_bytes FROM attempts",
+                "attempts",
+            ),
+            ("INSERT INTO outputs VALUES (999, 1, x'00', x'00')", "outputs"),
+            ("INSERT INTO tags VALUES ('red', 999)", "tags"),
+            ("DELETE FROM nodes", "node"),
+            ("UPDATE jobs SET node = 'gone' WHERE state = 'processing'", "node"),
+        ],
+    )
+    def test_what_does_not_agree_is_found(
+        self, store: SqliteStore, path: Path, damage: str, words: str
+    ) -> None:
+        sql(path, damage)
+        (sentence,) = store.verify()
+        assert words in sentence
+        assert sentence.endswith(".")
+
+    def test_counters_at_zero_are_all_right(self, store: SqliteStore, path: Path) -> None:
+        sql(path, "INSERT INTO counts VALUES ('nowhere', 'pending', 0, 0, 0)")
+        assert store.verify() == []
+
+    def test_a_damaged_index_is_found(self, store: SqliteStore, path: Path) -> None:
+        sql(
+            path,
+            "PRAGMA writable_schema = ON",
+            "UPDATE sqlite_schema SET sql = replace(sql, 'queue, state, seq', 'state, queue, seq')"
+            " WHERE name = 'jobs_listed'",
+        )
+        with closing(open_store(str(path))) as again:
+            assert any("jobs_listed" in sentence for sentence in again.verify())
+
+
+class TestBackup:
+    def test_is_a_store_like_this_one(self, store: SqliteStore, tmp_path: Path) -> None:
+        a_node(store)
+        add(store, "done", tags=("red",))
+        run(store, "done")
+        add(store, "waiting")
+        copy = tmp_path / "copy.db"
+        store.backup(str(copy))
+        with closing(open_store(str(copy))) as again:
+            assert again.verify() == []
+            assert states(again) == states(store)
+            assert again.attempts(the(again, "done")) == store.attempts(the(store, "done"))
+            assert again.output(the(again, "done"), 1) == store.output(the(store, "done"), 1)
+
+    def test_leaves_nothing_but_the_one_file(self, store: SqliteStore, tmp_path: Path) -> None:
+        folder = tmp_path / "backups"
+        folder.mkdir()
+        store.backup(str(folder / "copy.db"))
+        assert os.listdir(folder) == ["copy.db"]
+
+    def test_tells_how_far_it_is(self, store: SqliteStore, tmp_path: Path) -> None:
+        store.enqueue([NewJob(command="x" * 2**20) for _ in range(3)], now=NOW)
+        told: list[tuple[int, int]] = []
+        store.backup(str(tmp_path / "copy.db"), lambda done, total: told.append((done, total)))
+        assert told == sorted(told)
+        assert told[-1][0] == told[-1][1] > 700
+        assert len(told) > 1
+
+    def test_does_not_overwrite(self, store: SqliteStore, path: Path, tmp_path: Path) -> None:
+        copy = tmp_path / "copy.db"
+        copy.write_text("precious")
+        with pytest.raises(StoreError, match="exists already"):
+            store.backup(str(copy))
+        assert copy.read_text() == "precious"
+        with pytest.raises(StoreError, match="exists already"):
+            store.backup(str(path))
+
+    def test_needs_a_folder(self, store: SqliteStore, tmp_path: Path) -> None:
+        with pytest.raises(StoreError, match="can't be made"):
+            store.backup(str(tmp_path / "missing" / "copy.db"))
+
+    def test_is_consistent_while_others_write(self, store: SqliteStore, tmp_path: Path) -> None:
+        store.enqueue([NewJob(command="x" * 2**20) for _ in range(8)], now=NOW)
+        writer = Actor("write", store.path)
+        assert writer.hear() == "ready"
+        for n in range(3):
+            copy = tmp_path / f"copy{n}.db"
+            store.backup(str(copy))
+            with closing(open_store(str(copy))) as again:
+                assert again.verify() == []
+                left = [id for id in states(again) if id.startswith("left")]
+                right = [id for id in states(again) if id.startswith("right")]
+                assert [id[5:] for id in left] == [id[6:] for id in right]
+        writer.say("stop")
+        assert int(writer.hear()) > 0
+        writer.finish()
+
+
+def test_a_store_is_what_the_contract_says() -> None:
+    assert issubclass(SqliteStore, Store)
+    assert not SqliteStore.__abstractmethods__

@@ -1,0 +1,286 @@
+"""Transactions and wake-ups: all or nothing, and nobody is woken for nothing."""
+
+from collections.abc import Iterator
+from threading import Event as Signal
+from threading import Thread
+
+import pytest
+
+from queuectl.errors import DuplicateError
+from queuectl.job import State
+from queuectl.store import Store, open_store
+from queuectl.store.contract import Event, Listener, Topic
+from tests.contract.tools import (
+    NOW,
+    SECOND,
+    Client,
+    a_node,
+    add,
+    ended,
+    hear,
+    quieten,
+    states,
+    take_one,
+    the,
+)
+
+
+class Surprise(BaseException):
+    """Something that isn't even an Exception, like Ctrl+C."""
+
+
+def do_everything(store: Store) -> None:
+    """Use every verb that writes, on an empty store."""
+    a_node(store)
+    add(store, "x", tags=("red",))
+    store.finish([ended(take_one(store))])
+    store.remove(add(store, "y"))
+    store.set_paused("one", paused=True, who="me", now=NOW)
+    store.set_config("jitter", "0.5", now=NOW)
+    store.record(Event(at=NOW, kind="x", job=None, node=None, who="me", detail=None))
+    store.renew("node-1", until=store.steady() + SECOND)
+    store.prune(State.COMPLETED, NOW, limit=1)
+
+
+def is_empty(store: Store) -> bool:
+    """Tell whether nothing at all is stored."""
+    rows = (store.nodes(), states(store), store.queues(), store.config(), store.events())
+    return not any((*rows, store.rollups(), store.counts()))
+
+
+class TestTransaction:
+    def test_everything_inside_is_one_write(self, store: Store, other: Store) -> None:
+        with store.transaction():
+            do_everything(store)
+            assert not is_empty(store)
+            assert is_empty(other)
+        assert not is_empty(other)
+
+    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, Surprise, SystemExit])
+    def test_an_error_undoes_all_of_it(
+        self, store: Store, other: Store, error: type[BaseException]
+    ) -> None:
+        with pytest.raises(error), store.transaction():
+            do_everything(store)
+            raise error
+        assert is_empty(store)
+        assert is_empty(other)
+        do_everything(store)
+        assert not is_empty(other)
+
+    def test_an_inner_one_is_part_of_the_outer(self, store: Store, other: Store) -> None:
+        with store.transaction():
+            with store.transaction():
+                add(store, "inner")
+                with store.transaction():
+                    add(store, "innermost")
+            assert states(other) == {}
+            add(store, "outer")
+        assert list(states(other)) == ["inner", "innermost", "outer"]
+
+    def test_an_error_undoes_the_inner_ones_too(self, store: Store) -> None:
+        with pytest.raises(ValueError, match="late"), store.transaction():
+            with store.transaction():
+                add(store, "inner")
+            add(store, "outer")
+            raise ValueError("late")
+        assert states(store) == {}
+
+    def test_an_error_of_an_inner_one_undoes_the_outer_on_its_way(self, store: Store) -> None:
+        with pytest.raises(ValueError, match="deep"), store.transaction():
+            add(store, "outer")
+            with store.transaction():
+                add(store, "inner")
+                raise ValueError("deep")
+        assert states(store) == {}
+
+    def test_an_error_of_an_inner_one_that_is_handled_undoes_only_that(
+        self, store: Store, other: Store
+    ) -> None:
+        with store.transaction():
+            add(store, "before")
+            with pytest.raises(ValueError, match="deep"), store.transaction():
+                add(store, "inner")
+                with store.transaction():
+                    add(store, "innermost")
+                raise ValueError("deep")
+            add(store, "after")
+        assert list(states(other)) == ["before", "after"]
+
+    def test_an_error_of_a_verb_undoes_what_was_before(self, store: Store) -> None:
+        add(store, "x")
+        with pytest.raises(DuplicateError), store.transaction():
+            add(store, "y")
+            add(store, "x")
+        assert list(states(store)) == ["x"]
+
+    def test_a_reader_sees_one_state_all_along(self, store: Store, other: Store) -> None:
+        add(store, "x")
+        with store.transaction():
+            before = the(store, "x")
+            other_sees = the(other, "x")
+            assert before == other_sees
+
+    def test_another_thread_is_not_drawn_into_it(self, store: Store) -> None:
+        inside, failed = Signal(), Signal()
+
+        def enqueue() -> None:
+            inside.wait(30)
+            add(store, "theirs")
+            assert failed.is_set(), "it came in before the transaction was over"
+
+        thread = Thread(target=enqueue)
+        thread.start()
+        with pytest.raises(ValueError, match="mine"), store.transaction():
+            add(store, "mine")
+            inside.set()
+            add(store, "mine too")
+            failed.set()
+            raise ValueError("mine")
+        thread.join(30)
+        assert list(states(store)) == ["theirs"]
+
+    def test_two_stores_wait_for_each_other(self, store: Store, other: Store) -> None:
+        inside = Signal()
+
+        def enqueue() -> None:
+            inside.wait(30)
+            add(other, "theirs")
+
+        thread = Thread(target=enqueue)
+        thread.start()
+        with store.transaction():
+            add(store, "mine")
+            inside.set()
+            add(store, "mine too")
+        thread.join(30)
+        assert list(states(store)) == ["mine", "mine too", "theirs"]
+
+
+class TestChanged:
+    def test_is_about_others_since_the_last_look(self, store: Store, other: Store) -> None:
+        store.changed()
+        assert not store.changed()
+        add(other, "x")
+        assert store.changed()
+        assert not store.changed()
+
+    def test_own_writes_are_no_news(self, store: Store) -> None:
+        store.changed()
+        add(store, "x")
+        assert not store.changed()
+
+    def test_what_was_undone_is_no_news(self, store: Store, other: Store) -> None:
+        store.changed()
+        with pytest.raises(ValueError, match="no"), other.transaction():
+            add(other, "x")
+            raise ValueError("no")
+        assert not store.changed()
+
+    def test_other_programs_are_others(self, store: Store, client: Client) -> None:
+        store.changed()
+        client.run("INSERT INTO {jobs} (id, command) VALUES ('x', 'y')")
+        assert store.changed()
+
+
+@pytest.fixture
+def listener(store: Store, other: Store) -> Iterator[Listener]:
+    """The ear of another process, after all that was to be heard of the making of the store."""
+    listener = other.listen()
+    quieten(listener)
+    yield listener
+    listener.close()
+
+
+class TestWakeUps:
+    def test_an_enqueue_is_heard_as_work(self, store: Store, listener: Listener) -> None:
+        add(store, "x")
+        assert hear(listener, Topic.WORK)
+
+    @pytest.mark.parametrize("topic", Topic)
+    def test_a_nudge_is_heard_as_what_it_is(
+        self, store: Store, listener: Listener, topic: Topic
+    ) -> None:
+        store.nudge(topic)
+        assert hear(listener, topic)
+        assert listener.heard() == set()
+
+    def test_what_was_heard_is_taken(self, store: Store, listener: Listener) -> None:
+        store.nudge(Topic.CONTROL)
+        assert hear(listener, Topic.CONTROL)
+        assert Topic.CONTROL not in listener.heard()
+
+    def test_many_nudges_are_one(self, store: Store, listener: Listener) -> None:
+        for _ in range(100):
+            store.nudge(Topic.CONTROL)
+        assert hear(listener, Topic.CONTROL)
+        assert Topic.CONTROL not in listener.heard()
+
+    def test_nobody_is_woken_before_the_commit(self, store: Store, listener: Listener) -> None:
+        with store.transaction():
+            add(store, "x")
+            store.nudge(Topic.CONTROL)
+            assert listener.heard() == set()
+        assert hear(listener, Topic.CONTROL)
+
+    def test_nobody_is_woken_for_what_was_undone(self, store: Store, listener: Listener) -> None:
+        with pytest.raises(ValueError, match="no"), store.transaction():
+            add(store, "x")
+            store.nudge(Topic.CONTROL)
+            raise ValueError("no")
+        assert listener.heard() == set()
+        store.record(Event(at=NOW, kind="x", job=None, node=None, who="me", detail=None))
+        assert Topic.CONTROL not in listener.heard()
+
+    def test_every_listener_hears(self, store: Store, other: Store, listener: Listener) -> None:
+        second = other.listen()
+        try:
+            quieten(second)
+            store.nudge(Topic.CONTROL)
+            assert hear(listener, Topic.CONTROL)
+            assert hear(second, Topic.CONTROL)
+        finally:
+            second.close()
+
+    def test_a_commit_of_another_program_is_noticed(
+        self, client: Client, listener: Listener
+    ) -> None:
+        client.run("INSERT INTO {jobs} (id, command) VALUES ('x', 'y')")
+        assert hear(listener, Topic.WORK, within=1.5)
+
+    def test_each_of_many_such_commits_is_noticed(
+        self, store: Store, client: Client, listener: Listener
+    ) -> None:
+        a_node(store)
+        quieten(listener)
+        for n in range(20):
+            client.run("INSERT INTO {jobs} (id, command, run_at) VALUES (?, 'y', 0)", f"x{n}")
+            assert hear(listener, Topic.WORK, within=1.5)
+            assert take_one(store).id == f"x{n}"
+
+    def test_a_listener_can_be_opened_and_closed_again_and_again(self, store: Store) -> None:
+        for _ in range(50):
+            store.listen().close()
+        listener = store.listen()
+        try:
+            store.nudge(Topic.CONTROL)
+            assert hear(listener, Topic.CONTROL)
+        finally:
+            listener.close()
+
+
+class TestClose:
+    def test_what_was_written_is_there_when_opened_again(self, store: Store, url: str) -> None:
+        first = open_store(url)
+        add(first, "x")
+        first.close()
+        again = open_store(url)
+        try:
+            assert list(states(again)) == ["x"]
+        finally:
+            again.close()
+
+    def test_closing_twice_does_no_harm(self, store: Store, url: str) -> None:
+        again = open_store(url)
+        again.close()
+        again.close()

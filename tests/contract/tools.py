@@ -1,0 +1,187 @@
+"""What the contract tests share: a fixed time, short ways to make runs, and a foreign client."""
+
+import select
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
+
+from queuectl.job import Exited, Job, NewJob, Outcome, Output, State
+from queuectl.lifecycle import Policy, decide
+from queuectl.store import Store
+from queuectl.store.contract import Ended, Listener, Node, Topic
+from tests.contract.actors import Row
+
+NOW = 1_762_606_800_000
+"""2025-11-08T13:00:00Z: the start of an hour, not of a day."""
+SECOND = 1_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+
+class Client(Protocol):
+    """A database connection that isn't ours. Tables are named in braces, values bound as `?`."""
+
+    def run(self, text: str, *params: object) -> list[Row]:
+        """Run one statement, committed at once, and return its rows."""
+
+    def close(self) -> None:
+        """Disconnect."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """A database the suite runs on."""
+
+    name: str
+    url: Callable[[Path], str]
+    """Gives a place that is empty, and private to the folder."""
+    client: Callable[[str], Client]
+
+
+def add(store: Store, id: str, *, now: int = NOW, **fields: Any) -> Job:
+    """Enqueue one job and return it as it is stored."""
+    work: dict[str, Any] = {} if "argv" in fields else {"command": f"echo {id}"}
+    store.enqueue([NewJob(**{"id": id, **work, **fields})], now=now)
+    return the(store, id)
+
+
+def the(store: Store, id: str) -> Job:
+    """Return a job that must be there."""
+    job = store.get(id)
+    assert job is not None, f"there is no job {id}"
+    return job
+
+
+def ids(jobs: Sequence[Job]) -> list[str]:
+    """Return the ids of jobs."""
+    return [job.id for job in jobs]
+
+
+def a_node(store: Store, id: str = "node-1", *, lease: int = HOUR, **changes: Any) -> Node:
+    """Register a node whose lease ends so many milliseconds from now."""
+    node = replace(
+        Node(
+            id=id,
+            host="host-2",
+            boot="boot-3",
+            pid=4,
+            pid_start=5,
+            workers=6,
+            queues=("queue-7", "queue-8"),
+            spool="/spool/9",
+            version="10.11",
+            started_at=NOW - 12,
+            seen_at=NOW - 13,
+            lease_until=store.steady() + lease,
+        ),
+        **changes,
+    )
+    store.register(node)
+    return node
+
+
+def take(
+    store: Store,
+    count: int = 1,
+    *,
+    node: str = "node-1",
+    queues: Sequence[str] = (),
+    now: int = NOW,
+) -> list[Job]:
+    """Claim jobs for so many workers of a node, numbered from 1."""
+    return store.claim(node, range(1, count + 1), queues, now=now)
+
+
+def take_one(store: Store, *, node: str = "node-1", now: int = NOW) -> Job:
+    """Claim exactly one job."""
+    (job,) = take(store, node=node, now=now)
+    return job
+
+
+def ended(
+    job: Job,
+    outcome: Outcome | None = None,
+    *,
+    now: int = NOW + 5 * SECOND,
+    policy: Policy | None = None,
+    **changes: Any,
+) -> Ended:
+    """Describe the end of a run, with what the policy makes of it; exit code 0 unless said."""
+    outcome = outcome or Exited(0)
+    end = Ended(
+        job=job,
+        outcome=outcome,
+        transition=decide(job, outcome, now, policy or Policy()),
+        started_at=(job.started_at or 0) + 21,
+        finished_at=now,
+        duration_ms=4_022,
+        host="host-23",
+        error="error 24",
+        output=Output(stdout=b"out 25", stderr=b"err 26", stdout_bytes=2_025, stderr_bytes=2_026),
+    )
+    return replace(end, **changes)
+
+
+def run(
+    store: Store,
+    id: str,
+    outcome: Outcome | None = None,
+    *,
+    now: int = NOW + 5 * SECOND,
+    policy: Policy | None = None,
+    node: str = "node-1",
+    **changes: Any,
+) -> Job:
+    """Claim the next job, which must have this id, end its run, and return it as it is then."""
+    job = take_one(store, node=node, now=now - 5 * SECOND)
+    assert job.id == id
+    assert store.finish([ended(job, outcome, now=now, policy=policy, **changes)]) == []
+    return the(store, id)
+
+
+def states(store: Store) -> dict[str, State]:
+    """Return all jobs with their states."""
+    from queuectl.store.contract import Filter
+
+    return {job.id: job.state for job in store.select(Filter(), limit=None, oldest=True)}
+
+
+def everything(client: Client) -> dict[str, list[Row]]:
+    """Return every row of every table that holds jobs, to compare before and after."""
+    tables = ("jobs", "attempts", "outputs", "tags", "counts", "rollups")
+    return {table: sorted(client.run(f"SELECT * FROM {{{table}}}"), key=repr) for table in tables}
+
+
+def assert_counts_are_right(store: Store, client: Client) -> None:
+    """Compare the counters with the jobs, counted by another program."""
+    counted = client.run(
+        "SELECT queue, state, priority, count(*), sum(CASE WHEN timeout > 0 THEN 1 ELSE 0 END)"
+        " FROM {jobs} GROUP BY queue, state, priority"
+    )
+    told = [(c.queue, c.state.value, c.priority, c.jobs, c.timed) for c in store.counts()]
+    assert sorted(told) == sorted(counted)
+
+
+def hear(listener: Listener, topic: Topic, *, within: float = 30.0) -> bool:
+    """Wait until a listener hears of a topic, the way a node does; False if it never does."""
+    deadline = monotonic() + within
+    while (left := deadline - monotonic()) > 0:
+        if topic in listener.heard():
+            return True
+        _wait(listener, left)
+    return False
+
+
+def quieten(listener: Listener) -> None:
+    """Take in all that is still to be heard, until nothing more is to come."""
+    while listener.heard() or listener.recheck_in() is not None:
+        _wait(listener, listener.recheck_in() or 0.0)
+
+
+def _wait(listener: Listener, longest: float) -> None:
+    recheck = listener.recheck_in()
+    fds = [listener.fileno()] if listener.fileno() >= 0 else []
+    select.select(fds, [], [], longest if recheck is None else min(recheck, longest))

@@ -1,0 +1,53 @@
+"""A job in which no two fields are alike, so that a test sees which one the code reads."""
+
+from dataclasses import replace
+from typing import Any
+
+from queuectl.job import Job, State, Strategy
+
+NOW = 1_762_606_800_000
+"""2025-11-08T13:00:00Z."""
+
+SAMPLE = Job(
+    seq=101,
+    id="job-102",
+    queue="queue-103",
+    state=State.PROCESSING,
+    priority=104,
+    command="echo 105",
+    argv=None,
+    task=None,
+    data=None,
+    cwd="/folder/106",
+    env={"NAME_107": "value 108"},
+    tags=("tag-109", "tag-110"),
+    after=(),
+    unique_key="key-111",
+    run_at=NOW - 9_112,
+    expires_at=NOW + 9_113,
+    timeout=11_400,
+    max_retries=2,
+    backoff=Strategy.EXPONENTIAL,
+    backoff_base=3.0,
+    retry_delay=11_600,
+    max_backoff=300_000,
+    attempts=118,
+    failures=0,
+    crashes=1,
+    node="node-119",
+    worker=120,
+    created_at=NOW - 20_121,
+    updated_at=NOW - 8_122,
+    started_at=NOW - 7_123,
+    finished_at=NOW - 6_124,
+    duration_ms=125,
+    exit_code=126,
+    error="error 127",
+    reason="reason 128",
+    cancel_reason=None,
+)
+
+
+def a_job(**changes: Any) -> Job:
+    """Return the sample job with some fields changed."""
+    return replace(SAMPLE, **changes)
