@@ -107,7 +107,7 @@ class Follower:
 
     def _rest(self, stream: int, data: bytes, total: int) -> None:
         """Print what the store has of a stream behind the point we reached."""
-        from queuectl.node.output import gap_at
+        from queuectl.guard.output import gap_at
 
         seen = self._seen[stream]
         missing = max(total - len(data), 0)

@@ -89,7 +89,7 @@ def find(queue: Queue, job: Job, attempt: int | None) -> Found:
 
 def _find_live(queue: Queue, job: Job) -> Found:
     """Read what a run has written so far; if it is over by now, take what the store has."""
-    from queuectl.node.output import collect
+    from queuectl.guard.output import collect
 
     files = queue.spool_files(job)
     limit = queue.settings.output_limit
@@ -105,7 +105,7 @@ def _find_live(queue: Queue, job: Job) -> Found:
 
 def _stream(output: Output, *, stderr: bool) -> bytes:
     """Return one stream, with a line where something was left out."""
-    from queuectl.node.output import render
+    from queuectl.guard.output import render
 
     if stderr:
         return render(output.stderr, output.stderr_bytes)
@@ -168,7 +168,7 @@ def _as_dict(job: Job, found: Found) -> dict[str, Any]:
 
 def _json_stream(name: str, data: bytes, total: int) -> dict[str, Any]:
     """Describe a stream; bytes that aren't text are there once more, exactly, in base64."""
-    from queuectl.node.output import render
+    from queuectl.guard.output import render
 
     try:
         data.decode()

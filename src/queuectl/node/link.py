@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from queuectl.errors import QueuectlError
-from queuectl.node import tree
-from queuectl.node.wire import Decoder, encode
+from queuectl.guard import tree
+from queuectl.guard.wire import Decoder, encode
 
 if TYPE_CHECKING:
-    from queuectl.node.wire import Message
+    from queuectl.guard.wire import Message
 
 _CHUNK = 1 << 18
 _READY_WITHIN = 20.0
@@ -53,7 +53,7 @@ class Guard:
         with theirs:
             process = subprocess.Popen(
                 # -P: a file in the current directory must not pass for a module.
-                [sys.executable, "-P", "-m", "queuectl.node.guard", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "queuectl.guard", str(theirs.fileno())],
                 env={**os.environ, **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

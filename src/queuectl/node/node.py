@@ -16,10 +16,11 @@ from typing import Any
 
 from queuectl import __version__
 from queuectl.errors import LeaseLostError, StoreError
+from queuectl.guard import tree
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.job import Job, Lost
 from queuectl.node import lease as leases
-from queuectl.node import runs, tree, upkeep
+from queuectl.node import runs, upkeep
 from queuectl.node.interrupts import Interrupts
 from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import Log, printable

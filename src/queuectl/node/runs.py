@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from queuectl.guard.output import collect
 from queuectl.job import (
     Cancelled,
     Exited,
@@ -19,7 +20,6 @@ from queuectl.job import (
     TimedOut,
 )
 from queuectl.lifecycle import Policy, decide
-from queuectl.node.output import collect
 from queuectl.queue import spool_paths
 from queuectl.request import LONGEST_ARGUMENT
 from queuectl.settings import Settings

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from shutil import rmtree
 
+from queuectl.guard.tree import kill_tagged
 from queuectl.host import host_identity, host_name, is_running, whoami
 from queuectl.job import Job, State
 from queuectl.lifecycle import Policy
 from queuectl.node import runs
-from queuectl.node.tree import kill_tagged
 from queuectl.queue import Queue
 from queuectl.settings import Settings
 from queuectl.store.contract import Event, Node

@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 
-from queuectl.node.orphans import TOKEN
+from queuectl.guard.orphans import TOKEN
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:

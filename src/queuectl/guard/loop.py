@@ -5,7 +5,7 @@ one process of it is left. It is the subreaper of all of them: a process that da
 as the guard's own child instead of getting away. When the node dies, or stops extending its
 lease, the guard kills all that is below it.
 
-One thread, one loop, no database. `python -m queuectl.node.guard FD` serves the socket FD.
+One thread, one loop, no database. `python -m queuectl.guard FD` serves the socket FD.
 """
 
 import errno
@@ -16,20 +16,20 @@ import signal
 import sys
 import time
 
-from queuectl.node import tree
-from queuectl.node.clocks import Lease, Timers
-from queuectl.node.orphans import Orphans
-from queuectl.node.output import Spools
-from queuectl.node.run import KILLING, NEVER, RUNNING, TERMINATING, Run
-from queuectl.node.spawn import IGNORED, NotStartedError, Spawner
-from queuectl.node.wire import Decoder, encode
+from queuectl.guard import tree
+from queuectl.guard.clocks import Lease, Timers
+from queuectl.guard.orphans import Orphans
+from queuectl.guard.output import Spools
+from queuectl.guard.run import KILLING, NEVER, RUNNING, TERMINATING, Run
+from queuectl.guard.spawn import IGNORED, NotStartedError, Spawner
+from queuectl.guard.wire import Decoder, encode
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from queuectl.node.wire import Message
+    from queuectl.guard.wire import Message
 
 EXIT_BROKEN = 70
 """The guard met an error of its own and killed its runs."""
@@ -386,7 +386,3 @@ def main() -> None:
     _prepare(link)
     Loop(link).serve()
     _kill_everything()
-
-
-if __name__ == "__main__":
-    main()

@@ -2,8 +2,8 @@
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
-    from queuectl.node.output import Spool
-    from queuectl.node.tree import Proc
+    from queuectl.guard.output import Spool
+    from queuectl.guard.tree import Proc
 
 RUNNING = 0
 TERMINATING = 1

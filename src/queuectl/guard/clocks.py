@@ -3,13 +3,13 @@
 import time
 from heapq import heapify, heappop, heappush
 
-from queuectl.node.run import NEVER
+from queuectl.guard.run import NEVER
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from queuectl.node.run import Run
+    from queuectl.guard.run import Run
 
 _LEASE_CHECK = 1.0
 """Seconds to sleep at most while a lease counts by a clock other than the one we sleep by: that

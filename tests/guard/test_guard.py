@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from queuectl.node import tree
+from queuectl.guard import tree
 from queuectl.node.link import Guard, GuardLostError
-from tests.node.harness import Harness, alive, pids_in, until
+from tests.guard.harness import Harness, alive, pids_in, until
 
 PYTHON = sys.executable
 
@@ -475,9 +475,9 @@ class TestMany:
 # A node that starts two runs, writes down all pids and waits.
 NODE = """
 import os, sys, time
-from queuectl.node import tree
+from queuectl.guard import tree
 from queuectl.node.link import Guard, GuardLostError
-from tests.node.harness import Harness, pids_in, until
+from tests.guard.harness import Harness, pids_in, until
 from pathlib import Path
 
 folder = Path(sys.argv[1])

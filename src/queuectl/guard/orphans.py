@@ -10,14 +10,14 @@ there when it first showed up.
 import os
 import stat
 
-from queuectl.node import tree
-from queuectl.node.run import KILLING
+from queuectl.guard import tree
+from queuectl.guard.run import KILLING
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from queuectl.node.run import Run
+    from queuectl.guard.run import Run
 
 TOKEN = "QUEUECTL_RUN"
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from queuectl import host
-from queuectl.node import tree
-from tests.node.harness import alive, pids_in, until
+from queuectl.guard import tree
+from tests.guard.harness import alive, pids_in, until
 
 Started = list["subprocess.Popen[bytes]"]
 
@@ -196,7 +196,7 @@ class TestKilling:
 
     def test_this_process_is_never_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
         script = (
-            "import os; from queuectl.node import tree\n"
+            "import os; from queuectl.guard import tree\n"
             "assert tree.environ(os.getpid(), 'QUEUECTL_TEST') == 'self'\n"
             "assert tree.find_tagged('QUEUECTL_TEST', ['self']) == []\n"
         )
@@ -207,7 +207,7 @@ class TestKilling:
         script = """
 import os, subprocess, sys, time
 from pathlib import Path
-from queuectl.node import tree
+from queuectl.guard import tree
 assert tree.become_subreaper()
 spared = subprocess.Popen(["sleep", "1000"])
 # A grandchild that lost its parent, a child that forked, and one in our own process group.

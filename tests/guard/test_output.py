@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuectl.node import output
-from queuectl.node.output import Captured, Spools, collect, gap_at, render
-from tests.node.harness import Harness, until
+from queuectl.guard import output
+from queuectl.guard.output import Captured, Spools, collect, gap_at, render
+from tests.guard.harness import Harness, until
 
 MIB = 1 << 20
 

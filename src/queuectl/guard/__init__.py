@@ -1,0 +1,13 @@
+"""The guard: the small process between a node and its jobs. It runs as `python -m queuectl.guard`.
+
+    loop.py     what it does, one message and one child at a time
+    spawn.py    starting a run
+    run.py      the record of a run
+    clocks.py   timeouts and the lease
+    orphans.py  whose child is it?
+    tree.py     finding and killing processes
+    output.py   bounding and reading what runs write
+    wire.py     how it talks with the node
+
+It counts its memory: it imports no more than it needs, and nothing here imports the rest.
+"""
