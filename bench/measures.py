@@ -84,10 +84,10 @@ def fill(queue: Queue, waiting: int, finished: int) -> None:
     half = waiting // 2
     queue.enqueue_many(["true"] * (waiting - half))
     queue.enqueue_many([{"command": "true", "delay": "1d", "priority": 100}] * half)
+    queue.enqueue_many([{"command": "true", "queue": "old"}] * finished)
     store = queue.store
     with store.transaction():
         # History, written as a node would have left it.
-        queue.enqueue_many([{"command": "true", "queue": "old"}] * finished)
         store._run(  # type: ignore[attr-defined]
             "UPDATE jobs SET state = 'completed', ready = NULL, finished_at = created_at,"
             " duration_ms = 1 + seq % 1000, attempts = 1, exit_code = 0 WHERE queue = 'old'",

@@ -109,10 +109,20 @@ class SqlStore(Store):
         return [Job.from_row(row) for row in self._run(self._text(statement), params)]
 
     def _write(self, statement: str, **params: Any) -> int:
+        with self._writing():
+            return self._change(self._text(statement), params)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Be in a transaction, without a part of it that can fail by itself.
+
+        For verbs that write much: under a savepoint, SQLite keeps every page they touch.
+        """
         if self._depth:
-            return self._change(self._text(statement), params)
+            yield
+            return
         with self.transaction():
-            return self._change(self._text(statement), params)
+            yield
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -176,36 +186,37 @@ class SqlStore(Store):
         rows = [new_row(job, id, now) for job, id in zip(jobs, ids, strict=True)]
         if skip_duplicates:
             return self._enqueue_some(rows)
-        try:
-            with self.transaction():
-                for row in rows:
-                    self._change(self._text(sql.ENQUEUE), row)
-                self.nudge(Topic.WORK)
-        except DuplicateError:
-            raise DuplicateError(self._duplicate_sentence(ids)) from None
+        with self._writing():
+            self._refuse_taken([job.id for job in jobs if job.id is not None])
+            for row in rows:
+                self._change(self._text(sql.ENQUEUE), row)
+            self.nudge(Topic.WORK)
         return Batch(ids=tuple(ids))
+
+    def _refuse_taken(self, ids: Sequence[str]) -> None:
+        """Raise before anything is written, so that nothing has to be undone."""
+        twice = next((id for id, times in Counter(ids).items() if times > 1), None)
+        taken = next(iter(self.states(ids)), None) if ids else None
+        if taken is not None:
+            raise DuplicateError(
+                f"The id {taken!r} is taken; choose another, or remove that job first"
+                " (finished jobs keep their ids until they are pruned)."
+            )
+        if twice is not None:
+            raise DuplicateError(
+                f"The id {twice!r} is given twice in one request; nothing was enqueued."
+            )
 
     def _enqueue_some(self, rows: Sequence[Params]) -> Batch:
         """Store those whose ids are free."""
         ids: list[str] = []
         duplicates: list[str] = []
-        with self.transaction():
+        with self._writing():
             for row in rows:
                 stored = self._change(self._text(sql.ENQUEUE_OR_SKIP), row)
                 (ids if stored else duplicates).append(row["id"])
             self.nudge(Topic.WORK)
         return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
-
-    def _duplicate_sentence(self, ids: Sequence[str]) -> str:
-        """Say which id was taken: by a stored job, or by another one of the same request."""
-        taken = next((i for part in chunks(ids, 500) for i in self.states(part)), None)
-        if taken is None:
-            twice = next((id for id, times in Counter(ids).items() if times > 1), "")
-            return f"The id {twice!r} is given twice in one request; nothing was enqueued."
-        return (
-            f"The id {taken!r} is taken; choose another, or remove that job first"
-            " (finished jobs keep their ids until they are pruned)."
-        )
 
     def get(self, id: str) -> Job | None:
         jobs = self._jobs(sql.GET, id=id) if storable(id) else []
@@ -282,7 +293,7 @@ class SqlStore(Store):
     ) -> list[Job]:
         if not workers:
             return []
-        with self.transaction():
+        with self._writing():
             if not self._rows(sql.HOLDS_LEASE, id=node, steady=self.steady()):
                 raise LeaseLostError(f"Node {node} has no lease any more; it can't claim jobs.")
             self._bury_expired(now)
@@ -325,7 +336,7 @@ class SqlStore(Store):
             return []
         lost: list[Ended] = []
         tally = Tally()
-        with self.transaction():
+        with self._writing():
             for end in ends:
                 params = ended_row(end)
                 if not self._change(self._text(sql.FINISH), params):
@@ -458,7 +469,7 @@ class SqlStore(Store):
         return [Rollup(**dict(zip(names, row, strict=True))) for row in rows]
 
     def coarsen(self, *, now: int) -> None:
-        with self.transaction():
+        with self._writing():
             for span, age in ((HOUR, 48 * HOUR), (24 * HOUR, 60 * 24 * HOUR)):
                 bounds = {"span": span, "before": now - age - (now - age) % span}
                 self._change(self._text(sql.COARSEN), bounds)
