@@ -665,3 +665,19 @@ class TestBackup:
 def test_a_store_is_what_the_contract_says() -> None:
     assert issubclass(SqliteStore, Store)
     assert not SqliteStore.__abstractmethods__
+
+
+class TestBulk:
+    def test_many_jobs_are_stored_without_savepoints(self, store: SqliteStore) -> None:
+        """Under a savepoint SQLite keeps every page a statement touches: rows get ever dearer."""
+        said: list[str] = []
+
+        def note(_cursor: object, statement: str, _bindings: object) -> bool:
+            said.append(statement)
+            return True
+
+        store._db.exec_trace = note
+        with store.transaction():
+            store.enqueue([NewJob(command="true")] * 3, now=store.now())
+        assert len([text for text in said if "INSERT INTO jobs" in text]) == 3
+        assert not [text for text in said if "SAVEPOINT" in text]

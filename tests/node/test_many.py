@@ -100,3 +100,11 @@ def test_retention_prunes_by_rule(lab: Lab) -> None:
     wait_for(lambda: not lab.queue.store.get(done), "the completed job to be pruned")
     assert lab.queue.get(dead).state == State.DEAD
     assert "retention: 1 completed" in [event.detail for event in lab.queue.events()]
+
+
+def test_drain_says_what_it_leaves_in_paused_queues(lab: Lab) -> None:
+    held = lab.queue.enqueue("true").id
+    lab.queue.pause("default")
+    assert lab.node("--drain").wait(60) == 0
+    assert "Nothing left to do; 1 job waits in paused queues." in lab.log()
+    assert lab.queue.get(held).state == State.PENDING

@@ -18,7 +18,7 @@ from queuectl import __version__
 from queuectl.errors import LeaseLostError, StoreError
 from queuectl.guard import tree
 from queuectl.host import host_identity, host_name, process_start
-from queuectl.job import Job, Lost
+from queuectl.job import Job, Lost, State
 from queuectl.node import lease as leases
 from queuectl.node import runs, upkeep
 from queuectl.node.interrupts import Interrupts
@@ -155,7 +155,19 @@ class NodeLoop:
         self._guarded(lambda: self.store.forget(self.id))
         self._guarded(lambda: upkeep.sweep_spool(self.queue))
         self.listener.close()
-        self._say("Stopped; nothing was left running." if self.stopping else "Nothing left to do.")
+        self._say("Stopped; nothing was left running." if self.stopping else self._left_over())
+
+    def _left_over(self) -> str:
+        """Say that all is done, and what isn't because its queue is paused."""
+        served = self.options.queues
+        held = sum(
+            count.jobs
+            for count in self.store.counts()
+            if count.state in (State.PENDING, State.FAILED)
+            and (not served or count.queue in served)
+        )
+        jobs = "1 job waits" if held == 1 else f"{held} jobs wait"
+        return f"Nothing left to do; {jobs} in paused queues." if held else "Nothing left to do."
 
     # -- identity -------------------------------------------------------------------------
 
