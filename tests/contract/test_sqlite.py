@@ -16,7 +16,6 @@ from queuectl.errors import (
     StoreError,
     StoreFullError,
     StoreMissingError,
-    StoreReadOnlyError,
     StoreTooNewError,
     UsageError,
 )
@@ -420,16 +419,6 @@ class TestTrouble:
         Path(store.companion).touch()
         add(store, "x")
         assert list(states(store)) == ["x"]
-
-    @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
-    def test_a_read_only_file_can_be_read(self, path: Path) -> None:
-        with closing(open_store(str(path), create=True)) as store:
-            add(store, "x")
-        path.chmod(0o400)
-        with closing(open_store(str(path))) as store:
-            assert list(states(store)) == ["x"]
-            with pytest.raises(StoreReadOnlyError, match="read-only"):
-                add(store, "y")
 
 
 class TestForeignClients:
