@@ -37,6 +37,8 @@ Events = list[Event]
 
 SHORTEST_PREFIX = 4
 BATCH = 10_000
+MOST_AT_ONCE = 250_000
+"""Jobs in one transaction. It holds up all other writers, who must renew their leases in time."""
 
 
 class Queue(Administration):
@@ -97,13 +99,18 @@ class Queue(Administration):
         """Store many jobs in their order: all of them or, if one can't be, none.
 
         With `keep_going` they are stored in large batches, ids already taken are skipped, and
-        what was stored stays stored.
+        what was stored stays stored. Without it, at most 250,000 jobs can be stored at once.
         """
         requests = (self._complete(self._read(item, {})) for item in what)
         if keep_going:
             return self._enqueue_batches(requests, progress, total, skip_duplicates=True)
         # Everything is read before the store is locked: others wait for the writing only.
-        jobs = list(requests)
+        jobs = list(islice(requests, MOST_AT_ONCE + 1))
+        if len(jobs) > MOST_AT_ONCE:
+            raise BadJobError(
+                f"More than {MOST_AT_ONCE:,} jobs can't be stored all at once without holding up"
+                " the workers; split them, or keep going, which stores batch by batch."
+            )
         with self.store.transaction():
             return self._enqueue_batches(iter(jobs), progress, len(jobs), skip_duplicates=False)
 

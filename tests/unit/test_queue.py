@@ -1,0 +1,86 @@
+"""The Python interface, where it does more than pass a call on."""
+
+from pathlib import Path
+
+import pytest
+
+from queuectl import Filter, Queue, State
+from queuectl import queue as module
+from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Queue:
+    return Queue(str(tmp_path / "queue.db"))
+
+
+def test_too_many_at_once_are_refused_and_none_is_stored(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_AT_ONCE", 5)
+    with pytest.raises(BadJobError, match="More than 5 jobs"):
+        queue.enqueue_many(["true"] * 6)
+    assert queue.list() == []
+    assert len(queue.enqueue_many(["true"] * 5).ids) == 5
+    assert len(queue.enqueue_many(["true"] * 6, keep_going=True).ids) == 6
+
+
+def test_one_bad_request_stores_none(queue: Queue) -> None:
+    with pytest.raises(BadJobError):
+        queue.enqueue_many(["true", {"command": "x", "priority": "high"}])
+    assert queue.list() == []
+
+
+def test_jobs_are_found_by_the_start_of_their_id(queue: Queue) -> None:
+    queue.enqueue("true", id="report-1")
+    queue.enqueue("true", id="report-2")
+    assert queue.get("report-1").id == "report-1"
+    with pytest.raises(UsageError, match="fits several jobs"):
+        queue.get("repo")
+    with pytest.raises(NotFoundError):
+        queue.get("rep")
+    with pytest.raises(NotFoundError):
+        queue.get("\udcff")
+
+
+def test_listing_narrows_down(queue: Queue) -> None:
+    queue.enqueue("true", id="a", queue="q", tags=["t"])
+    queue.enqueue("true", id="b", queue="q")
+    queue.enqueue("true", id="c", tags=["t"])
+    queue.cancel("b")
+    assert [job.id for job in queue.list(tag="t")] == ["c", "a"]
+    assert [job.id for job in queue.list(queue="q", state="pending")] == ["a"]
+    assert [job.id for job in queue.list(Filter(queues=("q",)), state=State.CANCELLED)] == ["b"]
+    with pytest.raises(UsageError, match="There is no state 'gone'"):
+        queue.list(state="gone")
+
+
+def test_what_is_over_cannot_be_cancelled_and_what_waits_needs_no_retry(queue: Queue) -> None:
+    queue.enqueue("true", id="a")
+    with pytest.raises(StateError, match="pending already"):
+        queue.retry("a")
+    assert queue.cancel("a", reason="why not").state == State.CANCELLED
+    with pytest.raises(StateError, match="cancelled already"):
+        queue.cancel("a")
+    assert queue.retry("a").state == State.PENDING
+    assert [event.kind for event in queue.events("a")] == ["retry", "cancel"]
+
+
+def test_a_delayed_job_is_made_due_by_a_retry(queue: Queue) -> None:
+    queue.enqueue("true", id="a", delay="1d")
+    assert queue.retry("a").run_at <= queue.store.now()
+
+
+def test_waiting_has_an_end(queue: Queue) -> None:
+    queue.enqueue("true", id="a")
+    with pytest.raises(TimeoutError):
+        queue.wait("a", timeout=0.01)
+
+
+def test_pruning_takes_a_duration(queue: Queue) -> None:
+    queue.enqueue("true", id="a")
+    queue.cancel("a")
+    assert queue.prune([State.CANCELLED], "1d", dry_run=True) == {State.CANCELLED: 0}
+    assert queue.prune([State.CANCELLED], -1) == {State.CANCELLED: 1}
+    with pytest.raises(UsageError, match="Only finished jobs"):
+        queue.prune([State.PENDING], "1d")
