@@ -172,6 +172,10 @@ class Queue(Administration):
             if len(found) > 1:
                 shown = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
                 raise UsageError(f"{id!r} fits several jobs ({shown}); give more characters.")
+        elif self.store.ids_like(id, 1):
+            raise NotFoundError(
+                f"There is no job {id!r}; give at least {SHORTEST_PREFIX} characters of an id."
+            )
         if job is None:
             raise NotFoundError(f"There is no job {id!r}; see queuectl list.")
         return job

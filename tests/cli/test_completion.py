@@ -24,6 +24,9 @@ def test_bash_takes_the_script(cli: Cli) -> None:
 
 def test_an_unknown_shell_is_refused(cli: Cli) -> None:
     assert "tcsh" in cli.refused("completion", "tcsh", code=2)
+    missing = cli.refused("completion", code=2)
+    assert missing.endswith("Choose from: bash, zsh, fish. See queuectl completion --help.")
+    assert "\\" not in missing
 
 
 def complete(cli: Cli, line: str) -> list[str]:

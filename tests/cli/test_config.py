@@ -107,6 +107,17 @@ def test_list_shows_every_setting_with_its_meaning(cli: Cli) -> None:
     assert not any(row.endswith(" ") for row in rows)
 
 
+def test_on_a_terminal_meanings_are_wrapped_not_cut(cli: Cli) -> None:
+    cli.ok("config", "set", "max_retries", "2")
+    cli.variables["NO_COLOR"] = "1"
+    shown = cli.on_terminal("config", "list", columns=80).stdout.splitlines()
+    assert max(map(len, shown)) <= 80
+    assert not any(line.endswith("...") for line in shown)
+    assert shown[1].split()[:4] == ["max_retries", "2", "config", "set"]
+    words = " ".join(" ".join(shown).split())
+    assert "the config table" not in words
+
+
 def test_worker_pids_are_computed(cli: Cli) -> None:
     cli.ok("config", "set", "workers", "1")
     assert cli.ok("config", "get", "worker_pids").stdout == "worker_pids =\n"
@@ -125,8 +136,11 @@ def test_get_as_json_is_one_object(cli: Cli) -> None:
 
 
 def test_only_set_makes_a_database(cli: Cli) -> None:
-    for args in (["list"], ["get", "workers"], ["unset", "workers"]):
-        cli.refused("config", *args, code=5)
+    assert cli.ok("config", "get", "workers").stdout == "workers = 1\n"
+    assert cli.ok("config", "get", "worker_pids").stdout == "worker_pids =\n"
+    for row in cli.ok("config", "list", "--json").json:
+        assert (row["text"], row["source"]) == (row["default"], "default")
+    cli.refused("config", "unset", "workers", code=5)
     assert not cli.db.exists()
 
 

@@ -40,6 +40,12 @@ def test_list_tells_why_and_what(dead: Cli) -> None:
     assert result.stderr == "Total: 4 dead jobs.\n"
 
 
+def test_on_a_wide_terminal_the_reason_takes_what_is_free(cli: Cli) -> None:
+    cli.add("printf '%0100d' 7 >&2; exit 1", "--max-retries", "0")
+    cli.ok("worker", "start", "--drain")
+    assert "7; no retries allowed" in cli.on_terminal("dlq", "list", columns=240).stdout
+
+
 def test_list_as_json_quiet_limited_and_filtered(dead: Cli) -> None:
     jobs = dead.ok("dlq", "list", "--json").json
     assert [job["id"] for job in jobs] == ["d4", "d3", "d2", "d1"]
@@ -50,12 +56,12 @@ def test_list_as_json_quiet_limited_and_filtered(dead: Cli) -> None:
     assert dead.ok("dlq", "list", "-q", "--queue", "q1").lines == ["d3", "d1"]
     assert dead.ok("dlq", "list", "-q", "--text", "TROUBLE 2").lines == ["d2"]
     assert dead.ok("dlq", "list", "--text", "nothing").stderr == "No dead jobs fit.\n"
-    limited = dead.ok("dlq", "list", "-l", "2")
+    limited = dead.ok("dlq", "list", "-n", "2")
     assert len(limited.lines) == 3
     assert "--limit 0" in limited.stderr
-    assert len(dead.ok("dlq", "list", "-l", "4", "--json").json) == 4
-    assert dead.ok("dlq", "list", "-l", "4").stderr.startswith("Total")
-    assert len(dead.ok("dlq", "list", "-l", "0").lines) == 5
+    assert len(dead.ok("dlq", "list", "-n", "4", "--json").json) == 4
+    assert dead.ok("dlq", "list", "-n", "4").stderr.startswith("Total")
+    assert len(dead.ok("dlq", "list", "-n", "0").lines) == 5
 
 
 def test_count(dead: Cli) -> None:

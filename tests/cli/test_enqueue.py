@@ -1,6 +1,7 @@
 """`enqueue`: every way to say what to run, and what becomes of bad input."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -22,14 +23,41 @@ def test_plain_text_is_a_shell_command(cli: Cli) -> None:
 
 
 def test_what_is_unusual_is_told(cli: Cli) -> None:
+    cli.variables["TZ"] = "Europe/Berlin"
     told = cli.ok(
         *("enqueue", "backup.sh", "--priority", "10", "--timeout", "300", "--queue", "night"),
         *("--run-at", "2031-05-04T03:02:01Z"),
     ).stdout
-    assert told.endswith(
+    _, told, rest = told.partition(
         ": backup.sh [queue: night] [priority: 10] [timeout: 5m]"
-        " (scheduled for 2031-05-04T03:02:01.000Z)\n"
+        " (scheduled for 2031-05-04 05:02:01 CEST, in "
     )
+    assert told
+    assert re.fullmatch(r"\d+d\)\n", rest)
+
+
+def test_what_looks_like_a_slip_is_noted_and_stored_all_the_same(cli: Cli) -> None:
+    missing = cli.ok("enqueue", "true", "--id", "lost", "--cwd", "/no/such/place")
+    assert "there is no directory /no/such/place here" in missing.stderr
+    assert cli.queue.get("lost").cwd == "/no/such/place"
+    late = cli.ok("enqueue", "true", "--id", "late", "--run-at", "2020-01-01T00:00:00Z")
+    assert "is in the past, so the job is due at once" in late.stderr
+    assert cli.queue.get("late").state == State.PENDING
+    assert cli.ok("enqueue", "true", "--cwd", "/", "--run-at", "+1h").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (("ls", "-la"), "There is no option -l; put the command in quotes, or put -- before it"),
+        (("--id", "x", "ls", "--color"), "There is no option --color; put the command in quotes"),
+        (("ls", "--priorty", "5"), "There is no option --priorty; did you mean --priority?"),
+        (("--id", "x", "--nope"), "There is no option --nope. See"),
+    ],
+)
+def test_options_of_the_command_itself(cli: Cli, args: tuple[str, ...], hint: str) -> None:
+    assert hint in cli.refused("enqueue", *args, code=2)
+    assert not cli.db.exists()
 
 
 def test_every_option_reaches_the_job(cli: Cli) -> None:
@@ -88,7 +116,7 @@ def test_words_behind_dashes_are_kept_exactly(cli: Cli, words: tuple[str, ...]) 
     ("args", "hint"),
     [
         ((), "Give a command"),
-        (("echo", "a"), "put it in quotes"),
+        (("echo", "a"), "put the command in quotes"),
         (("echo a", "--command", "echo b"), "Give one of"),
         (("echo a", "--", "b"), "Give one of"),
         (("--",), "Nothing stands behind --"),
@@ -103,13 +131,13 @@ def test_words_behind_dashes_are_kept_exactly(cli: Cli, words: tuple[str, ...]) 
         (('{"command": "a", "priority": ' + "9" * 5000 + "}",), "Invalid JSON"),
         (('{"a":' * 20_000,), "nested too deeply"),
         (("{}",), "needs a command"),
-        (('{"command": 1}',), "command must be text"),
+        (('{"command": 1}',), "Command must be text"),
         (('{"comand": "x"}',), "did you mean 'command'?"),
         (('{"command": "x", "state": "completed"}',), "'state' is set by queuectl only"),
         (('{"command": "a\\u0000b"}',), "NUL"),
         (('{"command": "\\ud800"}',), "UTF-8"),
-        (("x", "--priority", "high"), "priority must be a whole number"),
-        (("x", "--priority", "99999999999"), "priority must be from"),
+        (("x", "--priority", "high"), "Priority must be a whole number"),
+        (("x", "--priority", "99999999999"), "Priority must be from"),
         (("x", "--timeout", "soon"), "'soon' is not a duration"),
         (("x", "--run-at", "whenever"), "'whenever' is not a time"),
         (("x", "--run-at", "+5m", "--delay", "5m"), "run_at and delay"),
@@ -120,7 +148,7 @@ def test_words_behind_dashes_are_kept_exactly(cli: Cli, words: tuple[str, ...]) 
         (("x", "--env", "MISSING"), "MISSING isn't set here"),
         (("x", "--env", "=x"), "empty"),
         (("x", "--env", "QUEUECTL_DB=x"), "set by queuectl only"),
-        (("x", "--queue", "a\nb"), "queue must be printable"),
+        (("x", "--queue", "a\nb"), "Queue must be printable"),
         (("--lines", "missing.txt"), "missing.txt can't be read"),
         (("--lines", "."), "can't be read"),
     ],
@@ -314,3 +342,14 @@ def test_nobody_works_is_said_once(cli: Cli) -> None:
     cli.node("--drain")
     assert process.wait(60) == 0
     assert cli.queue.get("lonely").state == State.COMPLETED
+
+
+def test_a_queue_that_no_worker_serves_is_said(cli: Cli) -> None:
+    cli.node("--queue", "other")
+    process = cli.start("enqueue", "true", "--id", "lonely", "--queue", "my mail", "--wait")
+    assert process.stderr is not None
+    assert process.stderr.readline() == (
+        b"No worker serves my mail; start one with: queuectl worker start --queue 'my mail'\n"
+    )
+    cli.node("--queue", "my mail")
+    assert process.wait(60) == 0

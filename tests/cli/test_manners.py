@@ -145,6 +145,18 @@ def test_version(cli: Cli) -> None:
     [
         (("enqeue", "x"), 2, "did you mean 'enqueue'?"),
         (("xyzzy",), 2, "There is no command 'xyzzy'"),
+        (("run", "x"), 2, "use enqueue to add a job, or worker start to run jobs."),
+        (("start",), 2, "use worker start."),
+        (("stop",), 2, "use worker stop."),
+        (("ls",), 2, "use list."),
+        (("delete", "x"), 2, "use rm."),
+        (("submit", "x"), 2, "use enqueue."),
+        (("tail",), 2, "use logs."),
+        (("workers",), 2, "use worker list."),
+        (("kill", "x"), 2, "use cancel."),
+        (("schedule", "x"), 2, "use enqueue --run-at."),
+        (("worker", "ls"), 2, "use list."),
+        (("enqueue", "x", "--priority", "high"), 2, "queuectl: Priority must be"),
         (("list", "--nope"), 2, "See queuectl list --help."),
         (("list", "--limit", "many"), 2, "--limit"),
         (("show",), 2, "ID"),
@@ -157,6 +169,11 @@ def test_version(cli: Cli) -> None:
 def test_errors_are_one_sentence(cli: Cli, args: tuple[str, ...], code: int, hint: str) -> None:
     assert hint in cli.refused(*args, code=code)
     assert not cli.db.exists()
+
+
+def test_commands_that_delete_are_not_suggested_because_they_sound_alike(cli: Cli) -> None:
+    for words in (("prun",), ("r",), ("rmm",), ("dlq", "purg")):
+        assert "did you mean" not in cli.refused(*words, code=2)
 
 
 def test_reading_a_file_that_is_no_queue(cli: Cli) -> None:

@@ -1,5 +1,6 @@
 """`output` and `logs`: what jobs wrote, exactly, safely, and while they write it."""
 
+import re
 import signal
 import subprocess
 import time
@@ -57,9 +58,14 @@ def test_output_of_each_attempt(working: Cli) -> None:
     )
     assert working.ok("output", id, "--stdout").stdout == "run 2\n"
     assert working.ok("output", id, "--stdout", "--attempt", "1").stdout == "run 1\n"
-    assert "Output of attempt 1" in working.ok("output", id, "-n", "1").stdout
-    assert "has no attempt 3; it has 2" in working.refused("output", id, "-n", "3", code=3)
-    assert "has no attempt 3; it has 2" in working.refused("logs", id, "-n", "3", code=3)
+    first = working.ok("output", id, "--attempt", "1").stdout
+    assert "--- Output of run 1 ---" in first
+    assert re.search(r"^Run 1 of 2: exited with 1$", first, re.MULTILINE)
+    assert "State:      dead\n" in first
+    assert "Ended:" in first
+    assert "Finished:" not in first
+    assert "has no attempt 3; it has 2" in working.refused("output", id, "--attempt", "3", code=3)
+    assert "has no attempt 3; it has 2" in working.refused("logs", id, "--attempt", "3", code=3)
 
 
 def test_streams_are_byte_for_byte_into_a_pipe(working: Cli) -> None:
@@ -174,7 +180,7 @@ def test_following_goes_on_through_retries(working: Cli) -> None:
     assert result.stdout == "run 1\nrun 2\nrun 3\n"
     assert result.stderr == "err 1\nerr 2\nerr 3\n"
     assert working.ok("logs", id).stdout == "run 3\n"
-    assert working.ok("logs", id, "-n", "2", "-f").stdout == "run 2\n"
+    assert working.ok("logs", id, "--attempt", "2", "-f").stdout == "run 2\n"
     assert working.ok("logs", id, "--all", "--stderr").stderr == "err 1\nerr 2\nerr 3\n"
 
 

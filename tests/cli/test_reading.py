@@ -31,6 +31,7 @@ def mixed(cli: Cli) -> Cli:
 
 def test_status(mixed: Cli) -> None:
     mixed.queue.pause("mail")
+    mixed.variables["TZ"] = "Europe/Berlin"
     shown = mixed.ok("status").lines
     for line in (
         "pending        1",
@@ -44,8 +45,9 @@ def test_status(mixed: Cli) -> None:
         assert line in shown
     (mail,) = [line.split() for line in shown if line.startswith("mail")]
     assert mail == ["mail", "1", "0", "0", "0", "1", "paused"]
-    assert any(line.startswith("Next due: in ") for line in shown)
-    assert f"Database: sqlite:{mixed.db}" in shown
+    (due,) = [line for line in shown if line.startswith("Next scheduled: ")]
+    assert re.search(r": \d{4}-\d\d-\d\d \d\d:\d\d:\d\d CES?T \(in 59m\)$", due)
+    assert f"Database:       sqlite:{mixed.db}" in shown
     assert not any(line.endswith(" ") for line in shown)
 
 
@@ -84,6 +86,17 @@ def test_watch_redraws_until_interrupted(cli: Cli) -> None:
     assert result.stdout.rstrip().endswith("\x1b[?25h")
     assert "Traceback" not in result.stdout
     assert "can't be with it" in cli.refused("status", "--watch", "--json", code=2)
+
+
+def test_watch_keeps_to_the_height_of_the_terminal(cli: Cli) -> None:
+    for number in range(30):
+        cli.add("true", "-Q", f"q{number:02}")
+    cli.variables["NO_COLOR"] = "1"
+    result = cli.on_terminal("status", "--watch", "0.1", until="every 100ms", key=b"\x03")
+    first = result.stdout.split("\x1b[H\x1b[J")[1].partition(" ends it")[0].splitlines()
+    assert len(first) == 23
+    assert first[0].startswith("STATE")
+    assert first[-1].endswith("every 100ms; Ctrl+C")
 
 
 # -- list ---------------------------------------------------------------------
@@ -140,10 +153,17 @@ def test_list_says_how_to_go_on(cli: Cli) -> None:
         if not more:
             break
         assert more == (
-            "There are more; go on with: queuectl list --tag 'a b' --text 'echo it'"
+            "There are more; go on with: queuectl list --tag 'a b' --text 'echo it' -n 3"
             f" --after {seen[-1]}\n"
         )
     assert seen == [f"j{n}" for n in range(6, -1, -1)]
+
+
+def test_how_to_go_on_keeps_the_database(cli: Cli) -> None:
+    cli.ok("enqueue", "--lines", "-", input="true\n" * 3)
+    for args in (("--db", str(cli.db), "list"), ("list", "--db", str(cli.db))):
+        more = cli.ok(*args, "-s", "all", "-n", "1", "-q").stderr
+        assert f"queuectl list --db {cli.db} --state all -n 1 --after " in more
 
 
 def test_a_long_list_comes_whole(cli: Cli) -> None:
@@ -171,9 +191,33 @@ def test_commands_are_cut_to_the_width_of_a_terminal(cli: Cli) -> None:
     assert max(len(line) + line.count("寬") for line in plain) <= 72
 
 
+def test_a_narrow_terminal_shows_fewer_columns_and_shorter_ids(cli: Cli) -> None:
+    cli.variables["NO_COLOR"] = "1"
+    cli.add("echo a command that is long enough to be cut", "--id", "long-" + "x" * 60)
+
+    def shown(columns: int) -> list[str]:
+        lines = cli.on_terminal("list", columns=columns).stdout.splitlines()
+        assert max(map(len, lines)) <= columns
+        return lines
+
+    assert shown(100)[0].split() == "ID STATE PRI ATTEMPTS AGE DURATION COMMAND".split()
+    assert shown(82)[0].split() == "ID STATE PRI ATTEMPTS DURATION COMMAND".split()
+    assert shown(62)[0].split() == "ID STATE PRI COMMAND".split()
+    assert shown(62)[1].split()[0] == "long-" + "x" * 18 + "\N{HORIZONTAL ELLIPSIS}"
+    header, row = cli.ok("list").lines
+    assert header.split() == "ID STATE PRI ATTEMPTS AGE DURATION COMMAND".split()
+    assert row.startswith("long-" + "x" * 60)
+
+
 @pytest.mark.parametrize(
     ("args", "hint"),
     [
+        (("--state", "running"), "there is no state 'running'; use processing."),
+        (("--state", "done"), "use completed."),
+        (("--state", "finished"), "use completed, dead or cancelled."),
+        (("--state", "queued"), "use pending."),
+        (("--state", "error"), "use failed (it is retried) or dead"),
+        (("--since", "lastweek"), "write it like 1h, 2d, monday or 09:00"),
         (("--state", "ready"), "there is no state 'ready'; use all, blocked, pending"),
         (("--since", "whenever"), "'whenever' is not a time"),
         (("--limit", "-1"), "--limit"),
@@ -187,6 +231,10 @@ def test_bad_filters(cli: Cli, args: tuple[str, ...], hint: str) -> None:
 
 
 def test_show(mixed: Cli) -> None:
+    mixed.variables["TZ"] = "Europe/Berlin"
+    waits = mixed.ok("show", "later").stdout
+    assert re.search(r"^Due: +[-0-9]+ [:0-9]+ CES?T \(in 1h\)$", waits, re.MULTILINE)
+    assert re.search(r"^Created: +[-0-9]+ [:0-9]+\.\d{3} CES?T$", waits, re.MULTILINE)
     shown = mixed.ok("show", "gone").stdout
     for text in (
         "--- Job gone ---",
@@ -225,7 +273,8 @@ def test_ids_by_their_first_characters(cli: Cli) -> None:
         cli.add("true", "--id", name)
     assert cli.ok("show", "othe", "--json").json["id"] == "other"
     assert "fits several jobs (abcde1, abcde2)" in cli.refused("show", "abcd", code=2)
-    assert "There is no job 'oth'" in cli.refused("show", "oth", code=3)
+    assert "give at least 4 characters" in cli.refused("show", "oth", code=3)
+    assert "There is no job 'xyz'; see" in cli.refused("show", "xyz", code=3)
 
 
 # -- stats --------------------------------------------------------------------
@@ -289,7 +338,16 @@ def test_wait_for_several_is_all_or_1(mixed: Cli) -> None:
     result = mixed.run("wait", "fine", "gone", "--json")
     assert result.code == 1
     assert result.json == {"jobs": {"fine": "completed", "gone": "dead"}}
-    assert mixed.run("wait", "--tag", "nightly").stderr == "There is nothing to wait for.\n"
+
+
+def test_wait_for_a_tag_counts_what_is_finished_already(mixed: Cli) -> None:
+    result = mixed.run("wait", "--tag", "nightly", "--json")
+    assert result.code == 1
+    assert result.json == {"jobs": {"fine": "completed", "gone": "dead"}}
+    assert result.stderr.endswith("1 job completed, 1 did not.\n")
+    assert mixed.run("wait", "--tag", "big").code == 1, "1, not the job's own 4"
+    assert mixed.run("wait", "--queue", "nobody").stderr == "There is nothing to wait for.\n"
+    assert "No job has the tag 'none'" in mixed.refused("wait", "--tag", "none", code=3)
 
 
 def test_wait_gives_up(cli: Cli) -> None:

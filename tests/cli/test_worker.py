@@ -105,13 +105,14 @@ def test_without_workers_list_and_stop_say_so(cli: Cli) -> None:
     assert cli.ok("worker", "list", "--json").json == []
 
 
-def test_without_a_database_list_and_stop_are_refused(cli: Cli) -> None:
-    for command in ("list", "stop"):
-        assert "no queue" in cli.refused("worker", command, code=5)
+def test_without_a_database_nothing_runs_and_none_is_made(cli: Cli) -> None:
+    assert "no queue" in cli.refused("worker", "list", code=5)
+    assert cli.ok("worker", "stop").stderr == "No workers are running.\n"
     assert not cli.db.exists()
 
 
 def test_several_nodes_are_listed_with_their_facts(cli: Cli) -> None:
+    cli.variables["TZ"] = "Europe/Berlin"
     first = cli.node("--queue", "mail", "--queue", "print", count=3)
     second = cli.node(count=1)
     nodes = {node["pid"]: node for node in cli.ok("worker", "list", "--json").json}
@@ -123,6 +124,7 @@ def test_several_nodes_are_listed_with_their_facts(cli: Cli) -> None:
     header, *rows = cli.ok("worker", "list").lines
     assert header.split() == "NODE STATE HOST PID WORKERS RUNNING SINCE QUEUES".split()
     assert rows[0].startswith(node["id"])
+    assert re.search(r"  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d CES?T  ", rows[0])
     assert rows[0].endswith("mail, print")
     assert rows[1].endswith("all")
     assert cli.ok("worker", "list", "-q").lines == [n["id"] for n in nodes.values()]
@@ -212,7 +214,9 @@ def test_interrupting_stop_leaves_the_node_draining(working: Cli) -> None:
 
 def test_a_daemon_is_up_when_the_command_returns_and_has_let_go(daemons: Cli) -> None:
     # That run() comes back at all shows that nobody holds on to its pipes.
-    pid = pid_of(daemons.ok("worker", "start", "--daemon", "-c", "2").stdout)
+    started = daemons.ok("worker", "start", "--daemon", "-c", "2")
+    pid = pid_of(started.stdout)
+    assert started.stderr == f"Its log is {daemons.db}.d/node.log\n"
     (node,) = daemons.queue.nodes()
     assert (node["pid"], node["alive"], node["workers"]) == (pid, True, 2)
     assert os.getsid(pid) != os.getsid(0)
@@ -238,7 +242,9 @@ def test_a_daemon_leaves_inherited_files_alone(daemons: Cli) -> None:
 
 
 def test_the_pidfile_is_private_and_goes_with_the_node(daemons: Cli) -> None:
-    pid = pid_of(daemons.ok("worker", "start", "--daemon", "node.pid", "--log", "n.log").stdout)
+    started = daemons.ok("worker", "start", "--daemon", "node.pid", "--log", "n.log")
+    assert started.stderr == f"Its log is {daemons.folder}/n.log\n"
+    pid = pid_of(started.stdout)
     file = daemons.folder / "node.pid"
     assert file.read_text() == f"{pid}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -47,6 +47,7 @@ class Home:
             "HOME": str(folder),
             "PATH": f"{BIN}:{outer['PATH']}",
             "LC_ALL": "C.UTF-8",
+            "TZ": "UTC",
             "COLUMNS": "200",
         }
 

@@ -37,8 +37,10 @@ def test_jobs_are_found_by_the_start_of_their_id(queue: Queue) -> None:
     assert queue.get("report-1").id == "report-1"
     with pytest.raises(UsageError, match="fits several jobs"):
         queue.get("repo")
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFoundError, match="give at least 4 characters"):
         queue.get("rep")
+    with pytest.raises(NotFoundError, match="see queuectl list"):
+        queue.get("xyz")
     with pytest.raises(NotFoundError):
         queue.get("\udcff")
 

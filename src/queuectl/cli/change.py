@@ -124,7 +124,7 @@ def retry(ids: tuple[str, ...], wanted: Wanted, dry_run: bool, quiet: bool) -> i
     A dead, cancelled or completed job becomes pending again; a job that waits for its retry, or
     for its time, is due at once. Failures are counted from zero; attempts, output and history
     stay. With filters instead of ids, all dead, failed and cancelled jobs that fit are retried;
-    completed ones only with --state completed.
+    completed ones only with --state completed or --state all.
     """
     check_choice(ids, bool(wanted))
     verb = Verb(
@@ -242,7 +242,7 @@ def prune(
 def _prunable(states: tuple[tuple[State, ...], ...]) -> tuple[State, ...]:
     if not states:
         return (State.COMPLETED, State.CANCELLED)
-    if () in states:  # --state all
+    if tuple(State) in states:  # --state all
         return FINISHED
     chosen = tuple(dict.fromkeys(state for some in states for state in some))
     for state in chosen:

@@ -1,13 +1,16 @@
 """What every command has in common: one shape of help, examples at its end, and `--db`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 DB = "queuectl.cli.db"
 """Where `--db` is kept in the context, wherever on the line it stood."""
+
+DELETING = ("rm", "prune", "purge")
+"""Commands that are never suggested because they sound alike."""
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -55,6 +58,9 @@ class Group(_Shaped, click.Group):
 
     command_class = Command
 
+    meant: Mapping[str, str] = {"ls": "list"}
+    """What people may call commands, and what is here for it; the first word must exist."""
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse what stands before the command."""
         if not args and not ctx.resilient_parsing:
@@ -68,18 +74,32 @@ class Group(_Shaped, click.Group):
         """Find the command that is meant, or name the one that looks most like it."""
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
-            raise click.UsageError(_no_such_command(name, self.list_commands(ctx)), ctx)
+            raise click.UsageError(self._no_such_command(ctx, name), ctx)
         return super().resolve_command(ctx, args)
 
+    def _no_such_command(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches
 
-def _no_such_command(name: str, known: Sequence[str]) -> str:
+        if name.startswith("-"):
+            return f"There is no option {name}."
+        known = self.list_commands(ctx)
+        use = self.meant.get(name.lower(), "")
+        if use.partition(" ")[0] in known:
+            return f"There is no command {name!r}; use {use}."
+        harmless = [other for other in known if other not in DELETING]
+        near = get_close_matches(name, harmless, n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
+        return f"There is no command {name!r}; {hint}"
+
+
+def no_such_option(error: click.NoSuchOption) -> str:
+    """Say that there is no such option, and which one looks very much like it."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
-    if name.startswith("-"):
-        return f"No such option {name!r}."
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
-    return f"There is no command {name!r}; {hint}"
+    near = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.7)
+    return f"There is no option {error.option_name}" + (
+        f"; did you mean {near[0]}?" if near else ""
+    )
 
 
 def write_block(formatter: click.HelpFormatter, title: str, lines: Sequence[str]) -> None:

@@ -1,12 +1,23 @@
 """The `config` commands: which settings are in force, where they come from, and changing them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from queuectl.cli.command import Group
 from queuectl.cli.options import here, json_option, open_queue
-from queuectl.cli.render import Column, say, write, write_json, write_table
+from queuectl.cli.render import (
+    LEAST_CUT,
+    Column,
+    is_terminal,
+    room,
+    say,
+    width,
+    write,
+    write_json,
+    write_table,
+)
 from queuectl.errors import StoreMissingError
 from queuectl.queue import Queue
 from queuectl.settings import NAMES, Settings, aliases, canonical, describe
@@ -70,8 +81,27 @@ def list_settings(as_json: bool) -> None:
     if as_json:
         write_json(rows)
         return
-    columns = [Column("NAME"), Column("VALUE"), Column("SOURCE"), Column("MEANING", cut=True)]
-    write_table(columns, [[row["name"], row["text"], row["source"], row["help"]] for row in rows])
+    shown = [[row["name"], row["text"], _source_shown(row["source"]), row["help"]] for row in rows]
+    write_table(_COLUMNS, _wrapped(shown) if is_terminal() else shown)
+
+
+_COLUMNS = (Column("NAME"), Column("VALUE"), Column("SOURCE"), Column("MEANING", cut=True))
+
+
+def _source_shown(source: str) -> str:
+    return "config set" if source == TABLE else source
+
+
+def _wrapped(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Give what doesn't fit in the last column rows of its own; what has no room is cut."""
+    from textwrap import wrap
+
+    left = room(_COLUMNS, [max(width(row[i]) for row in rows) for i in range(len(_COLUMNS))])
+    result = []
+    for *cells, meaning in rows:
+        first, *more = wrap(meaning, left) if left >= LEAST_CUT else [meaning]
+        result += [[*cells, first], *(["", "", "", line] for line in more)]
+    return result
 
 
 def _describe(name: str, settings: Settings, sources: dict[str, str]) -> dict[str, Any]:

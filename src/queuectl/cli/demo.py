@@ -41,6 +41,7 @@ def demo() -> None:
     write()
     write(paint("Everything came out as promised.", "bold", "green"))
     say('Now it is your turn: queuectl enqueue "echo Hello World"')
+    say("(In a clone with a virtual environment the command is .venv/bin/queuectl.)")
 
 
 class _Stage:

@@ -32,6 +32,7 @@ from queuectl.cli.render import (
     safe,
     say,
     terminal_width,
+    width,
     write,
     write_json,
     write_table,
@@ -44,8 +45,8 @@ from queuectl.when import ago
 
 DEAD = (State.DEAD,)
 LONGEST_REASON, SHORTEST_REASON = 70, 24
-NARROW = 36
-"""What the other columns of the list take."""
+NARROW = 27
+"""What the other columns of the list take, but for the id, with the gaps between them."""
 
 all_option = click.option("--all", "all_jobs", is_flag=True, help="All dead jobs.")
 older_option = click.option(
@@ -92,7 +93,10 @@ def dlq() -> None:
 @json_option
 @quiet_option
 def list_dead(wanted: Wanted, limit: int, as_json: bool, quiet: bool) -> None:
-    """List dead jobs, newest first: why they died, and what they ran."""
+    """List dead jobs: why they died, and what they ran.
+
+    As in list, the order is that in which they were enqueued, the newest first.
+    """
     with open_queue() as queue:
         now = queue.store.now()
         which = _dead(queue, wanted)
@@ -125,13 +129,19 @@ def _write_jobs(jobs: list[Job], now: int) -> None:
         Column("REASON"),
         Column("COMMAND", cut=True),
     ]
-    room = (terminal_width() - NARROW) // 2 if is_terminal() else LONGEST_REASON
-    limit = min(max(room, SHORTEST_REASON), LONGEST_REASON)
+    limit = _reason_width(jobs) if is_terminal() else LONGEST_REASON
     rows = (
         [job.id, str(job.attempts), _died(job, now), cut(safe(why(job)), limit), job.title]
         for job in jobs
     )
     write_table(columns, rows)
+
+
+def _reason_width(jobs: list[Job]) -> int:
+    """Return the cells for the reason: half of what is free, or all that no command needs."""
+    left = terminal_width() - NARROW - max(width(job.id) for job in jobs)
+    longest = max(width(safe(job.title)) for job in jobs)
+    return max(left // 2, left - longest, SHORTEST_REASON)
 
 
 def _died(job: Job, now: int) -> str:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queuectl.cli.command import Command
+from queuectl.cli.command import Command, no_such_option
+from queuectl.cli.moments import moment, until
 from queuectl.cli.options import json_option, open_queue, quiet_option
 from queuectl.cli.render import cut, safe, say, write, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, BadJobError, UsageError
 from queuectl.job import DEFAULT_QUEUE, Job
-from queuectl.when import format_duration, iso
+from queuectl.when import format_duration
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 EXACT = "queuectl.cli.exact"
 """Where the words behind `--` are kept in the context."""
 LONGEST_SHOWN = 200
+_QUOTE = "put the command in quotes, or put -- before it to run exactly these words without a shell"
 _LITERAL = "; a command that begins with { is given with --command"
 
 EXAMPLES = """
@@ -42,7 +44,30 @@ class _Enqueue(Command):
             at = args.index("--")
             ctx.meta[EXACT] = args[at + 1 :]
             args = args[:at]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.NoSuchOption as error:
+            told = no_such_option(error)
+            if told.endswith("?") or not self._has_words(args, error.option_name):
+                raise
+            raise click.UsageError(f"{told}; {_QUOTE}", ctx) from None
+
+    def _has_words(self, args: Sequence[str], option: str) -> bool:
+        """Tell whether a command stands before this option, which then is the command's own."""
+        takes_value = {
+            name: not param.is_flag
+            for param in self.params
+            if isinstance(param, click.Option)
+            for name in param.opts
+        }
+        is_value = False
+        for arg in args:
+            if arg.startswith(option):
+                return False
+            if not is_value and not arg.startswith("-"):
+                return True
+            is_value = not is_value and takes_value.get(arg, False)
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +183,7 @@ def _check_sources(
     if sum(sources) > 1:
         raise click.UsageError("Give one of: a command, --command, -- PROGRAM, --file, --lines")
     if len(text) > 1:
-        raise click.UsageError(
-            "A command is one word to queuectl: put it in quotes, or put -- before it to run "
-            "exactly these words without a shell"
-        )
+        raise click.UsageError(f"A command is one word to queuectl: {_QUOTE}")
 
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:
@@ -198,6 +220,7 @@ def _fields(
 
 def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
     _check(fields)
+    _warn_directory(fields)
     with open_queue(create=True) as queue:
         job = queue.enqueue(fields)
         if how.follow:
@@ -219,12 +242,22 @@ def _check(fields: dict[str, Any]) -> None:
 
     from queuectl.request import read_request
 
-    read_request(fields, now=int(time() * 1000))
+    now = int(time() * 1000)
+    run_at = read_request(fields, now=now).run_at
+    if run_at is not None and run_at < now:
+        say(f"Note: {moment(run_at)} is in the past, so the job is due at once.")
     if fields.get("cwd") is None:
         try:
             os.getcwd()
         except FileNotFoundError:
             raise BadJobError("This directory is gone; go to another or give --cwd.") from None
+
+
+def _warn_directory(fields: dict[str, Any]) -> None:
+    """Say that a directory isn't here; it may be where the worker is, or may come yet."""
+    cwd = fields.get("cwd")
+    if isinstance(cwd, str) and not os.path.isdir(cwd):
+        say(f"Note: there is no directory {cwd} here; the job fails if it is missing when it runs.")
 
 
 def _told(job: Job) -> str:
@@ -239,7 +272,7 @@ def _told(job: Job) -> str:
     if job.timeout:
         told += f" [timeout: {format_duration(job.timeout)}]"
     if job.run_at > job.created_at:
-        told += f" (scheduled for {iso(job.run_at)})"
+        told += f" (scheduled for {moment(job.run_at)}, {until(job.run_at, job.created_at)})"
     return safe(told)
 
 
@@ -255,6 +288,7 @@ def _enqueue_file(
     from queuectl.cli.bulk import Bulk
     from queuectl.cli.feed import open_feed
 
+    _warn_directory(given)
     with open_feed(path, plain=plain, hold=not keep_going) as feed:
         bulk = Bulk(feed, given, keep_going=keep_going)
         bulk.prepare()

@@ -28,10 +28,10 @@ from queuectl.when import local
 )
 @json_option
 def events(id: str | None, limit: int, as_json: bool) -> None:
-    """List what was done by hand, and what was rescued, newest first.
+    """List what was done by hand, and what was rescued.
 
     Retries, cancellations, removals, prunings, pauses, stops and changed settings, each with who
-    did it; and jobs that were rescued from a node that died.
+    did it; and jobs that were rescued from a node that died. The newest come first.
     """
     from queuectl.report import event_dict
 

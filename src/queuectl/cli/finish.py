@@ -1,7 +1,8 @@
 """How a job ended, for those who wait for it: in a sentence, and as an exit code."""
 
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 
@@ -9,7 +10,7 @@ import click
 
 from queuectl.cli.render import is_terminal, say
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
-from queuectl.job import Job, State
+from queuectl.job import WAITING, Job, State
 from queuectl.queue import Queue
 from queuectl.when import format_duration
 
@@ -20,6 +21,9 @@ FIRST_SIGNAL = 128
 
 PATIENCE = 1.0
 """Seconds after which we say why nothing happens."""
+
+LOOKED_AT = 100
+"""Of very many jobs, so many are looked at to find the queues they wait in."""
 
 
 def exit_code_of(queue: Queue, job: Job) -> int:
@@ -62,15 +66,19 @@ def describe_end(job: Job) -> str:
 class Hint:
     """Says once, after a moment, why nothing may happen. Call it again and again."""
 
-    def __init__(self, queue: Queue, *, talk: bool = True) -> None:
+    def __init__(
+        self, queue: Queue, waiting: Callable[[], Collection[str]], *, talk: bool = True
+    ) -> None:
+        """Take who can say which queues the jobs wait in that haven't been started yet."""
         self._queue = queue
+        self._waiting = waiting
         self._due = monotonic() + PATIENCE if talk else float("inf")
 
     def __call__(self) -> None:
         """Say it, if it is time."""
         if monotonic() >= self._due:
             self._due = float("inf")
-            if (text := _hindrance(self._queue)) is not None:
+            if (text := _hindrance(self._queue, self._waiting())) is not None:
                 say(text)
 
 
@@ -87,11 +95,27 @@ def still_going(text: str) -> Iterator[None]:
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
 
 
-def _hindrance(queue: Queue) -> str | None:
-    """Say why nothing may happen: nobody works, or a queue is paused; None when all is well."""
+def waiting_queues(queue: Queue, ids: Sequence[str]) -> set[str]:
+    """Return the queues in which these jobs, or the first of them, wait."""
+    jobs = (queue.store.get(id) for id in ids[:LOOKED_AT])
+    return {job.queue for job in jobs if job is not None and job.state in WAITING}
+
+
+def _hindrance(queue: Queue, waiting: Collection[str]) -> str | None:
+    """Say why nothing may happen: nobody works, or not on these queues; None when all is well."""
     status = queue.status()
-    if not any(node["alive"] for node in status.nodes):
+    alive = [node for node in status.nodes if node["alive"]]
+    if not alive:
         return "No worker is running; start one with: queuectl worker start"
-    if status.paused:
-        return f"Paused: {', '.join(status.paused)}; go on with: queuectl resume {status.paused[0]}"
+    if paused := [name for name in status.paused if name in waiting]:
+        return f"Paused: {', '.join(paused)}; go on with: queuectl resume {shlex.join(paused)}"
+    unserved = sorted(
+        name
+        for name in waiting
+        if all(node["queues"] and name not in node["queues"] for node in alive)
+    )
+    if unserved:
+        options = " ".join(f"--queue {shlex.quote(name)}" for name in unserved)
+        names = ", ".join(unserved)
+        return f"No worker serves {names}; start one with: queuectl worker start {options}"
     return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from queuectl.cli.command import Command
+from queuectl.cli.command import DB, Command
 from queuectl.cli.options import (
     JOB_ID,
     Wanted,
@@ -19,6 +19,8 @@ from queuectl.cli.options import (
 from queuectl.cli.render import (
     STATE_COLOURS,
     Column,
+    cut,
+    is_terminal,
     safe,
     say,
     write,
@@ -35,6 +37,11 @@ if TYPE_CHECKING:
 PAGE = 1_000
 """Jobs read, and aligned with each other, at a time."""
 
+LIMIT = 50
+"""Jobs listed when nothing is said."""
+LONGEST_ID = 24
+"""Cells of an id on a terminal; what is left of a longer one is still enough to name the job."""
+
 EXAMPLES = """
 queuectl list
 queuectl list --state failed,dead --since 1h
@@ -50,7 +57,7 @@ queuectl list --json | jq '.[].command'
     "--limit",
     "-n",
     type=click.IntRange(0),
-    default=50,
+    default=LIMIT,
     show_default=True,
     metavar="N",
     help="At most so many; 0 for all.",
@@ -81,7 +88,7 @@ def list_jobs(
             say("No jobs found." if wanted or after else "There are no jobs yet.")
         if reader.more_after is not None:
             say(
-                f"There are more; go on with: queuectl list {_again(wanted, oldest)}"
+                f"There are more; go on with: queuectl list {_again(wanted, oldest, limit)}"
                 f"--after {shlex.quote(reader.more_after)}"
             )
 
@@ -138,20 +145,21 @@ def _write_page(jobs: list[Job], now: int) -> None:
     """Print one table; columns that would say the same in every row are left out."""
     several = any(job.queue != DEFAULT_QUEUE for job in jobs)
     due = any(_due(job, now) for job in jobs)
+    terminal = is_terminal()
     columns = [
         Column("ID"),
         Column("STATE", styles=STATE_COLOURS),
         *([Column("QUEUE")] if several else []),
         Column("PRI", right=True),
-        Column("ATTEMPTS", right=True),
-        Column("AGE", right=True),
-        Column("DURATION", right=True),
+        Column("ATTEMPTS", right=True, drop=3),
+        Column("AGE", right=True, drop=1),
+        Column("DURATION", right=True, drop=2),
         *([Column("DUE", right=True)] if due else []),
         Column("COMMAND", cut=True),
     ]
     rows = [
         [
-            job.id,
+            _short(job.id) if terminal else job.id,
             job.state.value,
             *([job.queue] if several else []),
             str(job.priority),
@@ -164,6 +172,10 @@ def _write_page(jobs: list[Job], now: int) -> None:
         for job in jobs
     ]
     write_table(columns, rows)
+
+
+def _short(id: str) -> str:
+    return cut(safe(id), LONGEST_ID, "\N{HORIZONTAL ELLIPSIS}")
 
 
 def attempts_of(job: Job) -> str:
@@ -182,9 +194,13 @@ def _due(job: Job, now: int) -> str:
     return f"in {ago(job.run_at - now)}" if job.state in WAITING and job.run_at > now else ""
 
 
-def _again(wanted: Wanted, oldest: bool) -> str:
-    """Write the filters as options again."""
-    parts = [f"--state {','.join(wanted.states)}"] if wanted.states else []
+def _again(wanted: Wanted, oldest: bool, limit: int) -> str:
+    """Write what was given as options again."""
+    db: str | None = click.get_current_context().meta.get(DB)
+    parts = [] if db is None else [f"--db {shlex.quote(db)}"]
+    if wanted.states:
+        every = set(wanted.states) == set(State)
+        parts.append(f"--state {'all' if every else ','.join(wanted.states)}")
     parts += [f"--queue {shlex.quote(name)}" for name in wanted.queues]
     parts += [f"--tag {shlex.quote(tag)}" for tag in wanted.tags]
     for name in ("text", "since", "until"):
@@ -192,4 +208,6 @@ def _again(wanted: Wanted, oldest: bool) -> str:
             parts.append(f"--{name} {shlex.quote(value)}")
     if oldest:
         parts.append("--oldest")
+    if limit != LIMIT:
+        parts.append(f"-n {limit}")
     return "".join(f"{part} " for part in parts)

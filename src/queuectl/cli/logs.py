@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.finish import Hint
+from queuectl.cli.finish import Hint, waiting_queues
 from queuectl.cli.follow import Follower, follow_all, follow_jobs
 from queuectl.cli.options import JOB_ID, open_queue
 from queuectl.cli.render import is_terminal, say
@@ -83,7 +83,7 @@ def logs(
             for job, sink in zip(jobs, _sinks(jobs, streams, raw), strict=True)
         ]
         if follow:
-            follow_jobs(queue, followers, tick=Hint(queue, talk=is_terminal(sys.stderr)))
+            follow_jobs(queue, followers, tick=_hint(queue, jobs, talk=is_terminal(sys.stderr)))
         else:
             for follower in followers:
                 follower.show()
@@ -99,8 +99,13 @@ def follow_ids(queue: Queue, ids: Sequence[str], *, talk: bool) -> None:
             Follower(queue, job, sink, first=1, talk=_talk(talk))
             for job, sink in zip(jobs, sinks, strict=True)
         ],
-        tick=Hint(queue, talk=talk),
+        tick=_hint(queue, jobs, talk=talk),
     )
+
+
+def _hint(queue: Queue, jobs: Sequence[Job], *, talk: bool) -> Hint:
+    ids = [job.id for job in jobs]
+    return Hint(queue, lambda: waiting_queues(queue, ids), talk=talk)
 
 
 def _follow_everything(queue: Queue, which: Filter, streams: Streams, raw: bool) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple, NoReturn
 import click
 
 from queuectl import __version__
-from queuectl.cli.command import Group, write_block
+from queuectl.cli.command import Group, no_such_option, write_block
 from queuectl.errors import EXIT_FAILED, EXIT_INTERRUPTED, QueuectlError
 
 EXIT_BROKEN_PIPE = 141
@@ -70,8 +70,29 @@ queuectl output ID                   # read what it wrote (4 letters of ID do)
 """
 
 
+MEANT = {
+    **dict.fromkeys(("add", "create", "push", "submit", "put"), "enqueue"),
+    **dict.fromkeys(("run", "exec"), "enqueue to add a job, or worker start to run jobs"),
+    **dict.fromkeys(("schedule", "at", "cron"), "enqueue --run-at"),
+    **dict.fromkeys(("start", "work", "daemon"), "worker start"),
+    **dict.fromkeys(("stop", "shutdown"), "worker stop"),
+    **dict.fromkeys(("workers", "nodes", "ps"), "worker list"),
+    **dict.fromkeys(("ls", "jobs"), "list"),
+    **dict.fromkeys(("tail", "log", "follow"), "logs"),
+    **dict.fromkeys(("kill", "abort"), "cancel"),
+    **dict.fromkeys(("delete", "remove", "del"), "rm"),
+    **dict.fromkeys(("info", "get", "inspect"), "show"),
+    "requeue": "retry",
+    "dead": "dlq list",
+    "settings": "config list",
+}
+"""What people may type, from habit, and what does it here."""
+
+
 class Root(Group):
     """The root group, which imports a command's module only when the command is wanted."""
+
+    meant = MEANT
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all commands in the order of the help."""
@@ -227,10 +248,18 @@ def _explain(error: Exception) -> int:
 
 def _usage(error: click.UsageError) -> str:
     path = error.ctx.command_path if error.ctx is not None else "queuectl"
-    return f"{_sentence(error.format_message())} See {path} --help."
+    text = error.format_message()
+    if isinstance(error, click.MissingParameter):  # click puts the choices on lines of their own
+        text = " ".join(text.split())
+    elif isinstance(error, click.NoSuchOption):
+        text = no_such_option(error)
+    return f"{_sentence(text)} See {path} --help."
 
 
 def _sentence(text: str) -> str:
+    word, _, rest = text.partition(" ")
+    if word.isalpha() and rest.startswith("must "):  # the field of a job; settings keep their names
+        text = text[0].upper() + text[1:]
     return text if text.endswith((".", "?", "!")) else f"{text.rstrip()}."
 
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 import click
 
 from queuectl.cli.options import JOB_ID, Wanted
-from queuectl.cli.render import complain, plural, safe, say, write
+from queuectl.cli.render import complain, is_terminal, plural, safe, say, write
 from queuectl.errors import EXIT_DONE, QueuectlError, StateError, StoreError, UsageError
 from queuectl.job import Job, State
 from queuectl.queue import Queue
 from queuectl.store.contract import Filter
 
+MOST_TOLD = 20
 PAGE = 500
 """Jobs changed in one transaction: few enough that workers don't wait for it."""
 
@@ -51,6 +52,8 @@ dry_run_option = click.option(
 
 def choose(wanted: Wanted, verb: Verb, *, queue: Queue) -> Filter:
     """Make the filter for a change; a state the change can't be made in is a usage error."""
+    if set(wanted.states) == set(State):  # --state all
+        return replace(wanted, states=verb.allowed).filter(queue)
     for state in wanted.states:
         if state not in verb.allowed:
             raise UsageError(f"Jobs that are {state} can't be {verb.done}; leave that state out.")
@@ -82,15 +85,22 @@ def change_named(queue: Queue, ids: Sequence[str], verb: Verb, how: Manner) -> i
 
 
 def change_matching(queue: Queue, which: Filter, verb: Verb, how: Manner) -> int:
-    """Change all jobs that fit, report on each, and say how many they were; returns 0."""
+    """Change all jobs that fit, report on each, and say how many they were; returns 0.
+
+    On a terminal many are not reported one by one.
+    """
     changed = 0
+    brief = False
     for page in _pages(queue, which, verb, how):
+        # All but the last page are longer than that, so the first one decides.
+        brief = brief or (len(page) > MOST_TOLD and not how.quiet and is_terminal())
         changed += len(page)
-        for before, after in page:
+        for before, after in () if brief else page:
             _report(before, after, verb, how)
     if not how.quiet:
+        hint = "; -q prints their ids" if brief and how.dry_run else ""
         count = plural(changed, "job")
-        say(f"{count} would be {verb.done}." if how.dry_run else f"{count} {verb.done}.")
+        say(f"{count} would be {verb.done}{hint}." if how.dry_run else f"{count} {verb.done}.")
     return EXIT_DONE
 
 

@@ -92,9 +92,28 @@ class Moment(click.ParamType):  # type: ignore[type-arg]
         try:
             parse_moment(str(value), now=0)
         except BadTimeError as error:
-            if "outside the years" not in str(error):
-                self.fail(str(error), param, ctx)
+            what, _, _ = str(error).partition(";")
+            if "outside the years" not in what:
+                self.fail(f"{what}; write it like 1h, 2d, monday or 09:00.", param, ctx)
         return str(value)
+
+
+_MEANT = {
+    "active": "processing",
+    "canceled": "cancelled",
+    "done": "completed",
+    "error": "failed (it is retried) or dead (it is not)",
+    "errored": "failed (it is retried) or dead (it is not)",
+    "finished": "completed, dead or cancelled",
+    "queued": "pending",
+    "running": "processing",
+    "scheduled": "pending",
+    "started": "processing",
+    "succeeded": "completed",
+    "success": "completed",
+    "waiting": "pending",
+}
+"""What people call states elsewhere, and what they are here."""
 
 
 class States(click.ParamType):  # type: ignore[type-arg]
@@ -115,7 +134,8 @@ class States(click.ParamType):  # type: ignore[type-arg]
             return tuple(State(name) for name in names)
         except ValueError:
             wrong = next(name for name in names if name not in list(State))
-            self.fail(f"there is no state {wrong!r}; use all, {', '.join(State)}.", param, ctx)
+            use = _MEANT.get(wrong) or f"all, {', '.join(State)}"
+            self.fail(f"there is no state {wrong!r}; use {use}.", param, ctx)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

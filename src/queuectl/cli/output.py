@@ -9,13 +9,16 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.finish import ended_label
 from queuectl.cli.list import attempts_of
+from queuectl.cli.moments import exact
 from queuectl.cli.options import JOB_ID, json_option, open_queue
 from queuectl.cli.render import heading, paint, write, write_facts, write_json
 from queuectl.cli.stream import Writer
 from queuectl.errors import NotFoundError
-from queuectl.job import FINISHED, Attempt, Job, Output, State
+from queuectl.job import FINISHED, Attempt, Job, Output, State, signal_name
 from queuectl.queue import Queue
-from queuectl.when import format_duration, iso
+from queuectl.when import format_duration
+
+Facts = list[tuple[str, str | None]]
 
 EXAMPLES = """
 queuectl output 7f3k
@@ -68,7 +71,7 @@ def output(
     elif only_stdout or only_stderr:
         Writer(sys.stdout, raw=raw).write(_stream(found.output, stderr=only_stderr), last=True)
     else:
-        _write(job, found, raw)
+        _write(job, found, _facts(job, found, single=attempt is not None), raw)
 
 
 def find(queue: Queue, job: Job, attempt: int | None) -> Found:
@@ -112,11 +115,11 @@ def _stream(output: Output, *, stderr: bool) -> bytes:
     return render(output.stdout, output.stdout_bytes)
 
 
-def _write(job: Job, found: Found, raw: bool) -> None:
+def _write(job: Job, found: Found, facts: Facts, raw: bool) -> None:
     heading(f"Job {job.id}")
-    write_facts(_facts(job, found))
+    write_facts(facts)
     write()
-    heading("Output" if found.number == job.attempts else f"Output of attempt {found.number}")
+    heading("Output" if found.number == job.attempts else f"Output of run {found.number}")
     written = False
     for title, stderr in (("STDOUT:", False), ("STDERR:", True)):
         if data := _stream(found.output, stderr=stderr):
@@ -130,26 +133,47 @@ def _write(job: Job, found: Found, raw: bool) -> None:
         write("No output." if over else "No output available yet.")
 
 
-def _facts(job: Job, found: Found) -> list[tuple[str, str | None]]:
+def _facts(job: Job, found: Found, *, single: bool) -> Facts:
+    """Return the facts of a job; if a single run was asked for, those of the run apart."""
     run = found.run
+    about = [
+        ("Priority", str(job.priority)),
+        ("Attempts", attempts_of(job)),
+        ("Timeout", format_duration(job.timeout) if job.timeout else "none"),
+    ]
+    created = ("Created", exact(job.created_at))
+    head = [("Command", job.title), ("State", job.state.value), ("Reason", job.reason)]
+    if single and run is not None:
+        return [*head, *about, created, *_run_facts(job, run)]
     code = job.exit_code if run is None else run.exit_code
     error = job.error if run is None else run.error
     started = job.started_at if run is None else run.started_at
     ended = job.finished_at if run is None else run.finished_at
     took = job.duration_ms if run is None else run.duration_ms
     return [
-        ("Command", job.title),
-        ("State", job.state.value),
-        ("Reason", job.reason),
+        *head,
         ("Error", error if error != job.reason else None),
         ("Exit code", None if code is None else str(code)),
-        ("Priority", str(job.priority)),
-        ("Attempts", attempts_of(job)),
-        ("Timeout", format_duration(job.timeout) if job.timeout else "none"),
-        ("Started", None if started is None else iso(started)),
-        (ended_label(job), None if ended is None else iso(ended)),
+        *about,
+        ("Started", None if started is None else exact(started)),
+        (ended_label(job), None if ended is None else exact(ended)),
         ("Duration", None if took is None else f"{took}ms"),
-        ("Created", iso(job.created_at)),
+        created,
+    ]
+
+
+def _run_facts(job: Job, run: Attempt) -> Facts:
+    how = run.outcome
+    if run.outcome == "exited" and run.exit_code is not None:
+        how = f"exited with {run.exit_code}"
+    elif run.outcome == "signalled" and run.signal is not None:
+        how = f"killed by {signal_name(run.signal)}"
+    return [
+        (f"Run {run.number} of {job.attempts}", how),
+        ("Error", run.error if run.error != how else None),
+        ("Started", exact(run.started_at)),
+        ("Ended", exact(run.finished_at)),
+        ("Duration", f"{run.duration_ms}ms"),
     ]
 
 

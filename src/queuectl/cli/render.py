@@ -26,6 +26,8 @@ _COLOURS = {
     "magenta": "35",
     "cyan": "36",
 }
+LEAST_CUT = 20
+"""Cells below which a column isn't cut while others can be left out."""
 STATE_COLOURS = {
     "blocked": "magenta",
     "pending": "yellow",
@@ -139,6 +141,8 @@ class Column:
     right: bool = False
     cut: bool = False
     """Cut to what is left of a terminal's width. At most one, the last."""
+    drop: int = 0
+    """Left out, 1 first, where a narrow terminal has no room for the column that may be cut."""
     styles: Mapping[str, str] | None = None
     """Colour by value, as `STATE_COLOURS` does."""
 
@@ -161,6 +165,10 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[str]
         max([width(column.title), *(width(row[i]) for row in cells)])
         for i, column in enumerate(columns)
     ]
+    kept = _kept(columns, widths)
+    if len(kept) < len(columns):
+        columns, widths = [columns[i] for i in kept], [widths[i] for i in kept]
+        cells = [[row[i] for i in kept] for row in cells]
     limits = _limits(columns, widths)
     header = _line(columns, widths, [column.title for column in columns], None)
     return [paint(header, "bold"), *(_line(columns, widths, row, limits) for row in cells)]
@@ -170,9 +178,27 @@ def _limits(columns: Sequence[Column], widths: Sequence[int]) -> list[int | None
     """Return how wide each column may be at most."""
     if not is_terminal():
         return [None] * len(columns)
-    taken = sum(w for w, column in zip(widths, columns, strict=True) if not column.cut)
-    left = terminal_width() - taken - 2 * (len(columns) - 1)
+    left = room(columns, widths)
     return [max(left, 10) if column.cut else None for column in columns]
+
+
+def _kept(columns: Sequence[Column], widths: Sequence[int]) -> list[int]:
+    """Return which columns are shown: all but those a narrow terminal has no room for."""
+    kept = list(range(len(columns)))
+    if not is_terminal() or not any(column.cut for column in columns):
+        return kept
+    wish = min(LEAST_CUT, *(w for w, column in zip(widths, columns, strict=True) if column.cut))
+    for i in sorted((i for i in kept if columns[i].drop), key=lambda i: columns[i].drop):
+        if room([columns[i] for i in kept], [widths[i] for i in kept]) >= wish:
+            break
+        kept.remove(i)
+    return kept
+
+
+def room(columns: Sequence[Column], widths: Sequence[int]) -> int:
+    """Return how many cells of a terminal's line are left for the column that may be cut."""
+    taken = sum(w for w, column in zip(widths, columns, strict=True) if not column.cut)
+    return terminal_width() - taken - 2 * (len(columns) - 1)
 
 
 def _line(
@@ -219,18 +245,18 @@ def width(text: str) -> int:
     )
 
 
-def cut(text: str, limit: int) -> str:
-    """Shorten a text to so many cells, ending in `...` where something was left out."""
+def cut(text: str, limit: int, mark: str = "...") -> str:
+    """Shorten a text to so many cells, ending in a mark where something was left out."""
     if width(text) <= limit:
         return text
     kept: list[str] = []
-    room = limit - 3
+    left = limit - width(mark)
     for character in text:
-        room -= width(character)
-        if room < 0:
+        left -= width(character)
+        if left < 0:
             break
         kept.append(character)
-    return "".join(kept).rstrip() + "..."
+    return "".join(kept).rstrip() + mark
 
 
 def terminal_width() -> int:
@@ -238,6 +264,13 @@ def terminal_width() -> int:
     from shutil import get_terminal_size
 
     return get_terminal_size().columns
+
+
+def terminal_height() -> int:
+    """Return how many lines a terminal shows."""
+    from shutil import get_terminal_size
+
+    return get_terminal_size().lines
 
 
 def plural(count: int, noun: str) -> str:

@@ -8,12 +8,13 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.finish import ended_label
 from queuectl.cli.list import attempts_of
+from queuectl.cli.moments import ahead, exact, moment
 from queuectl.cli.options import JOB_ID, json_option, open_queue
 from queuectl.cli.render import Column, heading, write, write_facts, write_json, write_table
 from queuectl.job import WAITING, Attempt, Job, signal_name
 from queuectl.report import attempt_dict, event_dict, job_dict
 from queuectl.store.contract import Event
-from queuectl.when import format_duration, iso
+from queuectl.when import format_duration
 
 EXAMPLES = """
 queuectl show 7f3k
@@ -46,7 +47,7 @@ def show(id: str, as_json: bool) -> None:
         if events:
             write()
             heading("History")
-            rows = [(iso(e.at), e.kind, e.who, e.detail or "") for e in events]
+            rows = [(moment(e.at), e.kind, e.who, e.detail or "") for e in events]
             write_table([Column("AT"), Column("WHAT"), Column("BY"), Column("DETAIL")], rows)
 
 
@@ -76,8 +77,8 @@ def facts(job: Job, now: int) -> list[tuple[str, str | None]]:
         ("Crashes", str(job.crashes) if job.crashes else None),
         ("Timeout", format_duration(job.timeout) if job.timeout else "none"),
         ("Retries", _retries(job)),
-        ("Created", iso(job.created_at)),
-        ("Due", iso(job.run_at) if waits else None),
+        ("Created", exact(job.created_at)),
+        ("Due", ahead(job.run_at, now) if waits else None),
         ("Expires", _time(job.expires_at)),
         ("Started", _time(job.started_at)),
         (ended_label(job), _time(job.finished_at)),
@@ -103,7 +104,7 @@ def _retries(job: Job) -> str | None:
 
 
 def _time(ms: int | None) -> str | None:
-    return None if ms is None else iso(ms)
+    return None if ms is None else exact(ms)
 
 
 def _text(value: int | None) -> str | None:
@@ -131,7 +132,7 @@ def _run(run: Attempt) -> tuple[str, ...]:
         outcome += f" {signal_name(run.signal)}"
     return (
         str(run.number),
-        iso(run.started_at),
+        exact(run.started_at),
         f"{run.duration_ms}ms",
         run.node,
         run.host,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuectl.cli.command import Command
+from queuectl.cli.moments import ahead, moment
 from queuectl.cli.options import DURATION, json_option, open_queue
 from queuectl.cli.render import (
     STATE_COLOURS,
@@ -16,11 +17,12 @@ from queuectl.cli.render import (
     paint,
     plural,
     table,
+    terminal_height,
     write_json,
     write_lines,
 )
 from queuectl.job import DEFAULT_QUEUE, State
-from queuectl.when import ago, format_duration, iso, local
+from queuectl.when import ago, format_duration
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
@@ -72,14 +74,14 @@ def _watch(queue: "Queue", interval: int) -> None:
             sys.stdout.write(HIDE)
         while True:
             lines = describe(queue)
-            now = local(queue.store.now())
-            lines += [
-                "",
-                paint(f"{now}, every {every}; Ctrl+C ends it", "dim") if terminal else now,
-            ]
+            now = moment(queue.store.now())
             if terminal:
                 sys.stdout.write(CLEAR)
-            write_lines(lines if terminal else [*lines, ""])
+                end = ["", paint(f"{now}, every {every}; Ctrl+C ends it", "dim")]
+                lines = [*lines[: max(terminal_height() - len(end) - 1, 1)], *end]
+            else:
+                lines += ["", now, ""]
+            write_lines(lines)
             sys.stdout.flush()
             sleep(interval / 1000)
     finally:
@@ -96,7 +98,7 @@ def describe(queue: "Queue") -> list[str]:
     if set(found.queues) - {DEFAULT_QUEUE} or found.paused:
         lines += [*_queues(found), ""]
     lines += _workers(found, now)
-    lines += ["", *fact_lines([("Next due", _due(found, now)), ("Database", found.url)])]
+    lines += ["", *fact_lines([("Next scheduled", _due(found, now)), ("Database", found.url)])]
     return lines
 
 
@@ -174,8 +176,4 @@ def _due(found: "Status", now: int) -> str | None:
         return None
     if found.next_due <= now:
         return "now"
-    return f"in {format_duration(_whole(found.next_due - now))} ({iso(found.next_due)})"
-
-
-def _whole(ms: int) -> int:
-    return -(-ms // 1000) * 1000
+    return ahead(found.next_due, now)

@@ -2,15 +2,23 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.finish import EXIT_TIMED_OUT, Hint, describe_end, exit_code_of, still_going
+from queuectl.cli.finish import (
+    EXIT_TIMED_OUT,
+    Hint,
+    describe_end,
+    exit_code_of,
+    still_going,
+    waiting_queues,
+)
 from queuectl.cli.options import DURATION, JOB_ID, json_option, open_queue
 from queuectl.cli.progress import Bar
 from queuectl.cli.render import complain, plural, say, write_json
-from queuectl.errors import EXIT_DONE, EXIT_FAILED
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, NotFoundError
 from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.queue import Queue
 from queuectl.store.contract import Filter
@@ -21,16 +29,32 @@ OPEN = (*WAITING, State.PROCESSING)
 EXAMPLES = """
 queuectl wait 7f3k                       # exits with the job's own exit code
 queuectl wait 7f3k h2vq --timeout 10m    # 0 only if both completed
-queuectl wait --tag nightly              # all that are tagged so and not finished yet
+queuectl wait --tag nightly              # 0 only if all that are tagged so completed
 queuectl wait --all && echo "All done"   # until nothing is left to do
 """
 
 
 @click.command(cls=Command, examples=EXAMPLES)
 @click.argument("ids", nargs=-1, type=JOB_ID, metavar="[ID]...")
-@click.option("--queue", "-Q", "queues", multiple=True, metavar="NAME", help="All of this queue.")
-@click.option("--tag", "-T", "tags", multiple=True, metavar="TAG", help="All with this tag.")
-@click.option("--all", "-a", "everything", is_flag=True, help="All jobs of all queues.")
+@click.option(
+    "--queue",
+    "-Q",
+    "queues",
+    multiple=True,
+    metavar="NAME",
+    help="All of this queue that aren't finished yet.",
+)
+@click.option(
+    "--tag",
+    "-T",
+    "tags",
+    multiple=True,
+    metavar="TAG",
+    help="All with this tag, also those that are finished already.",
+)
+@click.option(
+    "--all", "-a", "everything", is_flag=True, help="All jobs of all queues not finished yet."
+)
 @click.option("--timeout", "-t", type=DURATION, metavar="D", help="Give up after this time.")
 @json_option
 def wait(
@@ -46,9 +70,11 @@ def wait(
     Finished means completed, dead or cancelled; a failed job that still has retries is not. With
     --queue, --tag or --all jobs that are enqueued meanwhile are waited for as well.
 
-    For one job the exit code is its own: 128 + n if signal n killed it, 124 if it timed out, 1 if
-    it was cancelled or never started. For several it is 0 if all of them completed, else 1. When
-    --timeout is over it is 124, and the jobs go on.
+    For one id the exit code is the job's own: 128 + n if signal n killed it, 124 if it timed out,
+    1 if it was cancelled or never started. Otherwise it is 0 if all of them completed, else 1:
+    with --tag all jobs that have the tag count, whenever they ended, with --queue and --all those
+    that weren't finished when the waiting began. When --timeout is over it is 124, and the jobs
+    go on.
     """
     chosen = [bool(ids), bool(queues or tags), everything]
     if sum(chosen) != 1:
@@ -57,7 +83,7 @@ def wait(
         if ids:
             watch: _Watch = _Ids(queue, [queue.get(id).id for id in ids])
         elif tags:
-            watch = _Tagged(queue, Filter(queues=queues, tags=tags, states=OPEN))
+            watch = _Tagged(queue, Filter(queues=queues, tags=tags))
         else:
             watch = _Counted(queue, queues)
         code = _wait(queue, watch, None if timeout is None else timeout / 1000, talk=True)
@@ -72,7 +98,7 @@ def wait_for_jobs(queue: Queue, ids: Sequence[str], *, talk: bool) -> int:
 
 
 def _wait(queue: Queue, watch: "_Watch", timeout: float | None, *, talk: bool) -> int:
-    hint = Hint(queue, talk=talk)
+    hint = Hint(queue, watch.queues, talk=talk)
     with still_going(f"Nothing was stopped; {watch.again}."), Bar("Waiting") as bar:
 
         def tick(left: int) -> None:
@@ -101,6 +127,10 @@ class _Watch(ABC):
         """Count those that aren't finished."""
 
     @abstractmethod
+    def queues(self) -> set[str]:
+        """Return the queues in which those wait that haven't been started."""
+
+    @abstractmethod
     def conclude(self, talk: bool) -> int:
         """Say how they ended; returns the exit code for it."""
 
@@ -125,12 +155,18 @@ class _Ids(_Watch):
         self._open = {id for id in self._open if states.get(id) not in (None, *FINISHED)}
         return len(self._open)
 
+    def queues(self) -> set[str]:
+        return waiting_queues(self._queue, sorted(self._open))
+
     def _states(self) -> dict[str, State]:
         return self._queue.store.states(self._ids)
 
     def conclude(self, talk: bool) -> int:
         if len(self._ids) == 1:
             return self._conclude_one(self._queue.get(self._ids[0]), talk)
+        return self._conclude_all(talk)
+
+    def _conclude_all(self, talk: bool) -> int:
         states = self._states()
         failed = [id for id in self._ids if states.get(id) != State.COMPLETED]
         if talk:
@@ -151,24 +187,33 @@ class _Ids(_Watch):
 
 
 class _Tagged(_Ids):
-    """Jobs that fit a filter now or later, remembered by their ids."""
+    """All jobs with a tag, now or later, finished or not: how it ends doesn't hang on timing."""
 
     again = "queuectl list --tag shows them"
 
     def __init__(self, queue: Queue, which: Filter) -> None:
-        super().__init__(queue, [])
+        super().__init__(queue, [job.id for job in queue.list(which, limit=None, oldest=True)])
+        self.again = type(self).again
         self._which = which
+        if not self._ids:
+            names = " and ".join(repr(tag) for tag in which.tags)
+            raise NotFoundError(f"No job has the tag {names}; see queuectl list.")
 
-    def remaining(self) -> int:
-        found = [job.id for job in self._queue.store.select(self._which, limit=None)]
+    def _add(self, states: tuple[State, ...]) -> list[str]:
+        """Take in the jobs that are in these states now; returns them."""
+        which = replace(self._which, states=states)
+        found = [job.id for job in self._queue.list(which, limit=None, oldest=True)]
         self._ids = list(dict.fromkeys([*self._ids, *found]))
         self.total = len(self._ids)
-        return len(found)
+        return found
+
+    def remaining(self) -> int:
+        self._open = set(self._add(OPEN))
+        return len(self._open)
 
     def conclude(self, talk: bool) -> int:
-        if not self._ids:
-            return _nothing(talk)
-        return super().conclude(talk)
+        self._add(FINISHED)  # those that came and went between two looks
+        return self._conclude_all(talk)
 
 
 class _Counted(_Watch):
@@ -190,6 +235,15 @@ class _Counted(_Watch):
         left = sum(self._count()[state] for state in OPEN)
         self.total = max(self.total, left)
         return left
+
+    def queues(self) -> set[str]:
+        return {
+            count.queue
+            for count in self._queue.store.counts()
+            if count.jobs
+            and count.state in WAITING
+            and (not self._queues or count.queue in self._queues)
+        }
 
     def _ended(self, state: State) -> int:
         return max(self._count()[state] - self._before[state], 0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuectl.cli.command import DB, Group
+from queuectl.cli.moments import moment
 from queuectl.cli.options import DURATION, json_option, open_queue, quiet_option
 from queuectl.cli.render import (
     Column,
@@ -25,7 +26,7 @@ from queuectl.cli.render import (
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, StoreMissingError
 from queuectl.host import host_identity, is_running
 from queuectl.queue import Queue
-from queuectl.when import format_duration
+from queuectl.when import format_duration, parse_time
 
 if TYPE_CHECKING:
     from queuectl.node.node import NodeOptions
@@ -85,7 +86,8 @@ def worker() -> None:
     is_flag=False,
     flag_value="",
     metavar="[PIDFILE]",
-    help="Go on in the background; keep the pid in PIDFILE if one is given.",
+    help="Go on in the background; keep the pid in PIDFILE if one is given. The log is "
+    "DATABASE.d/node.log, unless --log says otherwise.",
 )
 @click.option("--drain", is_flag=True, help="Exit when nothing is left to do.")
 @click.option(
@@ -99,7 +101,7 @@ def worker() -> None:
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write the log to FILE too, which is rotated.  [default: stderr only; with --daemon "
-    "node.log beside the database]",
+    "DATABASE.d/node.log]",
 )
 @click.option("--log-json", is_flag=True, help="Write log lines as JSON.")
 @click.pass_context
@@ -150,6 +152,7 @@ def _start_daemon(options: "NodeOptions") -> int:
 
     pid = detach(work)
     write(f"Started a node in the background (PID: {pid}).")
+    say(f"Its log is {os.path.abspath(options.log or _default_log(options.place))}")
     return EXIT_DONE
 
 
@@ -342,7 +345,7 @@ def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
             str(node["pid"]),
             str(node["workers"]),
             str(node["running"]),
-            node["started_at"],
+            moment(parse_time(node["started_at"], now=0)),
             ", ".join(node["queues"]) or "all",
         ]
         for node in nodes
