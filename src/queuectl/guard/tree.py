@@ -17,6 +17,9 @@ TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import o
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+_EXEC_TAKES = 0.005
+"""Seconds after which a process that was turning into another program has done so."""
+
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -113,7 +116,10 @@ def environ(pid: int, name: str) -> str | None:
     """
     if not has_proc():
         return _portable_environ(pid).get(name)
-    raw = read(f"/proc/{pid}/environ") or b""
+    return _variable(read(f"/proc/{pid}/environ") or b"", name)
+
+
+def _variable(raw: bytes, name: str) -> str | None:
     prefix = os.fsencode(name) + b"="
     for entry in raw.split(b"\0"):
         if entry.startswith(prefix):
@@ -182,13 +188,36 @@ def _all_pids() -> list[int]:
 
 def find_tagged(name: str, values: "Collection[str]") -> list[Proc]:
     """Find every process on this host, but this one, that was started with such a variable."""
-    me = os.getpid()
-    found = []
-    for pid in _all_pids() if has_proc() else _portable_pids():
-        start = process_start(pid)
-        if pid != me and start is not None and environ(pid, name) in values:
-            found.append(Proc(pid, start))
+    pids = _all_pids() if has_proc() else _portable_pids()
+    found, blank = _tagged((pid for pid in pids if pid != os.getpid()), name, values)
+    if blank:
+        # Kernel threads have no environment, nor has a process for the moment in which it turns
+        # into another program: look at those again.
+        time.sleep(_EXEC_TAKES)
+        found += _tagged(blank, name, values)[0]
     return found
+
+
+def _tagged(
+    pids: "Iterable[int]", name: str, values: "Collection[str]"
+) -> tuple[list[Proc], list[int]]:
+    """Find the tagged ones among these, and those that show no environment at all."""
+    found: list[Proc] = []
+    blank: list[int] = []
+    for pid in pids:
+        start = process_start(pid)
+        if start is None:
+            continue
+        if not has_proc():
+            tag = environ(pid, name)
+        elif raw := read(f"/proc/{pid}/environ"):
+            tag = _variable(raw, name)
+        else:
+            blank.append(pid)
+            continue
+        if tag in values:
+            found.append(Proc(pid, start))
+    return found, blank
 
 
 def send(process: Proc, signum: int) -> bool:
