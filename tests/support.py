@@ -60,12 +60,14 @@ class Lab:
         self.db = folder / "queue.db"
         self.nodes: list[subprocess.Popen[bytes]] = []
         self.queue = Queue(str(self.db))
+        self.extra_env: dict[str, str] = {}
 
     @property
     def env(self) -> dict[str, str]:
         """The environment of the commands: nothing of the outer queue shines through."""
         outer = {k: v for k, v in os.environ.items() if not k.startswith("QUEUECTL_")}
-        return outer | {"QUEUECTL_DB": str(self.db), "HOME": str(self.folder)}
+        own = {"QUEUECTL_DB": str(self.db), "HOME": str(self.folder)}
+        return outer | own | self.extra_env
 
     def command(self, *args: str) -> list[str]:
         """Return the installed command with arguments."""

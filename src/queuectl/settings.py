@@ -339,7 +339,7 @@ def _within(layer: Layer, name: str, value: object) -> tuple[str, Any]:
 
 
 RESERVED_ENVIRONMENT = frozenset(
-    "db db_path job_id attempt queue node run worker toml color complete debug".split()
+    "db db_path job_id attempt queue node run owner worker toml color complete debug".split()
 )
 """`QUEUECTL_…` names that aren't settings: where the store is, and what jobs are told."""
 

@@ -87,6 +87,7 @@ HOT = [
     "APPLY",
     "ASK_CANCEL",
     "REMOVE",
+    "BURY_UNREADABLE",
     "PRUNE",
     "RENEW",
     "EVENTS_OF_JOB",

@@ -137,6 +137,7 @@ class Root(Group):
 
 def _where() -> list[str]:
     """Say how the queue is found, and which one that is here and now."""
+    from queuectl.cli.render import safe
     from queuectl.place import find_place
 
     lines = [
@@ -147,7 +148,7 @@ def _where() -> list[str]:
         place = find_place()
     except QueuectlError as error:
         return [*lines, f"Here and now: {error}"]
-    return [*lines, f"Here and now: {place.url} (by {place.chosen_by})."]
+    return [*lines, safe(f"Here and now: {place.url} (by {place.chosen_by}).")]
 
 
 @click.group(cls=Root)

@@ -162,9 +162,9 @@ class _Ids(_Watch):
         return self._queue.store.states(self._ids)
 
     def conclude(self, talk: bool) -> int:
-        if len(self._ids) == 1:
-            return self._conclude_one(self._queue.get(self._ids[0]), talk)
-        return self._conclude_all(talk)
+        # By its whole id: the beginning of a removed job's id may fit another job.
+        job = self._queue.store.get(self._ids[0]) if len(self._ids) == 1 else None
+        return self._conclude_all(talk) if job is None else self._conclude_one(job, talk)
 
     def _conclude_all(self, talk: bool) -> int:
         states = self._states()

@@ -8,6 +8,7 @@ pid, then whether it is up.
 import json
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -173,6 +174,8 @@ def pidfile(path: str | None) -> Iterator[None]:
 
 def _write_pidfile(path: str) -> None:
     with _locked(os.path.dirname(path)):
+        if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
+            raise StateError(f"{path} isn't a plain file; name another one for the pid.")
         other = _owner(path)
         if other is not None:
             raise StateError(

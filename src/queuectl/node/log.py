@@ -6,6 +6,7 @@ disk under the log file, never stops a job.
 
 import json
 import os
+import stat
 import sys
 from itertools import pairwise
 from typing import Any, TextIO
@@ -57,7 +58,7 @@ class Log:
             line = {"at": iso(now), "level": level, "node": self.node, **facts}
             if text:
                 line["message"] = text.strip(" :;,")
-            self._lines.append(json.dumps(line, ensure_ascii=False))
+            self._lines.append(json.dumps(line))
         else:
             mark = "" if level == "info" else f" {level.upper()}:"
             self._lines.append(f"{local(now)}{mark} {text}")
@@ -91,23 +92,33 @@ class RotatingFile:
     def _open(self) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         fd = os.open(self._path, flags, 0o600)
-        os.fchmod(fd, 0o600)
-        self._written = os.fstat(fd).st_size
+        status = os.fstat(fd)
+        # A device or a pipe is neither ours to lock up nor to rotate.
+        self._plain = stat.S_ISREG(status.st_mode)
+        if self._plain:
+            os.fchmod(fd, 0o600)
+        self._written = status.st_size
         return fd
 
     def write(self, text: str) -> None:
         """Append, rotating first where the text would not fit."""
-        data = text.encode("utf-8", "replace")
-        if self._was_rotated():
-            os.close(self._fd)
-            self._fd = self._open()
-        if self._written and self._written + len(data) > self._size:
-            self._rotate()
         try:
-            self._written += os.write(self._fd, data)
+            self._write(text.encode("utf-8", "replace"))
         except OSError:
-            # A full disk: the line is lost, the jobs it speaks of are not.
+            # A full disk, a folder that is gone: the line is lost, the jobs it speaks of are not.
             return
+
+    def _write(self, data: bytes) -> None:
+        if self._plain and self._was_rotated():
+            self._reopen()
+        if self._plain and self._written and self._written + len(data) > self._size:
+            self._rotate()
+        self._written += os.write(self._fd, data)
+
+    def _reopen(self) -> None:
+        new = self._open()
+        os.close(self._fd)
+        self._fd = new
 
     def _was_rotated(self) -> bool:
         """Tell whether another node, or somebody by hand, has moved the file away."""
@@ -120,14 +131,13 @@ class RotatingFile:
         return (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino)
 
     def _rotate(self) -> None:
-        os.close(self._fd)
         names = [self._path, *(f"{self._path}.{n}" for n in range(1, self._keep + 1))]
         for newer, older in reversed(list(pairwise(names))):
             if os.path.exists(newer):
                 os.replace(newer, older)
         if not self._keep and os.path.exists(self._path):
             os.unlink(self._path)
-        self._fd = self._open()
+        self._reopen()
 
 
 def printable(text: str, longest: int = 200) -> str:

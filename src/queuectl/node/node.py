@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from queuectl import __version__
-from queuectl.errors import LeaseLostError, StoreError
+from queuectl.errors import BadSettingError, LeaseLostError, StoreError
 from queuectl.guard import tree
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.job import Job, Lost, State
@@ -192,8 +192,7 @@ class NodeLoop:
                 lease_until=until,
             )
         )
-        make_folder(self.store.spool_root())
-        make_folder(self.spool)
+        self._make_spool()
         leases.extend(
             self.guard, self.store.lease_clock(), until - leases.margin(self.settings.lease)
         )
@@ -206,6 +205,14 @@ class NodeLoop:
             trouble=lambda text: self._say(text, level="warning"),
         )
         self.lease.start()
+
+    def _make_spool(self) -> None:
+        """Make the folder for the output of our runs; also when somebody has removed it."""
+        if not os.path.isdir(self.spool):
+            root = self.store.spool_root()
+            self._guarded(lambda: make_folder(os.path.dirname(root)))
+            self._guarded(lambda: make_folder(root))
+            self._guarded(lambda: make_folder(self.spool))
 
     def _start_over(self) -> None:
         """Go on under a new id after the lease was lost; nothing of the old one may be written."""
@@ -345,7 +352,7 @@ class NodeLoop:
 
     def _obey(self) -> None:
         """Look for what people ask of this node: stop requests, cancellations, new settings."""
-        self.settings = self.queue.settings
+        self._read_settings()
         me = next((node for node in self.store.nodes() if node.id == self.id), None)
         if me is not None and me.stop == Stop.DRAIN:
             self._drain(f"Asked to stop: finishing {self._what_runs()}.")
@@ -357,6 +364,13 @@ class NodeLoop:
             if number is not None and self.running[number].job.cancel_reason is None:
                 runs.with_cancel(self.running[number], job.cancel_reason or "cancelled")
                 self._order([("stop", number, runs.CANCEL)])
+
+    def _read_settings(self) -> None:
+        """Take over changed settings; what contradicts our own flags or environment is left."""
+        try:
+            self.settings = self.queue.settings
+        except BadSettingError as error:
+            self._say(f"The settings stay as they were: {error}", level="warning")
 
     # -- the turn -------------------------------------------------------------------------
 
@@ -422,6 +436,7 @@ class NodeLoop:
     def _start(self, jobs: Sequence[Job]) -> None:
         if not jobs:
             return
+        self._make_spool()
         claimed = monotonic()
         messages: list[tuple[Any, ...]] = []
         for job in jobs:
@@ -432,7 +447,7 @@ class NodeLoop:
             try:
                 spec = runs.spec_of(run, self.settings, self.queue.url)
             except OSError as error:
-                text = f"its script could not be written: {error.strerror}"
+                text = error.strerror or str(error)
                 runs.read_report(
                     run, ("not_started", self.last_run, error.errno, text), self.settings
                 )

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from errno import ENOSYS
 from typing import Any
 
 from queuectl.guard.output import collect
@@ -27,6 +28,7 @@ from queuectl.store.contract import Ended
 
 LONGEST_ERROR = 1_000
 SHELL = "/bin/sh"
+OWNER = "QUEUECTL_OWNER"
 CANCEL = "cancelled"
 RELEASE = "released"
 TIMEOUT = "timeout"
@@ -60,6 +62,14 @@ class Run:
         return self.files[0].removesuffix(".out") + ".sh"
 
 
+def owner_of(node: str, url: str) -> str:
+    """Return what marks the processes of a node, in the queue that it serves.
+
+    A copy of a database knows the same nodes, but must not lay hands on their processes.
+    """
+    return f"{node}@{url}"
+
+
 def policy_of(settings: Settings, forced_base: float | None) -> Policy:
     """Return what the settings say where a job says nothing itself."""
     return Policy(
@@ -86,6 +96,7 @@ def spec_of(run: Run, settings: Settings, url: str) -> dict[str, Any]:
         "QUEUECTL_QUEUE": job.queue,
         "QUEUECTL_DB": url,
         "QUEUECTL_NODE": node,
+        OWNER: owner_of(node, url),
         "QUEUECTL_WORKER": str(job.worker),
     }
     return {
@@ -106,7 +117,9 @@ def _argv(run: Run) -> list[str]:
     job = run.job
     if job.argv is not None:
         return list(job.argv)
-    command = job.command or ""
+    if job.command is None:
+        raise OSError(ENOSYS, f"this version has no handler for task {job.task!r}")
+    command = job.command
     if len(command) <= LONGEST_ARGUMENT // 4 or len(command.encode()) <= LONGEST_ARGUMENT:
         return [SHELL, "-c", command]
     # The kernel takes no single argument of 128 KiB or more, but the shell reads any file.
@@ -150,11 +163,11 @@ def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ende
     """Decide what becomes of the job of a run that is over, and gather what it wrote."""
     assert run.outcome is not None
     job, outcome = run.job, run.outcome
-    assert job.started_at is not None
+    claimed_at = now if job.started_at is None else job.started_at
     if run.began is None or run.ended is None:
-        started, duration = job.started_at, 0
+        started, duration = claimed_at, 0
     else:
-        started = job.started_at + max(0, round((run.began - run.claimed) * 1000))
+        started = claimed_at + max(0, round((run.began - run.claimed) * 1000))
         duration = max(0, round((run.ended - run.began) * 1000))
     output = gather(run, limit)
     return Ended(

@@ -43,7 +43,7 @@ class Rescuer:
 
     def _rescue_node(self, node: Node) -> None:
         local = node.boot == host_identity()
-        if local and kill_tagged("QUEUECTL_NODE", {node.id}):
+        if local and self._kill_left(node.id):
             # Something can't be killed yet; to run its job again beside it would be worse.
             return
         store = self.queue.store
@@ -60,7 +60,7 @@ class Rescuer:
             rmtree(node.spool, ignore_errors=True)
 
     def _rescue_strays(self, node_id: str) -> None:
-        if kill_tagged("QUEUECTL_NODE", {node_id}):
+        if self._kill_left(node_id):
             return
         store = self.queue.store
         why = f"node {node_id} isn't registered any more"
@@ -70,6 +70,10 @@ class Rescuer:
             rescued = self._give_back(strays, spool, "unknown", why)
         for job in rescued:
             self.heard(job, why)
+
+    def _kill_left(self, node_id: str) -> bool:
+        """Kill what a node left running on this host; True when something can't be killed yet."""
+        return bool(kill_tagged(runs.OWNER, {runs.owner_of(node_id, self.queue.url)}))
 
     def _give_back(self, jobs: Sequence[Job], spool: str, host: str, why: str) -> list[Job]:
         store = self.queue.store

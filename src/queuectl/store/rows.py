@@ -74,7 +74,7 @@ def ended_row(end: Ended) -> dict[str, Any]:
         | transition_row(end.transition, end.finished_at)
         | {
             "node": end.job.node,
-            "worker": end.job.worker,
+            "worker": end.job.worker or 0,
             "host": end.host,
             "started_at": end.started_at,
             "finished_at": end.finished_at,

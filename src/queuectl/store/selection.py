@@ -29,7 +29,7 @@ def select_seqs(
 ) -> list[int]:
     """Return the places in the line of the jobs that fit, in the order of the listing."""
     conditions, params = _conditions(which, after=after, oldest=oldest)
-    params["limit"] = NO_LIMIT if limit is None else limit
+    params["limit"] = NO_LIMIT if limit is None else min(limit, NO_LIMIT)
     direction = "ASC" if oldest else "DESC"
     if which.tags:
         conditions += _pair_conditions(which, params)

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any
 
 from queuectl import lifecycle
-from queuectl.errors import DuplicateError, LeaseLostError, StoreError
+from queuectl.errors import DuplicateError, LeaseLostError, StoreCorruptError, StoreError
 from queuectl.job import (
     ATTEMPT_COLUMNS,
     Attempt,
@@ -51,6 +51,10 @@ Row = tuple[Any, ...]
 PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
 HOUR = 3_600_000
+
+
+class UnreadableError(StoreCorruptError):
+    """A row holds text that isn't valid UTF-8."""
 
 
 class SqlStore(Store):
@@ -299,11 +303,14 @@ class SqlStore(Store):
             self._bury_expired(now)
             self._change(self._text(sql.PROMOTE), {"now": now, "limit": PROMOTED_AT_ONCE})
             line = self._first_ready(queues, len(workers), now)
-            return [
-                job
-                for worker, seq in zip(workers, line, strict=False)
-                for job in self._jobs(sql.CLAIM, seq=seq, node=node, worker=worker, now=now)
-            ]
+            jobs: list[Job] = []
+            for worker, seq in zip(workers, line, strict=False):
+                try:
+                    jobs += self._jobs(sql.CLAIM, seq=seq, node=node, worker=worker, now=now)
+                except UnreadableError:
+                    # Another program wrote it. One odd row must not stop the others.
+                    self._change(self._text(sql.BURY_UNREADABLE), {"seq": seq, "now": now})
+            return jobs
 
     def _bury_expired(self, now: int) -> None:
         for job in self._jobs(sql.EXPIRED, now=now, limit=BURIED_AT_ONCE):

@@ -27,7 +27,7 @@ from queuectl.store import statements as sql
 from queuectl.store.contract import Listener, Progress, Topic
 from queuectl.store.dialects import SQLITE
 from queuectl.store.migrate import VERSION, check_version, migrate
-from queuectl.store.sql import Params, Row, SqlStore
+from queuectl.store.sql import Params, Row, SqlStore, UnreadableError
 
 APPLICATION_ID = 0x51435431
 """Marks the file as ours: "QCT1"."""
@@ -146,6 +146,11 @@ class SqliteStore(SqlStore):
                 return self._db.execute(text, params).fetchall()
             except apsw.Error as error:
                 raise self._explain(error) from error
+            except UnicodeDecodeError:
+                raise UnreadableError(
+                    f"{self.path} holds text that isn't valid UTF-8, written by another program;"
+                    " workers put such jobs aside, or mend it with that program."
+                ) from None
 
     def _change(self, text: str, params: Params) -> int:
         with self._lock:

@@ -132,6 +132,16 @@ WHERE seq = :seq AND ready = 1
 RETURNING {job_columns}
 """
 
+# Put a job that can't be read out of the way of the others; its bytes are kept.
+BURY_UNREADABLE = """
+UPDATE {jobs} SET
+    id = 'unreadable-' || seq, queue = 'default', state = 'dead', ready = NULL,
+    data = CAST(coalesce(command, argv, task) AS BLOB), task = NULL, argv = NULL, cwd = NULL,
+    command = '(unreadable; its bytes are in the column data)', env = NULL, tags = NULL,
+    finished_at = :now, updated_at = :now, reason = 'it holds text that is not valid UTF-8'
+WHERE seq = :seq
+"""
+
 # End a run. Zero rows mean that the lease is lost: somebody else has the job, or it is gone.
 FINISH = """
 UPDATE {jobs} SET

@@ -7,6 +7,10 @@ enqueue from any client. Defaults and triggers fill the rest, checks refuse what
 # Any SQLite a client may bring evaluates this, also those without unixepoch('subsec').
 _NOW = "(CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER))"
 
+_TIME = "BETWEEN 0 AND 253402300799999"
+_SPAN = "BETWEEN 0 AND 3160000000000"
+_COUNT_OF = "BETWEEN 0 AND 2147483647"
+
 _JOBS = f"""
 CREATE TABLE jobs (
     -- Never given twice, so that a stale hand on a deleted job reaches no other.
@@ -19,7 +23,7 @@ CREATE TABLE jobs (
     -- 1: may be claimed; 0: waits for run_at; NULL: waits for neither.
     ready INTEGER DEFAULT 0 CHECK (ready IN (0, 1)),
     priority INTEGER NOT NULL DEFAULT 0 CHECK (priority BETWEEN -2147483648 AND 2147483647),
-    run_at INTEGER NOT NULL DEFAULT {_NOW},
+    run_at INTEGER NOT NULL DEFAULT {_NOW} CHECK (run_at {_TIME}),
     command TEXT CHECK (length(command) <= 1048576),
     argv TEXT CHECK (argv IS NULL OR json_array_length(argv) > 0),
     task TEXT,
@@ -28,20 +32,20 @@ CREATE TABLE jobs (
     env TEXT CHECK (env IS NULL OR json_type(env) = 'object'),
     tags TEXT CHECK (tags IS NULL OR json_type(tags) = 'array'),
     unique_key TEXT,
-    expires_at INTEGER,
-    timeout INTEGER CHECK (timeout >= 0),
-    max_retries INTEGER CHECK (max_retries >= 0),
+    expires_at INTEGER CHECK (expires_at {_TIME}),
+    timeout INTEGER CHECK (timeout {_SPAN}),
+    max_retries INTEGER CHECK (max_retries {_COUNT_OF}),
     backoff TEXT CHECK (backoff IN ('exponential', 'linear', 'fixed')),
-    backoff_base REAL CHECK (backoff_base >= 1),
-    retry_delay INTEGER CHECK (retry_delay >= 0),
-    max_backoff INTEGER CHECK (max_backoff >= 0),
-    attempts INTEGER NOT NULL DEFAULT 0,
-    failures INTEGER NOT NULL DEFAULT 0,
-    crashes INTEGER NOT NULL DEFAULT 0,
+    backoff_base REAL CHECK (backoff_base BETWEEN 1 AND 1e9),
+    retry_delay INTEGER CHECK (retry_delay {_SPAN}),
+    max_backoff INTEGER CHECK (max_backoff {_SPAN}),
+    attempts INTEGER NOT NULL DEFAULT 0 CHECK (attempts {_COUNT_OF}),
+    failures INTEGER NOT NULL DEFAULT 0 CHECK (failures {_COUNT_OF}),
+    crashes INTEGER NOT NULL DEFAULT 0 CHECK (crashes {_COUNT_OF}),
     node TEXT,
     worker INTEGER,
-    created_at INTEGER NOT NULL DEFAULT {_NOW},
-    updated_at INTEGER NOT NULL DEFAULT {_NOW},
+    created_at INTEGER NOT NULL DEFAULT {_NOW} CHECK (created_at {_TIME}),
+    updated_at INTEGER NOT NULL DEFAULT {_NOW} CHECK (updated_at {_TIME}),
     started_at INTEGER,
     finished_at INTEGER,
     duration_ms INTEGER,

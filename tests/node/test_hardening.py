@@ -1,0 +1,137 @@
+"""What bad luck may do to a node: it goes on, and touches nothing that isn't its own."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from queuectl import Queue, State
+from queuectl.errors import StateError
+from queuectl.node.daemon import pidfile
+from queuectl.node.log import Log, RotatingFile
+from queuectl.place import find_place
+from tests.support import Lab, is_gone, lab_in, wait_for
+
+
+def test_a_copy_of_the_database_leaves_the_jobs_of_the_original_alone(
+    lab: Lab, tmp_path: Path
+) -> None:
+    lab.queue.set_setting("heartbeat", "200ms")
+    lab.queue.set_setting("lease", "1s")
+    original = lab.queue.enqueue(f"echo $$ > {lab.folder}/pid; sleep 1000").id
+    lab.node()
+    pid = lab.pid_in("pid")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    lab.queue.backup(str(elsewhere / "queue.db"))
+    with lab_in(elsewhere) as copy:
+        assert copy.queue.get(original).state == State.PROCESSING
+        copy.node("--queue", "nothing")
+        wait_for(lambda: copy.queue.get(original).crashes == 1, "the copy's own rescue")
+        assert not is_gone(pid)
+    assert lab.queue.get(original).state == State.PROCESSING
+
+
+def test_settings_that_contradict_a_nodes_own_do_not_end_it(lab: Lab) -> None:
+    lab.extra_env = {"QUEUECTL_HEARTBEAT": "5s"}
+    node = lab.node()
+    lab.queue.set_setting("heartbeat", "1s")
+    lab.queue.set_setting("lease", "5s")
+    wait_for(lambda: "The settings stay as they were" in lab.log(), "the node to say so")
+    id = lab.queue.enqueue("true").id
+    lab.wait_state(id, State.COMPLETED)
+    assert node.poll() is None
+
+
+def test_a_spool_that_was_removed_is_made_again(lab: Lab) -> None:
+    lab.node()
+    shutil.rmtree(f"{lab.db}.d")
+    id = lab.queue.enqueue("echo still here", max_retries=0).id
+    lab.wait_state(id, State.COMPLETED)
+    assert lab.queue.output(id).stdout == b"still here\n"
+
+
+def test_a_task_without_a_handler_does_not_pass_for_done(lab: Lab) -> None:
+    program = (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1])\n"
+        "with db: db.execute(\"INSERT INTO jobs (id, task, max_retries) VALUES ('t', 'mail', 0)\")"
+    )
+    subprocess.run([sys.executable, "-c", program, str(lab.db)], check=True)
+    lab.node()
+    job = lab.wait_state("t", State.DEAD)
+    assert "no handler for task 'mail'" in (job.error or "")
+
+
+def test_a_device_is_neither_rotated_nor_locked_up(tmp_path: Path) -> None:
+    device = tmp_path / "null"
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    except PermissionError:
+        device = tmp_path / "pipe"
+        os.mkfifo(device, 0o666)
+        keep = os.open(device, os.O_RDWR | os.O_NONBLOCK)
+        assert keep >= 0
+    os.chmod(device, 0o666)
+    log = RotatingFile(str(device), size=10, keep=2)
+    log.write("more than ten bytes\n")
+    log.write("and again\n")
+    assert stat.S_IMODE(device.stat().st_mode) == 0o666
+    assert os.listdir(tmp_path) == [device.name]
+    with pytest.raises(StateError, match="isn't a plain file"), pidfile(str(device)):
+        pass
+    assert not stat.S_ISREG(device.stat().st_mode)
+
+
+def test_a_log_whose_folder_is_gone_stops_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    log = RotatingFile(str(folder / "node.log"), size=100, keep=1)
+    log.write("one\n")
+    shutil.rmtree(folder)
+    log.write("lost\n")
+    folder.mkdir()
+    log.write("two\n")
+    assert (folder / "node.log").read_text() == "two\n"
+
+
+def test_json_logs_hold_no_control_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Queue(place=find_place(str(tmp_path / "q.db"), environ={})) as queue:
+        job = queue.enqueue("true #\x9b31m\u202e\x7f")
+    log = Log(node="n", as_json=True)
+    log.job(0, "started", job)
+    log.flush()
+    assert capsys.readouterr().err.strip().isascii()
+
+
+def test_a_row_that_is_not_utf_8_is_put_aside_and_the_others_run(lab: Lab) -> None:
+    program = (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1])\n"
+        'with db: db.execute("INSERT INTO jobs (id, command, priority)'
+        " VALUES ('odd', CAST(x'ff6162' AS TEXT), 9)\")"
+    )
+    subprocess.run([sys.executable, "-c", program, str(lab.db)], check=True)
+    good = lab.queue.enqueue("true").id
+    node = lab.node()
+    lab.wait_state(good, State.COMPLETED)
+    (odd,) = lab.queue.list(state="dead")
+    assert odd.reason == "it holds text that is not valid UTF-8"
+    assert odd.data == b"\xffab"
+    assert node.poll() is None
+    assert lab.queue.verify() == []
+
+
+def test_a_half_made_row_does_not_stop_the_rescue_of_others(lab: Lab) -> None:
+    program = (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1])\n"
+        'with db: db.execute("INSERT INTO jobs (id, command, state, ready, node)'
+        " VALUES ('half', 'true', 'processing', NULL, 'nobody')\")"
+    )
+    subprocess.run([sys.executable, "-c", program, str(lab.db)], check=True)
+    lab.node()
+    assert lab.wait_state("half", State.COMPLETED).crashes == 1
