@@ -87,7 +87,11 @@ class Administration:
 
     def is_alive(self, node: Node) -> bool:
         """Tell whether a node lives: by its process where we can see it, and by its lease."""
-        if node.boot == host_identity() and not is_running(node.pid, node.pid_start):
+        here = host_identity()
+        if node.boot == here and not is_running(node.pid, node.pid_start):
+            return False
+        # The steady clock starts anew with the machine: a lease from before means nothing.
+        if self.store.one_host and node.boot.partition("/")[0] != here.partition("/")[0]:
             return False
         return node.lease_until > self.store.steady()
 
@@ -107,7 +111,7 @@ class Administration:
 
     def _node(self, known: Sequence[Node], name: str) -> Node:
         found = [node for node in known if node.id == name] or [
-            node for node in known if node.id.startswith(name)
+            node for node in known if name and node.id.startswith(name)
         ]
         if len(found) == 1:
             return found[0]

@@ -46,7 +46,7 @@ class Queue(Administration):
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | os.PathLike[str] | None = None,
         *,
         create: bool = True,
         place: Place | None = None,
@@ -55,7 +55,7 @@ class Queue(Administration):
 
         A queue that doesn't exist yet is made, unless `create` is False.
         """
-        self.place = place or find_place(url)
+        self.place = place or find_place(None if url is None else os.fspath(url))
         self.store: Store = open_store(self.place.url, create=create)
 
     def __enter__(self) -> "Queue":

@@ -9,7 +9,7 @@ import pytest
 
 from queuectl import Queue
 from tests.cli.conftest import Cli
-from tests.support import wait_for
+from tests.support import Lab, wait_for
 
 BUSY = """
 import sys
@@ -129,3 +129,20 @@ def test_vacuum_gives_space_back(cli: Cli) -> None:
     after = cli.ok("db", "info", "--json").json
     assert after["size_bytes"] + after["wal_bytes"] < before["size_bytes"] / 2
     assert cli.ok("db", "check").code == 0
+
+
+def test_backup_replaces_no_device_and_no_part_of_a_database(lab: Lab) -> None:
+    lab.queue.enqueue("true")
+    refused = lab.run("db", "backup", "--force", f"{lab.db}-wal")
+    assert refused.returncode == 4
+    assert "named like a part of a database" in refused.stderr
+    (lab.folder / "folder").mkdir()
+    assert lab.run("db", "backup", "--force", str(lab.folder / "folder")).returncode == 4
+    assert lab.queue.verify() == []
+
+
+def test_a_limit_beyond_reason_is_a_usage_error(lab: Lab) -> None:
+    lab.queue.enqueue("true")
+    refused = lab.run("list", "--limit", "9" * 30)
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -11,9 +12,11 @@ import pytest
 
 from queuectl import Queue, State
 from queuectl.errors import StateError
+from queuectl.host import host_identity, host_name
 from queuectl.node.daemon import pidfile
 from queuectl.node.log import Log, RotatingFile
 from queuectl.place import find_place
+from queuectl.store.contract import Node
 from tests.support import Lab, is_gone, lab_in, wait_for
 
 
@@ -33,6 +36,7 @@ def test_a_copy_of_the_database_leaves_the_jobs_of_the_original_alone(
         copy.node("--queue", "nothing")
         wait_for(lambda: copy.queue.get(original).crashes == 1, "the copy's own rescue")
         assert not is_gone(pid)
+    assert all(Path(path).exists() for path in lab.queue.spool_files(lab.queue.get(original)) or ())
     assert lab.queue.get(original).state == State.PROCESSING
 
 
@@ -135,3 +139,47 @@ def test_a_half_made_row_does_not_stop_the_rescue_of_others(lab: Lab) -> None:
     subprocess.run([sys.executable, "-c", program, str(lab.db)], check=True)
     lab.node()
     assert lab.wait_state("half", State.COMPLETED).crashes == 1
+
+
+def test_a_node_from_before_a_reboot_is_dead(lab: Lab) -> None:
+    """The steady clock starts anew with the machine, so its lease seems to last for ever."""
+    id = lab.queue.enqueue("[ $QUEUECTL_ATTEMPT -gt 1 ] || sleep 1000", max_retries=0).id
+    store = lab.queue.store
+    old = Node(
+        id="before",
+        host=host_name(),
+        boot="another-boot/" + host_identity().partition("/")[2],
+        pid=os.getpid(),
+        pid_start=1,
+        workers=1,
+        queues=(),
+        spool=f"{store.spool_root()}/before",
+        version="0",
+        started_at=1,
+        seen_at=2,
+        lease_until=store.steady() + 10**9,
+    )
+    store.register(old)
+    assert [job.id for job in store.claim("before", [1], (), now=store.now())] == [id]
+    lab.node()
+    job = lab.wait_state(id, State.COMPLETED)
+    assert (job.attempts, job.crashes, job.failures) == (2, 1, 0)
+
+
+def test_a_run_that_cleared_its_environment_dies_before_it_runs_again(lab: Lab) -> None:
+    """Even when node and guard were killed together, so that nobody was left to end it."""
+    script = f"echo $$ >> {lab.folder}/pids; [ $QUEUECTL_ATTEMPT -gt 1 ] || exec env -i sleep 1000"
+    id = lab.queue.enqueue(script, max_retries=0).id
+    node = lab.node()
+    pid = lab.pid_in("pids")
+    wait_for(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n", "the sleep")
+    guard = int(Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()[0])
+    os.kill(guard, signal.SIGSTOP)
+    os.kill(node.pid, signal.SIGKILL)
+    os.kill(guard, signal.SIGKILL)
+    node.wait()
+    wait_for(lambda: is_gone(guard), "the guard to be gone")
+    assert not is_gone(pid)
+    lab.node()
+    lab.wait_state(id, State.COMPLETED)
+    assert is_gone(pid)

@@ -142,6 +142,10 @@ def _check_replaceable(queue: Queue, file: str, *, force: bool) -> None:
     path = queue.store.info().get("path")
     if path is not None and os.path.realpath(file) == os.path.realpath(path):
         raise StateError(f"{file} is the database itself; choose another name.")
+    if os.path.lexists(file) and not os.path.isfile(file):
+        raise StateError(f"{file} isn't a plain file; choose another name.")
+    if file.endswith(BESIDE[1:]):
+        raise StateError(f"{file} is named like a part of a database; choose another name.")
     if os.path.exists(f"{file}-wal"):
         raise StateError(f"{file} is a database in use ({file}-wal is there); choose another name.")
 

@@ -56,7 +56,7 @@ queuectl list --json | jq '.[].command'
 @click.option(
     "--limit",
     "-n",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 1_000_000_000),
     default=LIMIT,
     show_default=True,
     metavar="N",

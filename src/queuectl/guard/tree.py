@@ -322,6 +322,32 @@ def kill_all(processes: "Iterable[Proc]", within: float = 5.0) -> list[Proc]:
     return _kill_until_gone(lambda: family(starts, starts), within)
 
 
+def kill_left(name: str, values: "Collection[str]", folder: str, within: float = 5.0) -> list[Proc]:
+    """Kill what was started with such a variable, or writes its output into a folder.
+
+    A process may have cleared its environment, but hardly also its output. Returns what is left.
+    """
+    return _kill_until_gone(lambda: find_tagged(name, values) + find_writing(folder), within)
+
+
+def find_writing(folder: str) -> list[Proc]:
+    """Find every process on this host, but this one, whose stdout or stderr is in a folder."""
+    found = []
+    for pid in _all_pids() if has_proc() else []:
+        start = process_start(pid)
+        if pid != os.getpid() and start is not None and _writes_into(pid, folder):
+            found.append(Proc(pid, start))
+    return found
+
+
+def _writes_into(pid: int, folder: str) -> bool:
+    for fd in (1, 2):
+        with suppress(OSError):
+            if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(folder + "/"):
+                return True
+    return False
+
+
 def kill_tagged(name: str, values: "Collection[str]", within: float = 5.0) -> list[Proc]:
     """Kill every process that `find_tagged` finds; return what didn't go in time."""
     return _kill_until_gone(lambda: find_tagged(name, values), within)

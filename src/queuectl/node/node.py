@@ -323,9 +323,15 @@ class NodeLoop:
         self.running.clear()
         self.guard = Guard.start()
         self._poll.register(self.guard.fileno(), select.POLLIN)
-        until = self.store.steady() + self.settings.lease - leases.margin(self.settings.lease)
-        if self.store.renew(self.id, until=self.store.steady() + self.settings.lease):
-            leases.extend(self.guard, self.store.lease_clock(), until)
+        self._guarded(self._lend_lease)
+
+    def _lend_lease(self) -> None:
+        """Tell a new guard until when runs may live; if that fails, the next renewal does."""
+        until = self.store.steady() + self.settings.lease
+        if self.store.renew(self.id, until=until):
+            leases.extend(
+                self.guard, self.store.lease_clock(), until - leases.margin(self.settings.lease)
+            )
 
     def _hear_store(self) -> None:
         topics = self.listener.heard()

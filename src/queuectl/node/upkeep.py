@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from shutil import rmtree
 
-from queuectl.guard.tree import kill_tagged
+from queuectl.guard.tree import kill_left
 from queuectl.host import host_identity, host_name, is_running, whoami
 from queuectl.job import Job, State
 from queuectl.lifecycle import Policy
@@ -57,23 +57,30 @@ class Rescuer:
         for job in rescued:
             self.heard(job, why)
         if node.host == host_name():
-            rmtree(node.spool, ignore_errors=True)
+            rmtree(self._spool_of(node.id), ignore_errors=True)
 
     def _rescue_strays(self, node_id: str) -> None:
+        store = self.queue.store
         if self._kill_left(node_id):
             return
-        store = self.queue.store
         why = f"node {node_id} isn't registered any more"
         with store.transaction():
             strays = [job for job in store.strays() if job.node == node_id]
-            spool = os.path.join(store.spool_root(), node_id)
-            rescued = self._give_back(strays, spool, "unknown", why)
+            rescued = self._give_back(strays, self._spool_of(node_id), "unknown", why)
         for job in rescued:
             self.heard(job, why)
 
+    def _spool_of(self, node_id: str) -> str:
+        """Return where a node of this queue keeps output on this host.
+
+        Not what its row says: a copy of a database must not touch the folders of the original.
+        """
+        return os.path.join(self.queue.store.spool_root(), node_id)
+
     def _kill_left(self, node_id: str) -> bool:
         """Kill what a node left running on this host; True when something can't be killed yet."""
-        return bool(kill_tagged(runs.OWNER, {runs.owner_of(node_id, self.queue.url)}))
+        mark = runs.owner_of(node_id, self.queue.url)
+        return bool(kill_left(runs.OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
 
     def _give_back(self, jobs: Sequence[Job], spool: str, host: str, why: str) -> list[Job]:
         store = self.queue.store

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from queuectl.job import Attempt, Job, NewJob, Outcome, Output, State, Transition
 
@@ -170,6 +170,8 @@ class Store(ABC):
 
     url: str
     """Where it is, without secrets."""
+    one_host: ClassVar[bool] = False
+    """Whether all its nodes are on one host, so that one from before a reboot can't be alive."""
 
     # -- clocks ---------------------------------------------------------------
 

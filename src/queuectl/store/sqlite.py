@@ -40,6 +40,7 @@ class SqliteStore(SqlStore):
     """A queue in an SQLite file."""
 
     dialect = SQLITE
+    one_host = True
 
     def __init__(self, path: str, *, create: bool = False, patience: float = PATIENCE) -> None:
         super().__init__()
