@@ -136,8 +136,10 @@ def test_backup_replaces_no_device_and_no_part_of_a_database(lab: Lab) -> None:
     refused = lab.run("db", "backup", "--force", f"{lab.db}-wal")
     assert refused.returncode == 4
     assert "named like a part of a database" in refused.stderr
-    (lab.folder / "folder").mkdir()
-    assert lab.run("db", "backup", "--force", str(lab.folder / "folder")).returncode == 4
+    os.mkfifo(lab.folder / "pipe")
+    refused = lab.run("db", "backup", "--force", str(lab.folder / "pipe"))
+    assert refused.returncode == 4
+    assert "isn't a plain file" in refused.stderr
     assert lab.queue.verify() == []
 
 
