@@ -20,7 +20,7 @@ from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Attempt, Job, NewJob, Output, State
 from queuectl.place import Place, find_place
-from queuectl.request import Fields, complete, read_request
+from queuectl.request import Fields, check_request, complete, read_request
 from queuectl.settings import Settings
 from queuectl.store import open_store
 from queuectl.store.contract import Batch, Event, Filter, Progress, Store, Topic
@@ -136,7 +136,7 @@ class Queue(Administration):
         if isinstance(what, NewJob):
             if fields:
                 raise BadJobError("A NewJob is complete; keywords can't be added to it.")
-            return what
+            return check_request(what)
         given: dict[str, Any] = {}
         if isinstance(what, str):
             given["command"] = what

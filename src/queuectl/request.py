@@ -87,6 +87,16 @@ def read_request(given: Mapping[str, Any], *, now: int) -> NewJob:
     return job
 
 
+def check_request(new: NewJob) -> NewJob:
+    """Return a request made in Python, or raise as if it had come as fields."""
+    for name in ("command", "argv", "id", "queue", "priority", "max_retries", "cwd", "env", "tags"):
+        value = getattr(new, name)
+        if value is not None:
+            _READERS[name][1](name, value, 0)
+    _check_work(new)
+    return new
+
+
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """Bring the fields to their one true names; two names for one field contradict each other."""
     fields: dict[str, Any] = {}
@@ -280,6 +290,8 @@ def _timestamp(name: str, value: datetime) -> int:
 
 
 def _setting(name: str, value: object, now: int) -> Any:
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
     return read_value(name, value)[1]
 
 

@@ -183,3 +183,17 @@ def test_a_run_that_cleared_its_environment_dies_before_it_runs_again(lab: Lab) 
     lab.node()
     lab.wait_state(id, State.COMPLETED)
     assert is_gone(pid)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_node_whose_database_is_taken_away_ends_and_says_why(lab: Lab, replaced: bool) -> None:
+    lab.queue.enqueue(f"echo $$ > {lab.folder}/pid; sleep 1000")
+    node = lab.node()
+    pid = lab.pid_in("pid")
+    for end in ("", "-wal", "-shm"):
+        os.unlink(f"{lab.db}{end}")
+    if replaced:
+        Queue(lab.db).close()
+    assert node.wait(60) == 5
+    assert f"{lab.db} was {'replaced' if replaced else 'deleted'} while it was in use." in lab.log()
+    assert is_gone(pid)

@@ -1,10 +1,11 @@
 """The Python interface, where it does more than pass a call on."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from queuectl import Filter, Queue, State
+from queuectl import Filter, NewJob, Queue, State
 from queuectl import queue as module
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 
@@ -86,3 +87,25 @@ def test_pruning_takes_a_duration(queue: Queue) -> None:
     assert queue.prune([State.CANCELLED], -1) == {State.CANCELLED: 1}
     with pytest.raises(UsageError, match="Only finished jobs"):
         queue.prune([State.PENDING], "1d")
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        NewJob(),
+        NewJob(command="a\0b"),
+        NewJob(command="x", argv=("y",)),
+        NewJob(command="x", id="two\nlines"),
+        NewJob(command="x", priority=2**40),
+    ],
+)
+def test_a_request_made_in_python_is_checked_like_any_other(queue: Queue, new: NewJob) -> None:
+    with pytest.raises(BadJobError):
+        queue.enqueue(new)
+    assert queue.list() == []
+
+
+def test_durations_may_be_timedeltas(queue: Queue) -> None:
+    minute = timedelta(minutes=1)
+    job = queue.enqueue("x", retry_delay=minute, max_backoff=minute, timeout=minute, delay=minute)
+    assert (job.retry_delay, job.max_backoff, job.timeout) == (60_000, 60_000, 60_000)

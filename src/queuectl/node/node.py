@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from queuectl import __version__
-from queuectl.errors import BadSettingError, LeaseLostError, StoreError
+from queuectl.errors import BadSettingError, LeaseLostError, StoreError, StoreMissingError
 from queuectl.guard import tree
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.job import Job, Lost, State
@@ -155,9 +155,12 @@ class NodeLoop:
         self._guarded(lambda: self.store.forget(self.id))
         self._guarded(lambda: upkeep.sweep_spool(self.queue))
         self.listener.close()
-        self._say("Stopped; nothing was left running." if self.stopping else self._left_over())
+        if self.stopping:
+            self._say("Stopped; nothing was left running.")
+        else:
+            self._guarded(self._tell_left_over)
 
-    def _left_over(self) -> str:
+    def _tell_left_over(self) -> None:
         """Say that all is done, and what isn't because its queue is paused."""
         served = self.options.queues
         held = sum(
@@ -167,7 +170,9 @@ class NodeLoop:
             and (not served or count.queue in served)
         )
         jobs = "1 job waits" if held == 1 else f"{held} jobs wait"
-        return f"Nothing left to do; {jobs} in paused queues." if held else "Nothing left to do."
+        self._say(
+            f"Nothing left to do; {jobs} in paused queues." if held else "Nothing left to do."
+        )
 
     # -- identity -------------------------------------------------------------------------
 
@@ -347,6 +352,9 @@ class NodeLoop:
         """Do something that a store in trouble may keep us from, for now."""
         try:
             action()
+        except StoreMissingError:
+            # The database was deleted or replaced: nobody will ever read what we write.
+            raise
         except StoreError as error:
             self._say(str(error), level="warning")
 

@@ -20,6 +20,7 @@ from queuectl.errors import (
     StoreCorruptError,
     StoreError,
     StoreFullError,
+    StoreMissingError,
     StoreReadOnlyError,
 )
 from queuectl.store import files
@@ -51,6 +52,8 @@ class SqliteStore(SqlStore):
         self._pid = os.getpid()
         self._seen_version = -1
         files.prepare(self.path, create=create)
+        status = os.stat(self.path)
+        self._file = (status.st_dev, status.st_ino)
         self._db = self._connect()
         try:
             self._open()
@@ -185,6 +188,15 @@ class SqliteStore(SqlStore):
             finally:
                 self._rollback()
 
+    def _check_place(self) -> None:
+        """Notice that the file was deleted or replaced: what we write now, nobody will read."""
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            raise StoreMissingError(f"{self.path} was deleted while it was in use.") from None
+        if (there.st_dev, there.st_ino) != self._file:
+            raise StoreMissingError(f"{self.path} was replaced while it was in use.")
+
     def _check_process(self) -> None:
         if self._pid != os.getpid():
             raise StoreError("This queue was opened before a fork; open it anew in the child.")
@@ -239,6 +251,7 @@ class SqliteStore(SqlStore):
         files.touch(self.companion, topics)
 
     def changed(self) -> bool:
+        self._check_place()
         (version,) = self._run("PRAGMA data_version", {})[0]
         before, self._seen_version = self._seen_version, int(version)
         return before != self._seen_version
