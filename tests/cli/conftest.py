@@ -9,12 +9,12 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from queuectl import Queue
@@ -133,7 +133,10 @@ class Cli:
             lambda: any(os.path.realpath(fd) == str(self.db) for fd in files.iterdir()),
             "the reader to open the queue",
         )
-        time.sleep(0.5)
+        # It looks again and again: by now it has nothing else to do.
+        looks = psutil.Process(process.pid)
+        before = looks.num_ctx_switches().voluntary
+        wait_for(lambda: looks.num_ctx_switches().voluntary > before + 5, "the reader to look")
         return process
 
     def node(self, *args: str, count: int = 2) -> "subprocess.Popen[bytes]":

@@ -52,9 +52,9 @@ class SqliteStore(SqlStore):
         self._pid = os.getpid()
         self._seen_version = -1
         files.prepare(self.path, create=create)
+        self._db = self._connect()
         status = os.stat(self.path)
         self._file = (status.st_dev, status.st_ino)
-        self._db = self._connect()
         try:
             self._open()
         except BaseException:
