@@ -81,8 +81,10 @@ class Queue(Administration):
         `what` is a shell command, a list (program and arguments, run without a shell), a mapping
         of fields, or a `NewJob`. Keywords override the fields of a mapping.
         """
-        new = self._complete(self._read(what, fields))
-        batch = self.store.enqueue([new], now=self.store.now())
+        # One look at the clock: a delay counts from the moment the job is created.
+        now = self.store.now()
+        new = self._complete(self._read(what, fields, now), now)
+        batch = self.store.enqueue([new], now=now)
         job = self.store.get(batch.ids[0])
         if job is None:
             raise NotFoundError(f"Job {batch.ids[0]} was removed as soon as it was enqueued.")
@@ -101,7 +103,8 @@ class Queue(Administration):
         With `keep_going` they are stored in large batches, ids already taken are skipped, and
         what was stored stays stored. Without it, at most 250,000 jobs can be stored at once.
         """
-        requests = (self._complete(self._read(item, {})) for item in what)
+        now = self.store.now()
+        requests = (self._complete(self._read(item, {}, now), now) for item in what)
         if keep_going:
             return self._enqueue_batches(requests, progress, total, skip_duplicates=True)
         # Everything is read before the store is locked: others wait for the writing only.
@@ -132,7 +135,7 @@ class Queue(Administration):
                 progress(len(ids) + len(duplicates), total)
         return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
 
-    def _read(self, what: Request | None, fields: Mapping[str, Any]) -> NewJob:
+    def _read(self, what: Request | None, fields: Mapping[str, Any], now: int) -> NewJob:
         if isinstance(what, NewJob):
             if fields:
                 raise BadJobError("A NewJob is complete; keywords can't be added to it.")
@@ -144,10 +147,10 @@ class Queue(Administration):
             given.update(what)
         elif what is not None:
             given["argv"] = what
-        return read_request({**given, **fields}, now=self.store.now())
+        return read_request({**given, **fields}, now=now)
 
-    def _complete(self, new: NewJob) -> NewJob:
-        return complete(new, self._enqueue_settings(), now=self.store.now())
+    def _complete(self, new: NewJob, now: int) -> NewJob:
+        return complete(new, self._enqueue_settings(), now=now)
 
     _settings_read: tuple[float, Settings] | None = None
 
