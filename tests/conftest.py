@@ -7,6 +7,8 @@ import pytest
 
 from tests.support import Lab, lab_in
 
+pytest_plugins = ["tests.servers.shared"]
+
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:

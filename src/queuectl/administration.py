@@ -33,25 +33,28 @@ class Administration:
     def set_setting(self, name: str, value: object) -> tuple[str, str]:
         """Set a setting for all nodes and users of this store; returns its name and text."""
         key, text = write_value(name, value)
-        with self.store.transaction():
-            shared = self.store.config() | {key: text}
-            layered([Layer("the config table", shared)])
-            self.store.set_config(key, text, now=self.store.now())
-            self._record("config", detail=f"{key} = {text}")
-            self.store.nudge(Topic.CONTROL)
+        self._change_shared(key, text)
         return key, text
 
     def unset_setting(self, name: str) -> str:
         """Forget a shared setting, so that its default holds again; returns its name."""
         key = canonical(name)
         key = "max_retries" if key == "max_attempts" else key
-        with self.store.transaction():
-            shared = {k: v for k, v in self.store.config().items() if k != key}
-            layered([Layer("the config table", shared)])
-            self.store.set_config(key, None, now=self.store.now())
-            self._record("config", detail=f"{key} unset")
-            self.store.nudge(Topic.CONTROL)
+        self._change_shared(key, None)
         return key
+
+    def _change_shared(self, key: str, text: str | None) -> None:
+        """Change a shared setting, if those that are shared then still fit together."""
+
+        def change() -> None:
+            others = {k: v for k, v in self.store.config().items() if k != key}
+            shared = others if text is None else others | {key: text}
+            layered([Layer("the config table", shared)])
+            self.store.set_config(key, text, now=self.store.now())
+            self._record("config", detail=f"{key} unset" if text is None else f"{key} = {text}")
+            self.store.nudge(Topic.CONTROL)
+
+        self.store.transact(change)
 
     # -- queues and nodes -------------------------------------------------------
 
@@ -65,12 +68,16 @@ class Administration:
 
     def _set_paused(self, queue: str, *, paused: bool) -> bool:
         name = check_name("queue", queue)
-        with self.store.transaction():
-            changed = self.store.set_paused(name, paused=paused, who=whoami(), now=self.store.now())
+
+        def change() -> bool:
+            now = self.store.now()
+            changed = self.store.set_paused(name, paused=paused, who=whoami(), now=now)
             if changed:
                 self._record("pause" if paused else "resume", detail=name)
                 self.store.nudge(Topic.WORK)
-        return changed
+            return changed
+
+        return self.store.transact(change)
 
     def queues(self) -> list[QueueInfo]:
         """Return the queues on which something was set."""
@@ -87,13 +94,21 @@ class Administration:
 
     def is_alive(self, node: Node) -> bool:
         """Tell whether a node lives: by its process where we can see it, and by its lease."""
+        return not self._is_known_dead(node) and node.lease_until > self.store.steady()
+
+    def is_dead(self, node: Node) -> bool:
+        """Tell whether a node can't be alive, beyond doubt: then its jobs may be given to others.
+
+        Between the living and the dead are those on other hosts whose lease seems to be over.
+        """
+        return self._is_known_dead(node) or self.store.lapsed(node)
+
+    def _is_known_dead(self, node: Node) -> bool:
         here = host_identity()
         if node.boot == here and not is_running(node.pid, node.pid_start):
-            return False
+            return True
         # The steady clock starts anew with the machine: a lease from before means nothing.
-        if self.store.one_host and node.boot.partition("/")[0] != here.partition("/")[0]:
-            return False
-        return node.lease_until > self.store.steady()
+        return self.store.one_host and node.boot.partition("/")[0] != here.partition("/")[0]
 
     def stop_nodes(self, nodes: Sequence[str] = (), *, force: bool = False) -> list[str]:
         """Ask nodes (all living ones by default) to stop; returns the ids of those asked."""
@@ -102,12 +117,15 @@ class Administration:
         wanted = [self._node(known, name) for name in nodes] or [
             node for node in known if self.is_alive(node)
         ]
-        with self.store.transaction():
+
+        def ask() -> list[str]:
             asked = [node.id for node in wanted if self.store.ask_stop(node.id, how)]
             for id in asked:
                 self._record("stop", node=id, detail=how.value)
             self.store.nudge(Topic.CONTROL)
-        return asked
+            return asked
+
+        return self.store.transact(ask)
 
     def _node(self, known: Sequence[Node], name: str) -> Node:
         found = [node for node in known if node.id == name] or [

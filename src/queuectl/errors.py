@@ -15,10 +15,15 @@ QueuectlError                    1   anything queuectl can explain
     ├── StoreFullError           5   no space left
     ├── StoreReadOnlyError       5   it may be read but not written
     ├── StoreCorruptError        5   it is damaged, or not a queuectl store
-    └── StoreTooNewError         5   a newer queuectl made it
+    ├── StoreTooNewError         5   a newer queuectl made it
+    ├── StoreTooOldError         5   it must be migrated first, or its server is too old
+    ├── StoreUnreachableError    5   no server answers, or the connection was lost
+    │   └── StoreUnsettledError  5   ... while committing: it may or may not have come through
+    └── StoreDeniedError         5   the server refuses us: password, database or grants
 """
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 __all__ = [
     "BadJobError",
@@ -31,11 +36,15 @@ __all__ = [
     "StateError",
     "StoreBusyError",
     "StoreCorruptError",
+    "StoreDeniedError",
     "StoreError",
     "StoreFullError",
     "StoreMissingError",
     "StoreReadOnlyError",
     "StoreTooNewError",
+    "StoreTooOldError",
+    "StoreUnreachableError",
+    "StoreUnsettledError",
     "UsageError",
 ]
 
@@ -130,3 +139,26 @@ class StoreCorruptError(StoreError):
 
 class StoreTooNewError(StoreError):
     """A newer queuectl made this store; it is left alone."""
+
+
+class StoreTooOldError(StoreError):
+    """The schema or the server is older than what this queuectl needs."""
+
+
+class StoreUnreachableError(StoreError):
+    """No server answers, or the connection to it was lost; what was begun is undone."""
+
+
+class StoreUnsettledError(StoreUnreachableError):
+    """The connection was lost while committing, and the server can't be asked what came of it."""
+
+    def __init__(self, text: str, committed: Callable[[], bool] = lambda: False) -> None:
+        """`committed` asks again; it raises a `StoreError` while the server still can't say."""
+        super().__init__(text)
+        self.committed = committed
+        self.result: Any = None
+        """What the transaction returned, which counts if it was committed."""
+
+
+class StoreDeniedError(StoreError):
+    """The server is there but refuses us: the password, the database or the grants are wrong."""

@@ -114,8 +114,9 @@ class Queue(Administration):
                 f"More than {MOST_AT_ONCE:,} jobs can't be stored all at once without holding up"
                 " the workers; split them, or keep going, which stores batch by batch."
             )
-        with self.store.transaction():
-            return self._enqueue_batches(iter(jobs), progress, len(jobs), skip_duplicates=False)
+        return self.store.transact(
+            lambda: self._enqueue_batches(iter(jobs), progress, len(jobs), skip_duplicates=False)
+        )
 
     def _enqueue_batches(
         self,
@@ -354,13 +355,16 @@ class Queue(Administration):
     def _change(self, id: str, change: Callable[[Job], bool], *, gone: bool = False) -> Job:
         """Apply a change to a job as it is inside the transaction, and return it changed."""
         found = self.get(id)
-        with self.store.transaction():
+
+        def apply() -> Job:
             job = self.store.get(found.id)
             if job is None:
                 raise NotFoundError(f"Job {found.id} was removed meanwhile.")
             if not change(job):
                 raise StateError(f"Job {job.id} changed meanwhile; look at it and try again.")
             return job if gone else self.get(job.id)
+
+        return self.store.transact(apply)
 
 
 def spool_paths(spool: str, job: Job) -> tuple[str, str]:

@@ -168,9 +168,12 @@ def future(path: str, *, extra: int = 2) -> None:
 
     for n in range(1, extra + 1):
         name = f"m9{n:03}_later"
-        module = ModuleType(name)
-        module.SQLITE = (f"ALTER TABLE jobs ADD COLUMN later{n} TEXT DEFAULT 'new'",)  # type: ignore[attr-defined]
-        sys.modules[f"{migrations.__name__}.{name}"] = module
+        package = ModuleType(name)
+        package.__path__ = []
+        module = ModuleType("sqlite")
+        module.STATEMENTS = (f"ALTER TABLE jobs ADD COLUMN later{n} TEXT DEFAULT 'new'",)  # type: ignore[attr-defined]
+        sys.modules[f"{migrations.__name__}.{name}"] = package
+        sys.modules[f"{migrations.__name__}.{name}.sqlite"] = module
         migrations.MIGRATIONS += (name,)  # type: ignore[assignment]
     # Only now: the rest of the store reads the list when it is imported.
     store = open_store(path, create=True)

@@ -1,16 +1,20 @@
 """One store per test, on every database there is. A new database is one entry in `ENGINES`."""
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from queuectl.store import Store, open_store
 from tests.contract.actors import SqliteClient
+from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
 from tests.contract.tools import Client, Engine, assert_counts_are_right
 
 ENGINES = (
-    Engine(name="sqlite", url=lambda folder: f"sqlite:{folder}/queue.db", client=SqliteClient),
+    Engine(name="sqlite", client=SqliteClient),
+    Engine(name="postgresql", client=PostgresClient, knows=False),
+    Engine(name="mariadb", client=MariaDBClient, tells=False, knows=False),
 )
 
 
@@ -22,9 +26,46 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 @pytest.fixture
-def url(engine: Engine, tmp_path: Path) -> str:
-    """A place where there is no store yet."""
-    return engine.url(tmp_path)
+def place(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Gives a place for an empty store, again and again; the last one is gone then."""
+    if engine.name == "sqlite":
+        return lambda: f"sqlite:{tmp_path}/{secrets.token_hex(4)}.db"
+    wiped: Callable[[], str] = request.getfixturevalue(f"{engine.name}_place")
+    return wiped
+
+
+@pytest.fixture(scope="session")
+def postgresql_place(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
+    """One schema for all tests of this process, emptied between them: making one takes long."""
+    server = request.getfixturevalue("postgres_server")
+    database = request.getfixturevalue("postgres_database")
+    yield from _emptied(PostgresClient, f"{server.url(database)}?schema=queue")
+
+
+@pytest.fixture(scope="session")
+def mariadb_place(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
+    """The same for MariaDB."""
+    server = request.getfixturevalue("mariadb_server")
+    database = request.getfixturevalue("mariadb_database")
+    yield from _emptied(MariaDBClient, f"{server.url(database)}?prefix=q_")
+
+
+def _emptied(client: type[ServerClient], url: str) -> Iterator[Callable[[], str]]:
+    open_store(url, create=True).close()
+    broom = client(url)
+
+    def empty() -> str:
+        broom.wipe()
+        return url
+
+    yield empty
+    broom.close()
+
+
+@pytest.fixture
+def url(place: Callable[[], str]) -> str:
+    """A place for an empty store."""
+    return place()
 
 
 @pytest.fixture

@@ -200,9 +200,14 @@ class TestInfo:
         run(store, "x", Exited(1))
         assert store.verify() == []
 
-    def test_its_url_opens_it_again(self, store: Store) -> None:
+    def test_its_url_opens_it_again_for_who_knows_the_password(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         from queuectl.store import open_store
 
+        assert "secret" not in store.url
+        monkeypatch.setenv("PGPASSWORD", "secret")
+        monkeypatch.setenv("MYSQL_PWD", "secret")
         add(store, "x")
         again = open_store(store.url)
         try:

@@ -6,9 +6,8 @@ same order.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,7 +25,7 @@ from queuectl.job import Exited, Job, Lost, NewJob, Outcome, Released, State, St
 from queuectl.lifecycle import Policy, cancelled, retried
 from queuectl.store import Store, open_store
 from queuectl.store.contract import Ended, Filter
-from tests.contract.tools import NOW, Engine, a_node, ended, ids, the
+from tests.contract.tools import NOW, a_node, ended, ids, the
 
 NODES = ("node-1", "node-2")
 QUEUES = ("one", "two")
@@ -74,12 +73,11 @@ class Model:
 class StoreMachine(RuleBasedStateMachine):
     """Does to a store and to the model the same, and compares."""
 
-    engine: Engine
+    place: Callable[[], str]
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = TemporaryDirectory()
-        self.store: Store = open_store(self.engine.url(Path(self.folder.name)), create=True)
+        self.store: Store = open_store(type(self).place(), create=True)
         self.now = NOW
         self.line: list[Model] = []
         self.paused: set[str] = set()
@@ -90,7 +88,6 @@ class StoreMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         assert self.store.verify() == []
         self.store.close()
-        self.folder.cleanup()
 
     @initialize()
     def register(self) -> None:
@@ -272,8 +269,8 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(300)
-def test_the_store_does_what_the_model_does(engine: Engine) -> None:
-    machine = type("Machine", (StoreMachine,), {"engine": engine})
+def test_the_store_does_what_the_model_does(place: Callable[[], str]) -> None:
+    machine = type("Machine", (StoreMachine,), {"place": staticmethod(place)})
     run_state_machine_as_test(
         machine,
         settings=settings(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from queuectl.errors import UsageError
 from queuectl.job import Exited, NewJob, State
 from queuectl.lifecycle import Policy, cancelled
 from queuectl.store import Store
@@ -179,10 +180,14 @@ class TestText:
         add(store, "right", argv=("program", f"<{text}>"))
         assert found(store, text=text) == ["right"]
 
-    @pytest.mark.parametrize("text", ["\udcff", "a\0b", "x" * 100_000, "%" * 1_000])
+    @pytest.mark.parametrize("text", ["\udcff", "a\0b", "x" * 1_000, "%" * 1_000])
     def test_what_can_be_in_no_job_is_in_none(self, store: Store, text: str) -> None:
         add(store, "a", command="b")
         assert found(store, text=text) == []
+
+    def test_has_a_length(self, store: Store) -> None:
+        with pytest.raises(UsageError, match="1,000 characters"):
+            found(store, text="x" * 1_001)
 
 
 class TestOrder:

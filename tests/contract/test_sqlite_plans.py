@@ -43,6 +43,7 @@ VALUES: dict[str, object] = {
     "id": "job 5",
     "ids": '["job 5", "job 6"]',
     "job": "job 5",
+    "lease": 5,
     "limit": 20,
     "name": "default",
     "node": "node-1",
@@ -68,11 +69,13 @@ VALUES: dict[str, object] = {
 HOT = [
     "READY_QUEUES",
     "READY",
+    "DUE",
     "PROMOTE",
     "EXPIRED",
     "IS_EXPIRED",
     "HOLDS_LEASE",
     "CLAIM",
+    "CLAIM_RETURNING",
     "FINISH",
     "NEXT_DUE",
     "IS_DUE",
@@ -88,6 +91,7 @@ HOT = [
     "ASK_CANCEL",
     "REMOVE",
     "BURY_UNREADABLE",
+    "OLD",
     "PRUNE",
     "RENEW",
     "EVENTS_OF_JOB",
@@ -200,7 +204,7 @@ class TestPlans:
         assert not self.scans("SCAN line")
 
     def test_every_statement_that_reads_jobs_is_hot_or_known_not_to_be(self) -> None:
-        cold = {"ENQUEUE", "ENQUEUE_OR_SKIP", "SELECT", "SELECT_TAGGED", "PRUNABLE", "STRAYS"}
+        cold = {"ENQUEUE", "SELECT", "SELECT_TAGGED", "PRUNABLE", "STRAYS"}
         texts = {
             name: text
             for name, text in vars(statements).items()

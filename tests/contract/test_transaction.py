@@ -10,10 +10,12 @@ from queuectl.errors import DuplicateError
 from queuectl.job import State
 from queuectl.store import Store, open_store
 from queuectl.store.contract import Event, Listener, Topic
+from tests.contract.conftest import ENGINES
 from tests.contract.tools import (
     NOW,
     SECOND,
     Client,
+    Engine,
     a_node,
     add,
     ended,
@@ -23,6 +25,7 @@ from tests.contract.tools import (
     take_one,
     the,
 )
+from tests.support import wait_for
 
 
 class Surprise(BaseException):
@@ -158,29 +161,39 @@ class TestTransaction:
 
 
 class TestChanged:
+    @pytest.fixture(autouse=True)
+    def _knowing(self, engine: Engine) -> None:
+        self.knows = engine.knows
+
     def test_is_about_others_since_the_last_look(self, store: Store, other: Store) -> None:
         store.changed()
         assert not store.changed()
         add(other, "x")
-        assert store.changed()
+        wait_for(store.changed)
+        assert not store.changed()
+
+    def test_one_that_does_not_know_says_so_now_and_then(self, store: Store) -> None:
+        store.changed()
+        if not self.knows:
+            wait_for(store.changed)
         assert not store.changed()
 
     def test_own_writes_are_no_news(self, store: Store) -> None:
         store.changed()
         add(store, "x")
-        assert not store.changed()
+        assert not store.changed() or not self.knows
 
     def test_what_was_undone_is_no_news(self, store: Store, other: Store) -> None:
         store.changed()
         with pytest.raises(ValueError, match="no"), other.transaction():
             add(other, "x")
             raise ValueError("no")
-        assert not store.changed()
+        assert not store.changed() or not self.knows
 
     def test_other_programs_are_others(self, store: Store, client: Client) -> None:
         store.changed()
         client.run("INSERT INTO {jobs} (id, command) VALUES ('x', 'y')")
-        assert store.changed()
+        wait_for(store.changed)
 
 
 @pytest.fixture
@@ -192,6 +205,9 @@ def listener(store: Store, other: Store) -> Iterator[Listener]:
     listener.close()
 
 
+@pytest.mark.parametrize(
+    "engine", [e for e in ENGINES if e.tells], ids=lambda e: e.name, indirect=True
+)
 class TestWakeUps:
     def test_an_enqueue_is_heard_as_work(self, store: Store, listener: Listener) -> None:
         add(store, "x")
@@ -211,8 +227,9 @@ class TestWakeUps:
         assert Topic.CONTROL not in listener.heard()
 
     def test_many_nudges_are_one(self, store: Store, listener: Listener) -> None:
-        for _ in range(100):
-            store.nudge(Topic.CONTROL)
+        with store.transaction():
+            for _ in range(100):
+                store.nudge(Topic.CONTROL)
         assert hear(listener, Topic.CONTROL)
         assert Topic.CONTROL not in listener.heard()
 
@@ -267,6 +284,37 @@ class TestWakeUps:
             assert hear(listener, Topic.CONTROL)
         finally:
             listener.close()
+
+
+@pytest.mark.parametrize(
+    "engine", [e for e in ENGINES if not e.tells], ids=lambda e: e.name, indirect=True
+)
+class TestLooking:
+    """Where the database can't tell, the doorbell of this host does, and a clock."""
+
+    @pytest.fixture
+    def ear(self, store: Store, other: Store) -> Iterator[Listener]:
+        listener = other.listen()
+        yield listener
+        listener.close()
+
+    @pytest.mark.parametrize("topic", Topic)
+    def test_the_doorbell_is_heard(self, store: Store, ear: Listener, topic: Topic) -> None:
+        store.nudge(topic)
+        assert hear(ear, topic)
+
+    def test_other_programs_are_found_by_looking(self, client: Client, ear: Listener) -> None:
+        client.run("INSERT INTO {jobs} (id, command) VALUES ('x', 'y')")
+        assert hear(ear, Topic.WORK)
+
+    def test_looks_get_rarer_until_something_is_found(self, ear: Listener) -> None:
+        pauses = []
+        for _ in range(20):
+            assert hear(ear, Topic.WORK)
+            pauses.append(ear.recheck_in() or 0.0)
+        assert pauses[0] < 0.1 < 0.4 < max(pauses) <= 0.5
+        ear.expect()
+        assert (ear.recheck_in() or 0.0) < 0.1
 
 
 class TestClose:

@@ -3,7 +3,6 @@
 import select
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
@@ -11,6 +10,7 @@ from queuectl.job import Exited, Job, NewJob, Outcome, Output, State
 from queuectl.lifecycle import Policy, decide
 from queuectl.store import Store
 from queuectl.store.contract import Ended, Listener, Node, Topic
+from queuectl.store.polling import PollingListener
 from tests.contract.actors import Row
 
 NOW = 1_762_606_800_000
@@ -36,9 +36,11 @@ class Engine:
     """A database the suite runs on."""
 
     name: str
-    url: Callable[[Path], str]
-    """Gives a place that is empty, and private to the folder."""
     client: Callable[[str], Client]
+    tells: bool = True
+    """Whether it tells its listeners of changes; if not, they have to look again and again."""
+    knows: bool = True
+    """Whether it knows if anybody else wrote; if not, it says so now and then."""
 
 
 def add(store: Store, id: str, *, now: int = NOW, **fields: Any) -> Job:
@@ -176,7 +178,13 @@ def hear(listener: Listener, topic: Topic, *, within: float = 30.0) -> bool:
 
 
 def quieten(listener: Listener) -> None:
-    """Take in all that is still to be heard, until nothing more is to come."""
+    """Take in all that is still to be heard, until nothing more is to come.
+
+    One that only looks again and again is never done; it is quiet when the bell is.
+    """
+    if isinstance(listener, PollingListener):
+        listener.heard()
+        return
     while listener.heard() or listener.recheck_in() is not None:
         _wait(listener, listener.recheck_in() or 0.0)
 

@@ -282,8 +282,10 @@ def purge(
 
 
 def _purge(queue: Queue, job: Job) -> Job:
-    with queue.store.transaction():
+    def purge() -> Job:
         found = queue.get(job.id)
         if found.state != State.DEAD:
             raise StateError(f"Job {found.id} is {found.state}, not dead; see queuectl dlq list.")
         return queue.remove(found.id)
+
+    return queue.store.transact(purge)

@@ -139,6 +139,7 @@ def _where() -> list[str]:
     """Say how the queue is found, and which one that is here and now."""
     from queuectl.cli.render import safe
     from queuectl.place import find_place
+    from queuectl.store.address import without_secrets
 
     lines = [
         "--db, else $QUEUECTL_DB, else db in the nearest queuectl.toml, else queue.db",
@@ -148,7 +149,8 @@ def _where() -> list[str]:
         place = find_place()
     except QueuectlError as error:
         return [*lines, f"Here and now: {error}"]
-    return [*lines, safe(f"Here and now: {place.url} (by {place.chosen_by}).")]
+    shown = without_secrets(place.url)
+    return [*lines, safe(f"Here and now: {shown} (by {place.chosen_by}).")]
 
 
 @click.group(cls=Root)

@@ -114,13 +114,16 @@ def count_matching(queue: Queue, which: Filter) -> int:
 
 def _pages(queue: Queue, which: Filter, verb: Verb, how: Manner) -> Iterator[list[tuple[Job, Job]]]:
     after: int | None = None
+
+    def change() -> tuple[list[Job], list[tuple[Job, Job]]]:
+        jobs = queue.store.select(which, limit=PAGE, after=after)
+        return jobs, [
+            (job, _change(queue, job, verb, how)) for job in jobs if job.cancel_reason is None
+        ]
+
     while True:
         # Found and changed in one transaction, so none can have changed in between.
-        with queue.store.transaction():
-            jobs = queue.store.select(which, limit=PAGE, after=after)
-            page = [
-                (job, _change(queue, job, verb, how)) for job in jobs if job.cancel_reason is None
-            ]
+        jobs, page = queue.store.transact(change)
         yield page
         if len(jobs) < PAGE:
             return

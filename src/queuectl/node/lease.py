@@ -5,19 +5,26 @@ guard ends the runs before the lease does: another node can then never run the s
 """
 
 from collections.abc import Callable
+from random import uniform
 from threading import Event, Thread
+from time import clock_gettime
 
 from queuectl.errors import StoreError
 from queuectl.node.link import Guard, GuardLostError
 from queuectl.store import Store, open_store
 
 RETRY = 0.2
-"""Seconds until a renewal that failed is tried again."""
+"""Seconds until a renewal that failed is tried again, give or take a half."""
 
 
 def margin(lease: int) -> int:
     """How many milliseconds before the end of a lease its runs are killed."""
     return min(1_000, lease // 5)
+
+
+def read(clock: int) -> int:
+    """Return what a clock of this host says, in milliseconds."""
+    return int(clock_gettime(clock) * 1000)
 
 
 class Lease:
@@ -28,14 +35,19 @@ class Lease:
         *,
         url: str,
         node: str,
+        until: int,
         guard: Callable[[], Guard],
         settings: Callable[[], tuple[int, int]],
         wake: Callable[[], None],
         trouble: Callable[[str], None],
     ) -> None:
-        """`settings` gives (lease, heartbeat) in milliseconds; `wake` rouses the node's loop."""
+        """`settings` gives (lease, heartbeat) in milliseconds; `wake` rouses the node's loop.
+
+        `until` is when the lease that there is ends, by the store's lease clock.
+        """
         self._url = url
         self._node = node
+        self._until = until
         self._guard = guard
         self._settings = settings
         self._wake = wake
@@ -60,11 +72,13 @@ class Lease:
             pause = self._settings()[1] / 1000
             try:
                 # A connection of its own: the lease must not wait behind the node's transactions.
-                store = store or open_store(self._url)
-                held = self._renew(store)
+                if store is None:
+                    store = open_store(self._url)
+                    store.patience = 0.0
+                held = self.renew(store)
             except StoreError as error:
                 self._trouble(f"the lease could not be renewed: {error}")
-                pause = RETRY
+                pause = RETRY * uniform(0.5, 1.5)
                 continue
             if not held:
                 self.lost = True
@@ -73,12 +87,16 @@ class Lease:
         if store is not None:
             store.close()
 
-    def _renew(self, store: Store) -> bool:
+    def renew(self, store: Store) -> bool:
+        """Renew it once, through this store; False when it is lost."""
         lease = self._settings()[0]
-        until = store.steady() + lease
-        if not store.renew(self._node, until=until):
+        clock = store.lease_clock()
+        # By our own clock, and from before we ask: whoever takes over counts from a later moment.
+        began = read(clock)
+        if began >= self._until or not store.renew(self._node, until=store.steady() + lease):
             return False
-        extend(self._guard(), store.lease_clock(), until - margin(lease))
+        self._until = began + lease
+        extend(self._guard(), clock, self._until - margin(lease))
         return True
 
 

@@ -11,33 +11,38 @@ import select
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import uniform
 from time import monotonic
 from typing import Any
 
-from queuectl import __version__
-from queuectl.errors import BadSettingError, LeaseLostError, StoreError, StoreMissingError
+from queuectl.errors import (
+    BadSettingError,
+    LeaseLostError,
+    StoreError,
+    StoreMissingError,
+    StoreUnsettledError,
+)
 from queuectl.guard import tree
-from queuectl.host import host_identity, host_name, process_start
-from queuectl.job import Job, Lost, State
-from queuectl.node import lease as leases
+from queuectl.job import Job, Lost, Released, State
 from queuectl.node import runs, upkeep
 from queuectl.node.interrupts import Interrupts
 from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import Log, printable
+from queuectl.node.membership import Membership
 from queuectl.node.runs import Run
 from queuectl.node.telling import name_runs, tell_end, tell_start
 from queuectl.place import Place
 from queuectl.queue import Queue
 from queuectl.store.contract import Ended, Node, Stop, Topic
-from queuectl.store.files import make_folder
-from queuectl.store.ids import new_ids
 
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
 TIDY_EVERY = 60.0
 """Seconds between prunings."""
 STORE_RETRY = 0.5
-"""Seconds until a turn that the store refused is tried again."""
+"""Seconds until a turn that the store refused is tried again, at first."""
+LONGEST_RETRY = 5.0
+"""Seconds after which it is tried again at the latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,17 @@ class NodeOptions:
     to_terminal: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What one commit came to: runs that are over and jobs to run."""
+
+    now: int
+    over: tuple[Run, ...]
+    ends: list[Ended]
+    lost: list[Ended]
+    jobs: list[Job]
+
+
 def run(options: NodeOptions) -> int:
     """Run a node until it is told to stop; returns the exit code."""
     with Queue(place=options.place, create=True) as queue:
@@ -72,8 +88,17 @@ class NodeLoop:
         self.options = options
         self.settings = queue.settings
         self.count = options.count or self.settings.workers
-        self.host = host_name()
-        self.id = new_ids(1, 8)[0]
+        self.store.patience = 0.0
+        self.interrupts = Interrupts()
+        self.member = Membership(
+            queue,
+            workers=self.count,
+            queues=options.queues,
+            settings=lambda: self.settings,
+            guard=lambda: self.guard,
+            wake=self.interrupts.rouse,
+            trouble=lambda text: self._say(text, level="warning"),
+        )
         self.log = Log(node=self.id, as_json=options.log_json, to_terminal=options.to_terminal)
         if options.log:
             self.log.open_file(
@@ -89,7 +114,20 @@ class NodeLoop:
         self.next_due: int | None = None
         self.next_tick = self.next_tidy = 0.0
         self.retry_at = 0.0
-        self.interrupts = Interrupts()
+        self.refusals = 0
+        self.doubt: StoreUnsettledError | None = None
+        self.worked = False
+        self.rescuer = upkeep.Rescuer(
+            queue=queue,
+            policy=lambda: runs.policy_of(self.settings, options.backoff_base),
+            settings=lambda: self.settings,
+            heard=self._tell_rescue,
+        )
+
+    @property
+    def id(self) -> str:
+        """The name under which this node is known, for now."""
+        return self.member.id
 
     # -- life ---------------------------------------------------------------------------
 
@@ -99,7 +137,7 @@ class NodeLoop:
         self.guard = Guard.start()
         try:
             self._catch_signals()
-            self._register()
+            self.member.join()
             self.listener = self.store.listen()
             self._poll = select.poll()
             for fd in (self.interrupts.fileno(), self.guard.fileno(), self.listener.fileno()):
@@ -119,8 +157,8 @@ class NodeLoop:
         serves = ", ".join(self.options.queues) or "all queues"
         workers = f"{self.count} worker{'' if self.count == 1 else 's'}"
         self._say(
-            f"Node {self.id} (pid {os.getpid()}) on {self.host}: starting {workers} for {serves},"
-            f" {self.queue.url}"
+            f"Node {self.id} (pid {os.getpid()}) on {self.member.host}: starting {workers}"
+            f" for {serves}, {self.queue.url}"
         )
         self.log.flush()
 
@@ -138,7 +176,7 @@ class NodeLoop:
             self.log.flush()
 
     def _is_done(self) -> bool:
-        if self.running or self.ended:
+        if self.running or self.ended or self.doubt is not None:
             return False
         if self.stopping is not None:
             return True
@@ -150,15 +188,18 @@ class NodeLoop:
             return False
 
     def _leave(self) -> None:
-        self.lease.stop()
+        self.member.stop_renewing()
         # If the store can't be told now, the next node finds ours dead and strikes it out.
-        self._guarded(lambda: self.store.forget(self.id))
+        self._guarded(self._strike_out)
         self._guarded(lambda: upkeep.sweep_spool(self.queue))
         self.listener.close()
         if self.stopping:
             self._say("Stopped; nothing was left running.")
         else:
             self._guarded(self._tell_left_over)
+
+    def _strike_out(self) -> None:
+        self.store.forget(self.id)
 
     def _tell_left_over(self) -> None:
         """Say that all is done, and what isn't because its queue is paused."""
@@ -174,71 +215,39 @@ class NodeLoop:
             f"Nothing left to do; {jobs} in paused queues." if held else "Nothing left to do."
         )
 
-    # -- identity -------------------------------------------------------------------------
-
-    def _register(self) -> None:
-        """Become known under this id, with a lease that a thread keeps alive."""
-        pid = os.getpid()
-        now, until = self.store.now(), self.store.steady() + self.settings.lease
-        self.spool = os.path.join(self.store.spool_root(), self.id)
-        self.store.register(
-            Node(
-                id=self.id,
-                host=self.host,
-                boot=host_identity(),
-                pid=pid,
-                pid_start=process_start(pid) or 0,
-                workers=self.count,
-                queues=self.options.queues,
-                spool=self.spool,
-                version=__version__,
-                started_at=now,
-                seen_at=now,
-                lease_until=until,
-            )
-        )
-        self._make_spool()
-        leases.extend(
-            self.guard, self.store.lease_clock(), until - leases.margin(self.settings.lease)
-        )
-        self.lease = leases.Lease(
-            url=self.options.place.url,
-            node=self.id,
-            guard=lambda: self.guard,
-            settings=lambda: (self.settings.lease, self.settings.heartbeat),
-            wake=self.interrupts.rouse,
-            trouble=lambda text: self._say(text, level="warning"),
-        )
-        self.lease.start()
-
-    def _make_spool(self) -> None:
-        """Make the folder for the output of our runs; also when somebody has removed it."""
-        if not os.path.isdir(self.spool):
-            root = self.store.spool_root()
-            self._guarded(lambda: make_folder(os.path.dirname(root)))
-            self._guarded(lambda: make_folder(root))
-            self._guarded(lambda: make_folder(self.spool))
+    # -- starting over --------------------------------------------------------------------
 
     def _start_over(self) -> None:
         """Go on under a new id after the lease was lost; nothing of the old one may be written."""
         self._say("The lease was lost; its runs are ended.", level="warning")
-        self.lease.stop()
+        self.member.stop_renewing()
         self._order([("kill", number, runs.LEASE) for number in self.running])
         while self.running:
             self._poll.poll(1000)
             self._hear_guard()
-        old = self.id
-        with self.store.transaction():
-            # Those that nobody has taken over yet go back in line; the others are left alone.
-            now = self.store.now()
-            ends = self._ends(now)
-            lost = self.store.finish(ends)
-            self.store.forget(old)
-        self._settle(now, ends, lost)
-        self.id = self.log.node = new_ids(1, 8)[0]
-        self._register()
+        self._settle(self.store.transact(self._give_up_all))
+        # What was claimed in doubt was given up with the rest.
+        self.doubt = None
+        old = self.member.rename()
+        self.log.node = self.id
+        self.member.join()
         self._say(f"Goes on as node {self.id} (was {old}).")
         self.maybe_work = True
+
+    def _give_up_all(self) -> Turn:
+        """Put those of our jobs that nobody has taken over back in line, and leave the register."""
+        now = self.store.now()
+        over = tuple(self.ended)
+        ends = self._ends(over, now)
+        mine = {run.job.seq for run in over}
+        for job in self.store.held(self.id):
+            if job.seq not in mine:
+                # Claimed in a commit whose answer never came: it was never started.
+                run = Run(job=job, spool=self.member.spool, claimed=0, outcome=Released())
+                ends += self._ends([run], now)
+        lost = self.store.finish(ends)
+        self.store.forget(self.id)
+        return Turn(now=now, over=over, ends=ends, lost=lost, jobs=[])
 
     # -- hearing --------------------------------------------------------------------------
 
@@ -328,15 +337,7 @@ class NodeLoop:
         self.running.clear()
         self.guard = Guard.start()
         self._poll.register(self.guard.fileno(), select.POLLIN)
-        self._guarded(self._lend_lease)
-
-    def _lend_lease(self) -> None:
-        """Tell a new guard until when runs may live; if that fails, the next renewal does."""
-        until = self.store.steady() + self.settings.lease
-        if self.store.renew(self.id, until=until):
-            leases.extend(
-                self.guard, self.store.lease_clock(), until - leases.margin(self.settings.lease)
-            )
+        self._guarded(self.member.lend)
 
     def _hear_store(self) -> None:
         topics = self.listener.heard()
@@ -344,7 +345,7 @@ class NodeLoop:
             self.next_due = None
             self.maybe_work = True
         if Topic.CONTROL in topics:
-            self._guarded(self._obey)
+            self._guarded(lambda: self._obey(self.store.nodes()))
         if Topic.WORK in topics and not self.maybe_work:
             self._guarded(self._look_for_work)
 
@@ -364,10 +365,10 @@ class NodeLoop:
         if not self.maybe_work:
             self.next_due = self.store.next_due()
 
-    def _obey(self) -> None:
+    def _obey(self, nodes: Sequence[Node]) -> None:
         """Look for what people ask of this node: stop requests, cancellations, new settings."""
         self._read_settings()
-        me = next((node for node in self.store.nodes() if node.id == self.id), None)
+        me = next((node for node in nodes if node.id == self.id), None)
         if me is not None and me.stop == Stop.DRAIN:
             self._drain(f"Asked to stop: finishing {self._what_runs()}.")
         elif me is not None and me.stop == Stop.RELEASE:
@@ -389,74 +390,96 @@ class NodeLoop:
     # -- the turn -------------------------------------------------------------------------
 
     def _may_claim(self) -> bool:
-        return self.stopping is None and bool(self.free) and not self.lease.lost
+        return self.stopping is None and bool(self.free) and not self.member.lost
 
     def _turn(self) -> None:
         """Finish what ended and claim what is free, in one commit; then start the new runs."""
         try:
-            if self.lease.lost:
+            if self.member.lost:
                 self._start_over()
-            jobs = self._try_turn()
+            turn = self._take_turn()
         except LeaseLostError:
-            self.lease.lost = True
+            self.member.give_up()
             return
         except StoreError as error:
-            self._say(f"{error} Trying again.", level="error")
-            self.retry_at = monotonic() + STORE_RETRY
+            self._be_patient(error)
             return
-        self._start(jobs)
+        self.refusals = 0
+        if turn is not None:
+            self._settle(turn)
+            self._start(turn.jobs)
 
-    def _try_turn(self) -> Sequence[Job]:
+    def _be_patient(self, error: StoreError) -> None:
+        """Try again a little later; with jitter, so that many nodes don't come back as one."""
+        if isinstance(error, StoreMissingError):
+            raise error
+        if isinstance(error, StoreUnsettledError):
+            self.doubt = error
+        self._say(f"{error} Trying again.", level="error")
+        pause = min(STORE_RETRY * 2**self.refusals, LONGEST_RETRY)
+        self.refusals = min(self.refusals + 1, 10)
+        self.retry_at = monotonic() + pause * uniform(0.5, 1.0)
+
+    def _take_turn(self) -> Turn | None:
+        """Make one commit, if there is something to do; or learn what became of the last one."""
+        if self.doubt is not None:
+            committed, result = self.doubt.committed(), self.doubt.result
+            self.doubt = None
+            if committed:
+                turn: Turn = result
+                return turn
         claiming = self.maybe_work and self._may_claim()
         if not self.ended and not claiming:
-            return ()
-        jobs: list[Job] = []
-        workers = sorted(self.free) if claiming else []
-        with self.store.transaction():
-            now = self.store.now()
-            ends = self._ends(now)
-            lost = self.store.finish(ends)
-            if claiming:
-                jobs = self.store.claim(self.id, workers, self.options.queues, now=now)
-        self._settle(now, ends, lost)
-        if claiming and len(jobs) < len(workers):
+            return None
+        over, workers = tuple(self.ended), sorted(self.free) if claiming else []
+        turn = self.store.transact(lambda: self._commit(over, workers))
+        self.worked = True
+        if claiming and len(turn.jobs) < len(workers):
             self.maybe_work = False
             self.next_due = self.store.next_due()
-        return jobs
+        return turn
 
-    def _settle(self, now: int, ends: Sequence[Ended], lost: Sequence[Ended]) -> None:
+    def _commit(self, over: tuple[Run, ...], workers: Sequence[int]) -> Turn:
+        now = self.store.now()
+        ends = self._ends(over, now)
+        lost = self.store.finish(ends)
+        jobs = self.store.claim(self.id, workers, self.options.queues, now=now)
+        return Turn(now=now, over=over, ends=ends, lost=lost, jobs=jobs)
+
+    def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
-        for end in ends:
-            tell_end(self.log, now, end, lost=end in lost)
-        for run in self.ended:
+        for end in turn.ends:
+            tell_end(self.log, turn.now, end, lost=end in turn.lost)
+        for run in turn.over:
             runs.clean(run)
-        self.ended.clear()
+        done = {id(run) for run in turn.over}
+        self.ended = [run for run in self.ended if id(run) not in done]
 
-    def _ends(self, now: int) -> list[Ended]:
+    def _ends(self, over: Sequence[Run], now: int) -> list[Ended]:
         """Decide what becomes of the jobs whose runs are over."""
-        if any(not run.job.cancel_reason for run in self.ended if run.outcome != runs.SUCCESS):
+        if any(not run.job.cancel_reason for run in over if run.outcome != runs.SUCCESS):
             # Somebody may have asked to cancel a run just as it failed: then it isn't retried.
             asked = {job.seq: job.cancel_reason for job in self.store.to_cancel(self.id)}
-            for run in self.ended:
+            for run in over:
                 if (reason := asked.get(run.job.seq)) is not None:
                     runs.with_cancel(run, reason)
         policy = runs.policy_of(self.settings, self.options.backoff_base)
         limit = self.settings.output_limit
         return [
-            runs.finish(run, now=now, policy=policy, limit=limit, host=self.host)
-            for run in self.ended
+            runs.finish(run, now=now, policy=policy, limit=limit, host=self.member.host)
+            for run in over
         ]
 
     def _start(self, jobs: Sequence[Job]) -> None:
         if not jobs:
             return
-        self._make_spool()
+        self._guarded(self.member.make_spool)
         claimed = monotonic()
         messages: list[tuple[Any, ...]] = []
         for job in jobs:
             self.free.remove(job.worker or 0)
             self.last_run += 1
-            run = Run(job=job, spool=self.spool, claimed=claimed)
+            run = Run(job=job, spool=self.member.spool, claimed=claimed)
             self.running[self.last_run] = run
             try:
                 spec = runs.spec_of(run, self.settings, self.queue.url)
@@ -485,23 +508,19 @@ class NodeLoop:
         """Notice what nobody told us of: foreign writes, requests, and nodes that died."""
         changed = self.store.changed()
         if changed:
-            self.others = [node for node in self.store.nodes() if node.id != self.id]
-            self._obey()
+            nodes = self.store.nodes()
+            self.others = [node for node in nodes if node.id != self.id]
+            self._obey(nodes)
             if not self.maybe_work:
                 self._look_for_work()
-        if changed or not all(self.queue.is_alive(node) for node in self.others):
-            self._rescue()
+        if changed or any(self.queue.is_dead(node) for node in self.others):
+            self.rescuer.rescue(self.others)
+        if self.worked:
+            self.worked = False
+            self.store.fold()
 
-    def _rescue(self) -> None:
-        upkeep.Rescuer(
-            queue=self.queue,
-            me=self.id,
-            policy=runs.policy_of(self.settings, self.options.backoff_base),
-            limit=self.settings.output_limit,
-            heard=lambda job, why: self._say(
-                f"Rescued job {printable(job.id)}: {why}.", level="warning"
-            ),
-        ).rescue()
+    def _tell_rescue(self, job: Job, why: str) -> None:
+        self._say(f"Rescued job {printable(job.id)}: {why}.", level="warning")
 
     def _tidy(self) -> None:
         while upkeep.prune_old(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:

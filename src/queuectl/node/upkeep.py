@@ -5,8 +5,9 @@ Any node may do any of it; a transaction decides who was first.
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from shutil import rmtree
+from time import monotonic
 
 from queuectl.guard.tree import kill_left
 from queuectl.host import host_identity, host_name, is_running, whoami
@@ -20,25 +21,27 @@ from queuectl.store.contract import Event, Node
 PRUNED_AT_ONCE = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Rescuer:
     """Gives back the jobs of nodes that are gone."""
 
     queue: Queue
-    me: str
-    policy: Policy
-    limit: int
-    """Bytes kept of each output stream that a lost run left behind."""
+    policy: Callable[[], Policy]
+    settings: Callable[[], Settings]
     heard: Callable[[Job, str], None]
     """Told of each job that was rescued, and why."""
+    _unknown_since: dict[str, float] = field(default_factory=dict)
+    """When jobs were first seen in the hands of a node that isn't registered."""
 
-    def rescue(self) -> None:
-        """Look for dead nodes, and for jobs in the hands of nobody, and rescue what they held."""
-        store = self.queue.store
-        for node in store.nodes():
-            if node.id != self.me and not self.queue.is_alive(node):
+    def rescue(self, others: Sequence[Node]) -> None:
+        """Rescue what the dead among these nodes held, and jobs in the hands of nobody."""
+        for node in others:
+            if self.queue.is_dead(node):
                 self._rescue_node(node)
-        for node_id in {job.node or "" for job in store.strays()}:
+        unknown = {job.node or "" for job in self.queue.store.strays()}
+        for gone in self._unknown_since.keys() - unknown:
+            del self._unknown_since[gone]
+        for node_id in unknown:
             self._rescue_strays(node_id)
 
     def _rescue_node(self, node: Node) -> None:
@@ -47,13 +50,16 @@ class Rescuer:
             # Something can't be killed yet; to run its job again beside it would be worse.
             return
         store = self.queue.store
-        with store.transaction():
-            current = next((n for n in store.nodes() if n.id == node.id), None)
-            if current is None or self.queue.is_alive(current):
-                return
-            why = _reason(node, local)
-            rescued = self._give_back(store.held(node.id), node.spool, node.host, why)
-            store.forget(node.id)
+        why = _reason(node, local)
+
+        def give_back() -> list[Job]:
+            # First strike it out, if it has shown no life since: from here on it can neither
+            # renew its lease nor claim, and whatever it still writes is refused.
+            if not store.forget(node.id, beat=node.beat):
+                return []
+            return self._give_back(store.held(node.id), node.spool, node.host, why)
+
+        rescued = store.transact(give_back)
         for job in rescued:
             self.heard(job, why)
         if node.host == host_name():
@@ -61,12 +67,19 @@ class Rescuer:
 
     def _rescue_strays(self, node_id: str) -> None:
         store = self.queue.store
+        since = self._unknown_since.setdefault(node_id, monotonic())
+        if not store.one_host and (monotonic() - since) * 1000 < self.settings().lease:
+            # Somebody deleted a living node's row: until it notices, its runs go on.
+            return
         if self._kill_left(node_id):
             return
         why = f"node {node_id} isn't registered any more"
-        with store.transaction():
+
+        def give_back() -> list[Job]:
             strays = [job for job in store.strays() if job.node == node_id]
-            rescued = self._give_back(strays, self._spool_of(node_id), "unknown", why)
+            return self._give_back(strays, self._spool_of(node_id), "unknown", why)
+
+        rescued = store.transact(give_back)
         for job in rescued:
             self.heard(job, why)
 
@@ -85,7 +98,14 @@ class Rescuer:
     def _give_back(self, jobs: Sequence[Job], spool: str, host: str, why: str) -> list[Job]:
         store = self.queue.store
         now = store.now()
-        lost = runs.lost_by(spool, why, now=now, policy=self.policy, limit=self.limit, host=host)
+        lost = runs.lost_by(
+            spool,
+            why,
+            now=now,
+            policy=self.policy(),
+            limit=self.settings().output_limit,
+            host=host,
+        )
         ends = [lost(job) for job in jobs]
         late = store.finish(ends)
         given = [end for end in ends if end not in late]

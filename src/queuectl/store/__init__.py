@@ -1,23 +1,49 @@
 """Durable state behind a URL: `contract` says what a store does, `open_store` picks one."""
 
 from queuectl.errors import UsageError
+from queuectl.store.address import is_server, read_address
 from queuectl.store.contract import Store
 
 __all__ = ["Store", "open_store"]
 
 
-def open_store(url: str, *, create: bool = False) -> Store:
+def open_store(url: str, *, create: bool = False, upgrade: bool = False) -> Store:
     """Open the store a URL names; a plain path is an SQLite file.
 
-    With `create`, a store that doesn't exist is made; without, it is a `StoreMissingError`.
+    With `create`, a store that doesn't exist is made; without, it is a `StoreMissingError`. With
+    `upgrade`, a server's schema may be older than this code: it is about to be migrated.
     """
+    if is_server(url):
+        return _open_server(url, create=create, upgrade=upgrade)
     scheme, colon, rest = url.partition(":")
     if not colon or len(scheme) < 2 or "/" in scheme or scheme == "sqlite":
         from queuectl.store.sqlite import SqliteStore
 
         path = rest if colon and scheme == "sqlite" else url
         return SqliteStore(_sqlite_path(path), create=create)
-    raise UsageError(f"No store answers to {scheme!r} URLs; use a file path or sqlite:PATH.")
+    raise UsageError(
+        f"No store answers to {scheme!r} URLs; use a file path, sqlite:PATH,"
+        " postgresql://... or mysql://... ."
+    )
+
+
+def _open_server(url: str, *, create: bool, upgrade: bool) -> Store:
+    address = read_address(url)
+    try:
+        if address.dialect == "postgresql":
+            from queuectl.store.postgresql import PostgresStore
+
+            return PostgresStore(address, create=create, upgrade=upgrade)
+        from queuectl.store.mysql import MysqlStore
+
+        return MysqlStore(address, create=create, upgrade=upgrade)
+    except ModuleNotFoundError as error:
+        extra = {"psycopg": "postgres", "pymysql": "mysql"}.get(error.name or "")
+        if extra is None:
+            raise
+        raise UsageError(
+            f"{address.scheme} URLs need a driver; pip install 'queuectl[{extra}]' brings it."
+        ) from None
 
 
 def _sqlite_path(path: str) -> str:

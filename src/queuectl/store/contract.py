@@ -8,12 +8,13 @@ transaction of its own, or part of the one opened with `transaction()`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from queuectl.job import Attempt, Job, NewJob, Outcome, Output, State, Transition
 
+T = TypeVar("T")
 Progress = Callable[[int, int], None]
 """Hears how far a long operation is: `done` of `total` steps."""
 
@@ -74,6 +75,10 @@ class Node:
     lease_until: int
     """By the store's steady clock."""
     stop: Stop | None = None
+    lease: int = field(default=0, compare=False)
+    """How many milliseconds it may go without a renewal; set by the store."""
+    beat: int = field(default=0, compare=False)
+    """Counts the renewals: whoever strikes the node from the register names the last one seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +162,10 @@ class Listener(ABC):
         """Take what was heard since the last call, without waiting."""
 
     @abstractmethod
+    def expect(self) -> None:
+        """Listen more closely for a while: something was just found, and more may follow."""
+
+    @abstractmethod
     def recheck_in(self) -> float | None:
         """Seconds after which to look at the store though nothing more is heard; None for never."""
 
@@ -172,6 +181,8 @@ class Store(ABC):
     """Where it is, without secrets."""
     one_host: ClassVar[bool] = False
     """Whether all its nodes are on one host, so that one from before a reboot can't be alive."""
+    patience: float = 5.0
+    """Seconds to wait for a server that has gone away before saying so."""
 
     # -- clocks ---------------------------------------------------------------
 
@@ -181,17 +192,35 @@ class Store(ABC):
 
     @abstractmethod
     def steady(self) -> int:
-        """Return a clock all its nodes share and that never jumps: leases are by this clock."""
+        """Return the clock by which `Node.lease_until` is meant."""
 
     @abstractmethod
     def lease_clock(self) -> int:
         """Return the id of the host clock by which a node must give up its lease by itself."""
+
+    @abstractmethod
+    def lapsed(self, node: Node) -> bool:
+        """Tell whether the lease of a node, as it was just read, is over beyond doubt.
+
+        Whoever rescues its jobs relies on it. Where no clock is shared, it is a matter of watching
+        a node do nothing for the length of its lease; so it may become true later than the
+        clocks say, but never too soon.
+        """
 
     # -- transactions and wake-ups --------------------------------------------
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
         """Make everything inside one durable write: all of it or nothing. May be nested."""
+
+    @abstractmethod
+    def transact(self, action: Callable[[], T]) -> T:
+        """Do something as one durable write, and do it again if the database says so.
+
+        A server may refuse a transaction because of another one, or lose the connection; so the
+        action must change nothing outside the store. When it can't be told whether the commit
+        came through, that is found out before this returns, or it is a `StoreUnsettledError`.
+        """
 
     @abstractmethod
     def listen(self) -> Listener:
@@ -203,7 +232,10 @@ class Store(ABC):
 
     @abstractmethod
     def changed(self) -> bool:
-        """Tell whether anybody else committed something since the last call. Costs microseconds."""
+        """Tell whether anybody else may have committed something since the last call.
+
+        Asked many times a second. A server that can't tell says so now and then.
+        """
 
     # -- jobs -----------------------------------------------------------------
 
@@ -324,8 +356,11 @@ class Store(ABC):
         """Extend a lease that still holds; False when it is lost, which is final."""
 
     @abstractmethod
-    def forget(self, node: str) -> None:
-        """Strike a node from the register."""
+    def forget(self, node: str, *, beat: int | None = None) -> bool:
+        """Strike a node from the register; False when it isn't there.
+
+        With `beat`, only if it hasn't renewed its lease since: from then on it can't any more.
+        """
 
     @abstractmethod
     def nodes(self) -> list[Node]:
@@ -368,6 +403,10 @@ class Store(ABC):
     @abstractmethod
     def coarsen(self, *, now: int) -> None:
         """Merge old rollups into hours, older ones into days."""
+
+    @abstractmethod
+    def fold(self) -> None:
+        """Add up the counters that writers left beside each other so as not to wait in line."""
 
     # -- the store itself -------------------------------------------------------
 

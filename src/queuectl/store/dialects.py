@@ -1,10 +1,30 @@
 """What databases say differently: one `Dialect` each, and nowhere an `if dialect ==`."""
 
+import json
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from queuectl.job import JOB_COLUMNS
 
-TABLES = "jobs attempts outputs tags counts nodes queues rollups events config meta".split()
+TABLES = (
+    "jobs attempts outputs tags counts nodes queues rollups events config meta"
+    " watches live receipts"
+).split()
+_PARAMETER = re.compile(r"(?<!:):([a-z_0-9]+)")
+_LETTER = re.compile(r"[a-z]")
+_PUNCTUATION = re.compile(r"([^A-Za-z0-9_\s\x80-\U0010ffff])")
+
+
+class _Phrase:
+    """A hole with something inside: `{contains_text[j.id]}`."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __getitem__(self, inside: str) -> str:
+        return self._text.format(inside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,36 +32,149 @@ class Dialect:
     """The words that fill the holes of a statement."""
 
     name: str
+    """Also the name of its part of each migration."""
     prefix: str
     """What stands before each table name: a schema and a dot, or a prefix."""
+    collation: str = ""
+    """How texts are compared, for the schema: by their code points."""
+    percent: bool
+    """Whether the driver wants `%(name)s` for a value, and `%%` for a percent sign."""
     skip_locked: str
     """How a read for a claim passes over rows that others are claiming."""
-    instr: str
-    """The function that finds a text in a text."""
-    ids: str
-    """A bound list of texts, for `IN`."""
-    seqs: str
-    """A bound list of numbers, for `IN`."""
+    share_lock: str
+    """How a read keeps a row from being deleted until the transaction is over."""
+    within: str
+    """`column IN` a bound list."""
+    bind_list: Callable[[Sequence[Any]], Any]
+    """Makes a value of a list."""
+    contains: str
+    """Whether a column contains a text, ASCII letters in any case."""
+    needle: Callable[[str], str]
+    """Makes a value of the text, in lower case, that `contains` looks for."""
+    on_conflict: str
+    """What comes between an INSERT and what it does instead when the key is taken."""
+    or_nothing: str
+    """Insert, or leave the row with that key as it is."""
+    excluded: str
+    """The value that a taken key kept from being inserted."""
+    least: str
+    greatest: str
+    by_urgency: str
+    """The order of promise 5, in the words of an index."""
+    expires: str
+    """A column that says when a job that waits expires, with its index."""
+    is_expiring: str
+    """What must be said for that index to be used."""
+    lease_holds: str
+    """Whether a node may still renew its lease."""
 
     def render(self, statement: str, **more: str) -> str:
         """Fill the holes of a statement."""
-        words = {table: self.prefix + table for table in TABLES}
+        words: dict[str, Any] = {table: self.prefix + table for table in TABLES}
         words |= {
             "job_columns": ", ".join(JOB_COLUMNS),
             "skip_locked": self.skip_locked,
-            "instr": self.instr,
-            "ids": self.ids,
-            "seqs": self.seqs,
+            "share_lock": self.share_lock,
+            "in_ids": self.within.format("ids"),
+            "in_seqs": self.within.format("seqs"),
+            "contains_text": _Phrase(self.contains.format("{0}", "text")),
+            "contains_quoted": _Phrase(self.contains.format("{0}", "quoted")),
+            "on_conflict": _Phrase(self.on_conflict),
+            "or_nothing": _Phrase(self.or_nothing),
+            "excluded": _Phrase(self.excluded),
+            "least": self.least,
+            "greatest": self.greatest,
+            "by_urgency": self.by_urgency,
+            "expires": self.expires,
+            "is_expiring": self.is_expiring,
+            "lease_holds": self.lease_holds,
         }
-        return statement.format_map(words | more)
+        text = statement.format_map(words | more)
+        if self.percent:
+            text = _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
+        return text
+
+    def render_schema(self, statement: str) -> str:
+        """Fill in a statement of a migration: `@` stands before the names of tables."""
+        return statement.replace("@", self.prefix).replace("COLLATION", self.collation)
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def _pattern(text: str) -> str:
+    """Return a regular expression for a text in lower case whose ASCII letters may be in upper."""
+    return _LETTER.sub(
+        lambda letter: f"[{letter[0]}{letter[0].upper()}]", _PUNCTUATION.sub(r"\\\1", text)
+    )
 
 
 SQLITE = Dialect(
     name="sqlite",
     prefix="",
+    percent=False,
     # A claim runs under BEGIN IMMEDIATE: there are no others.
     skip_locked="",
-    instr="instr",
-    ids="(SELECT value FROM json_each(:ids))",
-    seqs="(SELECT value FROM json_each(:seqs))",
+    share_lock="",
+    within="IN (SELECT value FROM json_each(:{}))",
+    bind_list=json.dumps,
+    contains="instr(lower({0}), :{1}) > 0",
+    needle=_same,
+    on_conflict="ON CONFLICT ({}) DO UPDATE SET",
+    or_nothing="ON CONFLICT ({}) DO NOTHING",
+    excluded="excluded.{}",
+    least="min",
+    greatest="max",
+    by_urgency="priority DESC, seq",
+    expires="expires_at",
+    is_expiring="ready IS NOT NULL AND expires_at IS NOT NULL AND ",
+    lease_holds="lease_until > :steady",
+)
+
+POSTGRESQL = Dialect(
+    name="postgresql",
+    prefix='"queuectl".',
+    collation='COLLATE "C"',
+    percent=True,
+    skip_locked=" FOR UPDATE SKIP LOCKED",
+    share_lock=" FOR KEY SHARE",
+    within="= ANY(:{})",
+    bind_list=list,
+    contains="strpos(lower({0}), :{1}) > 0",
+    needle=_same,
+    on_conflict="ON CONFLICT ({}) DO UPDATE SET",
+    or_nothing="ON CONFLICT ({}) DO NOTHING",
+    excluded="excluded.{}",
+    least="least",
+    greatest="greatest",
+    by_urgency="priority DESC, seq",
+    expires="expires_at",
+    is_expiring="ready IS NOT NULL AND expires_at IS NOT NULL AND ",
+    # Whether it is over is for others to observe: the clocks of many machines can't be trusted.
+    lease_holds="lease > 0",
+)
+
+MYSQL = Dialect(
+    name="mysql",
+    prefix="queuectl_",
+    collation="COLLATE utf8mb4_nopad_bin",
+    percent=True,
+    skip_locked=" FOR UPDATE SKIP LOCKED",
+    share_lock=" LOCK IN SHARE MODE",
+    within="IN :{}",
+    bind_list=tuple,
+    # Its lower() knows more letters than ASCII's, unlike that of the others.
+    contains="{0} REGEXP :{1}",
+    needle=_pattern,
+    on_conflict="ON DUPLICATE KEY UPDATE",
+    or_nothing="ON DUPLICATE KEY UPDATE {0} = {0}",
+    excluded="VALUES({})",
+    least="least",
+    greatest="greatest",
+    # Columns of the schema's own: it has no partial indexes, and none with a descending column.
+    by_urgency="urgency, seq",
+    expires="expiring",
+    is_expiring="",
+    lease_holds="lease > 0",
 )

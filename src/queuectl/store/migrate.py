@@ -5,11 +5,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from queuectl.errors import StoreTooNewError
-from queuectl.store import statements as sql
 from queuectl.store.migrations import MIGRATIONS
 
 if TYPE_CHECKING:
-    from queuectl.store.sql import SqlStore
+    from queuectl.store.records import Records
 
 VERSION = "schema_version"
 
@@ -23,13 +22,15 @@ def check_version(url: str, version: int, known: int = len(MIGRATIONS)) -> None:
         )
 
 
-def migrate(store: "SqlStore", version: int, migrations: Sequence[str] = MIGRATIONS) -> None:
-    """Apply the migrations a store lacks, in the transaction it is called in."""
+def migrate(store: "Records", version: int, migrations: Sequence[str] = MIGRATIONS) -> int:
+    """Apply the migrations a store lacks, in the transaction it is called in, if it is in one.
+
+    Returns the version it has then.
+    """
     # A newer program may have been here between our first look and this transaction.
     check_version(store.url, version, len(migrations))
-    if version == 0:
-        store.run_script([store.dialect.render(sql.META_TABLE)])
-    for name in migrations[version:]:
-        module = import_module(f"queuectl.store.migrations.{name}")
-        store.run_script(getattr(module, store.dialect.name.upper()))
-    store.set_meta(VERSION, str(len(migrations)))
+    for number, name in enumerate(migrations[version:], version + 1):
+        module = import_module(f"queuectl.store.migrations.{name}.{store.dialect.name}")
+        store.run_script(module.STATEMENTS)
+        store.set_meta(VERSION, str(number))
+    return len(migrations)

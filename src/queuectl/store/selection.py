@@ -23,12 +23,16 @@ def select_seqs(
     counts: Callable[[], Iterable[Count]],
     which: Filter,
     *,
+    needle: Callable[[str], str],
     limit: int | None,
     after: int | None,
     oldest: bool,
 ) -> list[int]:
     """Return the places in the line of the jobs that fit, in the order of the listing."""
     conditions, params = _conditions(which, after=after, oldest=oldest)
+    for name in ("text", "quoted"):
+        if name in params:
+            params[name] = needle(params[name])
     params["limit"] = NO_LIMIT if limit is None else min(limit, NO_LIMIT)
     direction = "ASC" if oldest else "DESC"
     if which.tags:

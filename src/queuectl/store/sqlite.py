@@ -28,7 +28,8 @@ from queuectl.store import statements as sql
 from queuectl.store.contract import Listener, Progress, Topic
 from queuectl.store.dialects import SQLITE
 from queuectl.store.migrate import VERSION, check_version, migrate
-from queuectl.store.sql import Params, Row, SqlStore, UnreadableError
+from queuectl.store.sql import SqlStore, UnreadableError
+from queuectl.store.transactions import Params, Row
 
 APPLICATION_ID = 0x51435431
 """Marks the file as ours: "QCT1"."""
@@ -49,7 +50,6 @@ class SqliteStore(SqlStore):
         self.url = f"sqlite:{self.path}"
         self.companion = self.path + ".d"
         self._patience = patience
-        self._pid = os.getpid()
         self._seen_version = -1
         files.prepare(self.path, create=create)
         self._db = self._connect()
@@ -165,6 +165,14 @@ class SqliteStore(SqlStore):
             except apsw.Error as error:
                 raise self._explain(error) from error
 
+    def _change_many(self, text: str, rows: Sequence[Params]) -> None:
+        with self._lock:
+            self._check_process()
+            try:
+                self._db.executemany(text, rows)
+            except apsw.Error as error:
+                raise self._explain(error) from error
+
     def _begin(self) -> None:
         self._run("BEGIN IMMEDIATE", {})
 
@@ -196,10 +204,6 @@ class SqliteStore(SqlStore):
             raise StoreMissingError(f"{self.path} was deleted while it was in use.") from None
         if (there.st_dev, there.st_ino) != self._file:
             raise StoreMissingError(f"{self.path} was replaced while it was in use.")
-
-    def _check_process(self) -> None:
-        if self._pid != os.getpid():
-            raise StoreError("This queue was opened before a fork; open it anew in the child.")
 
     def _wait_for_lock(self, tries: int) -> bool:
         """Wait a little for the lock, with jitter so that the waiting don't march in step."""
@@ -276,9 +280,10 @@ class SqliteStore(SqlStore):
         }
 
     def verify(self) -> list[str]:
-        from queuectl.store.verify import verify
+        from queuectl.store.verify import verify_rows
 
-        return verify(lambda text: self._run(text, {}))
+        broken = [str(row[0]) for row in self._run("PRAGMA integrity_check", {}) if row[0] != "ok"]
+        return broken + verify_rows(lambda text: self._run(self._text(text), {}))
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         files.create_private(path)

@@ -1,7 +1,8 @@
 """Every SQL statement, each with a name and a sentence. A reader finds every query here.
 
 Holes in braces are filled by the dialect: table names (`{jobs}`, `{attempts}`, ...), column lists,
-and what databases say differently. Values are always bound, as `:name`.
+and what databases say differently. Values are always bound, as `:name`. Words that a database
+keeps for itself are in double quotes.
 """
 
 # -- jobs -----------------------------------------------------------------------
@@ -18,9 +19,6 @@ INSERT INTO {jobs} (
 )
 """
 
-# The same, leaving a job whose id is taken alone.
-ENQUEUE_OR_SKIP = ENQUEUE + "ON CONFLICT (id) DO NOTHING"
-
 # One job by its id.
 GET = "SELECT {job_columns} FROM {jobs} WHERE id = :id"
 
@@ -28,10 +26,10 @@ GET = "SELECT {job_columns} FROM {jobs} WHERE id = :id"
 IDS_LIKE = "SELECT id FROM {jobs} WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit"
 
 # Which of these ids exist, and their states.
-STATES = "SELECT id, state FROM {jobs} WHERE id IN {ids}"
+STATES = "SELECT id, state FROM {jobs} WHERE id {in_ids}"
 
 # Jobs by their place in the line.
-JOBS_AT = "SELECT {job_columns} FROM {jobs} WHERE seq IN {seqs} ORDER BY seq"
+JOBS_AT = "SELECT {job_columns} FROM {jobs} WHERE seq {in_seqs} ORDER BY seq"
 
 # Places in the line of jobs that fit; the store adds conditions, order and limit.
 SELECT = "SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY j.seq {direction} LIMIT :limit"
@@ -52,16 +50,19 @@ WHERE_UNTIL = "created_at < :until"
 WHERE_FINISHED_BEFORE = "finished_at < :finished_before"
 WHERE_TAGGED = "EXISTS (SELECT 1 FROM {tags} x WHERE x.tag = :tag{n} AND x.seq = j.seq)"
 WHERE_TEXT = """(
-    {instr}(lower(j.id), :text) > 0 OR {instr}(lower(j.command), :text) > 0
-    OR {instr}(lower(j.argv), :quoted) > 0 OR {instr}(lower(j.error), :text) > 0
-    OR {instr}(lower(j.reason), :text) > 0
+    {contains_text[j.id]} OR {contains_text[j.command]} OR {contains_text[j.error]}
+    OR {contains_text[j.reason]} OR {contains_quoted[j.argv]}
 )"""
 
-# How many jobs share a queue, state and priority.
-COUNTS = "SELECT queue, state, priority, jobs, timed FROM {counts} WHERE jobs <> 0"
+# How many jobs share a queue, state and priority. Where writers would queue up for one counter,
+# each has its own, or adds a row; what counts is the sum.
+COUNTS = """
+SELECT queue, state, priority, sum(jobs), sum(timed) FROM {counts}
+GROUP BY queue, state, priority HAVING sum(jobs) <> 0
+"""
 
 # Counters that came down to nothing.
-DROP_EMPTY_COUNTS = "DELETE FROM {counts} WHERE jobs = 0"
+DROP_EMPTY_COUNTS = "DELETE FROM {counts} WHERE jobs = 0 AND timed = 0"
 
 # Completed jobs whose run took longest.
 SLOWEST = """
@@ -74,13 +75,14 @@ NEXT_DUE = "SELECT min(run_at) FROM {jobs} WHERE ready = 0"
 
 # -- running --------------------------------------------------------------------
 
-# Make due jobs ready, the longest due first.
-PROMOTE = """
-UPDATE {jobs} SET ready = 1, state = 'pending'
-WHERE seq IN (
-    SELECT seq FROM {jobs} WHERE ready = 0 AND run_at <= :now ORDER BY run_at LIMIT :limit
-)
+# Jobs that have become due, the longest due first ...
+DUE = """
+SELECT seq FROM {jobs} WHERE ready = 0 AND run_at <= :now
+ORDER BY run_at LIMIT :limit{skip_locked}
 """
+
+# ... which makes them ready.
+PROMOTE = "UPDATE {jobs} SET ready = 1, state = 'pending' WHERE seq {in_seqs} AND ready = 0"
 
 # Whether something has become due.
 IS_DUE = "SELECT 1 FROM {jobs} WHERE ready = 0 AND run_at <= :now LIMIT 1"
@@ -88,15 +90,11 @@ IS_DUE = "SELECT 1 FROM {jobs} WHERE ready = 0 AND run_at <= :now LIMIT 1"
 # Waiting jobs whose time to start is over.
 EXPIRED = """
 SELECT {job_columns} FROM {jobs}
-WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at <= :now
-ORDER BY expires_at LIMIT :limit
+WHERE {is_expiring}{expires} <= :now ORDER BY {expires} LIMIT :limit{skip_locked}
 """
 
 # Whether there are any.
-IS_EXPIRED = """
-SELECT 1 FROM {jobs}
-WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at <= :now LIMIT 1
-"""
+IS_EXPIRED = "SELECT 1 FROM {jobs} WHERE {is_expiring}{expires} <= :now LIMIT 1"
 
 # Queues that have ready jobs and aren't paused: one step in the index for each queue.
 READY_QUEUES = """
@@ -116,11 +114,12 @@ WHERE name IS NOT NULL
 READY = """
 SELECT priority, seq FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY priority DESC, seq LIMIT :limit{skip_locked}
+ORDER BY {by_urgency} LIMIT :limit{skip_locked}
 """
 
-# Whether a node's lease holds; a node without one may not claim.
-HOLDS_LEASE = "SELECT 1 FROM {nodes} WHERE id = :id AND lease_until > :steady"
+# Whether a node's lease holds; a node without one may not claim. Nobody can strike it from the
+# register before the claim is over, and then they see what it claimed.
+HOLDS_LEASE = "SELECT 1 FROM {nodes} WHERE id = :id AND {lease_holds}{share_lock}"
 
 # Begin a run: from here on, `attempts` is its fence.
 CLAIM = """
@@ -129,8 +128,10 @@ UPDATE {jobs} SET
     started_at = :now, updated_at = :now, finished_at = NULL, duration_ms = NULL,
     exit_code = NULL, reason = NULL, cancel_reason = NULL
 WHERE seq = :seq AND ready = 1
-RETURNING {job_columns}
 """
+
+# The same, with the job as it is then, where a database can do that.
+CLAIM_RETURNING = CLAIM + "RETURNING {job_columns}"
 
 # Put a job that can't be read out of the way of the others; its bytes are kept.
 BURY_UNREADABLE = """
@@ -156,7 +157,7 @@ WHERE seq = :seq AND id = :id AND attempts = :attempt AND node = :node AND state
 KEEP_ATTEMPT = """
 INSERT INTO {attempts} (
     seq, number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
-    signal, error, stdout_bytes, stderr_bytes
+    "signal", error, stdout_bytes, stderr_bytes
 ) VALUES (
     :seq, :attempt, :node, :host, :worker, :started_at, :finished_at, :duration_ms, :outcome,
     :exit_code, :signal, :error, :stdout_bytes, :stderr_bytes
@@ -172,9 +173,11 @@ INSERT INTO {outputs} (seq, number, stdout, stderr) VALUES (:seq, :attempt, :std
 ADD_ROLLUP = """
 INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms)
 VALUES (:at, :queue, :node, :measure, :bucket, :count, :total_ms, :least_ms, :most_ms)
-ON CONFLICT (at, queue, node, measure, bucket) DO UPDATE SET
-    count = count + excluded.count, total_ms = total_ms + excluded.total_ms,
-    least_ms = min(least_ms, excluded.least_ms), most_ms = max(most_ms, excluded.most_ms)
+{on_conflict[at, queue, node, measure, bucket]}
+    count = {rollups}.count + {excluded[count]},
+    total_ms = {rollups}.total_ms + {excluded[total_ms]},
+    least_ms = {least}({rollups}.least_ms, {excluded[least_ms]}),
+    most_ms = {greatest}({rollups}.most_ms, {excluded[most_ms]})
 """
 
 # What a node has in processing.
@@ -215,13 +218,14 @@ DELETE FROM {jobs}
 WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
 """
 
-# Delete the jobs that have been in a final state longest.
-PRUNE = """
-DELETE FROM {jobs} WHERE seq IN (
-    SELECT seq FROM {jobs} WHERE state = :state AND finished_at < :before
-    ORDER BY finished_at LIMIT :limit
-)
+# The jobs that have been in a final state longest ...
+OLD = """
+SELECT seq FROM {jobs} WHERE state = :state AND finished_at < :before
+ORDER BY finished_at LIMIT :limit{skip_locked}
 """
+
+# ... which are deleted, as far as they are still in it.
+PRUNE = "DELETE FROM {jobs} WHERE seq {in_seqs} AND state = :state"
 
 # How many that would be in all.
 PRUNABLE = "SELECT count(*) FROM {jobs} WHERE state = :state AND finished_at < :before"
@@ -231,7 +235,7 @@ PRUNABLE = "SELECT count(*) FROM {jobs} WHERE state = :state AND finished_at < :
 # The runs of a job that are over.
 ATTEMPTS = """
 SELECT number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
-    signal, error, stdout_bytes, stderr_bytes
+    "signal", error, stdout_bytes, stderr_bytes
 FROM {attempts} WHERE seq = :seq ORDER BY number
 """
 
@@ -248,26 +252,29 @@ WHERE a.seq = :seq AND a.number = :number
 REGISTER = """
 INSERT INTO {nodes} (
     id, host, boot, pid, pid_start, workers, queues, spool, version, started_at, seen_at,
-    lease_until, stop
+    lease_until, lease
 ) VALUES (
     :id, :host, :boot, :pid, :pid_start, :workers, :queues, :spool, :version, :started_at,
-    :seen_at, :lease_until, NULL
+    :seen_at, :lease_until, :lease
 )
 """
 
 # Extend a lease that still holds. Zero rows mean that it is lost, which is final.
 RENEW = """
-UPDATE {nodes} SET seen_at = :now, lease_until = :until
-WHERE id = :id AND lease_until > :steady
+UPDATE {nodes} SET seen_at = :now, lease_until = :until, lease = :lease, beat = beat + 1
+WHERE id = :id AND {lease_holds}
 """
 
 # Strike a node from the register.
 FORGET = "DELETE FROM {nodes} WHERE id = :id"
 
+# The same, if it has shown no life since.
+FORGET_SILENT = "DELETE FROM {nodes} WHERE id = :id AND beat = :beat"
+
 # All registered nodes.
 NODES = """
 SELECT id, host, boot, pid, pid_start, workers, queues, spool, version, started_at, seen_at,
-    lease_until, stop
+    lease_until, stop, lease, beat
 FROM {nodes} ORDER BY started_at, id
 """
 
@@ -281,11 +288,12 @@ UPDATE {nodes} SET stop = CASE WHEN stop = 'release' THEN stop ELSE :how END WHE
 # Queues on which something was set.
 QUEUES = "SELECT name, paused_at, paused_by FROM {queues} ORDER BY name"
 
+# Make sure that a queue has a row.
+ADD_QUEUE = "INSERT INTO {queues} (name) VALUES (:name) {or_nothing[name]}"
+
 # Pause a queue that isn't paused.
 PAUSE = """
-INSERT INTO {queues} (name, paused_at, paused_by) VALUES (:name, :now, :who)
-ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by
-WHERE paused_at IS NULL
+UPDATE {queues} SET paused_at = :now, paused_by = :who WHERE name = :name AND paused_at IS NULL
 """
 
 # Resume a queue that is.
@@ -299,7 +307,7 @@ CONFIG = "SELECT name, value FROM {config} ORDER BY name"
 # Set one.
 SET_CONFIG = """
 INSERT INTO {config} (name, value, updated_at) VALUES (:name, :value, :now)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
+{on_conflict[name]} value = {excluded[value]}, updated_at = {excluded[updated_at]}
 """
 
 # Forget one.
@@ -321,8 +329,11 @@ ORDER BY seq DESC LIMIT :limit
 # Rollups, summed over time and nodes.
 ROLLUPS = """
 SELECT measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
-FROM {rollups} WHERE at >= :since AND (:queue IS NULL OR queue = :queue)
-GROUP BY measure, bucket
+FROM {rollups} WHERE at >= :since GROUP BY measure, bucket
+"""
+ROLLUPS_OF_QUEUE = """
+SELECT measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
+FROM {rollups} WHERE at >= :since AND queue = :queue GROUP BY measure, bucket
 """
 
 # Merge fine rollups older than a time into coarser ones ...
@@ -332,9 +343,11 @@ SELECT at - at % :span, queue, node, measure, bucket, sum(count), sum(total_ms),
     max(most_ms)
 FROM {rollups} WHERE at < :before AND at % :span <> 0
 GROUP BY at - at % :span, queue, node, measure, bucket
-ON CONFLICT (at, queue, node, measure, bucket) DO UPDATE SET
-    count = count + excluded.count, total_ms = total_ms + excluded.total_ms,
-    least_ms = min(least_ms, excluded.least_ms), most_ms = max(most_ms, excluded.most_ms)
+{on_conflict[at, queue, node, measure, bucket]}
+    count = {rollups}.count + {excluded[count]},
+    total_ms = {rollups}.total_ms + {excluded[total_ms]},
+    least_ms = {least}({rollups}.least_ms, {excluded[least_ms]}),
+    most_ms = {greatest}({rollups}.most_ms, {excluded[most_ms]})
 """
 
 # ... and drop the fine ones.
@@ -343,9 +356,28 @@ DROP_FINE = "DELETE FROM {rollups} WHERE at < :before AND at % :span <> 0"
 # -- the schema itself ----------------------------------------------------------
 
 # What the store knows about itself: the schema version above all.
-META_TABLE = "CREATE TABLE {meta} (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)"
 META = "SELECT value FROM {meta} WHERE name = :name"
 SET_META = """
 INSERT INTO {meta} (name, value) VALUES (:name, :value)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value
+{on_conflict[name]} value = {excluded[value]}
 """
+
+# -- commits that were cut off -----------------------------------------------------
+
+# A receipt that is part of each transaction of a client: its number is there if and only if the
+# transaction was committed.
+LEAVE_RECEIPT = """
+INSERT INTO {receipts} (client, serial, at) VALUES (:client, :serial, :now)
+{on_conflict[client]} serial = {excluded[serial]}, at = {excluded[at]}
+"""
+
+# Make sure that a client has a row to lock: this waits for a transaction that is still at it.
+CLAIM_RECEIPT = """
+INSERT INTO {receipts} (client, serial, at) VALUES (:client, 0, :now) {or_nothing[client]}
+"""
+
+# The number of its last transaction.
+RECEIPT = "SELECT serial FROM {receipts} WHERE client = :client FOR UPDATE"
+
+# Receipts nobody can be waiting for any more.
+DROP_RECEIPTS = "DELETE FROM {receipts} WHERE at < :before"

@@ -5,35 +5,42 @@ from typing import Any
 
 _WRONG_COUNTS = """
 WITH counted (queue, state, priority, jobs, timed) AS (
-    SELECT queue, state, priority, count(*), sum(coalesce(timeout, 0) > 0)
-    FROM jobs GROUP BY queue, state, priority
-), said AS (SELECT queue, state, priority, jobs, timed FROM counts WHERE jobs <> 0 OR timed <> 0)
-SELECT count(*) FROM (
-    SELECT * FROM (SELECT * FROM counted EXCEPT SELECT * FROM said)
-    UNION SELECT * FROM (SELECT * FROM said EXCEPT SELECT * FROM counted)
+    SELECT queue, state, priority, count(*), sum(CASE WHEN timeout > 0 THEN 1 ELSE 0 END)
+    FROM {jobs} GROUP BY queue, state, priority
+), said (queue, state, priority, jobs, timed) AS (
+    SELECT queue, state, priority, sum(jobs), sum(timed) FROM {counts}
+    GROUP BY queue, state, priority HAVING sum(jobs) <> 0 OR sum(timed) <> 0
 )
+SELECT count(*) FROM (
+    SELECT queue, state, priority FROM (
+        SELECT * FROM counted UNION ALL SELECT * FROM said
+    ) AS both_ways GROUP BY queue, state, priority, jobs, timed HAVING count(*) <> 2
+) AS wrong
 """
-_ORPHANS = "SELECT count(*) FROM {table} WHERE seq NOT IN (SELECT seq FROM jobs)"
+_ORPHANS = "SELECT count(*) FROM {table} WHERE seq NOT IN (SELECT seq FROM {jobs})"
 _NOBODY = """
-SELECT count(*) FROM jobs
-WHERE state = 'processing' AND (node IS NULL OR node NOT IN (SELECT id FROM nodes))
+SELECT count(*) FROM {jobs}
+WHERE state = 'processing' AND (node IS NULL OR node NOT IN (SELECT id FROM {nodes}))
 """
 
 
-def verify(run: Callable[[str], list[tuple[Any, ...]]]) -> list[str]:
-    """Return what is wrong, one sentence each; an empty list when all is well."""
+def verify_rows(run: Callable[[str], list[tuple[Any, ...]]]) -> list[str]:
+    """Compare what the tables say about each other; returns what is wrong, one sentence each.
+
+    `run` fills in the names of tables and returns rows.
+    """
 
     def count(text: str) -> int:
         found: int = run(text)[0][0]
         return found
 
-    found = [str(row[0]) for row in run("PRAGMA integrity_check") if row[0] != "ok"]
+    found = []
     if wrong := count(_WRONG_COUNTS):
         found.append(f"{wrong} counters disagree with the jobs they count.")
     found += [
         f"{orphans} rows of {table} belong to no job."
         for table in ("attempts", "outputs", "tags")
-        if (orphans := count(_ORPHANS.format(table=table)))
+        if (orphans := count(_ORPHANS.replace("{table}", f"{{{table}}}")))
     ]
     if stuck := count(_NOBODY):
         found.append(f"{stuck} jobs are processing on a node that isn't registered.")

@@ -58,6 +58,9 @@ class _Watching(Listener):
         else:
             self._looks = [now + delay for delay in LOOK_AGAIN]
 
+    def expect(self) -> None:
+        return
+
     def recheck_in(self) -> float | None:
         return max(0.0, self._looks[0] - monotonic()) if self._looks else None
 
@@ -92,6 +95,9 @@ class _Polling(Listener):
         if before[self._wal] != self._seen[self._wal]:
             topics.add(Topic.WORK)
         return topics
+
+    def expect(self) -> None:
+        return
 
     def recheck_in(self) -> float | None:
         return POLL

@@ -1,8 +1,4 @@
-"""The first schema: jobs, their attempts and outputs, nodes, queues, settings and history.
-
-The schema is a public interface: `INSERT INTO jobs (id, command) VALUES (...)` is a valid
-enqueue from any client. Defaults and triggers fill the rest, checks refuse what can't be run.
-"""
+"""The first schema, for SQLite."""
 
 # Any SQLite a client may bring evaluates this, also those without unixepoch('subsec').
 _NOW = "(CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER))"
@@ -70,7 +66,8 @@ _COUNT = """
 _ADD = _COUNT.format(row="NEW", sign="")
 _SUBTRACT = _COUNT.format(row="OLD", sign="-")
 
-SQLITE = (
+STATEMENTS = (
+    "CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
     _JOBS,
     # The claim: the first rows of this index, per queue.
     "CREATE INDEX jobs_ready ON jobs (queue, priority DESC, seq) WHERE ready = 1",

@@ -1,0 +1,123 @@
+"""Being known to the store: an id, a row in the register, a lease and a folder for output.
+
+A node that loses its lease loses its name with it: it goes on under a new one, and nothing that
+was begun under the old one can be written any more.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+from queuectl import __version__
+from queuectl.errors import StoreError
+from queuectl.host import host_identity, host_name, process_start
+from queuectl.node import lease as leases
+from queuectl.node.link import Guard
+from queuectl.queue import Queue
+from queuectl.settings import Settings
+from queuectl.store.contract import Node
+from queuectl.store.files import make_folder
+from queuectl.store.ids import new_ids
+
+
+class Membership:
+    """A node's place in the register."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        *,
+        workers: int,
+        queues: tuple[str, ...],
+        settings: Callable[[], Settings],
+        guard: Callable[[], Guard],
+        wake: Callable[[], None],
+        trouble: Callable[[str], None],
+    ) -> None:
+        self._store = queue.store
+        self._url = queue.place.url
+        self._workers = workers
+        self._queues = queues
+        self._settings = settings
+        self._guard = guard
+        self._wake = wake
+        self._trouble = trouble
+        self.host = host_name()
+        self.id = new_ids(1, 8)[0]
+        self.lease: leases.Lease | None = None
+
+    @property
+    def spool(self) -> str:
+        """Where the output of its runs is while they live."""
+        return os.path.join(self._store.spool_root(), self.id)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lease is gone, and the name with it."""
+        return self.lease is not None and self.lease.lost
+
+    def give_up(self) -> None:
+        """Take notice that the store knows no lease of ours."""
+        if self.lease is not None:
+            self.lease.lost = True
+
+    def join(self) -> None:
+        """Become known under this id, with a lease that a thread keeps alive."""
+        pid = os.getpid()
+        lease = self._settings().lease
+        clock = self._store.lease_clock()
+        began = leases.read(clock)
+        now = self._store.now()
+        self._store.register(
+            Node(
+                id=self.id,
+                host=self.host,
+                boot=host_identity(),
+                pid=pid,
+                pid_start=process_start(pid) or 0,
+                workers=self._workers,
+                queues=self._queues,
+                spool=self.spool,
+                version=__version__,
+                started_at=now,
+                seen_at=now,
+                lease_until=self._store.steady() + lease,
+            )
+        )
+        with suppress(StoreError):
+            # On a full disk this comes later, with the first run.
+            self.make_spool()
+        self.lease = leases.Lease(
+            url=self._url,
+            node=self.id,
+            until=began + lease,
+            guard=self._guard,
+            settings=lambda: (self._settings().lease, self._settings().heartbeat),
+            wake=self._wake,
+            trouble=self._trouble,
+        )
+        leases.extend(self._guard(), clock, began + lease - leases.margin(lease))
+        self.lease.start()
+
+    def lend(self) -> None:
+        """Tell a new guard until when runs may live; if that fails, the next renewal does."""
+        if self.lease is not None:
+            self.lease.renew(self._store)
+
+    def rename(self) -> str:
+        """Take a new id, to join anew under; returns the old one."""
+        self.stop_renewing()
+        old, self.id = self.id, new_ids(1, 8)[0]
+        return old
+
+    def stop_renewing(self) -> None:
+        """Let the lease run out."""
+        if self.lease is not None:
+            self.lease.stop()
+
+    def make_spool(self) -> None:
+        """Make the folder for the output of our runs; also when somebody has removed it."""
+        if not os.path.isdir(self.spool):
+            root = self._store.spool_root()
+            for folder in (os.path.dirname(root), root, self.spool):
+                make_folder(folder)

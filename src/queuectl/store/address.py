@@ -1,0 +1,118 @@
+"""The URL of a server: where it is, whom to be there, and which tables are ours. No secrets leak.
+
+`postgresql://user:password@host:5432/database?schema=queuectl` and
+`mysql://user:password@host:3306/database?prefix=queuectl_`. Everything else after the question
+mark goes to the driver.
+"""
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from queuectl.errors import UsageError
+
+SCHEMES = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql"} | {
+    "mariadb": "mysql"
+}
+"""What URLs begin with, and which dialect is spoken there."""
+SECRET = frozenset({"password", "sslpassword", "passwd"})
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A server URL, taken apart."""
+
+    scheme: str
+    dialect: str
+    user: str
+    password: str | None = field(repr=False)
+    hosts: str
+    """Everything between `@` and the path: a host, host and port, or several for PostgreSQL."""
+    database: str
+    namespace: str | None
+    """The schema (PostgreSQL) or the prefix of the tables (MySQL); None for the usual one."""
+    options: dict[str, str] = field(repr=False)
+
+    @property
+    def public(self) -> str:
+        """The URL without secrets: what may be shown, logged and handed to jobs."""
+        options = {k: v for k, v in self.options.items() if k not in SECRET}
+        if self.namespace is not None:
+            options[_namespace_option(self.dialect)] = self.namespace
+        user = quote(self.user, safe="") + "@" if self.user else ""
+        query = "?" + urlencode(options) if options else ""
+        return f"{self.scheme}://{user}{self.hosts}/{quote(self.database, safe='')}{query}"
+
+    @property
+    def host(self) -> str:
+        """The one host, without its port and brackets."""
+        return self._host_and_port()[0]
+
+    @property
+    def port(self) -> int | None:
+        """Its port, if the URL names one."""
+        return self._host_and_port()[1]
+
+    def _host_and_port(self) -> tuple[str, int | None]:
+        try:
+            parts = urlsplit(f"//{self.hosts}")
+            return unquote(parts.hostname or ""), parts.port
+        except ValueError:
+            raise UsageError(f"{self.hosts!r} isn't a host and port.") from None
+
+
+def is_server(url: str) -> bool:
+    """Tell whether a URL names a server rather than a file."""
+    return url.partition("://")[0].lower() in SCHEMES and "://" in url
+
+
+def read_address(url: str) -> Address:
+    """Take a server URL apart; a wrong one is a `UsageError` that repeats no password."""
+    scheme, _, rest = url.partition("://")
+    scheme = scheme.lower()
+    dialect = SCHEMES[scheme]
+    rest, _, query = rest.partition("?")
+    # The last @: a password may contain one.
+    authority, slash, path = rest.partition("/")
+    userinfo, at, hosts = authority.rpartition("@")
+    if not at and "@" in path:
+        raise UsageError("A slash in the password of a URL is written %2F.")
+    user, colon, password = userinfo.partition(":")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    namespace = options.pop(_namespace_option(dialect), None)
+    if namespace is not None and not _NAME.fullmatch(namespace):
+        raise UsageError(
+            f"{_namespace_option(dialect)}={namespace} can't be used; take up to 32 letters,"
+            " digits and underscores."
+        )
+    found = Address(
+        scheme=scheme,
+        dialect=dialect,
+        user=unquote(user),
+        password=unquote(password) if colon else None,
+        hosts=hosts,
+        database=unquote(path) if slash else "",
+        namespace=namespace,
+        options=options,
+    )
+    if not found.database:
+        raise UsageError(
+            f"The URL {found.public} names no database; it ends with one, as in"
+            f" {scheme}://user@host/jobs."
+        )
+    return found
+
+
+def without_secrets(url: str) -> str:
+    """Return a URL or path as it may be shown to anybody."""
+    if not is_server(url):
+        return url
+    try:
+        return read_address(url).public
+    except UsageError:
+        return url.partition("://")[0] + "://..."
+
+
+def _namespace_option(dialect: str) -> str:
+    return "schema" if dialect == "postgresql" else "prefix"

@@ -1,0 +1,49 @@
+"""A server's wall clock, read from afar: asked now and then, counted by our own in between.
+
+Our own clock only measures how long ago the server was asked; what it shows doesn't matter. The
+answer was true some time between question and reply, so the reading is never ahead of the server.
+"""
+
+import time
+from threading import Lock
+from time import clock_gettime
+
+# Goes on while the host sleeps; elsewhere than on Linux, CLOCK_MONOTONIC does.
+ELAPSED: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+STALE = 10.0
+"""Seconds after which the server is asked again."""
+
+
+class ServerClock:
+    """What a server's clock says."""
+
+    def __init__(self) -> None:
+        self._offset: float | None = None
+        self._asked = 0.0
+        self._lock = Lock()
+
+    def is_stale(self) -> bool:
+        """Tell whether it is time to ask the server."""
+        return self._offset is None or clock_gettime(ELAPSED) - self._asked > STALE
+
+    def learn(self, *, asked: float, said: int, heard: float) -> None:
+        """Take in that the server said a time, in milliseconds, between two of our readings."""
+        least, most = said - heard * 1000, said + 1 - asked * 1000
+        with self._lock:
+            self._asked = heard
+            if self._offset is None or not least <= self._offset <= most:
+                self._offset = least
+
+    def now(self) -> int:
+        """Return what the server's clock says now, or a moment ago."""
+        assert self._offset is not None, "the server wasn't asked yet"
+        return int(clock_gettime(ELAPSED) * 1000 + self._offset)
+
+
+_clocks: dict[str, ServerClock] = {}
+
+
+def clock_of(server: str) -> ServerClock:
+    """Return the clock of a server: one for all that use it in this process."""
+    return _clocks.setdefault(server, ServerClock())

@@ -1,0 +1,328 @@
+"""The store in MariaDB or MySQL, through PyMySQL."""
+
+import re
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import pymysql
+from pymysql.constants import CLIENT
+from pymysql.cursors import Cursor
+
+from queuectl.errors import (
+    StoreDeniedError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreTooOldError,
+    StoreUnreachableError,
+    UsageError,
+)
+from queuectl.job import Job
+from queuectl.store import statements as sql
+from queuectl.store.address import Address
+from queuectl.store.contract import Listener
+from queuectl.store.dialects import MYSQL
+from queuectl.store.migrate import migrate
+from queuectl.store.polling import PollingListener
+from queuectl.store.server import (
+    CONNECT_WITHIN,
+    ConflictError,
+    DisconnectedError,
+    ServerStore,
+)
+from queuectl.store.transactions import Params, Row
+
+OLDEST_MARIADB = (10, 6)
+OLDEST_MYSQL = (8, 0, 29)
+MIGRATE_WITHIN = 60
+"""Seconds to wait for somebody else who migrates the same schema."""
+READ_WITHIN = 600
+"""Seconds after which an answer that doesn't come isn't waited for any more."""
+_SESSION = (
+    "SET SESSION sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',"
+    " innodb_lock_wait_timeout = 10, time_zone = '+00:00',"
+    " {isolation} = 'READ-COMMITTED'{more}"
+)
+_CONFLICT = {1213, 1205, 1020, 3572}
+_CUT_OFF = {0, 1040, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 2003}
+_CUT_OFF |= {2006, 2013, 2014, 2055, 3169, 4031}
+_DENIED = {1044, 1142, 1143, 1227, 1370, 1419, 1410}
+_FULL = {3, 1021, 1114, 1041, 1037}
+_READ_ONLY = {1290, 1792, 1836}
+_SPREAD = """
+SELECT queue, state, priority, slot, jobs, timed FROM {counts} FOR UPDATE SKIP LOCKED
+"""
+_DROP_COUNT = """
+DELETE FROM {counts}
+WHERE queue = :queue AND state = :state AND priority = :priority AND slot = :slot
+"""
+_ADD_COUNT = """
+UPDATE {counts} SET jobs = jobs + :jobs, timed = timed + :timed
+WHERE queue = :queue AND state = :state AND priority = :priority AND slot = :slot
+"""
+
+
+class MysqlStore(ServerStore):
+    """A queue in tables with a common prefix in a MariaDB or MySQL database."""
+
+    CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(3)) DIV 1000"
+    BEGIN = "START TRANSACTION READ WRITE"
+    SNAPSHOT = (
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION READ ONLY",
+    )
+
+    def __init__(self, address: Address, *, create: bool = False, upgrade: bool = False) -> None:
+        self.prefix = "queuectl_" if address.namespace is None else address.namespace
+        self.is_mariadb = True
+        dialect = replace(MYSQL, prefix=self.prefix)
+        super().__init__(address, dialect, create=create, upgrade=upgrade)
+
+    # -- connections --------------------------------------------------------------------
+
+    def _open_connection(self) -> Any:
+        db = self._connect_as_asked()
+        try:
+            self._check_server(str(db.server_version))
+            with self._explained():
+                more = ", idle_transaction_timeout = 60" if self.is_mariadb else ""
+                isolation = "tx_isolation" if self.is_mariadb else "transaction_isolation"
+                self._execute(db, _SESSION.format(isolation=isolation, more=more), {})
+        except BaseException:
+            self._close_connection(db)
+            raise
+        return db
+
+    def _connect_as_asked(self) -> Any:
+        given = self._arguments()
+        try:
+            db: Any = pymysql.connect(defer_connect=True, **given)
+            db.connect(self._socket(db) if not db.unix_socket else None)
+        except pymysql.err.MySQLError as error:
+            raise self._explain_connecting(error) from error
+        except OSError as error:
+            raise self._unreachable(error.strerror or str(error)) from error
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"An option of {self.url} can't be used: {error}.") from None
+        return db
+
+    def _arguments(self) -> dict[str, Any]:
+        import os
+
+        address = self.address
+        given: dict[str, Any] = dict(address.options)
+        for name in ("port", "connect_timeout", "read_timeout", "write_timeout"):
+            if name in given:
+                given[name] = int(given[name])
+        defaults = os.path.expanduser("~/.my.cnf")
+        if os.path.exists(defaults) and address.password is None:
+            given.setdefault("read_default_file", defaults)
+        if address.user:
+            given["user"] = address.user
+        if address.password is not None:
+            given["password"] = address.password
+        elif os.environ.get("MYSQL_PWD"):
+            given.setdefault("password", os.environ["MYSQL_PWD"])
+        if address.host:
+            given["host"] = address.host
+        if address.port is not None:
+            given["port"] = address.port
+        return {
+            "connect_timeout": CONNECT_WITHIN,
+            "read_timeout": READ_WITHIN,
+            "write_timeout": READ_WITHIN,
+            **given,
+            "database": address.database,
+            "charset": "utf8mb4",
+            "autocommit": True,
+            # Rows found, not rows changed: a fence that matches is a fence that matches.
+            "client_flag": CLIENT.FOUND_ROWS,
+        }
+
+    def _socket(self, db: Any) -> socket.socket:
+        """Make a connection on which a peer that vanished is noticed within seconds."""
+        sock = socket.create_connection((db.host, db.port), db.connect_timeout)
+        sock.settimeout(None)
+        for name, value in (
+            ("TCP_KEEPIDLE", 5),
+            ("TCP_KEEPINTVL", 2),
+            ("TCP_KEEPCNT", 3),
+            ("TCP_USER_TIMEOUT", 10_000),
+            ("TCP_NODELAY", 1),
+        ):
+            if hasattr(socket, name):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return sock
+
+    def _check_server(self, version: str) -> None:
+        self.is_mariadb = "mariadb" in version.lower()
+        # MariaDB greets old clients as 5.5.5-10.11.6-MariaDB.
+        text = version.removeprefix("5.5.5-") if self.is_mariadb else version
+        found = tuple(int(n) for n in re.findall(r"\d+", text)[:3])
+        oldest = OLDEST_MARIADB if self.is_mariadb else OLDEST_MYSQL
+        if found < oldest:
+            name = "MariaDB" if self.is_mariadb else "MySQL"
+            raise StoreTooOldError(
+                f"{self.url} is {name} {'.'.join(map(str, found))}; queuectl needs"
+                f" {'.'.join(map(str, oldest))} or newer."
+            )
+        if not self.is_mariadb:
+            self.dialect = replace(self.dialect, collation="COLLATE utf8mb4_0900_bin")
+
+    def _close_connection(self, db: Any) -> None:
+        with suppress(pymysql.err.MySQLError, OSError):
+            # Without a farewell: the connection may be in the middle of something.
+            db._force_close()
+
+    def _execute(self, db: Any, text: str, params: Params) -> tuple[list[Row], int]:
+        with db.cursor(Cursor) as cursor:
+            count = cursor.execute(text, params or None)
+            rows = list(cursor.fetchall()) if cursor.description is not None else []
+            return rows, int(count)
+
+    def _execute_many(self, db: Any, text: str, rows: Sequence[Params]) -> None:
+        with db.cursor(Cursor) as cursor:
+            cursor.executemany(text, rows)
+
+    @property
+    def _driver_error(self) -> type[Exception]:
+        return pymysql.err.MySQLError
+
+    # -- errors -------------------------------------------------------------------------
+
+    def _explain(self, error: Exception) -> Exception:
+        code, said = _parts(error)
+        if code in _CONFLICT:
+            return ConflictError(f"Another transaction was in the way at {self.url} ({said}).")
+        if code == 1062 and "jobs_id_key" in said:
+            return ConflictError("Somebody else took that id at the same moment.")
+        if code in _CUT_OFF:
+            return DisconnectedError(f"The connection to {self.url} was lost ({said}).")
+        if code in _DENIED:
+            return StoreDeniedError(
+                f"{self.url} denies a right that is needed ({said}); see the grants in the guide,"
+                " or run `queuectl doctor`."
+            )
+        if code in _FULL:
+            return StoreFullError(f"The server of {self.url} is full ({said}).")
+        if code in _READ_ONLY:
+            return StoreReadOnlyError(f"{self.url} can only be read ({said}).")
+        return StoreError(f"{self.url}: {said}.")
+
+    def _explain_connecting(self, error: Exception) -> StoreError:
+        code, said = _parts(error)
+        user = self.address.user or "the current user"
+        if code == 1045:
+            return StoreDeniedError(f"{self.url} refuses the password of {user}, or its host.")
+        if code == 1049:
+            return StoreDeniedError(f"{self.url}: there is no database {self.address.database}.")
+        if code == 1044:
+            return StoreDeniedError(f"{self.url} doesn't let {user} into that database.")
+        if code == 1040:
+            return StoreUnreachableError(
+                f"{self.url} has no connection left; raise max_connections."
+            )
+        if code in (1130, 1129):
+            return StoreDeniedError(f"{self.url} doesn't let this host in.")
+        return self._unreachable(said)
+
+    def _unreachable(self, said: str) -> StoreError:
+        return StoreUnreachableError(
+            f"{self.url} can't be reached ({said}); is the server up, and the address right?"
+        )
+
+    # -- schema -------------------------------------------------------------------------
+
+    def _schema_version(self) -> int | None:
+        rows = self._run(
+            "SELECT 1 FROM information_schema.tables"
+            " WHERE table_schema = DATABASE() AND table_name = %(name)s",
+            {"name": self.prefix + "meta"},
+        )
+        return self._version_in_meta() if rows else None
+
+    def migrate(self) -> tuple[int, int]:
+        with self._migrating():
+            before = self._schema_version() or 0
+            return before, migrate(self, before)
+
+    @contextmanager
+    def _migrating(self) -> Iterator[None]:
+        """Be the only one: its schema changes can't be part of a transaction."""
+        name = f"queuectl.{self.address.database}.{self.prefix}"[:64]
+        got = self._run("SELECT GET_LOCK(%(n)s, %(t)s)", {"n": name, "t": MIGRATE_WITHIN})
+        if got[0][0] != 1:
+            raise StoreError(f"Somebody else has been migrating {self.url} for too long.")
+        try:
+            yield
+        finally:
+            with suppress(StoreError):
+                self._run("SELECT RELEASE_LOCK(%(name)s)", {"name": name})
+
+    # -- what it says in another way ------------------------------------------------------
+
+    def _take(self, seq: int, run: Params) -> list[Job]:
+        if not self._change(self._text(sql.CLAIM), {"seq": seq, **run}):
+            return []
+        return self._jobs(sql.JOBS_AT, seqs=self._list([seq]))
+
+    def fold(self) -> None:
+        self._atomic(self._fold)
+
+    def _fold(self) -> None:
+        """Bring counters that are spread over several slots together, as far as nobody has them."""
+        first: dict[tuple[Any, ...], int] = {}
+        for queue, state, priority, slot, jobs, timed in self._rows(_SPREAD):
+            key = {"queue": queue, "state": state, "priority": priority}
+            here = first.setdefault((queue, state, priority), slot)
+            if here == slot and (jobs or timed):
+                continue
+            if here != slot:
+                moved = {**key, "slot": here, "jobs": jobs, "timed": timed}
+                if not self._change(self._text(_ADD_COUNT), moved):
+                    del first[queue, state, priority]
+                    continue
+            else:
+                del first[queue, state, priority]
+            self._change(self._text(_DROP_COUNT), {**key, "slot": slot})
+
+    def listen(self) -> Listener:
+        self._make_companion()
+        return PollingListener(self.companion)
+
+    # -- the store itself -----------------------------------------------------------------
+
+    def info(self) -> Mapping[str, Any]:
+        version, flush, packet = self._run(
+            "SELECT VERSION(), @@innodb_flush_log_at_trx_commit, @@max_allowed_packet", {}
+        )[0]
+        size = self._run(
+            "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables"
+            " WHERE table_schema = DATABASE() AND LEFT(table_name, %(n)s) = %(prefix)s",
+            {"n": len(self.prefix), "prefix": self.prefix},
+        )[0][0]
+        return {
+            "engine": "mariadb" if self.is_mariadb else "mysql",
+            "engine_version": version,
+            "url": self.url,
+            "prefix": self.prefix,
+            "schema_version": self._version_in_meta(),
+            "size_bytes": int(size),
+            "innodb_flush_log_at_trx_commit": int(flush),
+            "max_allowed_packet": int(packet),
+        }
+
+    def vacuum(self) -> None:
+        for table in ("jobs", "attempts", "outputs", "tags", "counts", "rollups", "events"):
+            self._run(self._text(f"OPTIMIZE TABLE {{{table}}}"), {})
+
+
+def _parts(error: Exception) -> tuple[int, str]:
+    """Return the number and the words of an error."""
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    said = str(error.args[1]) if len(error.args) > 1 else str(error)
+    return code, said.rstrip(".")

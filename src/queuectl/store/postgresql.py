@@ -1,0 +1,341 @@
+"""The store in PostgreSQL, through psycopg 3.
+
+Works behind PgBouncer in transaction mode: nothing is kept in the session. There, and wherever
+notifications don't come through, nodes poll instead of listening.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from selectors import EVENT_READ, DefaultSelector
+from time import monotonic
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from queuectl.errors import (
+    StoreDeniedError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreTooOldError,
+    StoreUnreachableError,
+)
+from queuectl.store.address import Address
+from queuectl.store.contract import Listener, Topic
+from queuectl.store.dialects import POSTGRESQL
+from queuectl.store.migrate import migrate
+from queuectl.store.polling import PollingListener
+from queuectl.store.server import (
+    CONNECT_WITHIN,
+    ConflictError,
+    DisconnectedError,
+    ServerStore,
+    with_namespace,
+)
+from queuectl.store.transactions import Params, Row
+
+OLDEST = 130000
+"""PostgreSQL 13."""
+RECONNECT_EVERY = 2.0
+"""Seconds between tries to listen again."""
+FOLD_AT = 200
+"""How many rows of changed counters there may be before they are added up."""
+_SESSION = "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s'"
+_FOLD = """
+WITH taken AS (
+    DELETE FROM {counts} WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM {counts} LIMIT 50000 FOR UPDATE SKIP LOCKED
+    )) RETURNING queue, state, priority, jobs, timed
+)
+INSERT INTO {counts} SELECT queue, state, priority, sum(jobs), sum(timed) FROM taken
+GROUP BY queue, state, priority HAVING sum(jobs) <> 0 OR sum(timed) <> 0
+"""
+_MANY_COUNTS = "SELECT count(*) FROM (SELECT 1 FROM {counts} LIMIT :limit) AS rows_there"
+
+
+class PostgresStore(ServerStore):
+    """A queue in a schema of a PostgreSQL database."""
+
+    CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)"
+    BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+    SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
+
+    def __init__(self, address: Address, *, create: bool = False, upgrade: bool = False) -> None:
+        self.schema = address.namespace or "queuectl"
+        self.channel = f"queuectl_{self.schema}"
+        self.pooled = False
+        dialect = with_namespace(POSTGRESQL, f'"{self.schema}".')
+        super().__init__(address, dialect, create=create, upgrade=upgrade)
+
+    # -- connections --------------------------------------------------------------------
+
+    def _open_connection(self) -> Any:
+        db = self._connect_as_asked()
+        try:
+            if db.info.server_version < OLDEST:
+                raise StoreTooOldError(
+                    f"{self.url} is PostgreSQL {db.info.server_version // 10000};"
+                    f" queuectl needs {OLDEST // 10000} or newer."
+                )
+            with self._explained():
+                self._prepare(db)
+        except BaseException:
+            self._close_connection(db)
+            raise
+        return db
+
+    def _connect_as_asked(self) -> Any:
+        address = self.address
+        given: dict[str, Any] = {
+            "connect_timeout": CONNECT_WITHIN,
+            "application_name": "queuectl",
+            "client_encoding": "utf8",
+            # A peer that vanished without a word is noticed within seconds.
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 10_000,
+        }
+        given |= address.options
+        if address.user:
+            given["user"] = address.user
+        if address.password is not None:
+            given["password"] = address.password
+        hosts = address.hosts
+        try:
+            return psycopg.connect(
+                f"postgresql://{hosts}/", dbname=address.database, autocommit=True, **given
+            )
+        except psycopg.Error as error:
+            raise self._explain_connecting(error) from error
+
+    def _prepare(self, db: Any) -> None:
+        """Find out whether the session is ours alone, and make it safe if it is."""
+        (pid, commit), *_ = self._execute(
+            db, "SELECT pg_backend_pid(), current_setting('synchronous_commit')", {}
+        )[0]
+        # A pooler answers with a number of its own.
+        self.pooled = pid != db.info.backend_pid
+        if self.pooled:
+            db.prepare_threshold = None
+            return
+        # Acknowledged means durable, also where the server is set to take its time.
+        durable = "; SET synchronous_commit = on" if commit == "off" else ""
+        db.execute(_SESSION + durable)
+
+    def _close_connection(self, db: Any) -> None:
+        with suppress(psycopg.Error):
+            db.close()
+
+    def _execute(self, db: Any, text: str, params: Params) -> tuple[list[Row], int]:
+        with db.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(text, params or None)
+            rows = cursor.fetchall() if cursor.description is not None else []
+            return rows, cursor.rowcount
+
+    def _execute_many(self, db: Any, text: str, rows: Sequence[Params]) -> None:
+        with db.cursor(row_factory=tuple_row) as cursor:
+            cursor.executemany(text, rows)
+
+    @property
+    def _driver_error(self) -> type[Exception]:
+        return psycopg.Error
+
+    # -- errors -------------------------------------------------------------------------
+
+    def _explain(self, error: Exception) -> Exception:
+        assert isinstance(error, psycopg.Error)
+        code = error.sqlstate or ""
+        said = str(error).partition("\n")[0].rstrip(".")
+        if code in ("40001", "40P01", "55P03"):
+            return ConflictError(f"Another transaction was in the way at {self.url} ({said}).")
+        if code == "23505" and (error.diag.constraint_name or "").startswith("jobs_id"):
+            return ConflictError("Somebody else took that id at the same moment.")
+        if self._is_cut_off(error, code):
+            return DisconnectedError(f"The connection to {self.url} was lost ({said}).")
+        if code == "42501":
+            return StoreDeniedError(
+                f"{self.url} denies a right that is needed ({said}); see the grants in the guide,"
+                " or run `queuectl doctor`."
+            )
+        if code in ("53100", "53200"):
+            return StoreFullError(f"The server of {self.url} is full ({said}).")
+        if code == "25006":
+            return StoreReadOnlyError(
+                f"{self.url} can only be read: it is a standby, or set to read-only ({said})."
+            )
+        return StoreError(f"{self.url}: {said}.")
+
+    def _is_cut_off(self, error: psycopg.Error, code: str) -> bool:
+        if code[:2] == "08" or code in ("57P01", "57P02", "57P03", "57P05", "25P03"):
+            return True
+        gone = self._db is None or self._db.closed or self._db.broken
+        return gone and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+    def _explain_connecting(self, error: psycopg.Error) -> StoreError:
+        text = str(error).strip()
+        said = text.splitlines()[-1].removeprefix("connection failed: ")
+        user = self.address.user or "the current user"
+        fatal = said.rpartition("FATAL:")[2].strip()
+        for mark, sentence in (
+            ("password authentication failed", f"refuses the password of {user}"),
+            ("no password supplied", f"wants a password for {user}: in the URL or in ~/.pgpass"),
+            ("does not exist", f"has no such database or user ({fatal})"),
+            ("no pg_hba.conf entry", "doesn't let this host in; see its pg_hba.conf"),
+            ("permission denied for database", f"doesn't let {user} into that database"),
+        ):
+            if mark in text:
+                return StoreDeniedError(f"{self.url} {sentence}.")
+        if "too many clients" in text or "remaining connection slots" in text:
+            return StoreUnreachableError(
+                f"{self.url} has no connection left; raise max_connections, or use a pooler."
+            )
+        return StoreUnreachableError(
+            f"{self.url} can't be reached ({_short(said)});"
+            " is the server up, and the address right?"
+        )
+
+    # -- schema -------------------------------------------------------------------------
+
+    def _schema_version(self) -> int | None:
+        rows = self._run(
+            "SELECT to_regclass(%(name)s) IS NOT NULL", {"name": f'"{self.schema}".meta'}
+        )
+        return self._version_in_meta() if rows[0][0] else None
+
+    def migrate(self) -> tuple[int, int]:
+        def apply() -> tuple[int, int]:
+            # Two at once: the second waits, and finds nothing left to do.
+            self._run("SELECT pg_advisory_xact_lock(hashtext(%(name)s))", {"name": self.channel})
+            there = self._run(
+                "SELECT 1 FROM pg_namespace WHERE nspname = %(name)s", {"name": self.schema}
+            )
+            if not there:
+                self._run(f'CREATE SCHEMA "{self.schema}"', {})
+            before = self._schema_version() or 0
+            return before, migrate(self, before)
+
+        return self.transact(apply)
+
+    # -- wake-ups -------------------------------------------------------------------------
+
+    def _announce(self, topics: set[Topic]) -> None:
+        for topic in sorted(topics):
+            self._run("SELECT pg_notify(%(channel)s, %(topic)s)", {
+                "channel": self.channel, "topic": topic.value,
+            })  # fmt: skip
+
+    def _wake(self, topics: set[Topic]) -> None:
+        if self.pooled:
+            super()._wake(topics)
+
+    def listen(self) -> Listener:
+        self._make_companion()
+        if self.pooled:
+            return PollingListener(self.companion)
+        return _Notified(self)
+
+    # -- the store itself -----------------------------------------------------------------
+
+    def fold(self) -> None:
+        if self._value(_MANY_COUNTS, limit=FOLD_AT) >= FOLD_AT:
+            self._write_again(_FOLD)
+
+    def info(self) -> Mapping[str, Any]:
+        (row,) = self._run(
+            """
+            SELECT current_setting('server_version'), current_setting('fsync'),
+                current_setting('synchronous_commit'),
+                coalesce(sum(pg_total_relation_size(c.oid)), 0)
+            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = %(schema)s AND c.relkind = 'r'
+            """,
+            {"schema": self.schema},
+        )
+        version, fsync, commit, size = row
+        return {
+            "engine": "postgresql",
+            "engine_version": version,
+            "url": self.url,
+            "schema": self.schema,
+            "schema_version": self._version_in_meta(),
+            "size_bytes": int(size),
+            "fsync": fsync,
+            "synchronous_commit": commit,
+            "pooled": self.pooled,
+        }
+
+    def vacuum(self) -> None:
+        for table in ("jobs", "attempts", "outputs", "tags", "counts", "rollups", "events"):
+            self._run(self._text(f"VACUUM (ANALYZE) {{{table}}}"), {})
+
+
+class _Notified(Listener):
+    """Told by the server. While the connection is lost it says so by asking for looks."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+        self._selector = DefaultSelector()
+        self._db: Any = None
+        self._retry = 0.0
+        self._listen()
+
+    def _listen(self) -> None:
+        db = self._store._connect_as_asked()
+        with suppress(psycopg.Error):
+            db.execute(f'LISTEN "{self._store.channel}"')
+            self._selector.register(db.fileno(), EVENT_READ)
+            self._db = db
+            return
+        self._store._close_connection(db)
+
+    def fileno(self) -> int:
+        # It stays the same when the connection behind it changes.
+        found: int = self._selector.fileno()
+        return found
+
+    def heard(self) -> set[Topic]:
+        if self._db is None:
+            return self._listen_again()
+        try:
+            return {Topic(note.payload) for note in self._notes() if note.payload in set(Topic)}
+        except psycopg.Error:
+            self._lose()
+            return set(Topic)
+
+    def _notes(self) -> Iterator[Any]:
+        yield from self._db.notifies(timeout=0)
+
+    def _lose(self) -> None:
+        db, self._db = self._db, None
+        for key in list(self._selector.get_map().values()):
+            self._selector.unregister(key.fileobj)
+        self._store._close_connection(db)
+        self._retry = monotonic()
+
+    def _listen_again(self) -> set[Topic]:
+        if monotonic() < self._retry:
+            return set()
+        self._retry = monotonic() + RECONNECT_EVERY
+        try:
+            self._listen()
+        except StoreError:
+            return set()
+        # Whatever was said meanwhile was missed.
+        return set(Topic)
+
+    def expect(self) -> None:
+        return
+
+    def recheck_in(self) -> float | None:
+        return None if self._db is not None else max(0.0, self._retry - monotonic())
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._lose()
+        self._selector.close()
+
+
+def _short(text: str) -> str:
+    return text.rstrip(".") if len(text) < 200 else text[:200] + "..."

@@ -1,0 +1,454 @@
+"""What stores on a database server share: connections that break, commits left in doubt, clocks.
+
+A transaction that the server refuses because of another one is done again; one that the
+connection was lost in was undone, and is done again too. When the connection is lost around
+COMMIT nobody knows, so each transaction leaves a receipt: a numbered row of this client's that is
+there if and only if it was committed. Whoever looks for it first waits for a transaction that may
+still be at it, so the answer is final.
+"""
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from hashlib import sha256
+from random import uniform
+from time import clock_gettime, monotonic, sleep
+from typing import Any, TypeVar
+
+from queuectl.errors import (
+    StoreBusyError,
+    StoreError,
+    StoreMissingError,
+    StoreTooOldError,
+    StoreUnreachableError,
+    StoreUnsettledError,
+)
+from queuectl.place import default_path
+from queuectl.store import files
+from queuectl.store import statements as sql
+from queuectl.store.address import Address
+from queuectl.store.clock import ELAPSED, clock_of
+from queuectl.store.contract import Node, Progress, Topic
+from queuectl.store.dialects import Dialect
+from queuectl.store.ids import new_ids
+from queuectl.store.migrate import VERSION, check_version
+from queuectl.store.migrations import MIGRATIONS
+from queuectl.store.sql import SqlStore
+from queuectl.store.transactions import Params, Row
+
+T = TypeVar("T")
+CONNECT_WITHIN = 5
+"""Seconds a server has to answer."""
+BUSY_FOR = 30.0
+"""Seconds to go on trying when other transactions are in the way."""
+GLANCE = 0.1
+"""Seconds between two times that `changed` answers yes: it can't know."""
+KEEP_RECEIPTS = 24 * 3_600_000
+"""Milliseconds after which nobody can be in doubt about a commit any more."""
+_READING = ("SELECT", "WITH", "SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "START", "SET")
+
+
+class ConflictError(StoreBusyError):
+    """Another transaction was in the way; this one was undone and can be tried again."""
+
+
+class DisconnectedError(StoreUnreachableError):
+    """The connection was lost; a transaction that wasn't being committed is undone."""
+
+
+class ServerStore(SqlStore):
+    """A queue in the tables of a database server."""
+
+    CLOCK: str
+    """Asks the server for its time in milliseconds."""
+    BEGIN: str
+    """Begins a transaction in which each statement sees what is committed by then."""
+    SNAPSHOT: Sequence[str]
+    """Begins one in which all statements see the same, and none writes."""
+
+    def __init__(
+        self, address: Address, dialect: Dialect, *, create: bool = False, upgrade: bool = False
+    ) -> None:
+        super().__init__()
+        self.address = address
+        self.url = address.public
+        self.dialect = dialect
+        self._db: Any = None
+        self._client = new_ids(1, 16)[0]
+        self._serial = 0
+        self._wrote = False
+        self._told = 0.0
+        self._clock = clock_of(f"{address.dialect}://{address.hosts}")
+        self._watched: dict[str, tuple[int, float]] = {}
+        self._connect()
+        try:
+            self._open(create=create, upgrade=upgrade)
+        except BaseException:
+            self._drop()
+            raise
+
+    # -- what a driver must bring -----------------------------------------------------
+
+    @abstractmethod
+    def _open_connection(self) -> Any:
+        """Connect; a server that can't be used is a `StoreError` that says why."""
+
+    @abstractmethod
+    def _close_connection(self, db: Any) -> None:
+        """Disconnect; must not raise."""
+
+    @abstractmethod
+    def _execute(self, db: Any, text: str, params: Params) -> tuple[list[Row], int]:
+        """Run a statement on a connection: rows, and how many it changed."""
+
+    @abstractmethod
+    def _execute_many(self, db: Any, text: str, rows: Sequence[Params]) -> None:
+        """Run a statement for each of these rows."""
+
+    @abstractmethod
+    def _explain(self, error: Exception) -> Exception:
+        """Turn an error of the driver into a sentence."""
+
+    @property
+    @abstractmethod
+    def _driver_error(self) -> type[Exception]:
+        """What errors of the driver have in common."""
+
+    @abstractmethod
+    def _schema_version(self) -> int | None:
+        """Return which schema there is; None when there is none."""
+
+    @abstractmethod
+    def migrate(self) -> tuple[int, int]:
+        """Bring the schema up to date, whoever else is at it; says from and to which version."""
+
+    # -- opening ----------------------------------------------------------------------
+
+    def _open(self, *, create: bool, upgrade: bool) -> None:
+        self._read_clock()
+        version = self._schema_version()
+        if version is not None:
+            check_version(self.url, version)
+        if version == len(MIGRATIONS) or (upgrade and version is not None):
+            return
+        if version is None and create:
+            self.migrate()
+        elif version is None:
+            raise StoreMissingError(
+                f"There is no queue at {self.url} yet; `queuectl db init` makes it."
+            )
+        else:
+            raise StoreTooOldError(
+                f"The queue at {self.url} has schema {version}, this queuectl needs"
+                f" {len(MIGRATIONS)}; run `queuectl db migrate` first."
+            )
+
+    def _version_in_meta(self) -> int:
+        text = self._value(sql.META, name=VERSION)
+        return int(text) if text is not None and str(text).isdecimal() else 0
+
+    def _connect(self) -> None:
+        self._drop()
+        self._db = self._open_connection()
+
+    def _reconnect(self) -> None:
+        """Connect again; a server that is away for a moment is waited for, with jitter."""
+        deadline = monotonic() + self.patience
+        while True:
+            try:
+                self._connect()
+            except StoreUnreachableError:
+                if monotonic() >= deadline:
+                    raise
+                sleep(uniform(0.05, 0.3))
+            else:
+                return
+
+    def _drop(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            self._close_connection(db)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._pid == os.getpid():
+                self._drop()
+
+    # -- statements -------------------------------------------------------------------
+
+    def _run(self, text: str, params: Params) -> list[Row]:
+        return self._do(text, params)[0]
+
+    def _change(self, text: str, params: Params) -> int:
+        return self._do(text, params)[1]
+
+    def _change_many(self, text: str, rows: Sequence[Params]) -> None:
+        with self._lock, self._explained():
+            self._check_process()
+            self._wrote = True
+            self._execute_many(self._db, text, rows)
+
+    def _do(self, text: str, params: Params) -> tuple[list[Row], int]:
+        with self._lock:
+            self._check_process()
+            if self._depth:
+                return self._ask(text, params)
+            if self._db is None:
+                self._reconnect()
+            try:
+                return self._ask(text, params)
+            except DisconnectedError:
+                # Between two questions the server may have gone and come back.
+                self._reconnect()
+                return self._ask(text, params)
+
+    def _ask(self, text: str, params: Params) -> tuple[list[Row], int]:
+        if self._db is None:
+            raise DisconnectedError(f"The connection to {self.url} was lost.")
+        with self._explained():
+            rows, count = self._execute(self._db, text, params)
+        if count and not text.lstrip().startswith(_READING):
+            self._wrote = True
+        return rows, count
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Explain what the driver raises; a connection in the middle of an answer is useless."""
+        try:
+            yield
+        except self._driver_error as error:
+            explained = self._explain(error)
+            if isinstance(explained, DisconnectedError):
+                self._drop()
+            raise explained from error
+        except BaseException:
+            self._drop()
+            raise
+
+    def _write_again(self, statement: str, **params: Any) -> int:
+        if self._depth:
+            return self._change(self._text(statement), params)
+        return self._repeat(lambda: self._change(self._text(statement), params))
+
+    # -- transactions -----------------------------------------------------------------
+
+    def _repeat(self, attempt: Callable[[], T]) -> T:
+        busy_until = monotonic() + BUSY_FOR
+        lost_until = monotonic() + self.patience
+        tries = 0
+        while True:
+            try:
+                return attempt()
+            except ConflictError as error:
+                if monotonic() > busy_until:
+                    raise StoreBusyError(
+                        f"Other transactions at {self.url} were in the way for too long;"
+                        " try again in a moment."
+                    ) from error
+                sleep(uniform(0, min(0.002 * 2**tries, 0.2)))
+            except DisconnectedError:
+                if tries and monotonic() > lost_until:
+                    raise
+                self._reconnect()
+            tries += 1
+
+    def _begin(self) -> None:
+        self._check_process()
+        if self._db is None:
+            self._reconnect()
+        try:
+            if self._clock.is_stale():
+                self._read_clock()
+            self._ask(self.BEGIN, {})
+        except DisconnectedError:
+            self._reconnect()
+            self._ask(self.BEGIN, {})
+        self._wrote = False
+
+    def _commit(self) -> None:
+        if not self._wrote:
+            self._ask("COMMIT", {})
+            return
+        self._serial += 1
+        serial = self._serial
+        receipt = {"client": self._client, "serial": serial, "now": self.now()}
+        # Answered before COMMIT is sent: from then on, whoever looks for it waits for the outcome.
+        self._ask(self._text(sql.LEAVE_RECEIPT), receipt)
+        try:
+            self._ask("COMMIT", {})
+        except DisconnectedError as error:
+            self._settle(serial, error)
+
+    def _settle(self, serial: int, error: DisconnectedError) -> None:
+        """Find out what became of a commit; raises if it was undone, or if nobody can say."""
+        deadline = monotonic() + self.patience
+        while True:
+            try:
+                committed = self._was_committed(serial)
+            except (ConflictError, StoreUnreachableError) as trouble:
+                if monotonic() < deadline:
+                    sleep(uniform(0.05, 0.3))
+                    continue
+                raise StoreUnsettledError(
+                    f"The connection to {self.url} was lost while committing, and it can't be"
+                    " asked now whether that came through; look before you try again.",
+                    committed=lambda: self._was_committed(serial),
+                ) from trouble
+            if not committed:
+                raise error
+            return
+
+    def _was_committed(self, serial: int) -> bool:
+        with self._lock:
+            if self._db is None:
+                self._reconnect()
+            try:
+                self._ask(self.BEGIN, {})
+                mine = {"client": self._client, "now": self.now()}
+                self._ask(self._text(sql.CLAIM_RECEIPT), mine)
+                rows, _ = self._ask(self._text(sql.RECEIPT), mine)
+                self._ask("COMMIT", {})
+            except StoreError:
+                self._drop()
+                raise
+            return bool(rows) and int(rows[0][0]) >= serial
+
+    def _rollback(self) -> None:
+        if self._db is None or self._pid != os.getpid():
+            return
+        with suppress(StoreError):
+            self._ask("ROLLBACK", {})
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        with self._lock:
+            if self._depth:
+                yield
+                return
+            yield from self._see_one_state()
+
+    def _see_one_state(self) -> Iterator[None]:
+        self._begin()
+        self._rollback()
+        for statement in self.SNAPSHOT:
+            self._ask(statement, {})
+        self._depth = 1
+        try:
+            yield
+        finally:
+            self._depth = 0
+            self._rollback()
+
+    # -- somebody else's connection -----------------------------------------------------
+
+    @contextmanager
+    def borrowed(self, connection: Any) -> Iterator[None]:
+        """Work inside the transaction of a connection that isn't ours: it commits, not we."""
+        with self._lock:
+            if self._depth:
+                raise StoreError("A transaction of the queue's own is open; end it first.")
+            mine, self._db = self._db, connection
+            self._depth = 1
+            try:
+                yield
+            finally:
+                self._depth = 0
+                self._nudges.clear()
+                self._db = mine
+
+    # -- clocks and leases ----------------------------------------------------------------
+
+    def _read_clock(self) -> None:
+        asked = clock_gettime(ELAPSED)
+        rows, _ = self._ask(self.CLOCK, {})
+        self._clock.learn(asked=asked, said=int(rows[0][0]), heard=clock_gettime(ELAPSED))
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    def steady(self) -> int:
+        return self._clock.now()
+
+    def lease_clock(self) -> int:
+        # A host that sleeps can't renew, and others take over: so its sleep must count.
+        return ELAPSED
+
+    def nodes(self) -> list[Node]:
+        found = super().nodes()
+        now = clock_gettime(ELAPSED)
+        watched = self._watched
+        # Since when has each of them been as it is now? Told from watching, not by their clocks.
+        self._watched = {
+            node.id: watched[node.id]
+            if node.id in watched and watched[node.id][0] == node.beat
+            else (node.beat, now)
+            for node in found
+        }
+        return found
+
+    def lapsed(self, node: Node) -> bool:
+        beat, since = self._watched.get(node.id, (None, 0.0))
+        return beat == node.beat and (clock_gettime(ELAPSED) - since) * 1000 > node.lease
+
+    def changed(self) -> bool:
+        self._check_process()
+        if monotonic() - self._told < GLANCE:
+            return False
+        self._told = monotonic()
+        if self._clock.is_stale() and not self._depth:
+            self._do(self.CLOCK, {})
+            with self._lock:
+                self._read_clock()
+        return True
+
+    # -- what is on this host ---------------------------------------------------------------
+
+    @property
+    def companion(self) -> str:
+        """The folder of this queue on this host: output of running jobs, and a doorbell."""
+        home = os.path.dirname(default_path(os.environ))
+        return os.path.join(home, "servers", sha256(self.url.encode()).hexdigest()[:16])
+
+    def spool_root(self) -> str:
+        return os.path.join(self.companion, "spool")
+
+    def _make_companion(self) -> None:
+        home = os.path.dirname(os.path.dirname(self.companion))
+        try:
+            os.makedirs(os.path.dirname(home), exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{home} can't be made: {error.strerror}.") from None
+        for folder in (home, os.path.dirname(self.companion), self.companion):
+            files.make_folder(folder)
+
+    def _wake(self, topics: set[Topic]) -> None:
+        files.touch(self.companion, topics)
+
+    # -- the store itself ---------------------------------------------------------------------
+
+    def coarsen(self, *, now: int) -> None:
+        super().coarsen(now=now)
+        self._write_again(sql.DROP_RECEIPTS, before=now - KEEP_RECEIPTS)
+
+    def verify(self) -> list[str]:
+        from queuectl.store.verify import verify_rows
+
+        return verify_rows(lambda text: self._run(self._text(text), {}))
+
+    def backup(self, path: str, progress: Progress | None = None) -> None:
+        from queuectl.store.copying import copy
+        from queuectl.store.sqlite import SqliteStore
+
+        files.create_private(path)
+        target = SqliteStore(path, create=True)
+        try:
+            copy(self, target, progress)
+        finally:
+            target.close()
+
+
+def with_namespace(dialect: Dialect, prefix: str) -> Dialect:
+    """Return a dialect whose tables are in another schema, or have another prefix."""
+    return replace(dialect, prefix=prefix)
