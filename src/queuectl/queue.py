@@ -9,6 +9,7 @@ queue.wait(job.id)
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import islice
 from time import monotonic
@@ -75,17 +76,23 @@ class Queue(Administration):
 
     # -- enqueue --------------------------------------------------------------
 
-    def enqueue(self, what: Request | None = None, **fields: Unpack[Fields]) -> Job:
+    def enqueue(
+        self, what: Request | None = None, *, connection: Any = None, **fields: Unpack[Fields]
+    ) -> Job:
         """Store a job and return it. When this returns, the job survives a power cut.
 
         `what` is a shell command, a list (program and arguments, run without a shell), a mapping
         of fields, or a `NewJob`. Keywords override the fields of a mapping.
+
+        With a `connection` of your own to the same database (psycopg, PyMySQL or apsw), the job
+        becomes part of its transaction: it exists if and only if you commit.
         """
         # One look at the clock: a delay counts from the moment the job is created.
         now = self.store.now()
         new = self._complete(self._read(what, fields, now), now)
-        batch = self.store.enqueue([new], now=now)
-        job = self.store.get(batch.ids[0])
+        with self._on(connection):
+            batch = self.store.enqueue([new], now=now)
+            job = self.store.get(batch.ids[0])
         if job is None:
             raise NotFoundError(f"Job {batch.ids[0]} was removed as soon as it was enqueued.")
         return job
@@ -95,6 +102,7 @@ class Queue(Administration):
         what: Iterable[Request],
         *,
         keep_going: bool = False,
+        connection: Any = None,
         progress: Progress | None = None,
         total: int = 0,
     ) -> Batch:
@@ -102,10 +110,11 @@ class Queue(Administration):
 
         With `keep_going` they are stored in large batches, ids already taken are skipped, and
         what was stored stays stored. Without it, at most 250,000 jobs can be stored at once.
+        With a `connection`, they are part of its transaction, as in `enqueue`.
         """
         now = self.store.now()
         requests = (self._complete(self._read(item, {}, now), now) for item in what)
-        if keep_going:
+        if keep_going and connection is None:
             return self._enqueue_batches(requests, progress, total, skip_duplicates=True)
         # Everything is read before the store is locked: others wait for the writing only.
         jobs = list(islice(requests, MOST_AT_ONCE + 1))
@@ -114,9 +123,19 @@ class Queue(Administration):
                 f"More than {MOST_AT_ONCE:,} jobs can't be stored all at once without holding up"
                 " the workers; split them, or keep going, which stores batch by batch."
             )
-        return self.store.transact(
-            lambda: self._enqueue_batches(iter(jobs), progress, len(jobs), skip_duplicates=False)
-        )
+
+        def store() -> Batch:
+            return self._enqueue_batches(
+                iter(jobs), progress, len(jobs), skip_duplicates=keep_going
+            )
+
+        if connection is None:
+            return self.store.transact(store)
+        with self._on(connection):
+            return store()
+
+    def _on(self, connection: Any) -> AbstractContextManager[None]:
+        return nullcontext() if connection is None else self.store.borrowed(connection)
 
     def _enqueue_batches(
         self,

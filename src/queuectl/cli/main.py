@@ -214,6 +214,10 @@ def _guarded(args: Sequence[str]) -> int:
 
 
 def _dispatch(args: Sequence[str]) -> int:
+    if any("://" in argument for argument in sys.argv):
+        from queuectl.cli.discretion import hide_passwords
+
+        hide_passwords(sys.argv)
     if instruction := os.environ.get(COMPLETE):
         from click.shell_completion import shell_complete
 
@@ -233,13 +237,13 @@ def _explain(error: Exception) -> int:
         traceback.print_exception(error)
     match error:
         case QueuectlError():
-            complain(_sentence(str(error)))
+            complain(_discreet(_sentence(str(error))))
             return error.exit_code
         case click.UsageError():
-            complain(_usage(error))
+            complain(_discreet(_usage(error)))
             return error.exit_code
         case click.ClickException():
-            complain(error.format_message())
+            complain(_discreet(error.format_message()))
             return error.exit_code
         case OSError():
             complain(_system(error))
@@ -247,6 +251,16 @@ def _explain(error: Exception) -> int:
             what = f"{type(error).__name__}: {error}"
             complain(f"Unexpected {what} (a bug; QUEUECTL_DEBUG=1 shows where it happened).")
     return EXIT_FAILED
+
+
+def _discreet(text: str) -> str:
+    """Leave passwords out that were among the arguments, which errors may repeat."""
+    if any("://" in argument for argument in sys.argv):
+        from queuectl.cli.discretion import passwords_in
+
+        for secret in passwords_in(sys.argv):
+            text = text.replace(secret, "***")
+    return text
 
 
 def _usage(error: click.UsageError) -> str:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -46,15 +46,19 @@ class Guard:
         self.start_time = tree.process_start(process.pid) or 0
 
     @classmethod
-    def start(cls, *, env: Mapping[str, str] | None = None) -> Self:
-        """Start a guard whose jobs inherit this environment with `env` laid over it."""
+    def start(cls, *, env: Mapping[str, str] | None = None, hidden: Collection[str] = ()) -> Self:
+        """Start a guard whose jobs inherit this environment with `env` laid over it.
+
+        Variables in `hidden` they don't get to see.
+        """
+        inherited = {name: value for name, value in os.environ.items() if name not in hidden}
         link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         link.setblocking(False)
         with theirs:
             process = subprocess.Popen(
                 # -P: a file in the current directory must not pass for a module.
                 [sys.executable, "-P", "-m", "queuectl.guard", str(theirs.fileno())],
-                env={**os.environ, **(env or {})},
+                env={**inherited, **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

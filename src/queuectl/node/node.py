@@ -134,7 +134,7 @@ class NodeLoop:
     def serve(self) -> int:
         """Register, work until there is nothing left to do or somebody says stop, and leave."""
         tree.become_subreaper()
-        self.guard = Guard.start()
+        self.guard = self._start_guard()
         try:
             self._catch_signals()
             self.member.join()
@@ -152,6 +152,10 @@ class NodeLoop:
             self.guard.close()
             self.log.flush()
         return 0
+
+    def _start_guard(self) -> Guard:
+        # The URL may carry a password; jobs are told where the queue is without it.
+        return Guard.start(hidden={"QUEUECTL_DB", "QUEUECTL_DB_PATH", *self.store.secret_variables})
 
     def _greet(self) -> None:
         serves = ", ".join(self.options.queues) or "all queues"
@@ -335,7 +339,7 @@ class NodeLoop:
             run.outcome = Lost("the process that watched it was killed")
             self._over(run)
         self.running.clear()
-        self.guard = Guard.start()
+        self.guard = self._start_guard()
         self._poll.register(self.guard.fileno(), select.POLLIN)
         self._guarded(self.member.lend)
 

@@ -181,6 +181,8 @@ class Store(ABC):
     """Where it is, without secrets."""
     one_host: ClassVar[bool] = False
     """Whether all its nodes are on one host, so that one from before a reboot can't be alive."""
+    secret_variables: ClassVar[tuple[str, ...]] = ()
+    """Environment variables in which its password may be: jobs don't get to see them."""
     patience: float = 5.0
     """Seconds to wait for a server that has gone away before saying so."""
 
@@ -220,6 +222,14 @@ class Store(ABC):
         A server may refuse a transaction because of another one, or lose the connection; so the
         action must change nothing outside the store. When it can't be told whether the commit
         came through, that is found out before this returns, or it is a `StoreUnsettledError`.
+        """
+
+    @abstractmethod
+    def borrowed(self, connection: Any) -> AbstractContextManager[None]:
+        """Do everything inside on a connection that isn't ours, as part of its transaction.
+
+        Whoever owns it commits or rolls back; only then do the jobs exist or not. One that this
+        store can't use is a `UsageError`.
         """
 
     @abstractmethod

@@ -68,6 +68,7 @@ WHERE queue = :queue AND state = :state AND priority = :priority AND slot = :slo
 class MysqlStore(ServerStore):
     """A queue in tables with a common prefix in a MariaDB or MySQL database."""
 
+    secret_variables = ("MYSQL_PWD",)
     CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(3)) DIV 1000"
     BEGIN = "START TRANSACTION READ WRITE"
     SNAPSHOT = (
@@ -172,6 +173,12 @@ class MysqlStore(ServerStore):
             )
         if not self.is_mariadb:
             self.dialect = replace(self.dialect, collation="COLLATE utf8mb4_0900_bin")
+
+    def _check_lent(self, connection: Any) -> None:
+        if not isinstance(connection, pymysql.connections.Connection):
+            raise UsageError(
+                f"A pymysql Connection is needed for this queue, not {type(connection).__name__}."
+            )
 
     def _close_connection(self, db: Any) -> None:
         with suppress(pymysql.err.MySQLError, OSError):

@@ -20,6 +20,7 @@ from queuectl.errors import (
     StoreReadOnlyError,
     StoreTooOldError,
     StoreUnreachableError,
+    UsageError,
 )
 from queuectl.store.address import Address
 from queuectl.store.contract import Listener, Topic
@@ -57,6 +58,7 @@ _MANY_COUNTS = "SELECT count(*) FROM (SELECT 1 FROM {counts} LIMIT :limit) AS ro
 class PostgresStore(ServerStore):
     """A queue in a schema of a PostgreSQL database."""
 
+    secret_variables = ("PGPASSWORD", "PGSSLPASSWORD")
     CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)"
     BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
     SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
@@ -123,6 +125,12 @@ class PostgresStore(ServerStore):
         # Acknowledged means durable, also where the server is set to take its time.
         durable = "; SET synchronous_commit = on" if commit == "off" else ""
         db.execute(_SESSION + durable)
+
+    def _check_lent(self, connection: Any) -> None:
+        if not isinstance(connection, psycopg.Connection):
+            raise UsageError(
+                f"A psycopg.Connection is needed for this queue, not {type(connection).__name__}."
+            )
 
     def _close_connection(self, db: Any) -> None:
         with suppress(psycopg.Error):

@@ -18,6 +18,7 @@ from time import clock_gettime, monotonic, sleep
 from typing import Any, TypeVar
 
 from queuectl.errors import (
+    StateError,
     StoreBusyError,
     StoreError,
     StoreMissingError,
@@ -167,6 +168,8 @@ class ServerStore(SqlStore):
                 return
 
     def _drop(self) -> None:
+        if self._lent:
+            return
         db, self._db = self._db, None
         if db is not None:
             self._close_connection(db)
@@ -222,6 +225,9 @@ class ServerStore(SqlStore):
             explained = self._explain(error)
             if isinstance(explained, DisconnectedError):
                 self._drop()
+            if self._lent and isinstance(explained, ConflictError):
+                # It isn't ours to try again.
+                raise StateError(str(explained)) from error
             raise explained from error
         except BaseException:
             self._drop()
@@ -340,23 +346,6 @@ class ServerStore(SqlStore):
         finally:
             self._depth = 0
             self._rollback()
-
-    # -- somebody else's connection -----------------------------------------------------
-
-    @contextmanager
-    def borrowed(self, connection: Any) -> Iterator[None]:
-        """Work inside the transaction of a connection that isn't ours: it commits, not we."""
-        with self._lock:
-            if self._depth:
-                raise StoreError("A transaction of the queue's own is open; end it first.")
-            mine, self._db = self._db, connection
-            self._depth = 1
-            try:
-                yield
-            finally:
-                self._depth = 0
-                self._nudges.clear()
-                self._db = mine
 
     # -- clocks and leases ----------------------------------------------------------------
 

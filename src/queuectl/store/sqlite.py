@@ -22,6 +22,7 @@ from queuectl.errors import (
     StoreFullError,
     StoreMissingError,
     StoreReadOnlyError,
+    UsageError,
 )
 from queuectl.store import files
 from queuectl.store import statements as sql
@@ -43,6 +44,7 @@ class SqliteStore(SqlStore):
 
     dialect = SQLITE
     one_host = True
+    _db: apsw.Connection
 
     def __init__(self, path: str, *, create: bool = False, patience: float = PATIENCE) -> None:
         super().__init__()
@@ -147,7 +149,7 @@ class SqliteStore(SqlStore):
         with self._lock:
             self._check_process()
             try:
-                return self._db.execute(text, params).fetchall()
+                return self._cursor().execute(text, params).fetchall()
             except apsw.Error as error:
                 raise self._explain(error) from error
             except UnicodeDecodeError:
@@ -155,6 +157,14 @@ class SqliteStore(SqlStore):
                     f"{self.path} holds text that isn't valid UTF-8, written by another program;"
                     " workers put such jobs aside, or mend it with that program."
                 ) from None
+
+    def _cursor(self) -> "apsw.Cursor | apsw.Connection":
+        if not self._lent:
+            return self._db
+        # Its owner may have rows made into something else.
+        cursor = self._db.cursor()
+        cursor.row_trace = lambda _, row: row
+        return cursor
 
     def _change(self, text: str, params: Params) -> int:
         with self._lock:
@@ -195,6 +205,19 @@ class SqliteStore(SqlStore):
                 yield
             finally:
                 self._rollback()
+
+    def _check_lent(self, connection: Any) -> None:
+        if not isinstance(connection, apsw.Connection):
+            # Another copy of SQLite in this process would undo the locks of this one.
+            raise UsageError(
+                f"An apsw.Connection is needed for this queue, not {type(connection).__name__}."
+            )
+        try:
+            path = connection.filename
+        except apsw.ConnectionClosedError:
+            raise StoreError("That connection is closed.") from None
+        if os.path.realpath(path) != os.path.realpath(self.path):
+            raise UsageError(f"That connection is to another file than {self.path}.")
 
     def _check_place(self) -> None:
         """Notice that the file was deleted or replaced: what we write now, nobody will read."""

@@ -24,6 +24,7 @@ class Transactions(Store):
     """A store that speaks SQL over one connection."""
 
     dialect: Dialect
+    _db: Any
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -31,6 +32,8 @@ class Transactions(Store):
         self._nudges: set[Topic] = set()
         self._texts: dict[str, str] = {}
         self._pid = getpid()
+        self._lent = False
+        """Whether the connection in use is somebody else's."""
 
     # -- what a database must bring -----------------------------------------------
 
@@ -57,6 +60,10 @@ class Transactions(Store):
     @abstractmethod
     def _rollback(self) -> None:
         """Undo it; must not raise."""
+
+    @abstractmethod
+    def _check_lent(self, connection: Any) -> None:
+        """Raise a `UsageError` if a connection of somebody else's can't be used."""
 
     def _announce(self, topics: set[Topic]) -> None:
         """Have the listeners woken by the commit itself, where the database can do that."""
@@ -162,6 +169,23 @@ class Transactions(Store):
             raise
         finally:
             self._depth -= 1
+
+    @contextmanager
+    def borrowed(self, connection: Any) -> Iterator[None]:
+        self._check_lent(connection)
+        with self._lock:
+            if self._depth:
+                raise StoreError("The queue is in a transaction of its own; end that first.")
+            mine, self._db = self._db, connection
+            self._depth, self._lent = 1, True
+            try:
+                yield
+            finally:
+                topics, self._nudges = self._nudges, set()
+                self._depth, self._lent = 0, False
+                self._db = mine
+        # Too early for some, but it costs nothing and makes those who look do it more closely.
+        self._wake(topics)
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
