@@ -1,5 +1,6 @@
 """Fixtures all tests share."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,12 @@ pytest_plugins = ["tests.servers.shared"]
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    """A queue of its own, with real nodes on demand."""
-    with lab_in(tmp_path) as lab:
+def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """A queue of its own, with real nodes on demand.
+
+    It is an SQLite file, or what `TEST_STORE` says: postgres or mariadb.
+    """
+    store = os.environ.get("TEST_STORE", "sqlite")
+    url = None if store == "sqlite" else request.getfixturevalue(f"{store}_url")
+    with lab_in(tmp_path, url) as lab:
         yield lab

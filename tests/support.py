@@ -53,20 +53,21 @@ def processes_with(text: str) -> list[int]:
 
 
 class Lab:
-    """One queue in a folder, with as many nodes as a test likes."""
+    """One queue, in a folder or on a server, with as many nodes as a test likes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
         self.db = folder / "queue.db"
+        self.url = url or str(self.db)
         self.nodes: list[subprocess.Popen[bytes]] = []
-        self.queue = Queue(str(self.db))
+        self.queue = Queue(self.url)
         self.extra_env: dict[str, str] = {}
 
     @property
     def env(self) -> dict[str, str]:
         """The environment of the commands: nothing of the outer queue shines through."""
         outer = {k: v for k, v in os.environ.items() if not k.startswith("QUEUECTL_")}
-        own = {"QUEUECTL_DB": str(self.db), "HOME": str(self.folder)}
+        own = {"QUEUECTL_DB": self.url, "HOME": str(self.folder)}
         return outer | own | self.extra_env
 
     def command(self, *args: str) -> list[str]:
@@ -149,9 +150,9 @@ class Lab:
 
 
 @contextmanager
-def lab_in(folder: Path) -> Iterator[Lab]:
-    """Run a lab in a folder and clean up after it."""
-    lab = Lab(folder)
+def lab_in(folder: Path, url: str | None = None) -> Iterator[Lab]:
+    """Run a lab in a folder, or with its queue on a server, and clean up after it."""
+    lab = Lab(folder, url)
     try:
         yield lab
     finally:

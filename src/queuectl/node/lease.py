@@ -54,6 +54,8 @@ class Lease:
         self._trouble = trouble
         self._stop = Event()
         self.lost = False
+        self.outage = False
+        """Whether the store couldn't be reached since the last renewal: nobody here is to blame."""
         self._thread = Thread(target=self._keep, name="lease", daemon=True)
 
     def start(self) -> None:
@@ -77,6 +79,7 @@ class Lease:
                     store.patience = 0.0
                 held = self.renew(store)
             except StoreError as error:
+                self.outage = True
                 self._trouble(f"the lease could not be renewed: {error}")
                 pause = RETRY * uniform(0.5, 1.5)
                 continue
@@ -96,6 +99,7 @@ class Lease:
         if began >= self._until or not store.renew(self._node, until=store.steady() + lease):
             return False
         self._until = began + lease
+        self.outage = False
         extend(self._guard(), clock, self._until - margin(lease))
         return True
 

@@ -56,6 +56,11 @@ class Membership:
         """Whether the lease is gone, and the name with it."""
         return self.lease is not None and self.lease.lost
 
+    @property
+    def outage(self) -> bool:
+        """Whether the store is, or was to the last, out of reach."""
+        return self.lease is not None and self.lease.outage
+
     def give_up(self) -> None:
         """Take notice that the store knows no lease of ours."""
         if self.lease is not None:

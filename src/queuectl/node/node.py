@@ -25,6 +25,7 @@ from queuectl.errors import (
 from queuectl.guard import tree
 from queuectl.job import Job, Lost, Released, State
 from queuectl.node import runs, upkeep
+from queuectl.node.broadcast import Broadcast
 from queuectl.node.interrupts import Interrupts
 from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import Log, printable
@@ -117,6 +118,7 @@ class NodeLoop:
         self.refusals = 0
         self.doubt: StoreUnsettledError | None = None
         self.worked = False
+        self.broadcast = Broadcast(self.store, lambda: self.settings.output_limit)
         self.rescuer = upkeep.Rescuer(
             queue=queue,
             policy=lambda: runs.policy_of(self.settings, options.backoff_base),
@@ -177,6 +179,8 @@ class NodeLoop:
                 self._turn()
             if monotonic() >= self.next_tick:
                 self._tick()
+            if monotonic() >= self.broadcast.due:
+                self._guarded(self.broadcast.send)
             self.log.flush()
 
     def _is_done(self) -> bool:
@@ -266,7 +270,7 @@ class NodeLoop:
 
     def _sleep(self) -> None:
         """Wait until there is something to do."""
-        waits = [self.next_tick - monotonic()]
+        waits = [min(self.next_tick, self.broadcast.due) - monotonic()]
         if self.retry_at > monotonic():
             waits.append(self.retry_at - monotonic())
         elif self.ended or (self.maybe_work and self._may_claim()):
@@ -313,7 +317,7 @@ class NodeLoop:
         for message in messages:
             if message[0] in ("ended", "not_started"):
                 run = self.running.pop(message[1])
-                runs.read_report(run, message, self.settings)
+                runs.read_report(run, message, self.settings, outage=self.member.outage)
                 self._over(run)
             elif message[0] == "trouble":
                 self._say(f"run {message[1]}: {message[2]}", level="warning")
@@ -367,7 +371,7 @@ class NodeLoop:
         now = self.store.now()
         self.maybe_work = not self.free or self.store.claimable(self.options.queues, now=now)
         if not self.maybe_work:
-            self.next_due = self.store.next_due()
+            self._ask_next_due()
 
     def _obey(self, nodes: Sequence[Node]) -> None:
         """Look for what people ask of this node: stop requests, cancellations, new settings."""
@@ -383,6 +387,7 @@ class NodeLoop:
             if number is not None and self.running[number].job.cancel_reason is None:
                 runs.with_cancel(self.running[number], job.cancel_reason or "cancelled")
                 self._order([("stop", number, runs.CANCEL)])
+        self.broadcast.look(self.running.values())
 
     def _read_settings(self) -> None:
         """Take over changed settings; what contradicts our own flags or environment is left."""
@@ -411,7 +416,9 @@ class NodeLoop:
         self.refusals = 0
         if turn is not None:
             self._settle(turn)
-            self._start(turn.jobs)
+            if turn.jobs:
+                self.listener.expect()
+                self._start(turn.jobs)
 
     def _be_patient(self, error: StoreError) -> None:
         """Try again a little later; with jitter, so that many nodes don't come back as one."""
@@ -440,8 +447,12 @@ class NodeLoop:
         self.worked = True
         if claiming and len(turn.jobs) < len(workers):
             self.maybe_work = False
-            self.next_due = self.store.next_due()
+            # The turn is made, whether or not the server can still say this.
+            self._guarded(self._ask_next_due)
         return turn
+
+    def _ask_next_due(self) -> None:
+        self.next_due = self.store.next_due()
 
     def _commit(self, over: tuple[Run, ...], workers: Sequence[int]) -> Turn:
         now = self.store.now()
@@ -456,6 +467,7 @@ class NodeLoop:
             tell_end(self.log, turn.now, end, lost=end in turn.lost)
         for run in turn.over:
             runs.clean(run)
+        self.broadcast.end(turn.over)
         done = {id(run) for run in turn.over}
         self.ended = [run for run in self.ended if id(run) not in done]
 
@@ -530,6 +542,7 @@ class NodeLoop:
         while upkeep.prune_old(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:
             continue
         self.store.coarsen(now=self.store.now())
+        self.store.drop_stale_live(now=self.store.now())
 
     # -- telling ------------------------------------------------------------------------------
 

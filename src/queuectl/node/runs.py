@@ -132,8 +132,14 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def read_report(run: Run, message: tuple[Any, ...], settings: Settings) -> None:
-    """Note on a run what the guard reported of it."""
+def read_report(
+    run: Run, message: tuple[Any, ...], settings: Settings, *, outage: bool = False
+) -> None:
+    """Note on a run what the guard reported of it.
+
+    One that was ended for want of a lease was lost, as with a crash; but in an outage of the
+    store that was nobody's fault here, and its job goes back in line unharmed.
+    """
     if message[0] == "not_started":
         run.outcome = NotStarted(message[3])
         run.stdout_bytes = run.stderr_bytes = 0
@@ -141,6 +147,8 @@ def read_report(run: Run, message: tuple[Any, ...], settings: Settings) -> None:
     _, _, status, how, began, ended, run.stdout_bytes, run.stderr_bytes = message
     run.began, run.ended = began, ended
     run.outcome = _outcome(run.job, os.waitstatus_to_exitcode(status), how, settings)
+    if how == LEASE and outage:
+        run.outcome = Released()
 
 
 def _outcome(job: Job, code: int, how: str, settings: Settings) -> Outcome:

@@ -23,7 +23,7 @@ from queuectl.errors import (
 from queuectl.job import Job
 from queuectl.store import statements as sql
 from queuectl.store.address import Address
-from queuectl.store.contract import Listener
+from queuectl.store.contract import Ended, Finding, Listener
 from queuectl.store.dialects import MYSQL
 from queuectl.store.migrate import migrate
 from queuectl.store.polling import PollingListener
@@ -35,10 +35,16 @@ from queuectl.store.server import (
 )
 from queuectl.store.transactions import Params, Row
 
-OLDEST_MARIADB = (10, 6)
-OLDEST_MYSQL = (8, 0, 29)
+_KINDS: Mapping[bool, tuple[str, tuple[int, ...]]] = {
+    True: ("MariaDB", (10, 6)),
+    False: ("MySQL", (8, 0, 29)),
+}
+"""What it is called, and its oldest version that will do, by whether it is MariaDB."""
 MIGRATE_WITHIN = 60
 """Seconds to wait for somebody else who migrates the same schema."""
+SMALL_CHANGE = 64 * 1024
+"""Bytes of a packet that the other columns of a row may take."""
+CUT = b"\n[... cut here: the server's max_allowed_packet has no room for more ...]\n"
 READ_WITHIN = 600
 """Seconds after which an answer that doesn't come isn't waited for any more."""
 _SESSION = (
@@ -79,6 +85,7 @@ class MysqlStore(ServerStore):
     def __init__(self, address: Address, *, create: bool = False, upgrade: bool = False) -> None:
         self.prefix = "queuectl_" if address.namespace is None else address.namespace
         self.is_mariadb = True
+        self._packet = 0
         dialect = replace(MYSQL, prefix=self.prefix)
         super().__init__(address, dialect, create=create, upgrade=upgrade)
 
@@ -92,6 +99,7 @@ class MysqlStore(ServerStore):
                 more = ", idle_transaction_timeout = 60" if self.is_mariadb else ""
                 isolation = "tx_isolation" if self.is_mariadb else "transaction_isolation"
                 self._execute(db, _SESSION.format(isolation=isolation, more=more), {})
+                self._packet = int(self._execute(db, "SELECT @@max_allowed_packet", {})[0][0][0])
         except BaseException:
             self._close_connection(db)
             raise
@@ -101,7 +109,10 @@ class MysqlStore(ServerStore):
         given = self._arguments()
         try:
             db: Any = pymysql.connect(defer_connect=True, **given)
+            # One that accepts a connection must also greet; what comes later may take its time.
+            later, db._read_timeout = db._read_timeout, db.connect_timeout
             db.connect(self._socket(db) if not db.unix_socket else None)
+            db._read_timeout = later
         except pymysql.err.MySQLError as error:
             raise self._explain_connecting(error) from error
         except OSError as error:
@@ -164,9 +175,8 @@ class MysqlStore(ServerStore):
         # MariaDB greets old clients as 5.5.5-10.11.6-MariaDB.
         text = version.removeprefix("5.5.5-") if self.is_mariadb else version
         found = tuple(int(n) for n in re.findall(r"\d+", text)[:3])
-        oldest = OLDEST_MARIADB if self.is_mariadb else OLDEST_MYSQL
+        name, oldest = _KINDS[self.is_mariadb]
         if found < oldest:
-            name = "MariaDB" if self.is_mariadb else "MySQL"
             raise StoreTooOldError(
                 f"{self.url} is {name} {'.'.join(map(str, found))}; queuectl needs"
                 f" {'.'.join(map(str, oldest))} or newer."
@@ -272,10 +282,29 @@ class MysqlStore(ServerStore):
 
     # -- what it says in another way ------------------------------------------------------
 
+    ready_queues = sql.READY_QUEUES_COUNTED
+
     def _take(self, seq: int, run: Params) -> list[Job]:
         if not self._change(self._text(sql.CLAIM), {"seq": seq, **run}):
             return []
         return self._jobs(sql.JOBS_AT, seqs=self._list([seq]))
+
+    def finish(self, ends: Sequence[Ended]) -> list[Ended]:
+        fitting = {id(end): self._fit(end) for end in ends}
+        lost = {id(end) for end in super().finish(list(fitting.values()))}
+        return [end for end in ends if id(fitting[id(end)]) in lost]
+
+    def _fit(self, end: Ended) -> Ended:
+        """Cut out the middle of output that the server wouldn't take in one piece."""
+        # Written as text, odd bytes take two.
+        room = (self._packet // 2 - SMALL_CHANGE) // 2
+        out, err = end.output.stdout, end.output.stderr
+        if len(out) <= room and len(err) <= room:
+            return end
+        output = replace(
+            end.output, stdout=_without_middle(out, room), stderr=_without_middle(err, room)
+        )
+        return replace(end, output=output)
 
     def fold(self) -> None:
         self._atomic(self._fold)
@@ -323,9 +352,22 @@ class MysqlStore(ServerStore):
             "max_allowed_packet": int(packet),
         }
 
+    def checkup(self) -> list[Finding]:
+        from queuectl.store.checkup_server import check_mysql
+
+        name, oldest = _KINDS[self.is_mariadb]
+        return check_mysql(self, name=name, oldest=".".join(map(str, oldest)))
+
     def vacuum(self) -> None:
         for table in ("jobs", "attempts", "outputs", "tags", "counts", "rollups", "events"):
             self._run(self._text(f"OPTIMIZE TABLE {{{table}}}"), {})
+
+
+def _without_middle(data: bytes, room: int) -> bytes:
+    if len(data) <= room:
+        return data
+    half = (room - len(CUT)) // 2
+    return data[:half] + CUT + data[-half:]
 
 
 def _parts(error: Exception) -> tuple[int, str]:

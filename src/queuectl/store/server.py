@@ -121,10 +121,6 @@ class ServerStore(SqlStore):
     def _schema_version(self) -> int | None:
         """Return which schema there is; None when there is none."""
 
-    @abstractmethod
-    def migrate(self) -> tuple[int, int]:
-        """Bring the schema up to date, whoever else is at it; says from and to which version."""
-
     # -- opening ----------------------------------------------------------------------
 
     def _open(self, *, create: bool, upgrade: bool) -> None:
@@ -290,29 +286,32 @@ class ServerStore(SqlStore):
     def _settle(self, serial: int, error: DisconnectedError) -> None:
         """Find out what became of a commit; raises if it was undone, or if nobody can say."""
         deadline = monotonic() + self.patience
+        client = self._client
         while True:
             try:
-                committed = self._was_committed(serial)
+                committed = self._was_committed(client, serial)
             except (ConflictError, StoreUnreachableError) as trouble:
                 if monotonic() < deadline:
                     sleep(uniform(0.05, 0.3))
                     continue
+                # Later commits leave their receipts elsewhere, so that this question stays open.
+                self._client = new_ids(1, 16)[0]
                 raise StoreUnsettledError(
                     f"The connection to {self.url} was lost while committing, and it can't be"
                     " asked now whether that came through; look before you try again.",
-                    committed=lambda: self._was_committed(serial),
+                    committed=lambda: self._was_committed(client, serial),
                 ) from trouble
             if not committed:
                 raise error
             return
 
-    def _was_committed(self, serial: int) -> bool:
+    def _was_committed(self, client: str, serial: int) -> bool:
         with self._lock:
             if self._db is None:
                 self._reconnect()
             try:
                 self._ask(self.BEGIN, {})
-                mine = {"client": self._client, "now": self.now()}
+                mine = {"client": client, "now": self.now()}
                 self._ask(self._text(sql.CLAIM_RECEIPT), mine)
                 rows, _ = self._ask(self._text(sql.RECEIPT), mine)
                 self._ask("COMMIT", {})
@@ -351,7 +350,7 @@ class ServerStore(SqlStore):
 
     def _read_clock(self) -> None:
         asked = clock_gettime(ELAPSED)
-        rows, _ = self._ask(self.CLOCK, {})
+        rows, _ = self._do(self.CLOCK, {})
         self._clock.learn(asked=asked, said=int(rows[0][0]), heard=clock_gettime(ELAPSED))
 
     def now(self) -> int:
@@ -386,10 +385,8 @@ class ServerStore(SqlStore):
         if monotonic() - self._told < GLANCE:
             return False
         self._told = monotonic()
-        if self._clock.is_stale() and not self._depth:
-            self._do(self.CLOCK, {})
-            with self._lock:
-                self._read_clock()
+        if self._clock.is_stale():
+            self._read_clock()
         return True
 
     # -- what is on this host ---------------------------------------------------------------
@@ -436,6 +433,9 @@ class ServerStore(SqlStore):
             copy(self, target, progress)
         finally:
             target.close()
+            with suppress(OSError):
+                # Nobody has worked there.
+                os.rmdir(target.companion)
 
 
 def with_namespace(dialect: Dialect, prefix: str) -> Dialect:
