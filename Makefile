@@ -20,6 +20,7 @@ demo: $(READY) ## Show queuectl at work in a throw-away queue
 	$(BIN)/queuectl demo
 
 test: $(READY) ## Run the tests (ARGS='tests/unit -k name' to choose some)
+	@$(BIN)/python -m tests.servers.install
 	$(BIN)/python -m pytest $(XDIST) $(ARGS)
 
 check: $(READY) ## Run all that CI runs: format, lint, types, layers, tests

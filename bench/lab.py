@@ -1,6 +1,7 @@
 """Queues and nodes for the benchmarks, in temporary folders that vanish afterwards."""
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -14,13 +15,32 @@ from queuectl import Queue
 
 
 @contextmanager
-def queue() -> Iterator[Queue]:
-    """Open a fresh queue."""
+def queue(url: str | None = None) -> Iterator[Queue]:
+    """Open a fresh queue: a file, or a place on a server with a name of its own."""
+    if url is not None:
+        name = f"bench_{secrets.token_hex(4)}_"
+        with Queue(
+            f"{url}?{'schema' if url.startswith('postgres') else 'prefix'}={name}"
+        ) as opened:
+            yield opened
+        return
     with (
         tempfile.TemporaryDirectory(prefix="queuectl-bench-") as folder,
         Queue(os.path.join(folder, "queue.db")) as opened,
     ):
         yield opened
+
+
+@contextmanager
+def servers() -> Iterator[dict[str, str]]:
+    """Run a PostgreSQL and a MariaDB of our own, as durable as they come; gives their URLs."""
+    from tests.servers.mariadb import MariaDB
+    from tests.servers.postgres import Postgres
+
+    with Postgres() as postgres, MariaDB() as mariadb:
+        for server in (postgres, mariadb):
+            server.create_database("bench")
+        yield {"postgresql": postgres.url("bench"), "mariadb": mariadb.url("bench")}
 
 
 def command(*args: str) -> list[str]:
@@ -32,7 +52,8 @@ def command(*args: str) -> list[str]:
 def node(opened: Queue, workers: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run a node beside the measurement."""
     process = subprocess.Popen(
-        command("worker", "start", "--count", str(workers), "--db", opened.url),
+        command("worker", "start", "--count", str(workers)),
+        env=os.environ | {"QUEUECTL_DB": opened.place.url},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

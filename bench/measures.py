@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 from statistics import median
+from tempfile import TemporaryDirectory
 
 from bench import lab
 from queuectl import Queue, State
@@ -19,9 +20,9 @@ def xargs_rate(jobs: int, workers: int) -> float:
     return jobs / (time.perf_counter() - began)
 
 
-def drain_rate(jobs: int, workers: int) -> float:
+def drain_rate(jobs: int, workers: int, url: str | None = None) -> float:
     """Jobs per second that a node drains, its start and stop not counted."""
-    with lab.queue() as queue, lab.node(queue, workers):
+    with lab.queue(url) as queue, lab.node(queue, workers):
         queue.pause("default")
         queue.enqueue_many(["true"] * jobs)
         began = time.perf_counter()
@@ -30,11 +31,10 @@ def drain_rate(jobs: int, workers: int) -> float:
         return jobs / (time.perf_counter() - began)
 
 
-def wake_ups(times: int) -> list[float]:
+def wake_ups(times: int, url: str | None = None) -> list[float]:
     """Milliseconds from `Queue.enqueue` on an idle node to the command's first instruction."""
     found = []
-    with lab.queue() as queue, lab.node(queue, 4):
-        folder = os.path.dirname(queue.url.removeprefix("sqlite:"))
+    with lab.queue(url) as queue, lab.node(queue, 4), TemporaryDirectory() as folder:
         for n in range(times):
             time.sleep(0.05)
             path = os.path.join(folder, f"stamp{n}")
@@ -56,9 +56,9 @@ def date_cost(times: int) -> float:
     return median(found)
 
 
-def idle(workers: int, seconds: float) -> tuple[float, float]:
+def idle(workers: int, seconds: float, url: str | None = None) -> tuple[float, float]:
     """Percent of a CPU, and megabytes, that an idle node takes."""
-    with lab.queue() as queue, lab.node(queue, workers) as process:
+    with lab.queue(url) as queue, lab.node(queue, workers) as process:
         queue.wait(queue.enqueue("true").id)
         time.sleep(1)
         before = lab.cpu_seconds(process.pid)
@@ -67,9 +67,9 @@ def idle(workers: int, seconds: float) -> tuple[float, float]:
         return 100 * used / seconds, lab.memory_mb(process.pid)
 
 
-def enqueue_rates(single: int, bulk: int) -> tuple[float, float]:
+def enqueue_rates(single: int, bulk: int, url: str | None = None) -> tuple[float, float]:
     """Durable enqueues per second, one at a time and in bulk."""
-    with lab.queue() as queue:
+    with lab.queue(url) as queue:
         began = time.perf_counter()
         for _ in range(single):
             queue.enqueue("true")

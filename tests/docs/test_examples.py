@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 
 import click
 import pytest
@@ -23,13 +22,7 @@ SHOWN = [
     "README.md",
     "docs/quickstart.md",
     "docs/settings.md",
-    pytest.param(
-        "docs/schema.md",
-        # In CI the client is there, or the test fails.
-        marks=pytest.mark.skipif(
-            which("sqlite3") is None and "CI" not in os.environ, reason="needs the sqlite3 client"
-        ),
-    ),
+    "docs/schema.md",
 ]
 """Pages whose `console` blocks are sessions of one reader, in order."""
 PYTHON = ["README.md", "docs/python.md"]

@@ -22,7 +22,10 @@ PACKAGES = {
     "mariadb-install-db": "mariadb-server",
     "mariadb": "mariadb-client",
     "pgbouncer": "pgbouncer",
+    "sqlite3": "sqlite3",
     "ss": "iproute2",
+    "ip": "iproute2",
+    "faketime": "faketime",
 }
 """Every program we need, and the package of Debian that has it."""
 OLD_NAMES = {"mariadbd": "mysqld", "mariadb-install-db": "mysql_install_db", "mariadb": "mysql"}

@@ -13,6 +13,7 @@ def new_row(job: NewJob, id: str, now: int) -> dict[str, Any]:
     return {
         "id": id,
         "queue": job.queue,
+        "state": State.PENDING.value,
         "ready": 1 if run_at <= now else 0,
         "priority": job.priority,
         "run_at": run_at,
