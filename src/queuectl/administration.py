@@ -1,16 +1,20 @@
 """Running the queue itself: its settings, queues, nodes, retention and the store's own health."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from queuectl.errors import NotFoundError, UsageError
+from queuectl.errors import NotFoundError, StateError, UsageError
 from queuectl.host import host_identity, is_running, whoami
 from queuectl.job import FINISHED, State
 from queuectl.place import Place
 from queuectl.request import check_name
 from queuectl.settings import Layer, Settings, canonical, layered, write_value
-from queuectl.store.contract import Event, Node, Progress, QueueInfo, Stop, Store, Topic
+from queuectl.store import open_store
+from queuectl.store.contract import Event, Finding, Node, Progress, QueueInfo, Stop, Store, Topic
 from queuectl.when import parse_duration
+
+if TYPE_CHECKING:
+    from queuectl.store.copying import Copied
 
 
 class Administration:
@@ -94,21 +98,14 @@ class Administration:
 
     def is_alive(self, node: Node) -> bool:
         """Tell whether a node lives: by its process where we can see it, and by its lease."""
-        return not self._is_known_dead(node) and node.lease_until > self.store.steady()
+        return _is_alive(self.store, node)
 
     def is_dead(self, node: Node) -> bool:
         """Tell whether a node can't be alive, beyond doubt: then its jobs may be given to others.
 
         Between the living and the dead are those on other hosts whose lease seems to be over.
         """
-        return self._is_known_dead(node) or self.store.lapsed(node)
-
-    def _is_known_dead(self, node: Node) -> bool:
-        here = host_identity()
-        if node.boot == here and not is_running(node.pid, node.pid_start):
-            return True
-        # The steady clock starts anew with the machine: a lease from before means nothing.
-        return self.store.one_host and node.boot.partition("/")[0] != here.partition("/")[0]
+        return _is_known_dead(self.store, node) or self.store.lapsed(node)
 
     def stop_nodes(self, nodes: Sequence[str] = (), *, force: bool = False) -> list[str]:
         """Ask nodes (all living ones by default) to stop; returns the ids of those asked."""
@@ -172,6 +169,17 @@ class Administration:
         """Describe the store: engine, version, size, durability."""
         return self.store.info()
 
+    def checkup(self) -> list[Finding]:
+        """Check the queue, its database and this host; says of each finding what to do."""
+        from queuectl.store.checkup import check_place, check_queue, check_settings, gather
+
+        found = [*check_place(self.place), *self.store.checkup()]
+        checks = {
+            "settings": lambda: check_settings(self.place, self.store),
+            "nodes": lambda: check_queue(self.store, self.is_alive),
+        }
+        return found + gather(checks, found)
+
     def verify(self) -> list[str]:
         """Check the store's integrity; returns what is wrong, one sentence each."""
         return self.store.verify()
@@ -184,6 +192,37 @@ class Administration:
         """Give unused space back to the filesystem."""
         self.store.vacuum()
 
+    def copy_to(
+        self,
+        url: str,
+        *,
+        overwrite: bool = False,
+        force: bool = False,
+        progress: Progress | None = None,
+        verifying: Progress | None = None,
+    ) -> "list[Copied]":
+        """Copy everything to another store, which is made if need be, and compare both.
+
+        A copy that was cut short is gone on with. A target that isn't empty is a `StateError`,
+        unless it may be overwritten. Stop the workers first: while nodes live here, it is one
+        as well, unless it is forced. What they run then counts as lost at the target, and runs
+        again there.
+        """
+        from queuectl.store.copying import copy
+        from queuectl.store.sql import SqlStore
+
+        source = self.store
+        # There is no other kind of store.
+        assert isinstance(source, SqlStore)
+        if not force:
+            _refuse_living(source, "or use --force, and what they run will run again at the target")
+        target = open_store(url, create=True, unfinished=True)
+        try:
+            _refuse_living(target, "it is to be filled")
+            return copy(source, target, progress, verifying=verifying, overwrite=overwrite)
+        finally:
+            target.close()
+
     def _record(
         self,
         kind: str,
@@ -194,4 +233,24 @@ class Administration:
     ) -> None:
         self.store.record(
             Event(at=self.store.now(), kind=kind, job=job, node=node, who=whoami(), detail=detail)
+        )
+
+
+def _is_alive(store: Store, node: Node) -> bool:
+    return not _is_known_dead(store, node) and node.lease_until > store.steady()
+
+
+def _is_known_dead(store: Store, node: Node) -> bool:
+    here = host_identity()
+    if node.boot == here and not is_running(node.pid, node.pid_start):
+        return True
+    # The steady clock starts anew with the machine: a lease from before means nothing.
+    return store.one_host and node.boot.partition("/")[0] != here.partition("/")[0]
+
+
+def _refuse_living(store: Store, otherwise: str) -> None:
+    living = [node.id for node in store.nodes() if _is_alive(store, node)]
+    if living:
+        raise StateError(
+            f"Workers are at work on {store.url} (node {living[0]}); stop them first, {otherwise}."
         )

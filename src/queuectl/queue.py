@@ -90,12 +90,16 @@ class Queue(Administration):
         # One look at the clock: a delay counts from the moment the job is created.
         now = self.store.now()
         new = self._complete(self._read(what, fields, now), now)
+
+        def store() -> Job:
+            (id,) = self.store.enqueue([new], now=now).ids
+            # In the same transaction: whoever can't be told of a job must not have enqueued it.
+            return self.get(id)
+
+        if connection is None:
+            return self.store.transact(store)
         with self._on(connection):
-            batch = self.store.enqueue([new], now=now)
-            job = self.store.get(batch.ids[0])
-        if job is None:
-            raise NotFoundError(f"Job {batch.ids[0]} was removed as soon as it was enqueued.")
-        return job
+            return store()
 
     def enqueue_many(
         self,

@@ -163,7 +163,7 @@ def test_version(cli: Cli) -> None:
         (("--db", "", "status"), 2, "it is empty"),
         (("status",), 5, "There is no queue at"),
         (("show", "some"), 5, "There is no queue at"),
-        (("--db", "postgresql://x/y", "status"), 2, "postgresql"),
+        (("--db", "oracle://x/y", "status"), 2, "oracle"),
     ],
 )
 def test_errors_are_one_sentence(cli: Cli, args: tuple[str, ...], code: int, hint: str) -> None:

@@ -56,7 +56,10 @@ class ForeignError(Exception):
 class SqliteClient:
     """A connection of another process, through another copy of SQLite than ours."""
 
-    TABLES = "jobs attempts outputs tags counts nodes queues rollups events config meta".split()
+    TABLES = (
+        "jobs attempts outputs tags counts nodes queues rollups events config meta"
+        " watches live receipts"
+    ).split()
 
     def __init__(self, url: str) -> None:
         self._path = url.removeprefix("sqlite:")

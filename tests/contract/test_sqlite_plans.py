@@ -6,7 +6,7 @@ statistics of ANALYZE, which a store may or may not have.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,106 +16,13 @@ import pytest
 
 from queuectl.job import Exited, NewJob, State
 from queuectl.lifecycle import cancelled
-from queuectl.store import statements
-from queuectl.store.contract import Event, Filter, Stop
+from queuectl.store.contract import Event
 from queuectl.store.dialects import SQLITE
 from queuectl.store.sqlite import SqliteStore
-from tests.contract.tools import HOUR, MINUTE, NOW, a_node, ended, take, take_one, the
+from tests.contract.plans import BIG, COLD, HOT, VERBS, Verb, about_jobs, bound, names, rendered
+from tests.contract.tools import HOUR, NOW, a_node, ended, take, the
 
-BIG = ("jobs", "attempts", "outputs", "tags", "events")
 MANY = 2_000
-
-VALUES: dict[str, object] = {
-    "after": 900,
-    "attempt": 1,
-    "before": NOW,
-    "beyond": "job 5\U0010ffff",
-    "bucket": 5,
-    "crashes": 0,
-    "direction": "DESC",
-    "duration_ms": 5,
-    "error": None,
-    "exit_code": 0,
-    "failures": 0,
-    "final": True,
-    "finished_at": NOW,
-    "how": "drain",
-    "id": "job 5",
-    "ids": '["job 5", "job 6"]',
-    "job": "job 5",
-    "lease": 5,
-    "limit": 20,
-    "name": "default",
-    "node": "node-1",
-    "now": NOW,
-    "number": 1,
-    "prefix": "job 5",
-    "queue": "queue 1",
-    "ready": None,
-    "reason": "x",
-    "run_at": None,
-    "seq": 5,
-    "seqs": "[5, 6]",
-    "started_at": NOW,
-    "state": "pending",
-    "steady": 5,
-    "tag0": "tag 3",
-    "tag1": "tag 4",
-    "until": NOW,
-    "was": "pending",
-    "worker": 1,
-}
-
-HOT = [
-    "READY_QUEUES",
-    "READY",
-    "DUE",
-    "PROMOTE",
-    "EXPIRED",
-    "IS_EXPIRED",
-    "HOLDS_LEASE",
-    "CLAIM",
-    "CLAIM_RETURNING",
-    "FINISH",
-    "NEXT_DUE",
-    "IS_DUE",
-    "HELD",
-    "TO_CANCEL",
-    "COUNTS",
-    "GET",
-    "IDS_LIKE",
-    "STATES",
-    "JOBS_AT",
-    "SLOWEST",
-    "APPLY",
-    "ASK_CANCEL",
-    "REMOVE",
-    "BURY_UNREADABLE",
-    "OLD",
-    "PRUNE",
-    "RENEW",
-    "EVENTS_OF_JOB",
-    "ATTEMPTS",
-    "OUTPUT",
-]
-SELECTED: dict[str, tuple[str, list[str]]] = {
-    "SELECT by queue and state": ("SELECT", ["WHERE_QUEUE", "WHERE_STATE"]),
-    "SELECT the next page": ("SELECT", ["WHERE_QUEUE", "WHERE_STATE", "WHERE_BEFORE"]),
-    "SELECT all, next page": ("SELECT", ["WHERE_BEFORE"]),
-    "SELECT all, oldest first": ("SELECT", ["WHERE_AFTER"]),
-    "SELECT by tag": ("SELECT_TAGGED", ["WHERE_BEFORE"]),
-    "SELECT by two tags": ("SELECT_TAGGED", ["WHERE_TAGGED", "WHERE_STATE"]),
-}
-
-
-def rendered(name: str) -> str:
-    """Return the text of a hot statement."""
-    if name not in SELECTED:
-        return SQLITE.render(getattr(statements, name))
-    statement, conditions = SELECTED[name]
-    where = " AND ".join(getattr(statements, condition) for condition in conditions)
-    where = SQLITE.render(where.replace("{n}", "1"))
-    return SQLITE.render(getattr(statements, statement), conditions=where, direction="DESC")
 
 
 @pytest.fixture(scope="module", params=["as it grew", "analyzed"])
@@ -171,11 +78,10 @@ def fill(store: SqliteStore) -> None:
 
 
 class TestPlans:
-    @pytest.mark.parametrize("name", [*HOT, *SELECTED])
+    @pytest.mark.parametrize("name", names(SQLITE))
     def test_no_big_table_is_scanned(self, full: SqliteStore, name: str) -> None:
-        text = rendered(name)
-        asked = set(re.findall(r"(?<!:):([a-z_0-9]+)", text))
-        values = {key: VALUES[key] for key in asked}
+        text = rendered(SQLITE, name)
+        values = bound(SQLITE, text)
         with closing(apsw.Connection(full.path)) as db:
             plan = [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + text, values)]
         assert plan
@@ -204,50 +110,7 @@ class TestPlans:
         assert not self.scans("SCAN line")
 
     def test_every_statement_that_reads_jobs_is_hot_or_known_not_to_be(self) -> None:
-        cold = {"ENQUEUE", "SELECT", "SELECT_TAGGED", "PRUNABLE", "STRAYS"}
-        texts = {
-            name: text
-            for name, text in vars(statements).items()
-            if name.isupper() and isinstance(text, str) and "{jobs}" in text
-        }
-        assert set(texts) - set(HOT) == cold
-
-
-Verb = Callable[[SqliteStore], Any]
-VERBS: dict[str, Verb] = {
-    "get": lambda s: s.get("job 5"),
-    "ids_like": lambda s: s.ids_like("job 55"),
-    "list": lambda s: s.select(Filter(), limit=20),
-    "list, next page": lambda s: s.select(Filter(), limit=20, after=1_000),
-    "list a state": lambda s: s.select(Filter(states=(State.DEAD,)), limit=20),
-    "list a queue": lambda s: s.select(Filter(queues=("queue 1",)), limit=20),
-    "list a state that is rare": lambda s: s.select(Filter(states=(State.CANCELLED,)), limit=5),
-    "list a state that is nowhere": lambda s: s.select(Filter(states=(State.BLOCKED,)), limit=20),
-    "list a tag": lambda s: s.select(Filter(tags=("tag 3",)), limit=20),
-    "list two tags": lambda s: s.select(Filter(tags=("all", "tag 3")), limit=20),
-    "states": lambda s: s.states(["job 1", "job 2"]),
-    "counts": lambda s: s.counts(),
-    "slowest": lambda s: s.slowest(5),
-    "next_due": lambda s: s.next_due(),
-    "waiting": lambda s: s.waiting(),
-    "claimable": lambda s: s.claimable([], now=NOW),
-    "held": lambda s: s.held("node-2"),
-    "strays": lambda s: s.strays(),
-    "to_cancel": lambda s: s.to_cancel("node-1"),
-    "attempts": lambda s: s.attempts(the(s, "job 5")),
-    "output": lambda s: s.output(the(s, "job 5"), 1),
-    "events": lambda s: s.events(limit=20),
-    "events of a job": lambda s: s.events("job 5"),
-    "renew": lambda s: s.renew("node-1", until=s.steady() + HOUR),
-    "ask_stop": lambda s: s.ask_stop("nobody", Stop.DRAIN),
-    "enqueue": lambda s: s.enqueue([NewJob(command="x", tags=("all",))], now=NOW),
-    "claim": lambda s: take(s, 1),
-    "claim from one queue": lambda s: take(s, 1, queues=["queue 2"]),
-    "claim and finish": lambda s: s.finish([ended(take_one(s), now=NOW + MINUTE)]),
-    "cancel": lambda s: s.ask_cancel(the(s, "job 5"), "x", now=NOW),
-    "remove": lambda s: s.remove(s.select(Filter(states=(State.DEAD,)), limit=1)[0]),
-    "prune": lambda s: s.prune(State.COMPLETED, NOW + HOUR, limit=3),
-}
+        assert about_jobs() - set(HOT) == COLD
 
 
 class TestSteps:

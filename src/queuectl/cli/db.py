@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from queuectl.cli.command import Group
-from queuectl.cli.options import json_option, open_queue
+from queuectl.cli.options import here, json_option, open_queue
 from queuectl.cli.render import plural, safe, say, write, write_facts, write_json
-from queuectl.errors import EXIT_DONE, EXIT_FAILED, StateError
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, StateError, StoreMissingError
 from queuectl.queue import Queue
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -23,10 +23,11 @@ BESIDE = ("", "-journal", "-wal", "-shm")
     queuectl db info
     queuectl db check && queuectl db backup "queue-$(date +%F).db"
     queuectl db vacuum                        # after a large prune
+    queuectl db copy queue.db postgresql://queuectl@db.example/jobs
     """,
 )
 def db() -> None:
-    """Inspect, check, back up and compact the database."""
+    """Make, inspect, check, back up, copy and compact the database."""
 
 
 @db.command(
@@ -187,3 +188,99 @@ def vacuum() -> None:
 def _size_of(queue: Queue) -> int:
     info = queue.store.info()
     return int(info.get("size_bytes", 0)) + int(info.get("wal_bytes", 0))
+
+
+@db.command(
+    "init",
+    examples="""
+    queuectl db init
+    queuectl db init --db postgresql://queuectl@db.example/jobs
+    """,
+)
+def init() -> None:
+    """Make the queue's tables; one that is there already is left as it is.
+
+    In a file that is done by the first enqueue as well. On a server, do it once, as a user who
+    may create tables; workers and those who enqueue need fewer rights.
+    """
+    from queuectl.store import open_store
+
+    url = here().url
+    try:
+        store, said = open_store(url), "There is a queue at {} already (schema {})."
+    except StoreMissingError:
+        store, said = open_store(url, create=True), "Made a queue at {} (schema {})."
+    try:
+        version = store.info()["schema_version"]
+    finally:
+        store.close()
+    write(safe(said.format(store.url, version)))
+
+
+@db.command(
+    "migrate",
+    examples="""
+    queuectl db migrate
+    queuectl db migrate --db postgresql://queuectl@db.example/jobs
+    """,
+)
+def migrate() -> None:
+    """Bring the tables to the version this queuectl needs; prints from which to which.
+
+    A file is migrated by the first command that opens it. On a server, do it once, as a user who
+    may change tables. Two at once don't collide, and workers of the version before may go on.
+    """
+    from queuectl.store import open_store
+
+    store = open_store(here().url, upgrade=True, unfinished=True)
+    try:
+        before, after = store.migrate()
+    finally:
+        store.close()
+    write(f"{before} -> {after}")
+
+
+@db.command(
+    "copy",
+    examples="""
+    queuectl worker stop && queuectl db copy queue.db postgresql://queuectl@db.example/jobs
+    queuectl db copy mysql://queuectl@db.example/jobs copy.db
+    queuectl db copy --overwrite queue.db copy.db
+    """,
+)
+@click.argument("source")
+@click.argument("target")
+@click.option("--overwrite", is_flag=True, help="Delete what is in TARGET first.")
+@click.option(
+    "--force",
+    "-f",
+    is_flag=True,
+    help="Copy though workers are at work on SOURCE; what they run will run again at TARGET.",
+)
+@json_option
+def copy(source: str, target: str, overwrite: bool, force: bool, as_json: bool) -> None:
+    """Copy the queue at SOURCE, with history and output, to TARGET, and compare both.
+
+    Each is a path or URL, of any kind. SOURCE is left as it is; stop its workers first. TARGET is
+    made if need be, and must be empty. Run the same command again to go on with a copy that was
+    cut short; until it is complete, TARGET can't be used.
+    """
+    from queuectl.address import without_secrets
+    from queuectl.cli.progress import Bar
+
+    with Queue(source, create=False) as queue, Bar("Copying") as bar:
+        copied = queue.copy_to(
+            target,
+            overwrite=overwrite,
+            force=force,
+            progress=bar,
+            verifying=lambda done, total: bar(done, total, "Comparing"),
+        )
+    rows = {table.table: table.rows for table in copied}
+    if as_json:
+        tables = {t.table: {"rows": t.rows, "sha256": t.sha256} for t in copied}
+        places = {"source": without_secrets(source), "target": without_secrets(target)}
+        write_json({**places, "tables": tables})
+        return
+    jobs, runs = plural(rows["jobs"], "job"), plural(rows["attempts"], "attempt")
+    write(safe(f"Copied {jobs} with {runs} to {without_secrets(target)}; both sides are alike."))

@@ -1,10 +1,9 @@
 """Follows what jobs write while they run: one job, several, or all that run.
 
-A run writes into spool files on its node's host; they are read as they grow. When the run is over
-the store has what it wrote, and the rest is taken from there, so that the end is never lost.
+What a run writes is read as it comes, wherever it runs (`queuectl.live`). When the run is over the
+store has what it wrote, and the rest is taken from there, so that the end is never lost.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from time import monotonic, sleep
@@ -12,13 +11,13 @@ from time import monotonic, sleep
 from queuectl.cli.newcomers import Newcomers
 from queuectl.cli.stream import Sink
 from queuectl.job import FINISHED, WAITING, Attempt, Job, Output, State
+from queuectl.live import ANSWER_WITHIN, LiveOutput
 from queuectl.queue import Queue
 from queuectl.store.contract import Filter
 
 PAUSE = 0.05
 """Seconds between two looks at the files: well within the half second a line may take."""
 LOOK_ANYWAY = 1.0
-CHUNK = 1 << 16
 STDOUT, STDERR = 0, 1
 
 Talk = Callable[[str], None]
@@ -47,8 +46,7 @@ class Follower:
         """The run we are at; those before it are dealt with."""
         self._seen = [0, 0]
         """How far we are in each stream of that run."""
-        self._torn = [False, False]
-        self._files: tuple[str, str] | None = None
+        self._live: LiveOutput | None = None
 
     def step(self, *, changed: bool) -> bool:
         """Print what is new; returns False when nothing more will come."""
@@ -58,8 +56,6 @@ class Follower:
                 self._talk(f"Job {self.job.id} was removed.")
                 self._sink.close()
                 return False
-            if (job.attempts, job.node) != (self.job.attempts, self.job.node):
-                self._files = None
             self.job = job
             self._take_ended()
         if self._last is not None and self._number > self._last:
@@ -72,9 +68,14 @@ class Follower:
             return False
         return True
 
-    def show(self) -> None:
+    def show(self, *, warn: Talk = lambda text: None) -> None:
         """Print what there is by now."""
-        self.step(changed=True)
+        deadline = monotonic() + ANSWER_WITHIN
+        while self.step(changed=True) and self._live is not None and self._live.awaited:
+            if monotonic() > deadline:
+                warn(f"Node {self.job.node} doesn't answer; this may not be all.")
+                break
+            sleep(2 * PAUSE)
         self._sink.close()
 
     def _take_ended(self) -> None:
@@ -102,8 +103,7 @@ class Follower:
     def _begin(self, number: int) -> None:
         self._number = number
         self._seen = [0, 0]
-        self._torn = [False, False]
-        self._files = None
+        self._live = None
 
     def _rest(self, stream: int, data: bytes, total: int) -> None:
         """Print what the store has of a stream behind the point we reached."""
@@ -111,13 +111,14 @@ class Follower:
 
         seen = self._seen[stream]
         missing = max(total - len(data), 0)
-        if not missing and not self._torn[stream]:
+        if not missing:
+            # A job can empty its own output; then what is kept was written since.
+            emptied = seen > total or (self._live is not None and self._live.torn[stream])
+            seen = 0 if emptied else seen
             self._sink.write(stream, data[seen:])
             return
         head, tail = data[: gap_at(len(data))], data[gap_at(len(data)) :]
         tail_at = len(head) + missing
-        if self._torn[stream]:
-            seen = len(head)
         if seen < len(head):
             self._sink.write(stream, head[seen:])
         if seen < tail_at:
@@ -125,51 +126,15 @@ class Follower:
         self._sink.write(stream, tail[max(seen - tail_at, 0) :])
 
     def _read_live(self) -> None:
-        if self._files is None:
-            self._files = self._queue.spool_files(self.job)
-        if self._files is None:
-            return
-        for stream, path in enumerate(self._files):
-            try:
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                continue  # Not there yet, gone already, or on another host.
-            try:
-                while self._read_some(stream, fd):
-                    pass
-            finally:
-                os.close(fd)
-
-    def _read_some(self, stream: int, fd: int) -> bool:
-        """Print the next piece of a spool file; False when there is none."""
-        seen = self._seen[stream]
-        size = os.fstat(fd).st_size
-        if size < seen:  # Its middle was cut out; the store will have the end.
-            self._torn[stream] = True
-            self._seen[stream] = size
-            return False
-        piece = os.pread(fd, CHUNK, seen)
-        if not piece:
-            return False
-        data_at, hole_at = _extent(fd, seen, size)
-        if data_at > seen:
-            # We are too slow: the middle of a long output is freed while it is written.
-            self._sink.gap(stream, data_at - seen)
-            self._seen[stream] = data_at
-            return True
-        piece = piece[: hole_at - seen]
-        self._sink.write(stream, piece)
-        self._seen[stream] = seen + len(piece)
-        return True
-
-
-def _extent(fd: int, offset: int, size: int) -> tuple[int, int]:
-    """Return where the next bytes that are really there begin, and where they end."""
-    try:
-        data = os.lseek(fd, offset, os.SEEK_DATA)
-        return data, os.lseek(fd, data, os.SEEK_HOLE)
-    except OSError:  # Nothing but a hole up to the end, or a filesystem that has none.
-        return offset, max(size, offset + CHUNK)
+        if self._live is None:
+            self._live = LiveOutput(self._queue, self.job)
+        for stream in (STDOUT, STDERR):
+            for piece in self._live.read(stream, self._seen[stream]):
+                if piece.start > self._seen[stream]:
+                    # We are too slow: the middle of a long output is freed while it is written.
+                    self._sink.gap(stream, piece.start - self._seen[stream])
+                self._sink.write(stream, piece.data)
+                self._seen[stream] = piece.start + len(piece.data)
 
 
 def _between(attempt: Attempt, job: Job, now: int) -> str:

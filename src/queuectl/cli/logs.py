@@ -86,7 +86,7 @@ def logs(
             follow_jobs(queue, followers, tick=_hint(queue, jobs, talk=is_terminal(sys.stderr)))
         else:
             for follower in followers:
-                follower.show()
+                follower.show(warn=_talk(True))
 
 
 def follow_ids(queue: Queue, ids: Sequence[str], *, talk: bool) -> None:

@@ -57,7 +57,10 @@ COMMANDS: dict[str, Entry] = {
     ),
     "dlq": Entry(_CHANGE, "dlq:dlq", "Look into the dead letter queue, retry or purge it."),
     "config": Entry(_SET_UP, "config:config", "Show and change settings."),
-    "db": Entry(_SET_UP, "db:db", "Inspect, check, back up and compact the database."),
+    "db": Entry(_SET_UP, "db:db", "Make, inspect, check, back up, copy and compact the database."),
+    "doctor": Entry(
+        _SET_UP, "doctor:doctor", "Check the queue, its database and this host; say what to do."
+    ),
     "completion": Entry(_SET_UP, "completion:completion", "Print a shell completion script."),
     "demo": Entry(_SET_UP, "demo:demo", "See it all work in a throw-away queue."),
 }
@@ -85,6 +88,7 @@ MEANT = {
     "requeue": "retry",
     "dead": "dlq list",
     "settings": "config list",
+    **dict.fromkeys(("diagnose", "health"), "doctor"),
 }
 """What people may type, from habit, and what does it here."""
 
@@ -137,9 +141,9 @@ class Root(Group):
 
 def _where() -> list[str]:
     """Say how the queue is found, and which one that is here and now."""
+    from queuectl.address import without_secrets
     from queuectl.cli.render import safe
     from queuectl.place import find_place
-    from queuectl.store.address import without_secrets
 
     lines = [
         "--db, else $QUEUECTL_DB, else db in the nearest queuectl.toml, else queue.db",

@@ -11,7 +11,7 @@ from queuectl.cli.finish import ended_label
 from queuectl.cli.list import attempts_of
 from queuectl.cli.moments import exact
 from queuectl.cli.options import JOB_ID, json_option, open_queue
-from queuectl.cli.render import heading, paint, write, write_facts, write_json
+from queuectl.cli.render import heading, paint, say, write, write_facts, write_json
 from queuectl.cli.stream import Writer
 from queuectl.errors import NotFoundError
 from queuectl.job import FINISHED, Attempt, Job, Output, State, signal_name
@@ -92,18 +92,15 @@ def find(queue: Queue, job: Job, attempt: int | None) -> Found:
 
 def _find_live(queue: Queue, job: Job) -> Found:
     """Read what a run has written so far; if it is over by now, take what the store has."""
-    from queuectl.guard.output import collect
+    from queuectl.live import so_far
 
-    files = queue.spool_files(job)
-    limit = queue.settings.output_limit
-    out, err = (collect(path, limit) for path in files) if files else (None, None)
+    output, whole = so_far(queue, job, queue.settings.output_limit)
     now = queue.get(job.id)
     if (now.state, now.attempts) != (State.PROCESSING, job.attempts):
         return find(queue, now, job.attempts)
-    if out is None or err is None:
-        return Found(number=job.attempts, run=None, output=Output())
-    live = Output(stdout=out.data, stderr=err.data, stdout_bytes=out.total, stderr_bytes=err.total)
-    return Found(number=job.attempts, run=None, output=live)
+    if not whole:
+        say(f"Node {job.node} doesn't answer; this may not be all.")
+    return Found(number=job.attempts, run=None, output=output)
 
 
 def _stream(output: Output, *, stderr: bool) -> bytes:

@@ -116,6 +116,41 @@ def _read_at(fd: int, offset: int, length: int) -> bytes:
     return b"".join(chunks)
 
 
+def open_spool(path: str) -> int | None:
+    """Open a spool file that may still be written; None when it isn't there, or can't be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | _SAFELY)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
+def read_on(fd: int, offset: int, most: int) -> tuple[int, bytes]:
+    """Read on in a spool file: where the next bytes are, behind a gap if there is one, and they.
+
+    No bytes mean that there are none yet.
+    """
+    while piece := os.pread(fd, most, offset):
+        # Looked for only now: what is freed after it was read was still read right.
+        data_at, hole_at = _extent(fd, offset, most)
+        if data_at <= offset:
+            return offset, piece[: hole_at - offset]
+        offset = data_at
+    return offset, b""
+
+
+def _extent(fd: int, offset: int, most: int) -> tuple[int, int]:
+    """Return where the next bytes that are really there begin, and where they end."""
+    try:
+        data = os.lseek(fd, offset, os.SEEK_DATA)
+        return data, os.lseek(fd, data, os.SEEK_HOLE)
+    except OSError:  # Nothing but a hole up to the end, or a filesystem that has none.
+        return offset, offset + most
+
+
 class Spool:
     """One stream of one run while it is written."""
 

@@ -1,18 +1,37 @@
 """Durable state behind a URL: `contract` says what a store does, `open_store` picks one."""
 
+from typing import TYPE_CHECKING
+
+from queuectl.address import is_server, read_address
 from queuectl.errors import UsageError
-from queuectl.store.address import is_server, read_address
 from queuectl.store.contract import Store
+
+if TYPE_CHECKING:
+    from queuectl.store.sql import SqlStore
 
 __all__ = ["Store", "open_store"]
 
 
-def open_store(url: str, *, create: bool = False, upgrade: bool = False) -> Store:
+def open_store(
+    url: str, *, create: bool = False, upgrade: bool = False, unfinished: bool = False
+) -> "SqlStore":
     """Open the store a URL names; a plain path is an SQLite file.
 
     With `create`, a store that doesn't exist is made; without, it is a `StoreMissingError`. With
-    `upgrade`, a server's schema may be older than this code: it is about to be migrated.
+    `upgrade`, a server's schema may be older than this code: it is about to be migrated. With
+    `unfinished`, it may hold a part of a copy, which is a `StateError` otherwise.
     """
+    store = _open(url, create=create, upgrade=upgrade)
+    try:
+        if not unfinished:
+            store.refuse_unfinished()
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _open(url: str, *, create: bool, upgrade: bool) -> "SqlStore":
     if is_server(url):
         return _open_server(url, create=create, upgrade=upgrade)
     scheme, colon, rest = url.partition(":")
@@ -27,7 +46,7 @@ def open_store(url: str, *, create: bool = False, upgrade: bool = False) -> Stor
     )
 
 
-def _open_server(url: str, *, create: bool, upgrade: bool) -> Store:
+def _open_server(url: str, *, create: bool, upgrade: bool) -> "SqlStore":
     address = read_address(url)
     try:
         if address.dialect == "postgresql":

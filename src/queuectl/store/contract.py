@@ -15,6 +15,8 @@ from typing import Any, ClassVar, TypeVar
 from queuectl.job import Attempt, Job, NewJob, Outcome, Output, State, Transition
 
 T = TypeVar("T")
+LONGEST_PIECE = 1 << 18
+"""How many bytes of a running attempt's output are shown in one piece."""
 Progress = Callable[[int, int], None]
 """Hears how far a long operation is: `done` of `total` steps."""
 
@@ -143,11 +145,47 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of what a run has written so far, for those who can't see its host's files."""
+
+    stream: str
+    """`stdout` or `stderr`."""
+    start: int
+    """How many bytes the stream had before it; more than were shown when some were left out."""
+    data: bytes
+    """No bytes at all say that up to here this is all, for now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """What became of an enqueue: ids in the order of the request, and what was refused."""
 
     ids: tuple[str, ...]
     duplicates: tuple[str, ...] = ()
+
+
+class Level(StrEnum):
+    """How much a finding matters."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Good to know; nothing is wrong."""
+    WARNING = "warning"
+    """It works, but something may go wrong one day."""
+    ERROR = "error"
+    """It doesn't work, or a promise of the queue doesn't hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something a checkup looked at: how it is, and what to do about it."""
+
+    level: Level
+    subject: str
+    """One or two words: `durability`, `grants`, `disk`."""
+    text: str
+    advice: str = ""
+    """What to do; empty when there is nothing to do."""
 
 
 class Listener(ABC):
@@ -355,6 +393,47 @@ class Store(ABC):
     def output(self, job: Job, number: int) -> Output | None:
         """Return what a finished run wrote; None when there is no such run."""
 
+    # -- the output of a run while it goes on -----------------------------------
+
+    @abstractmethod
+    def watch(self, job: Job, *, until: int, now: int) -> None:
+        """Ask the node of a running attempt to show what it writes, until a time.
+
+        Asking again extends it. What was shown to those who stopped watching is taken away, so
+        whatever is there was written for somebody who watches now.
+        """
+
+    @abstractmethod
+    def watched(self, jobs: Sequence[Job], *, now: int) -> dict[int, int]:
+        """Return which of these running attempts somebody watches: seq of the job, until when."""
+
+    @abstractmethod
+    def add_live(self, job: Job, pieces: Sequence[Piece]) -> None:
+        """Show pieces of what a running attempt wrote, each of at most `LONGEST_PIECE` bytes.
+
+        A piece takes the place of one with the same start: to show it twice does no harm.
+        """
+
+    @abstractmethod
+    def trim_live(self, job: Job, stream: str, *, first: int, before: int) -> None:
+        """Take away the pieces of a stream that start at `first` or later, but before `before`."""
+
+    @abstractmethod
+    def live(self, job: Job, stream: str, *, after: int) -> list[Piece]:
+        """Return the next pieces of a stream with bytes behind the first `after`, in order.
+
+        The first may start earlier, and pieces may overlap. An empty one at the end says that
+        there was no more when the node last looked.
+        """
+
+    @abstractmethod
+    def end_live(self, job: Job) -> None:
+        """Take away all that was shown of an attempt, and who watched it: it is over."""
+
+    @abstractmethod
+    def drop_stale_live(self, *, now: int) -> None:
+        """Take away what nobody watches any more."""
+
     # -- nodes ----------------------------------------------------------------
 
     @abstractmethod
@@ -425,8 +504,16 @@ class Store(ABC):
         """Describe the store: engine, version, size, durability."""
 
     @abstractmethod
+    def checkup(self) -> list[Finding]:
+        """Look at the engine, its settings, rights and files; changes nothing, reads no jobs."""
+
+    @abstractmethod
     def verify(self) -> list[str]:
         """Check integrity; returns what is wrong, one sentence each."""
+
+    @abstractmethod
+    def migrate(self) -> tuple[int, int]:
+        """Bring the schema up to date, whoever else is at it; says from and to which version."""
 
     @abstractmethod
     def backup(self, path: str, progress: Progress | None = None) -> None:

@@ -67,6 +67,8 @@ class Dialect:
     """What must be said for that index to be used."""
     lease_holds: str
     """Whether a node may still renew its lease."""
+    advance: str = ""
+    """Makes TABLE give out numbers behind the highest one; empty where inserting it is enough."""
 
     def render(self, statement: str, **more: str) -> str:
         """Fill the holes of a statement."""
@@ -153,6 +155,8 @@ POSTGRESQL = Dialect(
     is_expiring="ready IS NOT NULL AND expires_at IS NOT NULL AND ",
     # Whether it is over is for others to observe: the clocks of many machines can't be trusted.
     lease_holds="lease > 0",
+    advance="SELECT setval(numbers, greatest(:highest, nextval(numbers)))"
+    " FROM (SELECT pg_get_serial_sequence('TABLE', 'seq')::regclass AS numbers) AS of_table",
 )
 
 MYSQL = Dialect(

@@ -32,5 +32,7 @@ def migrate(store: "Records", version: int, migrations: Sequence[str] = MIGRATIO
     for number, name in enumerate(migrations[version:], version + 1):
         module = import_module(f"queuectl.store.migrations.{name}.{store.dialect.name}")
         store.run_script(module.STATEMENTS)
-        store.set_meta(VERSION, str(number))
+        if version or number == len(migrations):
+            # A schema that is only being made has no version until it is complete.
+            store.set_meta(VERSION, str(number))
     return len(migrations)

@@ -11,6 +11,7 @@ import pymysql
 from pymysql.constants import CLIENT
 from pymysql.cursors import Cursor
 
+from queuectl.address import Address
 from queuectl.errors import (
     StoreDeniedError,
     StoreError,
@@ -22,7 +23,6 @@ from queuectl.errors import (
 )
 from queuectl.job import Job
 from queuectl.store import statements as sql
-from queuectl.store.address import Address
 from queuectl.store.contract import Ended, Finding, Listener
 from queuectl.store.dialects import MYSQL
 from queuectl.store.migrate import migrate
@@ -353,7 +353,7 @@ class MysqlStore(ServerStore):
         }
 
     def checkup(self) -> list[Finding]:
-        from queuectl.store.checkup_server import check_mysql
+        from queuectl.store.checkup_mysql import check_mysql
 
         name, oldest = _KINDS[self.is_mariadb]
         return check_mysql(self, name=name, oldest=".".join(map(str, oldest)))

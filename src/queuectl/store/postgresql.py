@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import tuple_row
 
+from queuectl.address import Address
 from queuectl.errors import (
     StoreDeniedError,
     StoreError,
@@ -22,8 +23,7 @@ from queuectl.errors import (
     StoreUnreachableError,
     UsageError,
 )
-from queuectl.store.address import Address
-from queuectl.store.contract import Listener, Topic
+from queuectl.store.contract import Finding, Listener, Topic
 from queuectl.store.dialects import POSTGRESQL
 from queuectl.store.migrate import migrate
 from queuectl.store.polling import PollingListener
@@ -42,6 +42,17 @@ RECONNECT_EVERY = 2.0
 """Seconds between tries to listen again."""
 FOLD_AT = 200
 """How many rows of changed counters there may be before they are added up."""
+COPY_FROM = 20
+"""How many jobs at once are worth a COPY, which runs the triggers once for all of them."""
+_COPIED = {
+    column: column
+    for column in (
+        "id queue state ready priority run_at command argv cwd env tags expires_at timeout"
+        " max_retries backoff backoff_base retry_delay max_backoff"
+    ).split()
+} | {"created_at": "now", "updated_at": "now"}
+"""Columns of a new job, and what `new_row` calls them."""
+_COPY = f"COPY {{jobs}} ({', '.join(_COPIED)}) FROM STDIN"
 _SESSION = "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s'"
 _FOLD = """
 WITH taken AS (
@@ -146,9 +157,29 @@ class PostgresStore(ServerStore):
         with db.cursor(row_factory=tuple_row) as cursor:
             cursor.executemany(text, rows)
 
+    def load(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        names = ", ".join(f'"{name}"' for name in columns)
+        with self._lock, self._explained(), self._db.cursor() as cursor:
+            self._check_process()
+            self._wrote = True
+            text = f"COPY {self.dialect.prefix}{table} ({names}) FROM STDIN"
+            with cursor.copy(text) as stream:
+                for row in rows:
+                    stream.write_row(row)
+
     @property
     def _driver_error(self) -> type[Exception]:
         return psycopg.Error
+
+    def _insert_jobs(self, rows: Sequence[Params]) -> None:
+        if len(rows) < COPY_FROM:
+            super()._insert_jobs(rows)
+            return
+        with self._lock, self._explained(), self._db.cursor() as cursor:
+            self._wrote = True
+            with cursor.copy(self.dialect.render(_COPY)) as copy:
+                for row in rows:
+                    copy.write_row([row[column] for column in _COPIED.values()])
 
     # -- errors -------------------------------------------------------------------------
 
@@ -169,7 +200,7 @@ class PostgresStore(ServerStore):
             )
         if code in ("53100", "53200"):
             return StoreFullError(f"The server of {self.url} is full ({said}).")
-        if code == "25006":
+        if code == "25006" or (code == "0A000" and "during recovery" in said):
             return StoreReadOnlyError(
                 f"{self.url} can only be read: it is a standby, or set to read-only ({said})."
             )
@@ -183,7 +214,9 @@ class PostgresStore(ServerStore):
 
     def _explain_connecting(self, error: psycopg.Error) -> StoreError:
         text = str(error).strip()
-        said = text.splitlines()[-1].removeprefix("connection failed: ")
+        # Indented lines are hints of the driver.
+        lines = [line for line in text.splitlines() if not line.startswith("\t")]
+        said = (lines or [""])[-1].removeprefix("connection failed: ")
         user = self.address.user or "the current user"
         fatal = said.rpartition("FATAL:")[2].strip()
         for mark, sentence in (
@@ -273,6 +306,13 @@ class PostgresStore(ServerStore):
             "synchronous_commit": commit,
             "pooled": self.pooled,
         }
+
+    def checkup(self) -> list[Finding]:
+        from queuectl.store.checkup_postgresql import check_postgresql
+
+        return check_postgresql(
+            self, schema=self.schema, pooled=self.pooled, oldest=OLDEST // 10000
+        )
 
     def vacuum(self) -> None:
         for table in ("jobs", "attempts", "outputs", "tags", "counts", "rollups", "events"):

@@ -3,25 +3,111 @@
 import json
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
+from queuectl.errors import StateError
+from queuectl.job import Job
 from queuectl.store import statements as sql
-from queuectl.store.contract import Event, Node, QueueInfo, Rollup, Stop
-from queuectl.store.transactions import Transactions
+from queuectl.store.contract import LONGEST_PIECE, Event, Node, Piece, QueueInfo, Rollup, Stop
+from queuectl.store.transactions import Row, Transactions
 
 HOUR = 3_600_000
+COPY = "copy"
+"""The note in `meta` of a store that is being filled with a copy of another."""
+PIECES_AT_ONCE = 8
+"""Pieces of live output in one answer."""
 
 
 class Records(Transactions):
     """What a store keeps besides jobs."""
 
+    def meta(self, name: str) -> str | None:
+        """Return what the store knows about itself under a name."""
+        value = self._value(sql.META, name=name)
+        return None if value is None else str(value)
+
+    def refuse_unfinished(self) -> None:
+        """Refuse a store that isn't a queue yet, because a copy to it was cut short."""
+        note = self.meta(COPY)
+        if note is not None:
+            source = json.loads(note)["source"]
+            raise StateError(
+                f"{self.url} holds an unfinished copy of {source}; run that `queuectl db copy`"
+                " again to finish it."
+            )
+
     def set_meta(self, name: str, value: str) -> None:
         """Set what the store knows about itself."""
         self._write_again(sql.SET_META, name=name, value=value)
+
+    def load(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Insert whole rows into a table, in the transaction it is called in."""
+        names = ", ".join(f'"{name}"' for name in columns)
+        places = ", ".join(f":{name}" for name in columns)
+        text = self._text(f"INSERT INTO {{{table}}} ({names}) VALUES ({places})")
+        self._change_many(text, [dict(zip(columns, row, strict=True)) for row in rows])
 
     def run_script(self, statements: Sequence[str]) -> None:
         """Run schema statements, in the transaction they are called in."""
         for statement in statements:
             self._run(self.dialect.render_schema(statement), {})
+
+    # -- the output of a run while it goes on -------------------------------------------
+
+    def watch(self, job: Job, *, until: int, now: int) -> None:
+        run = _run_of(job)
+
+        def ask() -> None:
+            self._change(self._text(sql.ADD_WATCH), run)
+            if self._change(self._text(sql.BEGIN_WATCH), {**run, "until": until, "now": now}):
+                self._change(self._text(sql.DROP_LIVE), run)
+            else:
+                self._change(self._text(sql.EXTEND_WATCH), {**run, "until": until})
+
+        self._atomic(ask)
+
+    def watched(self, jobs: Sequence[Job], *, now: int) -> dict[int, int]:
+        if not jobs:
+            return {}
+        numbers = {job.seq: job.attempts for job in jobs}
+        rows = self._rows(sql.WATCHED, seqs=self.dialect.bind_list(list(numbers)), now=now)
+        return {seq: until for seq, number, until in rows if numbers[seq] == number}
+
+    def add_live(self, job: Job, pieces: Sequence[Piece]) -> None:
+        def add() -> None:
+            for piece in pieces:
+                shown = {"stream": piece.stream, "start": piece.start, "data": piece.data}
+                self._change(self._text(sql.ADD_LIVE), _run_of(job) | shown)
+
+        self._atomic(add)
+
+    def trim_live(self, job: Job, stream: str, *, first: int, before: int) -> None:
+        self._write_again(sql.TRIM_LIVE, **_run_of(job), stream=stream, first=first, before=before)
+
+    def live(self, job: Job, stream: str, *, after: int) -> list[Piece]:
+        rows = self._rows(
+            sql.LIVE,
+            **_run_of(job),
+            stream=stream,
+            after=after,
+            longest=LONGEST_PIECE,
+            limit=PIECES_AT_ONCE,
+        )
+        return [Piece(stream=stream, start=start, data=bytes(data)) for start, data in rows]
+
+    def end_live(self, job: Job) -> None:
+        def end() -> None:
+            self._change(self._text(sql.DROP_WATCH), _run_of(job))
+            self._change(self._text(sql.DROP_LIVE), _run_of(job))
+
+        self._atomic(end)
+
+    def drop_stale_live(self, *, now: int) -> None:
+        def drop() -> None:
+            self._change(self._text(sql.DROP_STALE_WATCHES), {"now": now})
+            self._change(self._text(sql.DROP_STALE_LIVE), {})
+
+        self._atomic(drop)
 
     # -- nodes ------------------------------------------------------------------------
 
@@ -131,3 +217,8 @@ class Records(Transactions):
 
     def fold(self) -> None:
         self._write(sql.DROP_EMPTY_COUNTS)
+
+
+def _run_of(job: Job) -> dict[str, Any]:
+    """Name the newest run of a job."""
+    return {"seq": job.seq, "number": job.attempts}

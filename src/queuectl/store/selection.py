@@ -29,15 +29,21 @@ def select_seqs(
     oldest: bool,
 ) -> list[int]:
     """Return the places in the line of the jobs that fit, in the order of the listing."""
-    conditions, params = _conditions(which, after=after, oldest=oldest)
+    conditions, params = _conditions(which)
     for name in ("text", "quoted"):
         if name in params:
             params[name] = needle(params[name])
     params["limit"] = NO_LIMIT if limit is None else min(limit, NO_LIMIT)
     direction = "ASC" if oldest else "DESC"
+    if after is not None:
+        params["after"] = after
     if which.tags:
+        page = sql.WHERE_TAG_AFTER if oldest else sql.WHERE_TAG_BEFORE
+        statement = sql.SELECT_TAGGED.replace("{page}", "1 = 1" if after is None else page)
         conditions += _pair_conditions(which, params)
-        return look(sql.SELECT_TAGGED, conditions, direction, params)
+        return look(statement, conditions, direction, params)
+    if after is not None:
+        conditions.append(sql.WHERE_AFTER if oldest else sql.WHERE_BEFORE)
     if not which.states and not which.queues:
         return look(sql.SELECT, conditions, direction, params)
     found: list[int] = []
@@ -61,14 +67,9 @@ def _pairs(counts: Iterable[Count], which: Filter) -> Iterable[tuple[str, str]]:
     )
 
 
-def _conditions(
-    which: Filter, *, after: int | None, oldest: bool
-) -> tuple[list[str], dict[str, Any]]:
+def _conditions(which: Filter) -> tuple[list[str], dict[str, Any]]:
     conditions: list[str] = []
     params: dict[str, Any] = {}
-    if after is not None:
-        conditions.append(sql.WHERE_AFTER if oldest else sql.WHERE_BEFORE)
-        params["after"] = after
     for name, condition in (
         ("since", sql.WHERE_SINCE),
         ("until", sql.WHERE_UNTIL),

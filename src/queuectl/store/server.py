@@ -17,6 +17,7 @@ from random import uniform
 from time import clock_gettime, monotonic, sleep
 from typing import Any, TypeVar
 
+from queuectl.address import Address
 from queuectl.errors import (
     StateError,
     StoreBusyError,
@@ -29,7 +30,6 @@ from queuectl.errors import (
 from queuectl.place import default_path
 from queuectl.store import files
 from queuectl.store import statements as sql
-from queuectl.store.address import Address
 from queuectl.store.clock import ELAPSED, clock_of
 from queuectl.store.contract import Node, Progress, Topic
 from queuectl.store.dialects import Dialect
@@ -125,7 +125,8 @@ class ServerStore(SqlStore):
 
     def _open(self, *, create: bool, upgrade: bool) -> None:
         self._read_clock()
-        version = self._schema_version()
+        # Tables without a version are still being made, or somebody was cut off making them.
+        version = self._schema_version() or None
         if version is not None:
             check_version(self.url, version)
         if version == len(MIGRATIONS) or (upgrade and version is not None):

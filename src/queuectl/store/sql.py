@@ -5,7 +5,7 @@ A database overrides a verb only where it must say it in another way.
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from queuectl import lifecycle
 from queuectl.errors import DuplicateError, LeaseLostError, StoreCorruptError, UsageError
@@ -31,6 +31,9 @@ class UnreadableError(StoreCorruptError):
 
 class SqlStore(Records):
     """A store in an SQL database."""
+
+    ready_queues: ClassVar[str] = sql.READY_QUEUES
+    """The statement that names the queues with ready jobs in a few steps."""
 
     def _jobs(self, statement: str, **params: Any) -> list[Job]:
         return [Job.from_row(row) for row in self._run(self._text(statement), params)]
@@ -62,9 +65,13 @@ class SqlStore(Records):
             raise DuplicateError(
                 f"The id {twice!r} is given twice in one request; nothing was enqueued."
             )
-        self._change_many(self._text(sql.ENQUEUE), rows)
+        self._insert_jobs(rows)
         self.nudge(Topic.WORK)
         return Batch(ids=tuple(row["id"] for row in rows))
+
+    def _insert_jobs(self, rows: Sequence[Params]) -> None:
+        """Write jobs whose ids are free, in this order."""
+        self._change_many(self._text(sql.ENQUEUE), rows)
 
     def _enqueue_some(self, rows: Sequence[Params], chosen: Sequence[str]) -> Batch:
         """Store those whose ids are free, and of several with one id the first."""
@@ -77,7 +84,7 @@ class SqlStore(Records):
             else:
                 fresh[row["id"]] = row
         if fresh:
-            self._change_many(self._text(sql.ENQUEUE), list(fresh.values()))
+            self._insert_jobs(list(fresh.values()))
             self.nudge(Topic.WORK)
         return Batch(ids=tuple(fresh), duplicates=tuple(duplicates))
 
@@ -206,7 +213,7 @@ class SqlStore(Records):
         return [seq for _, seq in found[:limit]]
 
     def _ready_queues(self, queues: Sequence[str]) -> list[str]:
-        names = [name for (name,) in self._rows(sql.READY_QUEUES)]
+        names = [name for (name,) in self._rows(self.ready_queues)]
         return [name for name in names if name in queues] if queues else names
 
     def claimable(self, queues: Sequence[str], *, now: int) -> bool:

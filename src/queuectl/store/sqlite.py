@@ -26,7 +26,7 @@ from queuectl.errors import (
 )
 from queuectl.store import files
 from queuectl.store import statements as sql
-from queuectl.store.contract import Listener, Progress, Topic
+from queuectl.store.contract import Finding, Listener, Progress, Topic
 from queuectl.store.dialects import SQLITE
 from queuectl.store.migrate import VERSION, check_version, migrate
 from queuectl.store.sql import SqlStore, UnreadableError
@@ -53,6 +53,7 @@ class SqliteStore(SqlStore):
         self.companion = self.path + ".d"
         self._patience = patience
         self._seen_version = -1
+        self._found_version = 0
         files.prepare(self.path, create=create)
         self._db = self._connect()
         status = os.stat(self.path)
@@ -93,7 +94,8 @@ class SqliteStore(SqlStore):
                     f"{self.path} isn't a queuectl database; it was left alone."
                 )
             if tables:
-                check_version(self.url, self._version())
+                self._found_version = self._version()
+                check_version(self.url, self._found_version)
             if self._read_only:
                 return
             self._set_pragmas()
@@ -302,11 +304,20 @@ class SqliteStore(SqlStore):
             "synchronous": {0: "off", 1: "normal", 2: "full", 3: "extra"}[pragma("synchronous")],
         }
 
+    def checkup(self) -> list[Finding]:
+        from queuectl.store.checkup_sqlite import check_sqlite
+
+        return check_sqlite(self, self.path, self.companion)
+
     def verify(self) -> list[str]:
         from queuectl.store.verify import verify_rows
 
         broken = [str(row[0]) for row in self._run("PRAGMA integrity_check", {}) if row[0] != "ok"]
         return broken + verify_rows(lambda text: self._run(self._text(text), {}))
+
+    def migrate(self) -> tuple[int, int]:
+        # It was done when the file was opened.
+        return self._found_version, self._version()
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         files.create_private(path)

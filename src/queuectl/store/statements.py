@@ -13,7 +13,7 @@ INSERT INTO {jobs} (
     id, queue, state, ready, priority, run_at, command, argv, cwd, env, tags, expires_at, timeout,
     max_retries, backoff, backoff_base, retry_delay, max_backoff, created_at, updated_at
 ) VALUES (
-    :id, :queue, 'pending', :ready, :priority, :run_at, :command, :argv, :cwd, :env, :tags,
+    :id, :queue, :state, :ready, :priority, :run_at, :command, :argv, :cwd, :env, :tags,
     :expires_at, :timeout, :max_retries, :backoff, :backoff_base, :retry_delay, :max_backoff,
     :now, :now
 )
@@ -34,10 +34,13 @@ JOBS_AT = "SELECT {job_columns} FROM {jobs} WHERE seq {in_seqs} ORDER BY seq"
 # Places in the line of jobs that fit; the store adds conditions, order and limit.
 SELECT = "SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY j.seq {direction} LIMIT :limit"
 
-# The same for jobs with a tag, along the tag's own index.
+# The same for jobs with a tag, along the tag's own index. Each job is looked at by itself: of a
+# join, a server that knows nothing yet about the tables would make a scan of all jobs.
 SELECT_TAGGED = """
-SELECT j.seq FROM {tags} t JOIN {jobs} j ON j.seq = t.seq
-WHERE t.tag = :tag0 AND {conditions} ORDER BY t.seq {direction} LIMIT :limit
+SELECT t.seq FROM {tags} t
+WHERE t.tag = :tag0 AND {page}
+    AND (SELECT true FROM {jobs} j WHERE j.seq = t.seq AND {conditions})
+ORDER BY t.seq {direction} LIMIT :limit
 """
 
 # Conditions for the two above.
@@ -45,6 +48,8 @@ WHERE_STATE = "j.state = :state"
 WHERE_QUEUE = "j.queue = :queue"
 WHERE_AFTER = "j.seq > :after"
 WHERE_BEFORE = "j.seq < :after"
+WHERE_TAG_AFTER = "t.seq > :after"
+WHERE_TAG_BEFORE = "t.seq < :after"
 WHERE_SINCE = "created_at >= :since"
 WHERE_UNTIL = "created_at < :until"
 WHERE_FINISHED_BEFORE = "finished_at < :finished_before"
@@ -66,7 +71,7 @@ DROP_EMPTY_COUNTS = "DELETE FROM {counts} WHERE jobs = 0 AND timed = 0"
 
 # Completed jobs whose run took longest.
 SLOWEST = """
-SELECT {job_columns} FROM {jobs} WHERE state = 'completed'
+SELECT {job_columns} FROM {jobs} WHERE state = 'completed' AND duration_ms IS NOT NULL
 ORDER BY duration_ms DESC LIMIT :limit
 """
 
@@ -84,8 +89,8 @@ ORDER BY run_at LIMIT :limit{skip_locked}
 # ... which makes them ready.
 PROMOTE = "UPDATE {jobs} SET ready = 1, state = 'pending' WHERE seq {in_seqs} AND ready = 0"
 
-# Whether something has become due.
-IS_DUE = "SELECT 1 FROM {jobs} WHERE ready = 0 AND run_at <= :now LIMIT 1"
+# Whether something has become due. The order tells a server that guesses to use the index.
+IS_DUE = "SELECT 1 FROM {jobs} WHERE ready = 0 AND run_at <= :now ORDER BY run_at LIMIT 1"
 
 # Waiting jobs whose time to start is over.
 EXPIRED = """
@@ -94,7 +99,9 @@ WHERE {is_expiring}{expires} <= :now ORDER BY {expires} LIMIT :limit{skip_locked
 """
 
 # Whether there are any.
-IS_EXPIRED = "SELECT 1 FROM {jobs} WHERE {is_expiring}{expires} <= :now LIMIT 1"
+IS_EXPIRED = """
+SELECT 1 FROM {jobs} WHERE {is_expiring}{expires} <= :now ORDER BY {expires} LIMIT 1
+"""
 
 # Queues that have ready jobs and aren't paused: one step in the index for each queue.
 READY_QUEUES = """
@@ -108,6 +115,13 @@ WITH RECURSIVE line (name) AS (
 SELECT name FROM line
 WHERE name IS NOT NULL
     AND name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
+"""
+
+# The same where a recursion reads the whole index at every step: the names come from the counters.
+READY_QUEUES_COUNTED = """
+SELECT line.name FROM (SELECT DISTINCT queue AS name FROM {counts}) AS line
+WHERE (SELECT 1 FROM {jobs} j WHERE j.ready = 1 AND j.queue = line.name LIMIT 1) = 1
+    AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
 """
 
 # The first ready jobs of a queue, in the order of promise 5.
@@ -244,6 +258,63 @@ OUTPUT = """
 SELECT o.stdout, o.stderr, a.stdout_bytes, a.stderr_bytes
 FROM {attempts} a LEFT JOIN {outputs} o ON o.seq = a.seq AND o.number = a.number
 WHERE a.seq = :seq AND a.number = :number
+"""
+
+# -- the output of a run while it goes on -----------------------------------------
+
+# Make sure that a run has a row for those who watch it ...
+ADD_WATCH = """
+INSERT INTO {watches} (seq, number, until) VALUES (:seq, :number, 0)
+{on_conflict[seq, number]} until = {watches}.until
+"""
+
+# ... and begin to watch it. Zero rows mean that somebody else watches it already ...
+BEGIN_WATCH = """
+UPDATE {watches} SET until = :until WHERE seq = :seq AND number = :number AND until <= :now
+"""
+
+# ... so that this is enough.
+EXTEND_WATCH = "UPDATE {watches} SET until = :until WHERE seq = :seq AND number = :number"
+
+# Which runs of these jobs are watched.
+WATCHED = "SELECT seq, number, until FROM {watches} WHERE seq {in_seqs} AND until > :now"
+
+# Show a piece of output.
+ADD_LIVE = """
+INSERT INTO {live} (seq, number, stream, start, data)
+VALUES (:seq, :number, :stream, :start, :data)
+{on_conflict[seq, number, stream, start]} data = {excluded[data]}
+"""
+
+# Pieces that somebody who has read a stream up to `after` has yet to read. None is longer than
+# `longest`, so the index leads to the first of them.
+LIVE = """
+SELECT start, data FROM {live}
+WHERE seq = :seq AND number = :number AND stream = :stream AND start > :after - :longest
+    AND (start = :after OR start + length(data) > :after)
+ORDER BY start LIMIT :limit
+"""
+
+# Take pieces from the middle of a stream.
+TRIM_LIVE = """
+DELETE FROM {live} WHERE seq = :seq AND number = :number AND stream = :stream
+    AND start >= :first AND start < :before
+"""
+
+# Take away what was shown of a run.
+DROP_LIVE = "DELETE FROM {live} WHERE seq = :seq AND number = :number"
+
+# Nobody watches a run that is over.
+DROP_WATCH = "DELETE FROM {watches} WHERE seq = :seq AND number = :number"
+
+# Those who watched until a time that has passed ...
+DROP_STALE_WATCHES = "DELETE FROM {watches} WHERE until <= :now"
+
+# ... and what nobody watches any more.
+DROP_STALE_LIVE = """
+DELETE FROM {live} WHERE NOT EXISTS (
+    SELECT 1 FROM {watches} w WHERE w.seq = {live}.seq AND w.number = {live}.number
+)
 """
 
 # -- nodes ----------------------------------------------------------------------

@@ -89,12 +89,11 @@ _TAG = """
         NEW.tags, '$[*]' COLUMNS (tag VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$')
     ) AS item;
 """
+# From the tags of the job to their rows: the other way round it would read the whole table.
 _UNTAG = """
-    DELETE FROM @tags WHERE seq = OLD.seq AND tag IN (
-        SELECT item.tag COLLATION FROM JSON_TABLE(
-            OLD.tags, '$[*]' COLUMNS (tag VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$')
-        ) AS item
-    );
+    DELETE t FROM JSON_TABLE(
+        OLD.tags, '$[*]' COLUMNS (tag VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$')
+    ) AS item STRAIGHT_JOIN @tags AS t ON t.tag = item.tag COLLATION AND t.seq = OLD.seq;
 """
 
 # Whether a column is JSON of the right kind that holds nothing but texts.

@@ -1,0 +1,119 @@
+"""Checks what all database servers have in common: clock, isolation, connections, rights."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import time_ns
+
+from queuectl.store.checkup import (
+    Check,
+    check_access,
+    check_disks,
+    check_tables,
+    check_version,
+    error,
+    ok,
+    warning,
+)
+from queuectl.store.contract import Finding
+from queuectl.store.dialects import TABLES
+from queuectl.store.server import ServerStore
+
+SKEW = 2_000
+"""Milliseconds between two clocks that are worth a word."""
+CROWDED = 0.9
+"""The share of connections in use that is worth a word."""
+_ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
+_FEWER: Mapping[str, Sequence[str]] = {
+    "meta": ("SELECT",),
+    "tags": ("SELECT",),
+    "attempts": ("SELECT", "INSERT"),
+    "outputs": ("SELECT", "INSERT"),
+    "events": ("SELECT", "INSERT"),
+    "queues": ("SELECT", "INSERT", "UPDATE"),
+}
+NEEDED: Mapping[str, Sequence[str]] = {table: _FEWER.get(table, _ALL) for table in TABLES}
+"""The rights that nodes and commands need; triggers do the rest as the owner of the tables."""
+
+
+def checks_of_servers(store: ServerStore) -> dict[str, Check]:
+    """Return the checks that are the same for all servers."""
+    return {
+        "clock": lambda: _check_clock(store),
+        "schema": lambda: _check_schema(store),
+        "permissions": lambda: check_access([store.companion]),
+        "disk": lambda: check_disks({"the output of running jobs": store.spool_root()}),
+    }
+
+
+def _check_schema(store: ServerStore) -> Iterator[Finding]:
+    version = store._schema_version()
+    finding = check_version(version)
+    yield finding
+    if not finding.advice:
+        yield from check_tables(store)
+
+
+def check_isolation(store: ServerStore, question: str) -> Iterator[Finding]:
+    """Ask inside a transaction what it sees of others, and what is usual on the server."""
+    with store.transaction():
+        ((level, default),) = store._run(question, {})
+    got, usual = (str(name).replace("-", " ").upper() for name in (level, default))
+    text = f"Transactions are {got}; the server's own default is {usual}."
+    if got == "READ COMMITTED":
+        yield ok("isolation", text)
+    else:
+        yield error(
+            "isolation",
+            f"{text} They must be READ COMMITTED.",
+            "Look for what sets it: a proxy or pooler in between, or an option in the URL.",
+        )
+
+
+def _check_clock(store: ServerStore) -> Iterator[Finding]:
+    ahead, doubt = min((_ask_time(store) for _ in range(3)), key=lambda asked: asked[1])
+    order = "ahead of" if ahead >= 0 else "behind"
+    text = f"This host's clock is {abs(ahead):.0f} ms {order} the server's (± {doubt:.0f} ms)."
+    if abs(ahead) - doubt > SKEW:
+        yield warning(
+            "clock",
+            f"{text} It does queuectl no harm: all its times are the server's. But other programs"
+            " show other times.",
+            "Let both hosts set their clocks by NTP (`timedatectl set-ntp true`).",
+        )
+    else:
+        yield ok("clock", text)
+
+
+def _ask_time(store: ServerStore) -> tuple[float, float]:
+    """Return how many milliseconds our clock is ahead, and by how much that may be wrong."""
+    asked = time_ns() / 1e6
+    ((said,),) = store._run(store.CLOCK, {})
+    heard = time_ns() / 1e6
+    return (asked + heard) / 2 - (int(said) + 0.5), (heard - asked) / 2 + 1
+
+
+def about_connections(used: int, most: int, advice: str) -> Finding:
+    """Say how many connections are left."""
+    text = f"{used} of {most} connections are in use."
+    if used >= CROWDED * most:
+        return warning("connections", f"{text} When none is left, nodes lose their leases.", advice)
+    return ok("connections", text)
+
+
+def about_grants(
+    who: str, missing: Sequence[tuple[str, str]], grant: Callable[[str, Sequence[str]], str]
+) -> Iterator[Finding]:
+    """Say which rights somebody lacks; `grant` writes what grants rights on tables."""
+    rights = {
+        table: ", ".join(right for right in _ALL if (table, right) in missing)
+        for table in TABLES
+        if any(table == lacking for lacking, _ in missing)
+    }
+    for lacked in dict.fromkeys(rights.values()):
+        tables = [table for table, those in rights.items() if those == lacked]
+        yield error(
+            "grants",
+            f"{who} lacks {lacked} on {', '.join(tables)}.",
+            f"Run as the owner: {grant(lacked, tables)}",
+        )
+    if not missing:
+        yield ok("grants", f"{who} has every right that nodes and commands need.")

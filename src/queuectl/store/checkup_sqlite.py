@@ -1,0 +1,113 @@
+"""Checks the embedded store: SQLite itself, the file, its folder and the disk below."""
+
+import os
+import re
+from collections.abc import Iterator
+
+from queuectl.store import files
+from queuectl.store.checkup import (
+    Check,
+    check_access,
+    check_disks,
+    check_tables,
+    check_version,
+    error,
+    gather,
+    note,
+    ok,
+    warning,
+)
+from queuectl.store.contract import Finding
+from queuectl.store.sql import SqlStore
+
+OLDEST = (3, 51, 3)
+"""Older ones can damage a database in WAL mode while it is checkpointed."""
+IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+
+
+def check_sqlite(store: SqlStore, path: str, companion: str) -> list[Finding]:
+    """Check a queue in an SQLite file, and its folder."""
+    return gather(
+        {
+            "engine": lambda: _check_engine(store),
+            "schema": lambda: [check_version(int(store.info()["schema_version"]))],
+            "durability": lambda: _check_durability(store),
+            "copy": lambda: check_tables(store),
+            **_checks_of_files(path, companion),
+        }
+    )
+
+
+def check_sqlite_files(path: str) -> list[Finding]:
+    """Check what can be checked about a queue that can't be opened."""
+    return gather(_checks_of_files(path, path + ".d"))
+
+
+def _checks_of_files(path: str, companion: str) -> dict[str, Check]:
+    places = {"the queue": os.path.dirname(path), "the output of running jobs": companion}
+    return {
+        "filesystem": lambda: _check_filesystem(path),
+        "permissions": lambda: _check_access(path, companion),
+        "disk": lambda: check_disks(places),
+    }
+
+
+def _check_engine(store: SqlStore) -> Iterator[Finding]:
+    version = str(store.info()["engine_version"])
+    needed = ".".join(map(str, OLDEST))
+    if tuple(int(n) for n in re.findall(r"\d+", version)[:3]) < OLDEST:
+        yield error(
+            "engine",
+            f"SQLite {version} can damage databases in WAL mode; {needed} or newer is needed.",
+            "Run: pip install --upgrade apsw",
+        )
+    else:
+        yield ok("engine", f"SQLite {version}; {needed} or newer is needed.")
+
+
+def _check_durability(store: SqlStore) -> Iterator[Finding]:
+    info = store.info()
+    mode, synchronous = info["journal_mode"], info["synchronous"]
+    text = f"Journal mode {mode}, synchronous {synchronous}."
+    if mode == "wal" and synchronous in ("full", "extra"):
+        yield ok("durability", f"{text} A commit is on the disk when it returns.")
+    else:
+        yield error(
+            "durability",
+            f"{text} It should be wal and full.",
+            "Put the file on a local disk that you may write; queuectl then sets both.",
+        )
+
+
+def _check_filesystem(path: str) -> Iterator[Finding]:
+    kind = files.filesystem(os.path.dirname(path))
+    if kind is None:
+        yield note(
+            "filesystem",
+            "It can't be told here which filesystem the file is on.",
+            "See to it that it isn't a network filesystem, where SQLite would lose data.",
+        )
+    elif kind in files.NETWORK:
+        yield error(
+            "filesystem",
+            f"{path} is on a network filesystem ({kind}), where SQLite would lose data.",
+            "Move it to a local disk, or use PostgreSQL or MariaDB for many hosts.",
+        )
+    elif kind in IN_MEMORY:
+        yield warning(
+            "filesystem",
+            f"{path} is in memory ({kind}): it is gone when this host restarts.",
+            "Move it to a disk.",
+        )
+    else:
+        yield ok("filesystem", f"The file is on {kind}, which isn't a network filesystem.")
+
+
+def _check_access(path: str, companion: str) -> Iterator[Finding]:
+    yield from check_access([path, path + "-wal", path + "-shm", companion])
+    if os.path.exists(path) and not files.is_writable(path):
+        yield warning(
+            "permissions",
+            f"You may read {path} but not write it, or not its folder.",
+            "Run workers and `queuectl enqueue` as its owner.",
+        )

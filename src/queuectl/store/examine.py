@@ -1,0 +1,174 @@
+"""Examines a queue that can't be opened: which step fails, and how is everything before it?"""
+
+import os
+import socket
+from collections.abc import Iterator
+from shlex import quote
+
+from queuectl.address import Address, is_server, read_address
+from queuectl.errors import (
+    QueuectlError,
+    StateError,
+    StoreCorruptError,
+    StoreDeniedError,
+    StoreError,
+    StoreMissingError,
+    StoreTooNewError,
+    StoreTooOldError,
+    StoreUnreachableError,
+)
+from queuectl.place import Place
+from queuectl.store.checkup import check_place, error, ok
+from queuectl.store.contract import Finding, Level, Store
+
+PORTS = {"postgresql": 5432, "mysql": 3306}
+ANSWER_WITHIN = 3.0
+"""Seconds a host has to answer."""
+
+
+def examine(place: Place, trouble: QueuectlError) -> list[Finding]:
+    """Check what can be checked of a queue whose opening ended in trouble."""
+    found = list(check_place(place))
+    if is_server(place.url):
+        return found + _examine_server(read_address(place.url), trouble)
+    return found + _examine_file(place.url, trouble)
+
+
+# -- files --------------------------------------------------------------------------------
+
+
+def _examine_file(url: str, trouble: QueuectlError) -> list[Finding]:
+    from queuectl.store.checkup_sqlite import check_sqlite_files
+
+    path = os.path.abspath(os.path.expanduser(url.removeprefix("sqlite:").removeprefix("//")))
+    if isinstance(trouble, StateError):
+        from queuectl.store.sqlite import SqliteStore
+
+        return _examine_tables(SqliteStore(path), trouble)
+    return [error("file", str(trouble), _advice_on_file(trouble)), *check_sqlite_files(path)]
+
+
+def _advice_on_file(trouble: QueuectlError) -> str:
+    match trouble:
+        case StoreMissingError():
+            return (
+                "If there should be one, another is meant: see --db, QUEUECTL_DB and the nearest"
+                " queuectl.toml. Else add a job, which makes it."
+            )
+        case StoreTooNewError():
+            return "Upgrade queuectl on this host."
+        case StoreCorruptError():
+            return "See whether the path is right; if it is, restore a backup."
+        case _:
+            return "See who owns the file and its folder, and what else is said here."
+
+
+def _examine_tables(store: Store, trouble: QueuectlError) -> list[Finding]:
+    """Check a store that is open, but no queue to be used."""
+    try:
+        found = store.checkup()
+    finally:
+        store.close()
+    if any(f.level == Level.ERROR and f.subject in ("schema", "grants", "copy") for f in found):
+        return found
+    return [*found, error("opening", str(trouble), "Mend that, then run this again.")]
+
+
+# -- servers ------------------------------------------------------------------------------
+
+
+def _examine_server(address: Address, trouble: QueuectlError) -> list[Finding]:
+    if isinstance(trouble, StoreUnreachableError):
+        # To try once more could take as long again.
+        return _examine_connection(address, trouble)
+    try:
+        store = _connect(address)
+    except StoreError as refusal:
+        return _examine_connection(address, refusal)
+    return _examine_tables(store, trouble)
+
+
+def _examine_connection(address: Address, refusal: StoreError) -> list[Finding]:
+    network = list(_check_network(address))
+    unreachable = any(finding.level == Level.ERROR for finding in network)
+    return network if unreachable else [*network, _refused(address, refusal)]
+
+
+def _connect(address: Address) -> Store:
+    """Connect to a server, whatever tables are there or not."""
+    if address.dialect == "postgresql":
+        from queuectl.store.postgresql import PostgresStore
+
+        class Postgres(PostgresStore):
+            def _open(self, *, create: bool, upgrade: bool) -> None:
+                self._read_clock()
+
+        return Postgres(address)
+    from queuectl.store.mysql import MysqlStore
+
+    class Mysql(MysqlStore):
+        def _open(self, *, create: bool, upgrade: bool) -> None:
+            self._read_clock()
+
+    return Mysql(address)
+
+
+def _refused(address: Address, refusal: StoreError) -> Finding:
+    text = str(refusal)
+    match refusal:
+        case StoreDeniedError():
+            return error(
+                "login",
+                text,
+                f"Try it by hand: {_by_hand(address)}. If the database is missing, make it; if the"
+                " user or the password is wrong, correct the URL.",
+            )
+        case StoreTooOldError():
+            return error("engine", text, "Upgrade the server, or choose another.")
+        case StoreUnreachableError():
+            return error(
+                "connection",
+                text,
+                "See in the server's log why it doesn't answer as a database does, and whether it"
+                " has connections left.",
+            )
+        case _:
+            return error("connection", text, "Mend that, then run this again.")
+
+
+def _by_hand(address: Address) -> str:
+    """Write the command that connects to the same place, and asks for the password."""
+    if "," in address.hosts:
+        return "psql to each of the hosts"
+    host, port = address.host or "localhost", address.port or PORTS[address.dialect]
+    to = quote(address.database)
+    if address.dialect == "postgresql":
+        return f"psql -h {quote(host)} -p {port} -U {quote(address.user or '...')} -W {to}"
+    return f"mariadb -h {quote(host)} -P {port} -u {quote(address.user or '...')} -p {to}"
+
+
+def _check_network(address: Address) -> Iterator[Finding]:
+    """See whether the host is known and its port answers, where the URL names one of them."""
+    if "," in address.hosts:
+        return
+    host, port = address.host, address.port or PORTS[address.dialect]
+    if not host or host.startswith("/"):
+        return
+    try:
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as problem:
+        advice = "Check how it is spelled, and the DNS of this host."
+        yield error("network", f"{host} is no known host ({problem.strerror}).", advice)
+        return
+    try:
+        socket.create_connection((host, port), ANSWER_WITHIN).close()
+    except TimeoutError:
+        advice = "See that the host is up, and that no firewall drops the connection."
+        yield error("network", f"{host} doesn't answer at port {port}.", advice)
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        advice = "Start the server, or correct the port; does it listen on that address?"
+        yield error("network", f"Nothing answers at {host}, port {port} ({reason}).", advice)
+    else:
+        shown = places[0][4][0]
+        yield ok("network", f"Something answers at {host} ({shown}), port {port}.")

@@ -1,0 +1,322 @@
+"""`db` on database servers: making, migrating, checking, saving and copying a queue there."""
+
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from queuectl import Queue, State
+from queuectl.store import open_store
+from queuectl.store.migrations import MIGRATIONS
+from tests.cli.conftest import Cli, Result
+from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
+from tests.servers import QUEUECTL
+from tests.support import wait_for
+
+NOW_KNOWN = len(MIGRATIONS)
+CLIENTS: dict[str, type[ServerClient]] = {"postgres": PostgresClient, "mariadb": MariaDBClient}
+
+
+@dataclass
+class Place:
+    """A place on a server, and the command, none of whose words may give the password away."""
+
+    cli: Cli
+    url: str
+    client: ServerClient
+    printed: list[Result] = field(default_factory=list)
+
+    def run(self, *args: str) -> Result:
+        """Run the command to its end."""
+        done = self.cli.run(*args)
+        self.printed.append(done)
+        return done
+
+    def ok(self, *args: str) -> Result:
+        """Run the command, which must succeed."""
+        done = self.run(*args)
+        assert done.code == 0, done
+        return done
+
+    def refused(self, *args: str, code: int) -> str:
+        """Run the command, which must fail with one sentence; returns it."""
+        done = self.run(*args)
+        assert done.code == code, done
+        assert done.out == b""
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("queuectl: ")
+        return line
+
+    @property
+    def public(self) -> str:
+        """The URL without the password."""
+        return self.url.replace(f":{QUEUECTL.password}@", "@")
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def place(request: pytest.FixtureRequest, cli: Cli) -> Iterator[Place]:
+    """A place on a server with nothing in it, which is what every command means."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    cli.variables["QUEUECTL_DB"] = url
+    client = CLIENTS[request.param](url)
+    place = Place(cli, url, client)
+    yield place
+    client.close()
+    for done in place.printed:
+        assert QUEUECTL.password.encode() not in done.out + done.err
+
+
+def make_old(place: Place) -> None:
+    """Make a queue as the first version of the schema had it."""
+    open_store(place.url, create=True).close()
+    for table in ("watches", "live", "receipts"):
+        place.client.run(f"DROP TABLE {{{table}}}")
+    say_version(place, 1)
+
+
+def say_version(place: Place, version: int) -> None:
+    place.client.run("UPDATE {meta} SET value = ? WHERE name = 'schema_version'", str(version))
+
+
+# -- init and migrate ---------------------------------------------------------------------
+
+
+def test_init_makes_the_queue_once(place: Place) -> None:
+    assert "`queuectl db init` makes it" in place.refused("db", "info", code=5)
+    made = place.ok("db", "init").stdout
+    assert made == f"Made a queue at {place.public} (schema {NOW_KNOWN}).\n"
+    place.ok("enqueue", "true")
+    again = place.ok("db", "init").stdout
+    assert again == f"There is a queue at {place.public} already (schema {NOW_KNOWN}).\n"
+    assert place.ok("status", "--json").json["total"] == 1
+
+
+def test_two_who_init_at_once_both_succeed(place: Place) -> None:
+    both = [place.cli.start("db", "init") for _ in range(2)]
+    for process in both:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert place.public.encode() in out
+    assert place.ok("db", "check").code == 0
+
+
+def test_an_old_schema_is_refused_until_it_is_migrated(place: Place) -> None:
+    make_old(place)
+    assert "run `queuectl db migrate` first" in place.refused("enqueue", "true", code=5)
+    assert place.ok("db", "migrate").stdout == f"1 -> {NOW_KNOWN}\n"
+    place.ok("enqueue", "true")
+    assert place.ok("db", "migrate").stdout == f"{NOW_KNOWN} -> {NOW_KNOWN}\n"
+
+
+def test_two_who_migrate_at_once_do_not_collide(place: Place) -> None:
+    make_old(place)
+    both = [place.cli.start("db", "migrate") for _ in range(2)]
+    said = [process.communicate(timeout=60) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    told = sorted(out.decode() for out, _ in said)
+    assert told == [f"1 -> {NOW_KNOWN}\n", f"{NOW_KNOWN} -> {NOW_KNOWN}\n"]
+    assert place.ok("db", "check").code == 0
+    place.ok("enqueue", "true")
+
+
+def test_a_newer_schema_is_left_alone(place: Place) -> None:
+    place.ok("db", "init")
+    say_version(place, 99)
+    for command in ("migrate", "init", "info"):
+        assert "newer queuectl" in place.refused("db", command, code=5)
+
+
+def test_migrating_what_is_not_there_is_refused(place: Place) -> None:
+    assert "`queuectl db init`" in place.refused("db", "migrate", code=5)
+
+
+def test_init_and_migrate_of_a_file(cli: Cli) -> None:
+    assert "no queue" in cli.refused("db", "migrate", code=5)
+    made = cli.ok("db", "init").stdout
+    assert made == f"Made a queue at sqlite:{cli.db} (schema {NOW_KNOWN}).\n"
+    assert cli.ok("db", "init").stdout.startswith("There is a queue at")
+    assert cli.ok("db", "migrate").stdout == f"{NOW_KNOWN} -> {NOW_KNOWN}\n"
+
+
+# -- looking after it -----------------------------------------------------------------------
+
+
+def test_info(place: Place) -> None:
+    place.ok("db", "init")
+    place.ok("enqueue", "true")
+    found = place.ok("db", "info", "--json").json
+    assert found["database"] == found["url"] == place.public
+    assert found["engine"] in ("postgresql", "mariadb")
+    assert (found["schema_version"], found["jobs"]) == (NOW_KNOWN, 1)
+    assert found["size_bytes"] > 0
+    assert f"Database:{' ' * 8}" in place.ok("db", "info").stdout.replace(place.public, " " * 8)
+
+
+def test_check_finds_counters_that_are_wrong(place: Place) -> None:
+    place.ok("db", "init")
+    place.ok("enqueue", "true")
+    assert place.ok("db", "check").stdout == f"{place.public} is sound.\n"
+    place.client.run("UPDATE {counts} SET jobs = jobs + 1")
+    wrong = place.run("db", "check", "--json")
+    assert (wrong.code, wrong.json["ok"]) == (1, False)
+    assert "counters disagree" in wrong.json["problems"][0]
+
+
+def test_vacuum(place: Place) -> None:
+    place.ok("db", "init")
+    place.ok("enqueue", "true")
+    assert place.ok("db", "vacuum").stdout.startswith("Compacted from ")
+    assert place.ok("db", "check").code == 0
+
+
+def test_backup_writes_a_file_that_is_whole_and_private(place: Place) -> None:
+    with Queue(place.url) as queue:
+        queue.enqueue_many([f"echo {n}" for n in range(30)])
+    place.cli.variables["QUEUECTL_DB"] = place.url
+    assert place.ok("db", "backup", "copy.db").stdout.startswith("Backed up to copy.db (")
+    copy = place.cli.folder / "copy.db"
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert place.ok("db", "check", "--db", "copy.db").code == 0
+    assert len(place.ok("list", "-q", "--db", "copy.db", "--limit", "99").lines) == 30
+    assert not list(place.cli.folder.glob("*.partial*"))
+    assert "--force" in place.refused("db", "backup", "copy.db", code=4)
+    place.ok("db", "backup", "--force", "copy.db")
+
+
+def test_a_backup_of_a_queue_at_work_is_sound_and_its_jobs_run_again(place: Place) -> None:
+    place.ok("db", "init")
+    flag = place.cli.folder / "go"
+    job = place.ok("enqueue", "-q", f"while [ ! -e {flag} ]; do sleep 0.05; done").stdout.strip()
+    place.cli.start("worker", "start", start_new_session=True)
+    with Queue(place.url) as queue:
+        wait_for(lambda: queue.get(job).state == State.PROCESSING, "the job to run")
+        place.ok("db", "backup", "copy.db")
+    assert place.ok("db", "check", "--db", "copy.db").code == 0
+    assert place.ok("show", job, "--json", "--db", "copy.db").json["state"] == "processing"
+    flag.touch()
+    place.ok("worker", "start", "--drain", "--db", "copy.db")
+    told = place.ok("show", job, "--json", "--db", "copy.db").json
+    assert (told["state"], told["attempts"], told["crashes"]) == ("completed", 2, 1)
+
+
+# -- copying ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def busy_file(cli: Cli) -> Path:
+    """A queue in a file in which something has happened."""
+    path = cli.folder / "house.db"
+    with Queue(path) as queue:
+        queue.enqueue("echo ü; echo oops >&2", id="said")
+        queue.pause("slow")
+        queue.set_setting("max_retries", 5)
+        cli.ok("worker", "start", "--drain", "--db", str(path))
+        queue.enqueue("true", id="later", run_at="+1d", tags=["a"])
+    return path
+
+
+def test_moving_to_a_server_and_back(place: Place, busy_file: Path) -> None:
+    told = place.ok("db", "copy", str(busy_file), place.url).stdout
+    assert told == f"Copied 2 jobs with 1 attempt to {place.public}; both sides are alike.\n"
+    assert "\nü\n" in place.ok("output", "said").stdout
+    assert place.ok("config", "get", "max_retries").stdout == "max_retries = 5\n"
+    assert place.ok("db", "check").code == 0
+    place.ok("enqueue", "true", "--id", "new")
+
+    found = place.ok("db", "copy", "--json", place.url, "back.db").json
+    assert (found["source"], found["target"]) == (place.public, "back.db")
+    assert found["tables"]["jobs"]["rows"] == 3
+    assert len(found["tables"]["outputs"]["sha256"]) == 64
+    back, here = (
+        place.ok("list", "--state", "all", "--json", "--db", db).json
+        for db in ("back.db", place.url)
+    )
+    assert back == here
+
+
+def test_a_target_that_is_not_empty_is_refused(place: Place, busy_file: Path) -> None:
+    place.ok("db", "init")
+    place.ok("enqueue", "true", "--id", "mine")
+    assert "--overwrite" in place.refused("db", "copy", str(busy_file), place.url, code=4)
+    assert place.ok("list", "-q").lines == ["mine"]
+    place.ok("db", "copy", "--overwrite", str(busy_file), place.url)
+    assert place.run("show", "mine").code == 3
+
+
+def test_a_queue_is_not_copied_to_itself(place: Place) -> None:
+    place.ok("db", "init")
+    place.ok("enqueue", "true")
+    alias = place.url.replace("127.0.0.1", "localhost")
+    for url in (place.url, alias):
+        assert "itself" in place.refused("db", "copy", "--overwrite", place.url, url, code=2)
+    assert place.ok("status", "--json").json["total"] == 1
+
+
+def test_workers_at_work_are_no_time_to_move(place: Place, busy_file: Path) -> None:
+    place.ok("db", "init")
+    node = place.cli.start("worker", "start", start_new_session=True)
+    with Queue(place.url) as queue:
+        wait_for(queue.nodes, "the node to register")
+    assert "stop them first" in place.refused("db", "copy", place.url, "copy.db", code=4)
+    assert not (place.cli.folder / "copy.db").exists()
+    place.ok("db", "copy", "--force", place.url, "copy.db")
+    # Into a place where others work nothing is copied, whatever anybody says.
+    copy = ("db", "copy", "--force", "--overwrite", str(busy_file), place.url)
+    assert "stop them first" in place.refused(*copy, code=4)
+    node.send_signal(signal.SIGTERM)
+    assert node.wait(60) == 0
+    place.ok("db", "copy", "--overwrite", str(busy_file), place.url)
+
+
+def test_an_interrupted_copy_is_no_queue_until_it_is_complete(place: Place, cli: Cli) -> None:
+    source = cli.folder / "house.db"
+    with Queue(source) as queue:
+        queue.enqueue_many([f"echo {n}" for n in range(20_000)])
+    place.ok("db", "init")
+    copying = place.cli.start("db", "copy", str(source), place.url)
+    wait_for(
+        lambda: place.client.run("SELECT 1 FROM {jobs} LIMIT 1") or copying.poll() is not None,
+        "the copy to come somewhere",
+    )
+    os.kill(copying.pid, signal.SIGINT)
+    assert copying.wait(60) == 130
+    for command in (("enqueue", "true"), ("status",), ("worker", "start"), ("db", "check")):
+        line = place.refused(*command, code=4)
+        assert "unfinished copy" in line and str(source) in line
+    told = place.ok("db", "copy", str(source), place.url).stdout
+    assert told.startswith("Copied 20,000 jobs ")
+    assert place.ok("db", "check").code == 0
+
+
+def test_copying_shows_its_progress_on_a_terminal(place: Place, cli: Cli) -> None:
+    source = cli.folder / "house.db"
+    with Queue(source) as queue:
+        queue.enqueue_many([f"echo {n}" for n in range(20_000)])
+    shown = cli.on_terminal("db", "copy", str(source), place.url)
+    assert shown.code == 0
+    assert "Comparing" in shown.stdout and "40000" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "word"),
+    [
+        (["missing.db", "copy.db"], 5, "no queue"),
+        (["house.db", "missing/copy.db"], 5, "missing"),
+        (["house.db", "oracle://x/y"], 2, "oracle"),
+        (["house.db", "postgresql://u:secret@127.0.0.1:1/x"], 5, "reached"),
+        (["house.db", "mysql://u:secret@127.0.0.1:1/x"], 5, "reached"),
+        (["house.db"], 2, "TARGET"),
+    ],
+)
+def test_what_can_not_be_copied_is_said(
+    cli: Cli, busy_file: Path, args: list[str], code: int, word: str
+) -> None:
+    done = cli.run("db", "copy", *args)
+    assert done.code == code
+    assert word in done.stderr
+    assert "secret" not in done.stderr
+    assert not (cli.folder / "copy.db").exists()

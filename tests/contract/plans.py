@@ -1,0 +1,194 @@
+"""What the tests of query plans share: the statements that must not scan, and values for them."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from queuectl.job import NewJob, State
+from queuectl.store import Store, statements
+from queuectl.store.contract import Filter, Stop
+from queuectl.store.dialects import Dialect
+from tests.contract.tools import HOUR, MINUTE, NOW, ended, take, take_one, the
+
+BIG = ("jobs", "attempts", "outputs", "tags", "events")
+"""The tables that grow with every job."""
+
+VALUES: dict[str, Any] = {
+    "after": 900,
+    "attempt": 1,
+    "before": NOW,
+    "beyond": "job 5\U0010ffff",
+    "bucket": 5,
+    "crashes": 0,
+    "duration_ms": 5,
+    "error": None,
+    "exit_code": 0,
+    "failures": 0,
+    "final": True,
+    "finished_at": NOW,
+    "how": "drain",
+    "id": "job 5",
+    "ids": ["job 5", "job 6"],
+    "job": "job 5",
+    "lease": 5,
+    "limit": 20,
+    "name": "default",
+    "node": "node-1",
+    "now": NOW,
+    "number": 1,
+    "prefix": "job 5",
+    "queue": "queue 1",
+    "ready": None,
+    "reason": "x",
+    "run_at": None,
+    "seq": 5,
+    "seqs": [5, 6],
+    "started_at": NOW,
+    "state": "pending",
+    "steady": 5,
+    "tag0": "tag 3",
+    "tag1": "all",
+    "until": NOW,
+    "was": "pending",
+    "worker": 1,
+}
+"""A value for every name that a hot statement binds. Lists become what the dialect binds."""
+
+HOT = [
+    "READY_QUEUES",
+    "READY_QUEUES_COUNTED",
+    "READY",
+    "DUE",
+    "PROMOTE",
+    "EXPIRED",
+    "IS_EXPIRED",
+    "HOLDS_LEASE",
+    "CLAIM",
+    "CLAIM_RETURNING",
+    "FINISH",
+    "NEXT_DUE",
+    "IS_DUE",
+    "HELD",
+    "TO_CANCEL",
+    "COUNTS",
+    "GET",
+    "IDS_LIKE",
+    "STATES",
+    "JOBS_AT",
+    "SLOWEST",
+    "APPLY",
+    "ASK_CANCEL",
+    "REMOVE",
+    "BURY_UNREADABLE",
+    "OLD",
+    "PRUNE",
+    "RENEW",
+    "EVENTS_OF_JOB",
+    "ATTEMPTS",
+    "OUTPUT",
+]
+COLD = {"ENQUEUE", "SELECT", "SELECT_TAGGED", "PRUNABLE", "STRAYS"}
+"""Statements about jobs that are checked in another way, or that may take their time."""
+ELSEWHERE = {
+    "sqlite": {"READY_QUEUES_COUNTED"},
+    "postgresql": {"READY_QUEUES_COUNTED", "BURY_UNREADABLE"},
+    "mysql": {"READY_QUEUES", "CLAIM_RETURNING", "BURY_UNREADABLE"},
+}
+"""Statements that a database has no use for."""
+
+SELECTED: dict[str, tuple[str, list[str]]] = {
+    "SELECT by queue and state": ("SELECT", ["WHERE_QUEUE", "WHERE_STATE"]),
+    "SELECT the next page": ("SELECT", ["WHERE_QUEUE", "WHERE_STATE", "WHERE_BEFORE"]),
+    "SELECT all, next page": ("SELECT", ["WHERE_BEFORE"]),
+    "SELECT all, oldest first": ("SELECT", ["WHERE_AFTER"]),
+    "SELECT by tag": ("SELECT_TAGGED", []),
+    "SELECT by tag, next page": ("SELECT_TAGGED", ["WHERE_TAG_BEFORE"]),
+    "SELECT by two tags": ("SELECT_TAGGED", ["WHERE_TAGGED", "WHERE_STATE"]),
+}
+"""Listings: a statement, and its conditions."""
+
+
+def rendered(dialect: Dialect, name: str) -> str:
+    """Return the text of a hot statement or a listing."""
+    if name not in SELECTED:
+        return dialect.render(getattr(statements, name))
+    statement, conditions = SELECTED[name]
+    page = [getattr(statements, name) for name in conditions if "_TAG_" in name]
+    where = [getattr(statements, name) for name in conditions if "_TAG_" not in name]
+    text: str = getattr(statements, statement)
+    for hole, filling in {
+        "page": " AND ".join(page) or "1 = 1",
+        "conditions": " AND ".join(where) or "1 = 1",
+        "direction": "ASC" if "WHERE_AFTER" in conditions else "DESC",
+        "n": "1",
+    }.items():
+        text = text.replace(f"{{{hole}}}", filling)
+    return dialect.render(text)
+
+
+def bound(dialect: Dialect, text: str, **other: Any) -> dict[str, Any]:
+    """Return the values that a rendered statement binds."""
+    pattern = r"%\(([a-z_0-9]+)\)s" if dialect.percent else r"(?<!:):([a-z_0-9]+)"
+    values = VALUES | other
+    return {
+        name: dialect.bind_list(values[name]) if isinstance(values[name], list) else values[name]
+        for name in re.findall(pattern, text)
+    }
+
+
+def about_jobs() -> set[str]:
+    """Return the names of all statements that touch jobs."""
+    return {
+        name
+        for name, text in vars(statements).items()
+        if name.isupper() and isinstance(text, str) and "{jobs}" in text
+    }
+
+
+Verb = Callable[[Store], Any]
+VERBS: dict[str, Verb] = {
+    "get": lambda s: s.get("job 5"),
+    "ids_like": lambda s: s.ids_like("job 55"),
+    "list": lambda s: s.select(Filter(), limit=20),
+    "list, next page": lambda s: s.select(Filter(), limit=20, after=1_000),
+    "list a state": lambda s: s.select(Filter(states=(State.DEAD,)), limit=20),
+    "list a queue": lambda s: s.select(Filter(queues=("queue 1",)), limit=20),
+    "list a state that is rare": lambda s: s.select(Filter(states=(State.CANCELLED,)), limit=5),
+    "list a state that is nowhere": lambda s: s.select(Filter(states=(State.BLOCKED,)), limit=20),
+    "list a tag": lambda s: s.select(Filter(tags=("tag 3",)), limit=20),
+    "list a tag, next page": lambda s: s.select(Filter(tags=("tag 3",)), limit=20, after=1_000),
+    "list two tags": lambda s: s.select(Filter(tags=("all", "tag 3")), limit=20),
+    "states": lambda s: s.states(["job 1", "job 2"]),
+    "counts": lambda s: s.counts(),
+    "slowest": lambda s: s.slowest(5),
+    "next_due": lambda s: s.next_due(),
+    "waiting": lambda s: s.waiting(),
+    "claimable": lambda s: s.claimable([], now=NOW),
+    "held": lambda s: s.held("node-2"),
+    "strays": lambda s: s.strays(),
+    "to_cancel": lambda s: s.to_cancel("node-1"),
+    "attempts": lambda s: s.attempts(the(s, "job 5")),
+    "output": lambda s: s.output(the(s, "job 5"), 1),
+    "events": lambda s: s.events(limit=20),
+    "events of a job": lambda s: s.events("job 5"),
+    "renew": lambda s: s.renew("node-1", until=s.steady() + HOUR),
+    "ask_stop": lambda s: s.ask_stop("nobody", Stop.DRAIN),
+    "enqueue": lambda s: s.enqueue([NewJob(command="x", tags=("all",))], now=NOW),
+    "enqueue with an id": lambda s: s.enqueue(
+        [NewJob(id="job 5", command="x"), NewJob(id=None, command="x")],
+        now=NOW,
+        skip_duplicates=True,
+    ),
+    "claim": lambda s: take(s, 1),
+    "claim from one queue": lambda s: take(s, 1, queues=["queue 2"]),
+    "claim and finish": lambda s: s.finish([ended(take_one(s), now=NOW + MINUTE)]),
+    "cancel": lambda s: s.ask_cancel(the(s, "job 5"), "x", now=NOW),
+    "remove": lambda s: s.remove(s.select(Filter(states=(State.DEAD,)), limit=1)[0]),
+    "prune": lambda s: s.prune(State.COMPLETED, NOW + HOUR, limit=3),
+}
+"""What a store does all day, each done once."""
+
+
+def names(dialect: Dialect) -> list[str]:
+    """Return the names of the hot statements and listings of a database."""
+    return [name for name in (*HOT, *SELECTED) if name not in ELSEWHERE[dialect.name]]
