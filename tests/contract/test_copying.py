@@ -1,14 +1,23 @@
 """Copying a queue from any store to any other: all of it, as it was, and only when it is alike."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from queuectl import lifecycle
-from queuectl.errors import EXIT_FAILED, QueuectlError, StateError, StoreError, UsageError
+from queuectl.errors import (
+    EXIT_FAILED,
+    QueuectlError,
+    StateError,
+    StoreError,
+    StoreUnreachableError,
+    UsageError,
+)
 from queuectl.job import Exited, Output, State
 from queuectl.store import copying, open_store
 from queuectl.store.contract import Event, Filter
@@ -35,6 +44,8 @@ from tests.contract.tools import (
     take_one,
     the,
 )
+from tests.servers import HOST
+from tests.servers.proxy import Proxy
 
 KEPT_BY_THE_TARGET = {"meta", "counts", "tags"}
 OF_THE_LIVING = {"nodes", "receipts", "watches", "live"}
@@ -293,6 +304,63 @@ def test_a_copy_that_was_killed_goes_on_where_it_stopped(
     assert rows_of(target) == rows_of(source)
     assert target.verify() == []
     open_store(target_url).close()
+
+
+def test_a_target_whose_emptying_was_cut_short_is_emptied_first(
+    source: SqlStore, client: Client, target: SqlStore
+) -> None:
+    furnish(source, client)
+    add(target, "old", tags=("x",))
+    note = {"source": source.url, "emptying": True, "table": None, "key": None, "wrong": False}
+    target.set_meta(COPY, json.dumps(note))
+    copy(source, target)
+    assert rows_of(target) == rows_of(source)
+    assert target.verify() == []
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_a_lost_connection_to_the_target_is_no_matter(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with through_a_proxy(kind, request) as (url, proxy):
+        here, there = open_store(f"sqlite:{tmp_path}/here.db", create=True), open_store(url)
+        for n in range(30):
+            add(here, f"job {n}")
+        proxy.cut_when(b"COMMIT", when="after", times=2)
+        copy(here, there)
+        assert proxy.fired == 2
+        assert rows_of(there) == rows_of(here)
+        here.close()
+        there.close()
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_after_a_lost_connection_to_the_source_it_goes_on(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "ROWS", 7)
+    with through_a_proxy(kind, request) as (url, proxy):
+        there, here = open_store(url), open_store(f"sqlite:{tmp_path}/here.db", create=True)
+        for n in range(30):
+            add(there, f"job {n}")
+        with pytest.raises(StoreUnreachableError):
+            copy(there, here, lambda done, total: proxy.cut() if done == 14 else None)
+        seen: list[int] = []
+        copy(there, here, lambda done, total: seen.append(done))
+        assert seen[0] == 14
+        assert rows_of(there) == rows_of(here)
+        here.close()
+        there.close()
+
+
+@contextmanager
+def through_a_proxy(kind: str, request: pytest.FixtureRequest) -> Iterator[tuple[str, Proxy]]:
+    """Make a queue on a server; gives a way to it that can be cut."""
+    url: str = request.getfixturevalue(f"{kind}_url")
+    port: int = request.getfixturevalue(f"{kind}_server").port
+    open_store(url, create=True).close()
+    with Proxy(HOST, port) as proxy:
+        yield url.replace(f":{port}/", f":{proxy.port}/"), proxy
 
 
 def test_a_changed_row_is_noticed(

@@ -258,17 +258,23 @@ class ServerStore(SqlStore):
             tries += 1
 
     def _begin(self) -> None:
+        if self._clock.is_stale():
+            self._read_clock()
+        self._start([self.BEGIN])
+        self._wrote = False
+
+    def _start(self, statements: Sequence[str]) -> None:
+        """Begin a transaction. Since the last one the server may have gone and come back."""
         self._check_process()
         if self._db is None:
             self._reconnect()
         try:
-            if self._clock.is_stale():
-                self._read_clock()
-            self._ask(self.BEGIN, {})
+            for statement in statements:
+                self._ask(statement, {})
         except DisconnectedError:
             self._reconnect()
-            self._ask(self.BEGIN, {})
-        self._wrote = False
+            for statement in statements:
+                self._ask(statement, {})
 
     def _commit(self) -> None:
         if not self._wrote:
@@ -336,10 +342,7 @@ class ServerStore(SqlStore):
             yield from self._see_one_state()
 
     def _see_one_state(self) -> Iterator[None]:
-        self._begin()
-        self._rollback()
-        for statement in self.SNAPSHOT:
-            self._ask(statement, {})
+        self._start(self.SNAPSHOT)
         self._depth = 1
         try:
             yield
