@@ -29,6 +29,7 @@ class _Trap:
     needle: bytes
     when: Moment
     left: int
+    shut: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -64,6 +65,11 @@ class Proxy:
         """The number of clients that are connected."""
         return len(self._links)
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it forwards nothing."""
+        return not self._flowing.is_set()
+
     def cut(self) -> None:
         """Reset all connections, on both sides. New ones are welcome."""
         self._call(self._cut())
@@ -80,14 +86,16 @@ class Proxy:
         """Forward again, first what has piled up."""
         self._call(self._flow(True))
 
-    def cut_when(self, needle: bytes, *, when: Moment, times: int = 1) -> None:
+    def cut_when(self, needle: bytes, *, when: Moment, times: int = 1, shut: bool = False) -> None:
         """Reset a connection when its client sends some bytes; replaces what was set before.
+
+        With `shut`, new connections are refused from then on.
 
         - before: the server never gets what the client sent with them.
         - during: the server gets it; nobody waits for the answer.
         - after: the server has begun to answer; the client never gets the answer.
         """
-        self._trap = _Trap(needle, when, times)
+        self._trap = _Trap(needle, when, times, shut)
 
     def close(self) -> None:
         """Reset all connections and end the proxy."""
@@ -197,5 +205,8 @@ class Proxy:
         return trap.when
 
     def _fire(self) -> None:
+        if self._trap is not None and self._trap.shut and self._listener is not None:
+            self._listener.cancel()
+            self._listener = None
         self.fired += 1
         raise _CutError

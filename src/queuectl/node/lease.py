@@ -35,6 +35,7 @@ class Lease:
         *,
         url: str,
         node: str,
+        clock: int,
         until: int,
         guard: Callable[[], Guard],
         settings: Callable[[], tuple[int, int]],
@@ -43,10 +44,11 @@ class Lease:
     ) -> None:
         """`settings` gives (lease, heartbeat) in milliseconds; `wake` rouses the node's loop.
 
-        `until` is when the lease that there is ends, by the store's lease clock.
+        `until` is when the lease that there is ends, by that clock of ours.
         """
         self._url = url
         self._node = node
+        self._clock = clock
         self._until = until
         self._guard = guard
         self._settings = settings
@@ -72,6 +74,8 @@ class Lease:
         store: Store | None = None
         while not self._stop.wait(pause):
             pause = self._settings()[1] / 1000
+            # Until an answer comes. If we are late ourselves, the store isn't to blame for that.
+            self.outage = self.outage or not self.is_over
             try:
                 # A connection of its own: the lease must not wait behind the node's transactions.
                 if store is None:
@@ -79,7 +83,6 @@ class Lease:
                     store.patience = 0.0
                 held = self.renew(store)
             except StoreError as error:
-                self.outage = True
                 self._trouble(f"the lease could not be renewed: {error}")
                 pause = RETRY * uniform(0.5, 1.5)
                 continue
@@ -90,16 +93,22 @@ class Lease:
         if store is not None:
             store.close()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has run out, by our own clock; the thread may not have noticed yet."""
+        return read(self._clock) >= self._until
+
     def renew(self, store: Store) -> bool:
         """Renew it once, through this store; False when it is lost."""
-        lease = self._settings()[0]
-        clock = store.lease_clock()
+        lease, clock = self._settings()[0], self._clock
         # By our own clock, and from before we ask: whoever takes over counts from a later moment.
         began = read(clock)
         if began >= self._until or not store.renew(self._node, until=store.steady() + lease):
             return False
+        if read(clock) < self._until - margin(lease):
+            # An answer that comes later than that didn't save the runs.
+            self.outage = False
         self._until = began + lease
-        self.outage = False
         extend(self._guard(), clock, self._until - margin(lease))
         return True
 

@@ -57,6 +57,11 @@ class Membership:
         return self.lease is not None and self.lease.lost
 
     @property
+    def may_claim(self) -> bool:
+        """Whether the lease holds as far as we know, so that what is claimed can be run."""
+        return self.lease is None or not (self.lease.lost or self.lease.is_over)
+
+    @property
     def outage(self) -> bool:
         """Whether the store is, or was to the last, out of reach."""
         return self.lease is not None and self.lease.outage
@@ -95,6 +100,7 @@ class Membership:
         self.lease = leases.Lease(
             url=self._url,
             node=self.id,
+            clock=clock,
             until=began + lease,
             guard=self._guard,
             settings=lambda: (self._settings().lease, self._settings().heartbeat),

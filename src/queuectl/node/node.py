@@ -369,9 +369,9 @@ class NodeLoop:
 
     def _look_for_work(self) -> None:
         now = self.store.now()
-        self.maybe_work = not self.free or self.store.claimable(self.options.queues, now=now)
-        if not self.maybe_work:
-            self._ask_next_due()
+        self.maybe_work = True
+        if self.free:
+            self.maybe_work, self.next_due = self.store.outlook(self.options.queues, now=now)
 
     def _obey(self, nodes: Sequence[Node]) -> None:
         """Look for what people ask of this node: stop requests, cancellations, new settings."""
@@ -399,7 +399,7 @@ class NodeLoop:
     # -- the turn -------------------------------------------------------------------------
 
     def _may_claim(self) -> bool:
-        return self.stopping is None and bool(self.free) and not self.member.lost
+        return self.stopping is None and bool(self.free) and self.member.may_claim
 
     def _turn(self) -> None:
         """Finish what ended and claim what is free, in one commit; then start the new runs."""
@@ -527,7 +527,8 @@ class NodeLoop:
             nodes = self.store.nodes()
             self.others = [node for node in nodes if node.id != self.id]
             self._obey(nodes)
-            if not self.maybe_work:
+            # A listener that has to look again and again does it anyway.
+            if not self.maybe_work and self.listener.recheck_in() is None:
                 self._look_for_work()
         if changed or any(self.queue.is_dead(node) for node in self.others):
             self.rescuer.rescue(self.others)

@@ -346,6 +346,10 @@ class Store(ABC):
         """Tell, without taking any lock, whether a claim would find something."""
 
     @abstractmethod
+    def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
+        """Tell the same, and when the next job that isn't ready becomes so, if nothing is."""
+
+    @abstractmethod
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
         """Apply transitions, keep the attempts. Returns those whose lease was lost: unchanged."""
 

@@ -29,6 +29,7 @@ from queuectl.store.migrate import migrate
 from queuectl.store.polling import PollingListener
 from queuectl.store.server import (
     CONNECT_WITHIN,
+    SILENT_FOR,
     ConflictError,
     DisconnectedError,
     ServerStore,
@@ -51,6 +52,9 @@ _SESSION = (
     "SET SESSION sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',"
     " innodb_lock_wait_timeout = 10, time_zone = '+00:00',"
     " {isolation} = 'READ-COMMITTED'{more}"
+)
+_SILENCE_IN_MARIADB = (
+    f", idle_transaction_timeout = 60, idle_write_transaction_timeout = {SILENT_FOR}"
 )
 _CONFLICT = {1213, 1205, 1020, 3572}
 _CUT_OFF = {0, 1040, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 2003}
@@ -96,7 +100,8 @@ class MysqlStore(ServerStore):
         try:
             self._check_server(str(db.server_version))
             with self._explained():
-                more = ", idle_transaction_timeout = 60" if self.is_mariadb else ""
+                # MySQL knows no such limit for transactions, only for sessions.
+                more = _SILENCE_IN_MARIADB if self.is_mariadb else ", wait_timeout = 60"
                 isolation = "tx_isolation" if self.is_mariadb else "transaction_isolation"
                 self._execute(db, _SESSION.format(isolation=isolation, more=more), {})
                 self._packet = int(self._execute(db, "SELECT @@max_allowed_packet", {})[0][0][0])

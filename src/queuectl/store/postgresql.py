@@ -29,6 +29,7 @@ from queuectl.store.migrate import migrate
 from queuectl.store.polling import PollingListener
 from queuectl.store.server import (
     CONNECT_WITHIN,
+    SILENT_FOR,
     ConflictError,
     DisconnectedError,
     ServerStore,
@@ -54,6 +55,7 @@ _COPIED = {
 """Columns of a new job, and what `new_row` calls them."""
 _COPY = f"COPY {{jobs}} ({', '.join(_COPIED)}) FROM STDIN"
 _SESSION = "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s'"
+_SILENCE = f"SET LOCAL idle_in_transaction_session_timeout = '{SILENT_FOR}s'"
 _FOLD = """
 WITH taken AS (
     DELETE FROM {counts} WHERE ctid = ANY(ARRAY(
@@ -71,7 +73,7 @@ class PostgresStore(ServerStore):
 
     secret_variables = ("PGPASSWORD", "PGSSLPASSWORD")
     CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)"
-    BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+    BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_SILENCE}"
     SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
 
     def __init__(self, address: Address, *, create: bool = False, upgrade: bool = False) -> None:
@@ -149,7 +151,9 @@ class PostgresStore(ServerStore):
 
     def _execute(self, db: Any, text: str, params: Params) -> tuple[list[Row], int]:
         with db.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(text, params or None)
+            # To prepare these gains nothing, and two statements in one can't be prepared.
+            prepare = False if text in (self.BEGIN, "COMMIT") else None
+            cursor.execute(text, params or None, prepare=prepare)
             rows = cursor.fetchall() if cursor.description is not None else []
             return rows, cursor.rowcount
 

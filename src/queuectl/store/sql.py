@@ -217,11 +217,13 @@ class SqlStore(Records):
         return [name for name in names if name in queues] if queues else names
 
     def claimable(self, queues: Sequence[str], *, now: int) -> bool:
-        return bool(
-            self._ready_queues(queues)
-            or self._rows(sql.IS_DUE, now=now)
-            or self._rows(sql.IS_EXPIRED, now=now)
-        )
+        return self.outlook(queues, now=now)[0]
+
+    def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
+        if self._ready_queues(queues):
+            return True, None
+        ((due, expires),) = self._rows(sql.HORIZON)
+        return any(at is not None and at <= now for at in (due, expires)), due
 
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
         return self._atomic(lambda: self._finish(ends)) if ends else []

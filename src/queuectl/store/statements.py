@@ -78,6 +78,12 @@ ORDER BY duration_ms DESC LIMIT :limit
 # When the next waiting job becomes due.
 NEXT_DUE = "SELECT min(run_at) FROM {jobs} WHERE ready = 0"
 
+# That, and when the next waiting job expires.
+HORIZON = """
+SELECT (SELECT min(run_at) FROM {jobs} WHERE ready = 0),
+    (SELECT min({expires}) FROM {jobs} WHERE {is_expiring}{expires} > 0)
+"""
+
 # -- running --------------------------------------------------------------------
 
 # Jobs that have become due, the longest due first ...
@@ -89,18 +95,10 @@ ORDER BY run_at LIMIT :limit{skip_locked}
 # ... which makes them ready.
 PROMOTE = "UPDATE {jobs} SET ready = 1, state = 'pending' WHERE seq {in_seqs} AND ready = 0"
 
-# Whether something has become due. The order tells a server that guesses to use the index.
-IS_DUE = "SELECT 1 FROM {jobs} WHERE ready = 0 AND run_at <= :now ORDER BY run_at LIMIT 1"
-
 # Waiting jobs whose time to start is over.
 EXPIRED = """
 SELECT {job_columns} FROM {jobs}
 WHERE {is_expiring}{expires} <= :now ORDER BY {expires} LIMIT :limit{skip_locked}
-"""
-
-# Whether there are any.
-IS_EXPIRED = """
-SELECT 1 FROM {jobs} WHERE {is_expiring}{expires} <= :now ORDER BY {expires} LIMIT 1
 """
 
 # Queues that have ready jobs and aren't paused: one step in the index for each queue.
