@@ -10,11 +10,12 @@ from queuectl.place import Place
 from queuectl.request import check_name
 from queuectl.settings import Layer, Settings, canonical, layered, write_value
 from queuectl.store import open_store
-from queuectl.store.contract import Event, Finding, Node, Progress, QueueInfo, Stop, Store, Topic
+from queuectl.store.contract import Event, Node, Progress, QueueInfo, Stop, Store, Topic
 from queuectl.when import parse_duration
 
 if TYPE_CHECKING:
     from queuectl.store.copying import Copied
+    from queuectl.store.health import Finding
 
 
 class Administration:
@@ -169,11 +170,12 @@ class Administration:
         """Describe the store: engine, version, size, durability."""
         return self.store.info()
 
-    def checkup(self) -> list[Finding]:
+    def checkup(self) -> "list[Finding]":
         """Check the queue, its database and this host; says of each finding what to do."""
-        from queuectl.store.checkup import check_place, check_queue, check_settings, gather
+        from queuectl.store.health import check_store
+        from queuectl.store.health.common import check_place, check_queue, check_settings, gather
 
-        found = [*check_place(self.place), *self.store.checkup()]
+        found = [*check_place(self.place), *check_store(self.store)]
         checks = {
             "settings": lambda: check_settings(self.place, self.store),
             "nodes": lambda: check_queue(self.store, self.is_alive),

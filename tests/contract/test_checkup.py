@@ -4,8 +4,9 @@ import pytest
 
 from queuectl.errors import StateError
 from queuectl.store import Store, open_store
-from queuectl.store.checkup import check_queue
-from queuectl.store.contract import Finding, Level
+from queuectl.store.health import check_store
+from queuectl.store.health.common import check_queue
+from queuectl.store.health.findings import Finding, Level
 from queuectl.store.migrations import MIGRATIONS
 from queuectl.store.server import ServerStore
 from queuectl.store.sql import SqlStore
@@ -28,13 +29,13 @@ def one(findings: list[Finding], subject: str) -> Finding:
 
 class TestAHealthyStore:
     def test_names_its_engine_and_its_schema(self, store: Store, engine: Engine) -> None:
-        found = store.checkup()
+        found = check_store(store)
         assert one(found, "engine").text.startswith(NAMES[engine.name] + " ")
         assert f"version {len(MIGRATIONS)}," in one(found, "schema").text
         assert {one(found, subject).level for subject in ("engine", "schema")} == {Level.OK}
 
     def test_only_what_is_in_order_needs_no_advice(self, store: Store) -> None:
-        for finding in store.checkup():
+        for finding in check_store(store):
             assert finding.text.endswith(".")
             assert bool(finding.advice) == (finding.level != Level.OK), finding
 
@@ -46,7 +47,7 @@ class TestAHealthyStore:
             return [sorted(client.run(f"SELECT * FROM {{{name}}}"), key=repr) for name in tables]
 
         before = everything()
-        store.checkup()
+        check_store(store)
         list(check_queue(store, lambda node: True))
         assert everything() == before
 
@@ -65,21 +66,21 @@ class TestAServer:
         return store
 
     def test_says_what_transactions_see_and_what_may_be_done(self, server: ServerStore) -> None:
-        found = server.checkup()
+        found = check_store(server)
         assert "READ COMMITTED" in one(found, "isolation").text
         for subject in ("isolation", "grants", "connections", "clock"):
             assert one(found, subject).level == Level.OK
 
     def test_says_that_nothing_is_made_durable(self, server: ServerStore) -> None:
         # The shared servers of the tests are set to be fast.
-        finding = one(server.checkup(), "durability")
+        finding = one(check_store(server), "durability")
         assert finding.level == Level.ERROR
         assert finding.text.startswith(("fsync is off", "innodb_flush_method is nosync"))
 
     @pytest.mark.parametrize(("shift", "order"), [(-5_000, "ahead of"), (7_000, "behind")])
     def test_compares_the_clocks(self, server: ServerStore, shift: int, order: str) -> None:
         server.CLOCK = f"SELECT ({server.CLOCK}) + {shift}"
-        finding = one(server.checkup(), "clock")
+        finding = one(check_store(server), "clock")
         assert finding.level == Level.WARNING
         assert f" ms {order} the server's" in finding.text
         assert "no harm" in finding.text
@@ -91,7 +92,7 @@ class TestTables:
         try:
             with pytest.raises(StateError):
                 open_store(url)
-            finding = one(store.checkup(), "copy")
+            finding = one(check_store(store), "copy")
             assert finding.level == Level.ERROR
             assert "db copy" in finding.advice
         finally:
@@ -101,7 +102,7 @@ class TestTables:
         for name, age in (("old", 3 * DAY), ("new", HOUR)):
             at = store.now() - age
             client.run("INSERT INTO {receipts} (client, serial, at) VALUES (?, 1, ?)", name, at)
-        finding = one(store.checkup(), "receipts")
+        finding = one(check_store(store), "receipts")
         assert finding.level == Level.NOTE
         assert finding.text.startswith("1 receipt")
 

@@ -21,10 +21,11 @@ from queuectl.errors import (
 from queuectl.job import Exited, Output, State
 from queuectl.store import copying, open_store
 from queuectl.store.contract import Event, Filter
-from queuectl.store.copying import TABLES, copy
+from queuectl.store.copying import copy
 from queuectl.store.dialects import TABLES as ALL_TABLES
 from queuectl.store.records import COPY
 from queuectl.store.sql import SqlStore
+from queuectl.store.tables import TABLES
 from tests.contract.conftest import ENGINES
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
 from tests.contract.tools import (

@@ -1,6 +1,6 @@
 """Takes the jobs of a file into the queue: all of them, or with `keep_going` all that are good."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from time import time
 from typing import Any
@@ -26,20 +26,23 @@ class Bulk:
         self._lines: dict[str, int] = {}
         """Ids that the file gives, and the line of each."""
         self._bad: list[dict[str, Any]] = []
+        self._now: Callable[[], int] = lambda: int(time() * 1000)
         self._jobs = self._read()
+        self._first: tuple[int, dict[str, Any]] | None = None
 
     def prepare(self) -> None:
         """Read up to the first job, so that a file that is all wrong makes no database."""
-        first = next(self._jobs, None)
-        if first is not None:
-            self._jobs = chain([first], self._jobs)
+        next(self._jobs, None)
 
     def store(self, queue: Queue) -> Batch:
         """Store the jobs; where an id is taken, and all or none are wanted, names its line."""
+        # Times such as +5m count from the store's clock; this host's may be wrong.
+        self._now = queue.store.now
+        first = [] if self._first is None else [self._request(*self._first)]
         try:
             with Bar("Enqueueing") as bar:
                 return queue.enqueue_many(
-                    self._jobs,
+                    chain(first, self._jobs),
                     keep_going=self._keep_going,
                     progress=bar,
                     total=self._feed.count,
@@ -79,6 +82,7 @@ class Bulk:
                 if fields is None:
                     continue
                 job = self._request(number, fields)
+                self._first = self._first or (number, fields)
             except BadJobError as error:
                 if not self._keep_going:
                     raise
@@ -89,7 +93,7 @@ class Bulk:
     def _request(self, number: int, fields: dict[str, Any]) -> NewJob:
         try:
             merged = overlay(self._defaults, fields) if self._defaults else fields
-            job = read_request(merged, now=int(time() * 1000))
+            job = read_request(merged, now=self._now())
         except BadJobError as error:
             raise self._feed.error(number, error) from None
         if job.id is not None:

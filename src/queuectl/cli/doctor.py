@@ -29,7 +29,7 @@ from queuectl.errors import (
 
 if TYPE_CHECKING:
     from queuectl.place import Place
-    from queuectl.store.contract import Finding
+    from queuectl.store.health.findings import Finding
 
 TITLES = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
 COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
@@ -52,7 +52,7 @@ def doctor(as_json: bool) -> int:
     step fails. Whether the data itself is whole, queuectl db check tells.
     """
     from queuectl.address import without_secrets
-    from queuectl.store.contract import Level
+    from queuectl.store.health.findings import Level
 
     place = here()
     findings, trouble = _examine(place)
@@ -83,7 +83,7 @@ def _examine(place: "Place") -> "tuple[list[Finding], QueuectlError | None]":
     try:
         queue = Queue(place=place, create=False)
     except (StoreError, StateError) as trouble:
-        from queuectl.store.examine import examine
+        from queuectl.store.health.examine import examine
 
         return examine(place, trouble), trouble
     with queue:

@@ -164,30 +164,6 @@ class Batch:
     duplicates: tuple[str, ...] = ()
 
 
-class Level(StrEnum):
-    """How much a finding matters."""
-
-    OK = "ok"
-    NOTE = "note"
-    """Good to know; nothing is wrong."""
-    WARNING = "warning"
-    """It works, but something may go wrong one day."""
-    ERROR = "error"
-    """It doesn't work, or a promise of the queue doesn't hold."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Something a checkup looked at: how it is, and what to do about it."""
-
-    level: Level
-    subject: str
-    """One or two words: `durability`, `grants`, `disk`."""
-    text: str
-    advice: str = ""
-    """What to do; empty when there is nothing to do."""
-
-
 class Listener(ABC):
     """Hears about changes without polling. Made by `Store.listen`."""
 
@@ -506,10 +482,6 @@ class Store(ABC):
     @abstractmethod
     def info(self) -> Mapping[str, Any]:
         """Describe the store: engine, version, size, durability."""
-
-    @abstractmethod
-    def checkup(self) -> list[Finding]:
-        """Look at the engine, its settings, rights and files; changes nothing, reads no jobs."""
 
     @abstractmethod
     def verify(self) -> list[str]:

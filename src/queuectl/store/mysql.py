@@ -23,7 +23,7 @@ from queuectl.errors import (
 )
 from queuectl.job import Job
 from queuectl.store import statements as sql
-from queuectl.store.contract import Ended, Finding, Listener
+from queuectl.store.contract import Ended, Listener
 from queuectl.store.dialects import MYSQL
 from queuectl.store.migrate import migrate
 from queuectl.store.polling import PollingListener
@@ -36,7 +36,7 @@ from queuectl.store.server import (
 )
 from queuectl.store.transactions import Params, Row
 
-_KINDS: Mapping[bool, tuple[str, tuple[int, ...]]] = {
+KINDS: Mapping[bool, tuple[str, tuple[int, ...]]] = {
     True: ("MariaDB", (10, 6)),
     False: ("MySQL", (8, 0, 29)),
 }
@@ -180,7 +180,7 @@ class MysqlStore(ServerStore):
         # MariaDB greets old clients as 5.5.5-10.11.6-MariaDB.
         text = version.removeprefix("5.5.5-") if self.is_mariadb else version
         found = tuple(int(n) for n in re.findall(r"\d+", text)[:3])
-        name, oldest = _KINDS[self.is_mariadb]
+        name, oldest = KINDS[self.is_mariadb]
         if found < oldest:
             raise StoreTooOldError(
                 f"{self.url} is {name} {'.'.join(map(str, found))}; queuectl needs"
@@ -356,12 +356,6 @@ class MysqlStore(ServerStore):
             "innodb_flush_log_at_trx_commit": int(flush),
             "max_allowed_packet": int(packet),
         }
-
-    def checkup(self) -> list[Finding]:
-        from queuectl.store.checkup_mysql import check_mysql
-
-        name, oldest = _KINDS[self.is_mariadb]
-        return check_mysql(self, name=name, oldest=".".join(map(str, oldest)))
 
     def vacuum(self) -> None:
         for table in ("jobs", "attempts", "outputs", "tags", "counts", "rollups", "events"):

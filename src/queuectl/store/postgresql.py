@@ -23,7 +23,7 @@ from queuectl.errors import (
     StoreUnreachableError,
     UsageError,
 )
-from queuectl.store.contract import Finding, Listener, Topic
+from queuectl.store.contract import Listener, Topic
 from queuectl.store.dialects import POSTGRESQL
 from queuectl.store.migrate import migrate
 from queuectl.store.polling import PollingListener
@@ -310,13 +310,6 @@ class PostgresStore(ServerStore):
             "synchronous_commit": commit,
             "pooled": self.pooled,
         }
-
-    def checkup(self) -> list[Finding]:
-        from queuectl.store.checkup_postgresql import check_postgresql
-
-        return check_postgresql(
-            self, schema=self.schema, pooled=self.pooled, oldest=OLDEST // 10000
-        )
 
     def vacuum(self) -> None:
         for table in ("jobs", "attempts", "outputs", "tags", "counts", "rollups", "events"):

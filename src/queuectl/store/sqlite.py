@@ -26,7 +26,7 @@ from queuectl.errors import (
 )
 from queuectl.store import files
 from queuectl.store import statements as sql
-from queuectl.store.contract import Finding, Listener, Progress, Topic
+from queuectl.store.contract import Listener, Progress, Topic
 from queuectl.store.dialects import SQLITE
 from queuectl.store.migrate import VERSION, check_version, migrate
 from queuectl.store.sql import SqlStore, UnreadableError
@@ -303,11 +303,6 @@ class SqliteStore(SqlStore):
             "journal_mode": pragma("journal_mode"),
             "synchronous": {0: "off", 1: "normal", 2: "full", 3: "extra"}[pragma("synchronous")],
         }
-
-    def checkup(self) -> list[Finding]:
-        from queuectl.store.checkup_sqlite import check_sqlite
-
-        return check_sqlite(self, self.path, self.companion)
 
     def verify(self) -> list[str]:
         from queuectl.store.verify import verify_rows

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import time_ns
 
-from queuectl.store.checkup import (
+from queuectl.store.dialects import TABLES
+from queuectl.store.health.common import (
     Check,
     check_access,
     check_disks,
@@ -13,8 +14,7 @@ from queuectl.store.checkup import (
     ok,
     warning,
 )
-from queuectl.store.contract import Finding
-from queuectl.store.dialects import TABLES
+from queuectl.store.health.findings import Finding
 from queuectl.store.server import ServerStore
 
 SKEW = 2_000

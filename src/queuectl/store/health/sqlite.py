@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from queuectl.store import files
-from queuectl.store.checkup import (
+from queuectl.store.health.common import (
     Check,
     check_access,
     check_disks,
@@ -17,15 +17,16 @@ from queuectl.store.checkup import (
     ok,
     warning,
 )
-from queuectl.store.contract import Finding
+from queuectl.store.health.findings import Finding
 from queuectl.store.sql import SqlStore
+from queuectl.store.sqlite import SqliteStore
 
 OLDEST = (3, 51, 3)
 """Older ones can damage a database in WAL mode while it is checkpointed."""
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
-def check_sqlite(store: SqlStore, path: str, companion: str) -> list[Finding]:
+def check(store: SqliteStore) -> list[Finding]:
     """Check a queue in an SQLite file, and its folder."""
     return gather(
         {
@@ -33,7 +34,7 @@ def check_sqlite(store: SqlStore, path: str, companion: str) -> list[Finding]:
             "schema": lambda: [check_version(int(store.info()["schema_version"]))],
             "durability": lambda: _check_durability(store),
             "copy": lambda: check_tables(store),
-            **_checks_of_files(path, companion),
+            **_checks_of_files(store.path, store.companion),
         }
     )
 

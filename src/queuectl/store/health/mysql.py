@@ -4,24 +4,27 @@ from collections.abc import Iterator, Sequence
 
 from queuectl.errors import BadSettingError, StoreDeniedError, StoreError
 from queuectl.settings import Layer, Settings, layered
-from queuectl.store.checkup import error, gather, ok, warning
-from queuectl.store.checkup_server import (
+from queuectl.store.dialects import TABLES
+from queuectl.store.health.common import error, gather, ok, warning
+from queuectl.store.health.findings import Finding
+from queuectl.store.health.server import (
     NEEDED,
     about_connections,
     about_grants,
     check_isolation,
     checks_of_servers,
 )
-from queuectl.store.contract import Finding
-from queuectl.store.dialects import TABLES
+from queuectl.store.mysql import KINDS, MysqlStore
 from queuectl.store.server import ServerStore
 
 PACKET_MARGIN = 2**20
 """Bytes of a statement besides the output in it."""
 
 
-def check_mysql(store: ServerStore, *, name: str, oldest: str) -> list[Finding]:
+def check(store: MysqlStore) -> list[Finding]:
     """Check a queue in a MariaDB or MySQL database, as far as it is there."""
+    name, version = KINDS[store.is_mariadb]
+    oldest = ".".join(map(str, version))
     isolation = "tx_isolation" if name == "MariaDB" else "transaction_isolation"
     return gather(
         {

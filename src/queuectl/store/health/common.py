@@ -20,7 +20,8 @@ from queuectl.errors import (
 )
 from queuectl.job import State
 from queuectl.place import Place
-from queuectl.store.contract import Finding, Level, Node, Store
+from queuectl.store.contract import Node, Store
+from queuectl.store.health.findings import Finding, Level
 from queuectl.store.migrations import MIGRATIONS
 from queuectl.store.sql import SqlStore
 from queuectl.when import ago

@@ -18,8 +18,10 @@ from queuectl.errors import (
     StoreUnreachableError,
 )
 from queuectl.place import Place
-from queuectl.store.checkup import check_place, error, ok
-from queuectl.store.contract import Finding, Level, Store
+from queuectl.store.contract import Store
+from queuectl.store.health import check_store
+from queuectl.store.health.common import check_place, error, ok
+from queuectl.store.health.findings import Finding, Level
 
 PORTS = {"postgresql": 5432, "mysql": 3306}
 ANSWER_WITHIN = 3.0
@@ -38,7 +40,7 @@ def examine(place: Place, trouble: QueuectlError) -> list[Finding]:
 
 
 def _examine_file(url: str, trouble: QueuectlError) -> list[Finding]:
-    from queuectl.store.checkup_sqlite import check_sqlite_files
+    from queuectl.store.health.sqlite import check_sqlite_files
 
     path = os.path.abspath(os.path.expanduser(url.removeprefix("sqlite:").removeprefix("//")))
     if isinstance(trouble, StateError):
@@ -66,7 +68,7 @@ def _advice_on_file(trouble: QueuectlError) -> str:
 def _examine_tables(store: Store, trouble: QueuectlError) -> list[Finding]:
     """Check a store that is open, but no queue to be used."""
     try:
-        found = store.checkup()
+        found = check_store(store)
     finally:
         store.close()
     if any(f.level == Level.ERROR and f.subject in ("schema", "grants", "copy") for f in found):

@@ -2,22 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 
-from queuectl.store.checkup import error, gather, note, ok, warning
-from queuectl.store.checkup_server import (
+from queuectl.store.health.common import error, gather, note, ok, warning
+from queuectl.store.health.findings import Finding
+from queuectl.store.health.server import (
     NEEDED,
     about_connections,
     about_grants,
     check_isolation,
     checks_of_servers,
 )
-from queuectl.store.contract import Finding
+from queuectl.store.postgresql import OLDEST, PostgresStore
 from queuectl.store.server import ServerStore
 
 
-def check_postgresql(
-    store: ServerStore, *, schema: str, pooled: bool, oldest: int
-) -> list[Finding]:
+def check(store: PostgresStore) -> list[Finding]:
     """Check a queue in a schema of a PostgreSQL database, as far as it is there."""
+    schema, pooled, oldest = store.schema, store.pooled, OLDEST // 10000
     return gather(
         {
             "engine": lambda: _check_postgresql(store, oldest),

@@ -1,0 +1,62 @@
+"""The tables that make up a queue, with all their columns: what a copy has to take along."""
+
+from dataclasses import dataclass
+
+from queuectl.job import JOB_COLUMNS
+from queuectl.store.transactions import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table that is copied: all of its columns that aren't made from others."""
+
+    name: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    wide: tuple[str, ...] = ()
+    """Columns in which a row may have megabytes."""
+    numbered: bool = False
+    """Whether the database gives out the key."""
+
+    def key_of(self, row: Row) -> Row:
+        """Return what a row is ordered by."""
+        return tuple(row[self.columns.index(name)] for name in self.key)
+
+
+TABLES = (
+    Table(
+        name="jobs",
+        key=("seq",),
+        columns=(*JOB_COLUMNS, "ready"),
+        wide=("command", "argv", "task", "data", "env", "tags", "error", "reason"),
+        numbered=True,
+    ),
+    Table(
+        name="attempts",
+        key=("seq", "number"),
+        columns=tuple(
+            "seq number node host worker started_at finished_at duration_ms outcome exit_code"
+            " signal error stdout_bytes stderr_bytes".split()
+        ),
+    ),
+    Table(
+        name="outputs",
+        key=("seq", "number"),
+        columns=("seq", "number", "stdout", "stderr"),
+        wide=("stdout", "stderr"),
+    ),
+    Table(name="queues", key=("name",), columns=("name", "paused_at", "paused_by")),
+    Table(
+        name="rollups",
+        key=("at", "queue", "node", "measure", "bucket"),
+        columns=tuple("at queue node measure bucket count total_ms least_ms most_ms".split()),
+    ),
+    Table(
+        name="events",
+        key=("seq",),
+        columns=("seq", "at", "kind", "job", "node", "who", "detail"),
+        numbered=True,
+    ),
+    Table(name="config", key=("name",), columns=("name", "value", "updated_at")),
+)
+"""What is copied, in this order. No column of these tables may be missing."""
