@@ -11,10 +11,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench format clean
+.PHONY: help demo test check faults-servers bench format clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(READY) ## Show queuectl at work in a throw-away queue
 	$(BIN)/queuectl demo
@@ -29,6 +29,10 @@ check: $(READY) ## Run all that CI runs: format, lint, types, layers, tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(MAKE) --no-print-directory test
+
+faults-servers: $(READY) ## Attack PostgreSQL and MariaDB for longer than make test does
+	@$(BIN)/python -m tests.servers.install
+	FAULTS=long $(BIN)/python -m pytest $(XDIST) --timeout 900 -rP tests/faults $(ARGS)
 
 bench: $(READY) ## Measure speed, side by side with the limits
 	$(BIN)/python -m bench $(ARGS)

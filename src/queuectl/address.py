@@ -73,11 +73,15 @@ def read_address(url: str) -> Address:
     scheme = scheme.lower()
     dialect = SCHEMES[scheme]
     rest, _, query = rest.partition("?")
-    # The last @: a password may contain one.
     authority, slash, path = rest.partition("/")
-    userinfo, at, hosts = authority.rpartition("@")
-    if not at and "@" in path:
-        raise UsageError("A slash in the password of a URL is written %2F.")
+    if "@" in path or "@" in query:
+        # What looks like a path or an option is the rest of a password: it must not be shown.
+        raise UsageError(
+            "In a URL, the characters @ / : ? # % of a user name or password are written"
+            " %40 %2F %3A %3F %23 %25."
+        )
+    # The last @: a password may contain one.
+    userinfo, _, hosts = authority.rpartition("@")
     user, colon, password = userinfo.partition(":")
     options = dict(parse_qsl(query, keep_blank_values=True))
     namespace = options.pop(_namespace_option(dialect), None)

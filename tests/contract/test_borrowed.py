@@ -16,6 +16,8 @@ from queuectl.errors import DuplicateError, StateError, StoreError, UsageError
 from queuectl.store import Store
 from tests.contract.foreign import MariaDBClient, PostgresClient
 from tests.contract.tools import Engine, a_node, take
+from tests.servers.mariadb import MariaDBAccess
+from tests.servers.postgres import PostgresAccess
 
 BEGIN = {"sqlite": "BEGIN", "postgresql": "BEGIN", "mariadb": "BEGIN"}
 
@@ -225,3 +227,20 @@ class TestWhatCanBeBorrowed:
             connection.commit()
         connection.close()
         assert store.get("mine") is not None
+
+    def test_only_one_to_the_database_of_the_queue(
+        self, postgres_url: str, postgres_server: PostgresAccess
+    ) -> None:
+        with Queue(postgres_url) as queue:
+            elsewhere = psycopg.connect(postgres_server.url("postgres"))
+            with pytest.raises(UsageError, match="to the database 'postgres'"):
+                queue.enqueue("x", connection=elsewhere)
+            elsewhere.close()
+
+    def test_and_likewise_in_mariadb(self, mariadb_url: str, mariadb_server: MariaDBAccess) -> None:
+        with Queue(mariadb_url) as queue:
+            elsewhere = MariaDBClient(mariadb_url).connect()
+            elsewhere.select_db("information_schema")
+            with pytest.raises(UsageError, match="to the database 'information_schema'"):
+                queue.enqueue("x", connection=elsewhere)
+            elsewhere.close()

@@ -72,7 +72,7 @@ def test_a_node_goes_on_when_the_disk_has_space_again(small_disk: Path, lab: Lab
         job = f"while [ ! -e {gate} ]; do sleep 0.05; done"
         ids = [queue.enqueue(job).id for _ in range(4)]
         lab.queue.close()
-        lab.db, lab.queue = Path(db), queue
+        lab.url, lab.queue = db, queue
         lab.node(count=4)
         wait_for(lambda: queue.status().states[State.PROCESSING] == 4, "the jobs to run")
         # Nothing may be left in the log that could be used again without growing.

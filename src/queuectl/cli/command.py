@@ -20,7 +20,7 @@ def db_option() -> click.Option:
     return click.Option(
         ["--db"],
         metavar="URL",
-        help="The database of the queue: a path or sqlite:PATH.",
+        help="The queue: a path, sqlite:PATH, postgresql://... or mysql://...",
         expose_value=False,
         callback=_remember_db,
     )

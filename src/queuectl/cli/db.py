@@ -182,7 +182,8 @@ def vacuum() -> None:
         before = _size_of(queue)
         queue.store.vacuum()
         after = _size_of(queue)
-    write(f"Compacted from {size(before)} to {size(after)}.")
+    gained = f"Compacted from {size(before)} to {size(after)}."
+    write(gained if after < before else f"There was nothing to give back; it takes {size(after)}.")
 
 
 def _size_of(queue: Queue) -> int:
@@ -237,7 +238,10 @@ def migrate() -> None:
         before, after = store.migrate()
     finally:
         store.close()
-    write(f"{before} -> {after}")
+    if before == after:
+        write(f"The schema is up to date (version {after}).")
+    else:
+        write(f"Migrated from version {before} to {after}.")
 
 
 @db.command(

@@ -110,7 +110,7 @@ def _write(findings: "Sequence[Finding]") -> None:
             write()
     fine = [(finding.subject, finding.text) for finding in findings if finding.level == "ok"]
     if fine:
-        heading("In order")
+        heading("OK")
         write_facts(fine)
         write()
     counts = [sum(finding.level == level for finding in findings) for level in TITLES]

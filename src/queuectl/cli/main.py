@@ -147,7 +147,8 @@ def _where() -> list[str]:
 
     lines = [
         "--db, else $QUEUECTL_DB, else db in the nearest queuectl.toml, else queue.db",
-        "in your data directory. A queue that isn't there yet is made when needed.",
+        "in your data directory. A file that isn't there yet is made when needed;",
+        "on a server (postgresql://..., mysql://...) queuectl db init makes the tables.",
     ]
     try:
         place = find_place()
@@ -162,9 +163,10 @@ def _where() -> list[str]:
 def root() -> None:
     """Run shell commands from a durable queue.
 
-    Jobs are kept in a single SQLite file: once enqueue has printed the id, the job survives a
-    crash and a power cut. Workers run jobs by priority, kill those that take too long, retry
-    those that fail, and keep exit code and output of every run.
+    Jobs are kept in a single SQLite file, or on a database server for workers on many machines.
+    Once enqueue has printed the id, the job survives a crash and a power cut. Workers run jobs by
+    priority, kill those that take too long, retry those that fail, and keep exit code and output
+    of every run.
     """
 
 
@@ -263,7 +265,7 @@ def _discreet(text: str) -> str:
         from queuectl.cli.discretion import passwords_in
 
         for secret in passwords_in(sys.argv):
-            text = text.replace(secret, "***")
+            text = text.replace(f":{secret}@", ":***@").replace(f"={secret}", "=***")
     return text
 
 

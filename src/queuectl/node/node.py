@@ -227,7 +227,8 @@ class NodeLoop:
 
     def _start_over(self) -> None:
         """Go on under a new id after the lease was lost; nothing of the old one may be written."""
-        self._say("The lease was lost; its runs are ended.", level="warning")
+        if not self.refusals:
+            self._say("The lease was lost; its runs are ended.", level="warning")
         self.member.stop_renewing()
         self._order([("kill", number, runs.LEASE) for number in self.running])
         while self.running:
@@ -244,6 +245,8 @@ class NodeLoop:
 
     def _give_up_all(self) -> Turn:
         """Put those of our jobs that nobody has taken over back in line, and leave the register."""
+        # First, as it waits for a claim of ours that may still be under way; then we see its jobs.
+        self.store.forget(self.id)
         now = self.store.now()
         over = tuple(self.ended)
         ends = self._ends(over, now)
@@ -254,7 +257,6 @@ class NodeLoop:
                 run = Run(job=job, spool=self.member.spool, claimed=0, outcome=Released())
                 ends += self._ends([run], now)
         lost = self.store.finish(ends)
-        self.store.forget(self.id)
         return Turn(now=now, over=over, ends=ends, lost=lost, jobs=[])
 
     # -- hearing --------------------------------------------------------------------------
@@ -285,7 +287,8 @@ class NodeLoop:
     def _on_signal(self, name: str) -> None:
         if self.stopping is None:
             again = "; again to release them" if self.running else ""
-            self._drain(f"{name}: finishing {self._what_runs()}{again}.")
+            waits = " The database must be back first." if self.ended and self.refusals else ""
+            self._drain(f"{name}: finishing {self._what_runs()}{again}.{waits}")
         elif self.stopping == Stop.DRAIN:
             self._release(f"{name}: stopping {self._what_runs()} and releasing them.")
         else:
@@ -413,6 +416,8 @@ class NodeLoop:
         except StoreError as error:
             self._be_patient(error)
             return
+        if self.refusals:
+            self._say("The database can be used again.")
         self.refusals = 0
         if turn is not None:
             self._settle(turn)
@@ -498,7 +503,7 @@ class NodeLoop:
             run = Run(job=job, spool=self.member.spool, claimed=claimed)
             self.running[self.last_run] = run
             try:
-                spec = runs.spec_of(run, self.settings, self.queue.url)
+                spec = runs.spec_of(run, self.settings, self.store)
             except OSError as error:
                 text = error.strerror or str(error)
                 runs.read_report(

@@ -24,7 +24,7 @@ from queuectl.lifecycle import Policy, decide
 from queuectl.queue import spool_paths
 from queuectl.request import LONGEST_ARGUMENT
 from queuectl.settings import Settings
-from queuectl.store.contract import Ended
+from queuectl.store.contract import Ended, Store
 
 LONGEST_ERROR = 1_000
 SHELL = "/bin/sh"
@@ -62,12 +62,12 @@ class Run:
         return self.files[0].removesuffix(".out") + ".sh"
 
 
-def owner_of(node: str, url: str) -> str:
+def owner_of(node: str, queue: str) -> str:
     """Return what marks the processes of a node, in the queue that it serves.
 
     A copy of a database knows the same nodes, but must not lay hands on their processes.
     """
-    return f"{node}@{url}"
+    return f"{node}@{queue}"
 
 
 def policy_of(settings: Settings, forced_base: float | None) -> Policy:
@@ -84,7 +84,7 @@ def policy_of(settings: Settings, forced_base: float | None) -> Policy:
     )
 
 
-def spec_of(run: Run, settings: Settings, url: str) -> dict[str, Any]:
+def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
     """Describe a run to the guard."""
     job = run.job
     out, err = run.files
@@ -94,9 +94,9 @@ def spec_of(run: Run, settings: Settings, url: str) -> dict[str, Any]:
         "QUEUECTL_JOB_ID": job.id,
         "QUEUECTL_ATTEMPT": str(job.attempts),
         "QUEUECTL_QUEUE": job.queue,
-        "QUEUECTL_DB": url,
+        "QUEUECTL_DB": store.url,
         "QUEUECTL_NODE": node,
-        OWNER: owner_of(node, url),
+        OWNER: owner_of(node, store.identity),
         "QUEUECTL_WORKER": str(job.worker),
     }
     return {
@@ -148,7 +148,7 @@ def read_report(
     run.began, run.ended = began, ended
     run.outcome = _outcome(run.job, os.waitstatus_to_exitcode(status), how, settings)
     if how == LEASE and outage:
-        run.outcome = Released()
+        run.outcome = Released("the database was out of reach for too long")
 
 
 def _outcome(job: Job, code: int, how: str, settings: Settings) -> Outcome:

@@ -92,7 +92,7 @@ class Rescuer:
 
     def _kill_left(self, node_id: str) -> bool:
         """Kill what a node left running on this host; True when something can't be killed yet."""
-        mark = runs.owner_of(node_id, self.queue.url)
+        mark = runs.owner_of(node_id, self.queue.store.identity)
         return bool(kill_left(runs.OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
 
     def _give_back(self, jobs: Sequence[Job], spool: str, host: str, why: str) -> list[Job]:

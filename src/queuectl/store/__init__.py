@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from queuectl.address import is_server, read_address
+from queuectl.address import SCHEMES, is_server, read_address
 from queuectl.errors import UsageError
 from queuectl.store.contract import Store
 
@@ -40,6 +40,8 @@ def _open(url: str, *, create: bool, upgrade: bool) -> "SqlStore":
 
         path = rest if colon and scheme == "sqlite" else url
         return SqliteStore(_sqlite_path(path), create=create)
+    if scheme in SCHEMES:
+        raise UsageError(f"The URL of a server begins with {scheme}:// and two slashes.")
     raise UsageError(
         f"No store answers to {scheme!r} URLs; use a file path, sqlite:PATH,"
         " postgresql://... or mysql://... ."
@@ -57,12 +59,10 @@ def _open_server(url: str, *, create: bool, upgrade: bool) -> "SqlStore":
 
         return MysqlStore(address, create=create, upgrade=upgrade)
     except ModuleNotFoundError as error:
-        extra = {"psycopg": "postgres", "pymysql": "mysql"}.get(error.name or "")
+        extra = {"psycopg": "'psycopg[binary]'", "pymysql": "PyMySQL"}.get(error.name or "")
         if extra is None:
             raise
-        raise UsageError(
-            f"{address.scheme} URLs need a driver; pip install 'queuectl[{extra}]' brings it."
-        ) from None
+        raise UsageError(f"{address.scheme} URLs need a driver: pip install {extra}") from None
 
 
 def _sqlite_path(path: str) -> str:

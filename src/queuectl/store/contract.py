@@ -200,6 +200,11 @@ class Store(ABC):
     patience: float = 5.0
     """Seconds to wait for a server that has gone away before saying so."""
 
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """What names it among all queues that a host may know, however its URL is spelled."""
+
     # -- clocks ---------------------------------------------------------------
 
     @abstractmethod

@@ -5,12 +5,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from queuectl.errors import StoreTooNewError
+from queuectl.store.ids import new_ids
 from queuectl.store.migrations import MIGRATIONS
 
 if TYPE_CHECKING:
     from queuectl.store.records import Records
 
 VERSION = "schema_version"
+IDENTITY = "identity"
+"""What tells the tables of one queue from those of all others."""
 
 
 def check_version(url: str, version: int, known: int = len(MIGRATIONS)) -> None:
@@ -35,4 +38,6 @@ def migrate(store: "Records", version: int, migrations: Sequence[str] = MIGRATIO
         if version or number == len(migrations):
             # A schema that is only being made has no version until it is complete.
             store.set_meta(VERSION, str(number))
+    if version == 0:
+        store.set_meta(IDENTITY, new_ids(1, 16)[0])
     return len(migrations)

@@ -25,6 +25,7 @@ from queuectl.job import Job
 from queuectl.store import statements as sql
 from queuectl.store.contract import Ended, Listener
 from queuectl.store.dialects import MYSQL
+from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
 from queuectl.store.polling import PollingListener
 from queuectl.store.server import (
@@ -122,8 +123,11 @@ class MysqlStore(ServerStore):
             raise self._explain_connecting(error) from error
         except OSError as error:
             raise self._unreachable(error.strerror or str(error)) from error
-        except (TypeError, ValueError) as error:
-            raise UsageError(f"An option of {self.url} can't be used: {error}.") from None
+        except TypeError as error:
+            name = str(error).rpartition("argument ")[2]
+            raise UsageError(f"{self.url} has an option that can't be used: {name}.") from None
+        except ValueError as error:
+            raise UsageError(f"{self.url} has an option that can't be used: {error}.") from None
         return db
 
     def _arguments(self) -> dict[str, Any]:
@@ -140,7 +144,8 @@ class MysqlStore(ServerStore):
         if address.user:
             given["user"] = address.user
         if address.password is not None:
-            given["password"] = address.password
+            # As bytes: the driver would take it for latin-1.
+            given["password"] = address.password.encode()
         elif os.environ.get("MYSQL_PWD"):
             given.setdefault("password", os.environ["MYSQL_PWD"])
         if address.host:
@@ -191,9 +196,12 @@ class MysqlStore(ServerStore):
 
     def _check_lent(self, connection: Any) -> None:
         if not isinstance(connection, pymysql.connections.Connection):
-            raise UsageError(
-                f"A pymysql Connection is needed for this queue, not {type(connection).__name__}."
-            )
+            raise wrong_connection("pymysql.connections.Connection", connection)
+        check_open(bool(connection.open))
+        with connection.cursor(Cursor) as cursor:
+            cursor.execute("SELECT DATABASE()")
+            ((database,),) = cursor.fetchall()
+        check_same_database(self.address.database, database)
 
     def _close_connection(self, db: Any) -> None:
         with suppress(pymysql.err.MySQLError, OSError):

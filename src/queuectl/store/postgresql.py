@@ -15,6 +15,7 @@ from psycopg.rows import tuple_row
 
 from queuectl.address import Address
 from queuectl.errors import (
+    QueuectlError,
     StoreDeniedError,
     StoreError,
     StoreFullError,
@@ -25,6 +26,7 @@ from queuectl.errors import (
 )
 from queuectl.store.contract import Listener, Topic
 from queuectl.store.dialects import POSTGRESQL
+from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
 from queuectl.store.polling import PollingListener
 from queuectl.store.server import (
@@ -122,6 +124,8 @@ class PostgresStore(ServerStore):
             return psycopg.connect(
                 f"postgresql://{hosts}/", dbname=address.database, autocommit=True, **given
             )
+        except psycopg.ProgrammingError as error:
+            raise self._bad_option(error) from None
         except psycopg.Error as error:
             raise self._explain_connecting(error) from error
 
@@ -141,9 +145,9 @@ class PostgresStore(ServerStore):
 
     def _check_lent(self, connection: Any) -> None:
         if not isinstance(connection, psycopg.Connection):
-            raise UsageError(
-                f"A psycopg.Connection is needed for this queue, not {type(connection).__name__}."
-            )
+            raise wrong_connection("psycopg.Connection", connection)
+        check_open(not connection.closed)
+        check_same_database(self.address.database, connection.info.dbname)
 
     def _close_connection(self, db: Any) -> None:
         with suppress(psycopg.Error):
@@ -216,7 +220,10 @@ class PostgresStore(ServerStore):
         gone = self._db is None or self._db.closed or self._db.broken
         return gone and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
-    def _explain_connecting(self, error: psycopg.Error) -> StoreError:
+    def _bad_option(self, error: psycopg.Error) -> UsageError:
+        return UsageError(f"{self.url} has an option that can't be used: {error}.")
+
+    def _explain_connecting(self, error: psycopg.Error) -> QueuectlError:
         text = str(error).strip()
         # Indented lines are hints of the driver.
         lines = [line for line in text.splitlines() if not line.startswith("\t")]
@@ -226,12 +233,14 @@ class PostgresStore(ServerStore):
         for mark, sentence in (
             ("password authentication failed", f"refuses the password of {user}"),
             ("no password supplied", f"wants a password for {user}: in the URL or in ~/.pgpass"),
-            ("does not exist", f"has no such database or user ({fatal})"),
+            ("does not exist", f"says: {fatal}"),
             ("no pg_hba.conf entry", "doesn't let this host in; see its pg_hba.conf"),
             ("permission denied for database", f"doesn't let {user} into that database"),
         ):
             if mark in text:
                 return StoreDeniedError(f"{self.url} {sentence}.")
+        if said.startswith("invalid "):
+            return self._bad_option(error)
         if "too many clients" in text or "remaining connection slots" in text:
             return StoreUnreachableError(
                 f"{self.url} has no connection left; raise max_connections, or use a pooler."
@@ -312,8 +321,13 @@ class PostgresStore(ServerStore):
         }
 
     def vacuum(self) -> None:
+        skipped: list[str] = []
+        hear = skipped.append
+        self._db.add_notice_handler(lambda note: hear(note.message_primary or ""))
         for table in ("jobs", "attempts", "outputs", "tags", "counts", "rollups", "events"):
             self._run(self._text(f"VACUUM (ANALYZE) {{{table}}}"), {})
+        if any("skipping" in text for text in skipped):
+            raise StoreDeniedError(f"Only the owner of the tables at {self.url} may vacuum them.")
 
 
 class _Notified(Listener):

@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from hashlib import sha256
 from random import uniform
 from time import clock_gettime, monotonic, sleep
 from typing import Any, TypeVar
@@ -34,7 +33,7 @@ from queuectl.store.clock import ELAPSED, clock_of
 from queuectl.store.contract import Node, Progress, Topic
 from queuectl.store.dialects import Dialect
 from queuectl.store.ids import new_ids
-from queuectl.store.migrate import VERSION, check_version
+from queuectl.store.migrate import IDENTITY, VERSION, check_version
 from queuectl.store.migrations import MIGRATIONS
 from queuectl.store.sql import SqlStore
 from queuectl.store.transactions import Params, Row
@@ -84,6 +83,7 @@ class ServerStore(SqlStore):
         self._serial = 0
         self._wrote = False
         self._told = 0.0
+        self._identity: str | None = None
         self._clock = clock_of(f"{address.dialect}://{address.hosts}")
         self._watched: dict[str, tuple[int, float]] = {}
         self._connect()
@@ -145,6 +145,13 @@ class ServerStore(SqlStore):
                 f"The queue at {self.url} has schema {version}, this queuectl needs"
                 f" {len(MIGRATIONS)}; run `queuectl db migrate` first."
             )
+
+    @property
+    def identity(self) -> str:
+        if self._identity is None:
+            # The tables got it when they were made.
+            self._identity = str(self._value(sql.META, name=IDENTITY) or "unnamed")
+        return self._identity
 
     def _version_in_meta(self) -> int:
         text = self._value(sql.META, name=VERSION)
@@ -402,7 +409,7 @@ class ServerStore(SqlStore):
     def companion(self) -> str:
         """The folder of this queue on this host: output of running jobs, and a doorbell."""
         home = os.path.dirname(default_path(os.environ))
-        return os.path.join(home, "servers", sha256(self.url.encode()).hexdigest()[:16])
+        return os.path.join(home, "servers", self.identity)
 
     def spool_root(self) -> str:
         return os.path.join(self.companion, "spool")

@@ -28,6 +28,7 @@ from queuectl.store import files
 from queuectl.store import statements as sql
 from queuectl.store.contract import Listener, Progress, Topic
 from queuectl.store.dialects import SQLITE
+from queuectl.store.lent import check_open, wrong_connection
 from queuectl.store.migrate import VERSION, check_version, migrate
 from queuectl.store.sql import SqlStore, UnreadableError
 from queuectl.store.transactions import Params, Row
@@ -63,6 +64,10 @@ class SqliteStore(SqlStore):
         except BaseException:
             self._db.close()
             raise
+
+    @property
+    def identity(self) -> str:
+        return self.url
 
     # -- opening ----------------------------------------------------------------------
 
@@ -211,13 +216,12 @@ class SqliteStore(SqlStore):
     def _check_lent(self, connection: Any) -> None:
         if not isinstance(connection, apsw.Connection):
             # Another copy of SQLite in this process would undo the locks of this one.
-            raise UsageError(
-                f"An apsw.Connection is needed for this queue, not {type(connection).__name__}."
-            )
+            raise wrong_connection("apsw.Connection", connection)
         try:
             path = connection.filename
         except apsw.ConnectionClosedError:
-            raise StoreError("That connection is closed.") from None
+            path = ""
+        check_open(bool(path))
         if os.path.realpath(path) != os.path.realpath(self.path):
             raise UsageError(f"That connection is to another file than {self.path}.")
 

@@ -1,0 +1,342 @@
+"""Connections cut around COMMIT: before the server gets it, while it works, after it answered.
+
+Nothing is lost, doubled, finished twice or left lying; who is told an id finds the job, and who
+is told of an error finds no job, or was told that nobody knows.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from random import Random
+from threading import Event, Thread
+from time import monotonic
+
+import pytest
+
+from queuectl import Queue, State
+from queuectl.errors import LeaseLostError, NotFoundError, StoreError, StoreUnsettledError
+from queuectl.store.contract import Node
+from tests.faults.places import (
+    LONG,
+    Place,
+    enqueuers,
+    ledger,
+    stop_nodes,
+    wait_until_done,
+)
+from tests.servers.proxy import Moment, Proxy
+from tests.support import Lab, is_gone, lab_in, wait_for
+
+UNKNOWN = "it can't be asked now whether that came through"
+ROUNDS = 20 if LONG else 1
+MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
+
+
+@pytest.fixture
+def far(place: Place, proxy: Proxy) -> Iterator[Queue]:
+    """A queue behind a bad network."""
+    with Queue(place.through(proxy.port)) as queue:
+        yield queue
+
+
+@pytest.fixture
+def near(place: Place, far: Queue) -> Iterator[Queue]:
+    """The same queue as it is."""
+    with Queue(place.url) as queue:
+        yield queue
+
+
+@pytest.fixture
+def far_lab(place: Place, proxy: Proxy, near: Queue, tmp_path: Path) -> Iterator[Lab]:
+    """A lab whose nodes are behind a bad network; its own queue isn't."""
+    with lab_in(tmp_path, place.url) as lab:
+        lab.extra_env["QUEUECTL_DB"] = place.through(proxy.port)
+        yield lab
+
+
+# -- one client ---------------------------------------------------------------------
+
+
+def test_an_enqueue_that_is_cut_off_is_settled(
+    far: Queue, near: Queue, proxy: Proxy, place: Place
+) -> None:
+    cuts = 0
+    for when in MOMENTS:
+        for request in ({"command": "true", "id": f"chosen-{when}"}, {"command": "true"}):
+            proxy.cut_when(place.commit, when=when)
+            job = far.enqueue(request)
+            cuts += 1
+            assert proxy.fired == cuts
+            assert near.get(job.id).state == State.PENDING
+        proxy.cut_when(place.commit, when=when)
+        batch = far.enqueue_many({"command": "true", "id": f"{when}-{n}"} for n in range(30))
+        cuts += 1
+        assert proxy.fired == cuts
+        assert set(batch.ids) == {f"{when}-{n}" for n in range(30)}
+    assert near.status().states[State.PENDING] == 3 * 32
+
+
+def test_the_command_prints_the_id_of_an_enqueue_that_was_cut_off(
+    far_lab: Lab, near: Queue, proxy: Proxy, place: Place
+) -> None:
+    printed = set()
+    for cuts, when in enumerate(MOMENTS, 1):
+        proxy.cut_when(place.commit, when=when)
+        done = far_lab.run("enqueue", "-q", "true")
+        assert (done.returncode, done.stderr, proxy.fired) == (0, "", cuts)
+        printed.add(done.stdout.strip())
+    assert {job.id for job in near.list()} == printed
+    assert len(near.list()) == 3
+
+
+def test_an_enqueue_that_nobody_can_settle_says_so(
+    far: Queue, near: Queue, proxy: Proxy, place: Place
+) -> None:
+    far.store.patience = 0.2
+    stored = 0
+    for when in MOMENTS:
+        for request in ({"command": "true", "id": f"chosen-{when}"}, {"command": "true"}):
+            proxy.cut_when(place.commit, when=when, shut=True)
+            with pytest.raises(StoreUnsettledError, match=UNKNOWN) as caught:
+                far.enqueue(request)
+            proxy.refuse(False)
+            came_through = caught.value.committed()
+            # During: it depends on who is quicker, the server or the end of the connection.
+            assert when == "during" or came_through == (when == "after")
+            stored += came_through
+            assert len(near.list()) == stored
+
+
+@pytest.mark.parametrize("shut", [False, True])
+def test_an_enqueue_that_fails_later_than_its_commit_doesnt_exist(
+    shut: bool, far: Queue, near: Queue, proxy: Proxy
+) -> None:
+    """The job is read back. Whoever can't be told of it must not have enqueued it."""
+    far.store.patience = 0.2
+    proxy.cut_when(b"cancel_reason", when="before", shut=shut)
+    if shut:
+        with pytest.raises(StoreError):
+            far.enqueue("true", id="mine")
+        with pytest.raises(NotFoundError):
+            near.get("mine")
+    else:
+        assert far.enqueue("true", id="mine").id == near.get("mine").id
+    assert proxy.fired == 1
+
+
+def test_changes_by_hand_that_are_cut_off_happen_once(
+    far: Queue, near: Queue, proxy: Proxy, place: Place
+) -> None:
+    for when in MOMENTS:
+        id = near.enqueue("true").id
+        proxy.cut_when(place.commit, when=when)
+        assert far.cancel(id).state == State.CANCELLED
+        proxy.cut_when(place.commit, when=when)
+        assert far.retry(id).state == State.PENDING
+        proxy.cut_when(place.commit, when=when)
+        assert far.pause(when)
+        proxy.cut_when(place.commit, when=when)
+        far.remove(id)
+    assert proxy.fired == 12
+    assert near.list() == []
+    assert [event.kind for event in near.events()] == ["rm", "pause", "retry", "cancel"] * 3
+
+
+def test_a_later_commit_doesnt_vouch_for_one_in_doubt(
+    far: Queue, near: Queue, proxy: Proxy, place: Place
+) -> None:
+    far.store.patience = 0.0
+    proxy.cut_when(place.commit, when="before", shut=True)
+    with pytest.raises(StoreUnsettledError) as doubt:
+        far.enqueue("true", id="undone")
+    proxy.refuse(False)
+    far.enqueue("true", id="later")
+    assert not doubt.value.committed()
+    assert [job.id for job in near.list()] == ["later"]
+
+
+# -- nodes --------------------------------------------------------------------------
+
+
+def test_a_node_cut_off_while_it_claims_and_finishes_does_both_once(
+    far_lab: Lab, near: Queue, proxy: Proxy, place: Place
+) -> None:
+    far_lab.node(count=2)
+    rounds = [(f"{when}-{n}", when) for when in MOMENTS for n in range(ROUNDS)]
+    for name, when in rounds:
+        claim_and_finish(far_lab, name, partial(proxy.cut_when, place.commit, when=when))
+        [attempt] = near.attempts(name)
+        assert attempt.number == 1
+    assert proxy.fired >= 2 * len(rounds)
+    assert ledger(far_lab) == {f"{name} 1": 1 for name, _ in rounds}
+    assert near.store.verify() == []
+    assert "lost:" not in stop_nodes(far_lab)
+
+
+def claim_and_finish(lab: Lab, name: str, arm: Callable[[], None]) -> None:
+    """Run a job whose claim and whose end are each disturbed."""
+    gate = lab.folder / f"gate-{name}"
+    arm()
+    lab.queue.enqueue(
+        f"echo {name} $QUEUECTL_ATTEMPT >> {lab.folder}/ledger;"
+        f" while [ ! -e {gate} ]; do sleep 0.02; done",
+        id=name,
+    )
+    wait_for(lambda: f"{name} 1" in ledger(lab), "the job to start")
+    arm()
+    gate.touch()
+    lab.wait_state(name, State.COMPLETED)
+
+
+@pytest.mark.parametrize("when", MOMENTS)
+def test_a_node_settles_a_turn_in_doubt_when_the_server_is_back(
+    when: Moment, far_lab: Lab, near: Queue, proxy: Proxy, place: Place
+) -> None:
+    lab = far_lab
+    lab.node(count=2)
+    near.enqueue("true", id="before")
+    lab.wait_state("before", State.COMPLETED)
+    proxy.cut_when(place.commit, when=when, shut=True)
+    near.enqueue(f"echo $QUEUECTL_ATTEMPT >> {lab.folder}/ledger", id="mine")
+    wait_for(lambda: "Trying again" in lab.log() or UNKNOWN in lab.log(), "a complaint")
+    proxy.refuse(False)
+    lab.wait_state("mine", State.COMPLETED)
+    assert proxy.fired == 1
+    assert [attempt.number for attempt in near.attempts("mine")] == [1]
+    assert ledger(lab) == {"1": 1}
+    assert near.store.verify() == []
+    stop_nodes(lab)
+
+
+def test_jobs_of_a_turn_are_run_though_the_server_goes_right_after(
+    far_lab: Lab, near: Queue, proxy: Proxy
+) -> None:
+    near.enqueue(f"echo 1 >> {far_lab.folder}/ledger", id="mine")
+    # What a node asks after a claim that left workers free.
+    proxy.cut_when(b"min(run_at)", when="before", shut=True)
+    far_lab.node(count=2)
+    wait_for(lambda: proxy.fired, "a cut")
+    wait_for(lambda: ledger(far_lab)["1"], "the run")
+    proxy.refuse(False)
+    far_lab.wait_state("mine", State.COMPLETED)
+    assert ledger(far_lab) == {"1": 1}
+    stop_nodes(far_lab)
+
+
+def test_cuts_at_any_moment_of_a_load_lose_and_double_nothing(
+    place: Place, far_lab: Lab, near: Queue, proxy: Proxy
+) -> None:
+    lab = far_lab
+    for _ in range(2):
+        lab.node(count=4)
+    with (
+        enqueuers(lab, 2, 500 if LONG else 20, place.through(proxy.port)) as sources,
+        cutting(proxy),
+    ):
+        complaints = [source.join() for source in sources]
+        wait_until_done(lab)
+    ran = ledger(lab)
+    assert max(ran.values()) == 1
+    told = [id for source in sources for id in source.acknowledged]
+    assert {f"{id} 1" for id in told} <= set(ran)
+    for line in "".join(complaints).splitlines():
+        # Who wasn't told that it is unknown, doesn't find a job.
+        assert UNKNOWN in line or f"{line.split()[0]} 1" not in ran
+    assert all(len(near.attempts(job.id)) == 1 for job in near.list(limit=None))
+    assert near.store.verify() == []
+    stop_nodes(lab)
+
+
+@contextmanager
+def cutting(proxy: Proxy) -> Iterator[None]:
+    """Cut all connections again and again, at random moments."""
+    random = Random(7)
+    over = Event()
+
+    def cut() -> None:
+        while not over.wait(random.uniform(0.02, 0.4)):
+            proxy.cut()
+
+    thread = Thread(target=cut, name="cutting")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+# -- clients and servers that fall silent -----------------------------------------------
+
+
+def test_a_client_that_falls_silent_in_a_transaction_holds_nobody_up(
+    far: Queue, near: Queue, proxy: Proxy
+) -> None:
+    register(far, "silent")
+    near.enqueue("true", id="mine")
+
+    def claim_and_fall_silent() -> None:
+        if not proxy.is_frozen:
+            assert far.store.claim("silent", [1], [], now=far.store.now())
+            proxy.freeze()
+
+    def try_to() -> None:
+        with suppress(StoreError, LeaseLostError):
+            far.store.transact(claim_and_fall_silent)
+
+    thread = Thread(target=try_to, name="silent")
+    thread.start()
+    try:
+        wait_for(lambda: proxy.is_frozen, "silence")
+        # It waits for the transaction that has the node's row and the job, but not for long.
+        assert near.store.forget("silent", beat=0)
+        register(near, "other")
+        [job] = near.store.claim("other", [1], [], now=near.store.now())
+        assert (job.id, job.attempts) == ("mine", 1)
+    finally:
+        proxy.thaw()
+        thread.join()
+    assert near.get("mine").node == "other"
+
+
+def register(queue: Queue, name: str) -> None:
+    """Make a node known that doesn't exist."""
+    now = queue.store.now()
+    queue.store.register(
+        Node(
+            id=name,
+            host=name,
+            boot=name,
+            pid=1,
+            pid_start=1,
+            workers=1,
+            queues=(),
+            spool="/nowhere",
+            version="1",
+            started_at=now,
+            seen_at=now,
+            lease_until=now + 60_000,
+        )
+    )
+
+
+def test_a_run_killed_because_the_server_was_silent_goes_back_unharmed(
+    far_lab: Lab, near: Queue, proxy: Proxy
+) -> None:
+    lab = far_lab
+    lab.extra_env |= {"QUEUECTL_LEASE": "2s", "QUEUECTL_HEARTBEAT": "500ms"}
+    lab.node()
+    near.enqueue(f"echo $$ >> {lab.folder}/starts; exec sleep 1000", id="long")
+    pid = lab.pid_in("starts")
+    over = monotonic() + 2
+    proxy.freeze()
+    wait_for(lambda: is_gone(pid), "the run to be killed")
+    wait_for(lambda: monotonic() > over, "the end of the lease")
+    proxy.thaw()
+    wait_for(lambda: len(lab.lines("starts")) == 2, "the second run")
+    job = near.get("long")
+    assert (job.attempts, job.crashes) == (2, 0)
+    near.cancel("long")
+    lab.wait_state("long", State.CANCELLED)
+    stop_nodes(lab)

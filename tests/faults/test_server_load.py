@@ -1,0 +1,122 @@
+"""Load on a database server: every job runs exactly once, and nobody hears of conflicts."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from queuectl import State
+from tests.faults.places import (
+    CONFLICTS,
+    LONG,
+    enqueuers,
+    ledger,
+    stop_nodes,
+    wait_until_done,
+)
+from tests.servers.pgbouncer import PgBouncer
+from tests.servers.postgres import PostgresAccess
+from tests.servers.shared import CHECKOUT
+from tests.support import Lab, lab_in, wait_for
+
+JOBS = 5_000 if LONG else 240
+NODES = 4 if LONG else 2
+
+
+def test_no_job_runs_twice(server_lab: Lab) -> None:
+    """Nodes with 8 workers each, and 4 processes that enqueue meanwhile."""
+    lab = server_lab
+    for _ in range(NODES):
+        lab.node(count=8)
+    began = monotonic()
+    with enqueuers(lab, 4, JOBS // 4) as sources:
+        # People look at it meanwhile.
+        for command in ("status", "worker list", "stats"):
+            done = lab.run(*command.split(), "--json")
+            assert (done.returncode, done.stderr) == (0, "")
+        assert [source.join() for source in sources] == ["", "", "", ""]
+    wait_until_done(lab)
+    print(f"{lab.queue.url}: {JOBS / (monotonic() - began):.0f} jobs/s")
+    assert ledger(lab) == Counter(f"{id} 1" for source in sources for id in source.ids)
+    assert lab.queue.status().states[State.COMPLETED] == JOBS
+    assert lab.queue.store.verify() == []
+    said = stop_nodes(lab)
+    assert not CONFLICTS.search(said)
+    assert "Trying again" not in said
+
+
+def test_clients_that_meet_all_the_time_never_hear_of_it(server_lab: Lab) -> None:
+    lab = server_lab
+    clients = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.storm", f"client-{n}", "60" if LONG else "2"],
+            env=lab.env,
+            cwd=CHECKOUT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for n in range(8)
+    ]
+    said = [client.communicate(timeout=300)[0] for client in clients]
+    assert [client.returncode for client in clients] == [0] * 8, "".join(said)
+    claims = Counter(line for text in said for line in text.splitlines())
+    print(f"{lab.queue.url}: {len(claims)} claims")
+    assert set(claims.values()) == {1}
+    assert all(len(claim.split()) == 2 for claim in claims)
+    assert lab.queue.store.verify() == []
+
+
+# -- a pooler in between --------------------------------------------------------------
+
+
+@pytest.fixture
+def pooled(
+    postgres_server: PostgresAccess,
+    postgres_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Lab]:
+    """A lab behind PgBouncer, which gives a session to each transaction."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with PgBouncer(postgres_server) as pooler:
+        url = postgres_url.replace(f":{postgres_server.port}/", f":{pooler.port}/")
+        with lab_in(tmp_path, url) as lab:
+            yield lab
+
+
+def test_everything_works_behind_pgbouncer(pooled: Lab) -> None:
+    lab = pooled
+    assert lab.queue.store.info()["pooled"]
+    for _ in range(2):
+        lab.node(count=4)
+    # One after the other, and more than it takes for a driver to prepare what it often runs.
+    for n in range(10):
+        job = lab.queue.enqueue(f"echo said {n}")
+        lab.wait_state(job.id, State.COMPLETED)
+        [run] = lab.queue.attempts(job.id)
+        print(f"started after {run.started_at - job.created_at} ms")
+    done = lab.run("enqueue", "-q", "echo said all", "--wait")
+    assert (done.returncode, done.stderr) == (0, "")
+    logs = lab.run("logs", done.stdout.strip())
+    assert (logs.returncode, logs.stdout) == (0, "said all\n")
+    running = lab.run("enqueue", "-q", "sleep 1000").stdout.strip()
+    lab.wait_state(running, State.PROCESSING)
+    assert lab.run("cancel", running).returncode == 0
+    lab.wait_state(running, State.CANCELLED)
+    with enqueuers(lab, 2, 40) as sources:
+        assert [source.join() for source in sources] == ["", ""]
+    wait_until_done(lab)
+    assert ledger(lab) == Counter(f"{id} 1" for source in sources for id in source.ids)
+    assert lab.run("worker", "stop").returncode == 0
+    for node in lab.nodes:
+        assert node.wait(60) == 0
+    said = lab.log(0) + lab.log(1)
+    assert "prepared" not in said
+    assert "Trying again" not in said
+    assert not CONFLICTS.search(said)
+    wait_for(lambda: not lab.queue.nodes(), "the register to be empty")
