@@ -70,6 +70,15 @@ class Lease:
         self._thread.join(timeout=5)
 
     def _keep(self) -> None:
+        try:
+            self._renew_until_told()
+        finally:
+            # Whatever ended it: a node that can't renew must start over.
+            if not self._stop.is_set():
+                self.lost = True
+                self._wake()
+
+    def _renew_until_told(self) -> None:
         pause = self._settings()[1] / 1000
         store: Store | None = None
         while not self._stop.wait(pause):
@@ -87,8 +96,6 @@ class Lease:
                 pause = RETRY * uniform(0.5, 1.5)
                 continue
             if not held:
-                self.lost = True
-                self._wake()
                 break
         if store is not None:
             store.close()
