@@ -125,7 +125,7 @@ def test_vacuum_gives_space_back(cli: Cli) -> None:
     cli.queue.enqueue_many([f"echo {'x' * 1000}"] * 3000)
     cli.ok("rm", "--state", "pending", "-q")
     before = cli.ok("db", "info", "--json").json
-    assert cli.ok("db", "vacuum").stdout.startswith("Compacted from ")
+    assert "KiB" in cli.ok("db", "vacuum").stdout
     after = cli.ok("db", "info", "--json").json
     assert after["size_bytes"] + after["wal_bytes"] < before["size_bytes"] / 2
     assert cli.ok("db", "check").code == 0

@@ -107,9 +107,9 @@ def test_two_who_init_at_once_both_succeed(place: Place) -> None:
 def test_an_old_schema_is_refused_until_it_is_migrated(place: Place) -> None:
     make_old(place)
     assert "run `queuectl db migrate` first" in place.refused("enqueue", "true", code=5)
-    assert place.ok("db", "migrate").stdout == f"1 -> {NOW_KNOWN}\n"
+    assert place.ok("db", "migrate").stdout == f"Migrated from version 1 to {NOW_KNOWN}.\n"
     place.ok("enqueue", "true")
-    assert place.ok("db", "migrate").stdout == f"{NOW_KNOWN} -> {NOW_KNOWN}\n"
+    assert place.ok("db", "migrate").stdout == f"The schema is up to date (version {NOW_KNOWN}).\n"
 
 
 def test_two_who_migrate_at_once_do_not_collide(place: Place) -> None:
@@ -118,7 +118,10 @@ def test_two_who_migrate_at_once_do_not_collide(place: Place) -> None:
     said = [process.communicate(timeout=60) for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     told = sorted(out.decode() for out, _ in said)
-    assert told == [f"1 -> {NOW_KNOWN}\n", f"{NOW_KNOWN} -> {NOW_KNOWN}\n"]
+    assert told == [
+        f"Migrated from version 1 to {NOW_KNOWN}.\n",
+        f"The schema is up to date (version {NOW_KNOWN}).\n",
+    ]
     assert place.ok("db", "check").code == 0
     place.ok("enqueue", "true")
 
@@ -139,7 +142,7 @@ def test_init_and_migrate_of_a_file(cli: Cli) -> None:
     made = cli.ok("db", "init").stdout
     assert made == f"Made a queue at sqlite:{cli.db} (schema {NOW_KNOWN}).\n"
     assert cli.ok("db", "init").stdout.startswith("There is a queue at")
-    assert cli.ok("db", "migrate").stdout == f"{NOW_KNOWN} -> {NOW_KNOWN}\n"
+    assert cli.ok("db", "migrate").stdout == f"The schema is up to date (version {NOW_KNOWN}).\n"
 
 
 # -- looking after it -----------------------------------------------------------------------
@@ -169,7 +172,7 @@ def test_check_finds_counters_that_are_wrong(place: Place) -> None:
 def test_vacuum(place: Place) -> None:
     place.ok("db", "init")
     place.ok("enqueue", "true")
-    assert place.ok("db", "vacuum").stdout.startswith("Compacted from ")
+    assert "KiB" in place.ok("db", "vacuum").stdout
     assert place.ok("db", "check").code == 0
 
 
