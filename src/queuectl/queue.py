@@ -21,7 +21,7 @@ from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Attempt, Job, NewJob, Output, State
 from queuectl.place import Place, find_place
-from queuectl.request import Fields, check_request, complete, read_request
+from queuectl.request import Fields, check_request, check_text, complete, read_request
 from queuectl.settings import Settings
 from queuectl.store import open_store
 from queuectl.store.contract import Batch, Event, Filter, Progress, Store, Topic
@@ -37,6 +37,7 @@ Attempts = list[Attempt]
 Events = list[Event]
 
 SHORTEST_PREFIX = 4
+LONGEST_REASON = 10_000
 BATCH = 10_000
 MOST_AT_ONCE = 250_000
 """Jobs in one transaction. It holds up all other writers, who must renew their leases in time."""
@@ -318,6 +319,8 @@ class Queue(Administration):
 
         Cancelling a finished job is a `StateError`.
         """
+        if reason:
+            check_text("the reason", reason, longest=LONGEST_REASON)
         why = f"cancelled by {whoami()}" + (f": {reason}" if reason else "")
         return self._change(id, lambda job: self._cancel(job, why))
 
@@ -380,7 +383,7 @@ class Queue(Administration):
         found = self.get(id)
 
         def apply() -> Job:
-            job = self.store.get(found.id)
+            job = next(iter(self.store.lock([found])), None)
             if job is None:
                 raise NotFoundError(f"Job {found.id} was removed meanwhile.")
             if not change(job):

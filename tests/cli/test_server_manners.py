@@ -272,6 +272,12 @@ class TestSecrets:
         assert "***" in done.stderr
         assert SECRET not in done.stderr
 
+    def test_nor_does_the_hint_how_to_go_on(self, server: Lab) -> None:
+        server.queue.enqueue_many(["true"] * 3)
+        done = server.run("--db", server.url, "list", "-n", "1")
+        assert "go on with: queuectl list --db" in done.stderr
+        assert SECRET not in done.stderr
+
     def test_json_stays_json(self, server: Lab) -> None:
         assert json.loads(server.run("db", "info", "--json").stdout)["database"] == server.queue.url
 

@@ -228,6 +228,13 @@ class TestWhatCanBeBorrowed:
         connection.close()
         assert store.get("mine") is not None
 
+    def test_none_in_pipeline_mode(self, postgres_url: str) -> None:
+        with Queue(postgres_url) as queue:
+            connection = PostgresClient(postgres_url).connect()
+            with connection.pipeline(), pytest.raises(UsageError, match="pipeline mode"):
+                queue.enqueue("x", connection=connection)
+            connection.close()
+
     def test_only_one_to_the_database_of_the_queue(
         self, postgres_url: str, postgres_server: PostgresAccess
     ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from threading import Thread
 
 import pytest
 
@@ -310,3 +311,33 @@ class TestPrune:
         store.apply(job, retried(NOW + DAY), now=NOW + DAY)
         assert store.prune(State.DEAD, NOW + DAY, limit=100) == 2
         assert the(store, "dead 0").state == State.PENDING
+
+
+class TestLock:
+    def test_returns_jobs_as_they_are_now(self, store: Store, other: Store) -> None:
+        stale = [add(store, "x"), add(store, "y"), add(store, "z")]
+        other.remove(stale[1])
+        assert other.apply(stale[2], cancelled(stale[2], "no"), now=NOW)
+        with store.transaction():
+            now = store.lock(stale[::-1])
+        assert [(job.id, job.state) for job in now] == [
+            ("x", State.PENDING),
+            ("z", State.CANCELLED),
+        ]
+
+    def test_of_none_is_none(self, store: Store) -> None:
+        assert store.lock([]) == []
+
+    def test_others_wait_until_the_transaction_is_over(self, store: Store, other: Store) -> None:
+        job = add(store, "x")
+        done: list[bool] = []
+        thread = Thread(target=lambda: done.append(other.apply(job, cancelled(job, "no"), now=NOW)))
+        with store.transaction():
+            (held,) = store.lock([job])
+            thread.start()
+            thread.join(0.2)
+            assert done == []
+            assert store.apply(held, cancelled(held, "first"), now=NOW)
+        thread.join(30)
+        assert done == [False]
+        assert the(store, "x").reason == "first"

@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from queuectl.errors import DuplicateError
+from queuectl.errors import DuplicateError, StoreError
 from queuectl.job import State
 from queuectl.store import Store, open_store
 from queuectl.store.contract import Event, Listener, Topic
@@ -327,6 +327,13 @@ class TestClose:
             assert list(states(again)) == ["x"]
         finally:
             again.close()
+
+    def test_what_is_closed_cannot_be_used(self, store: Store, url: str) -> None:
+        again = open_store(url)
+        again.close()
+        with pytest.raises(StoreError):
+            add(again, "x")
+        assert states(store) == {}
 
     def test_closing_twice_does_no_harm(self, store: Store, url: str) -> None:
         again = open_store(url)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from queuectl.address import without_secrets
 from queuectl.cli.command import DB, Command
 from queuectl.cli.options import (
     JOB_ID,
@@ -197,7 +198,7 @@ def _due(job: Job, now: int) -> str:
 def _again(wanted: Wanted, oldest: bool, limit: int) -> str:
     """Write what was given as options again."""
     db: str | None = click.get_current_context().meta.get(DB)
-    parts = [] if db is None else [f"--db {shlex.quote(db)}"]
+    parts = [] if db is None else [f"--db {shlex.quote(without_secrets(db))}"]
     if wanted.states:
         every = set(wanted.states) == set(State)
         parts.append(f"--state {'all' if every else ','.join(wanted.states)}")

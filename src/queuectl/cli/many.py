@@ -117,12 +117,14 @@ def _pages(queue: Queue, which: Filter, verb: Verb, how: Manner) -> Iterator[lis
 
     def change() -> tuple[list[Job], list[tuple[Job, Job]]]:
         jobs = queue.store.select(which, limit=PAGE, after=after)
+        # Those that changed while they were being found don't fit any more.
+        found = {(job.seq, job.state) for job in jobs}
+        held = [job for job in queue.store.lock(jobs) if (job.seq, job.state) in found]
         return jobs, [
-            (job, _change(queue, job, verb, how)) for job in jobs if job.cancel_reason is None
+            (job, _change(queue, job, verb, how)) for job in held[::-1] if job.cancel_reason is None
         ]
 
     while True:
-        # Found and changed in one transaction, so none can have changed in between.
         jobs, page = queue.store.transact(change)
         yield page
         if len(jobs) < PAGE:

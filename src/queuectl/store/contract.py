@@ -290,6 +290,13 @@ class Store(ABC):
         """Return jobs, newest first (or `oldest` first), after the one with seq `after`."""
 
     @abstractmethod
+    def lock(self, jobs: Sequence[Job]) -> list[Job]:
+        """Return these jobs as they are now, by their place in the line; missing ones are missing.
+
+        Until the transaction is over, nobody else can change them.
+        """
+
+    @abstractmethod
     def states(self, ids: Sequence[str]) -> dict[str, State]:
         """Return the states of these jobs; missing ones are missing."""
 

@@ -43,6 +43,8 @@ class Dialect:
     """How a read for a claim passes over rows that others are claiming."""
     share_lock: str
     """How a read keeps a row from being deleted until the transaction is over."""
+    row_lock: str
+    """How a read keeps rows from being changed until the transaction is over."""
     within: str
     """`column IN` a bound list."""
     bind_list: Callable[[Sequence[Any]], Any]
@@ -57,6 +59,8 @@ class Dialect:
     """Insert, or leave the row with that key as it is."""
     excluded: str
     """The value that a taken key kept from being inserted."""
+    and_also: str = "AND "
+    """Before what must hold of a row besides its place in the line, by which it is found."""
     least: str
     greatest: str
     by_urgency: str
@@ -77,6 +81,7 @@ class Dialect:
             "job_columns": ", ".join(JOB_COLUMNS),
             "skip_locked": self.skip_locked,
             "share_lock": self.share_lock,
+            "row_lock": self.row_lock,
             "in_ids": self.within.format("ids"),
             "in_seqs": self.within.format("seqs"),
             "contains_text": _Phrase(self.contains.format("{0}", "text")),
@@ -84,6 +89,7 @@ class Dialect:
             "on_conflict": _Phrase(self.on_conflict),
             "or_nothing": _Phrase(self.or_nothing),
             "excluded": _Phrase(self.excluded),
+            "and_also": self.and_also,
             "least": self.least,
             "greatest": self.greatest,
             "by_urgency": self.by_urgency,
@@ -119,6 +125,7 @@ SQLITE = Dialect(
     # A claim runs under BEGIN IMMEDIATE: there are no others.
     skip_locked="",
     share_lock="",
+    row_lock="",
     within="IN (SELECT value FROM json_each(:{}))",
     bind_list=json.dumps,
     contains="instr(lower({0}), :{1}) > 0",
@@ -141,6 +148,7 @@ POSTGRESQL = Dialect(
     percent=True,
     skip_locked=" FOR UPDATE SKIP LOCKED",
     share_lock=" FOR KEY SHARE",
+    row_lock=" FOR UPDATE",
     within="= ANY(:{})",
     bind_list=list,
     contains="strpos(lower({0}), :{1}) > 0",
@@ -166,6 +174,7 @@ MYSQL = Dialect(
     percent=True,
     skip_locked=" FOR UPDATE SKIP LOCKED",
     share_lock=" LOCK IN SHARE MODE",
+    row_lock=" FOR UPDATE",
     within="IN :{}",
     bind_list=tuple,
     # Its lower() knows more letters than ASCII's, unlike that of the others.
@@ -174,6 +183,8 @@ MYSQL = Dialect(
     on_conflict="ON DUPLICATE KEY UPDATE",
     or_nothing="ON DUPLICATE KEY UPDATE {0} = {0}",
     excluded="VALUES({})",
+    # So that no other index is used: two who lock the entries of one row in another order deadlock.
+    and_also="AND 1 = ",
     least="least",
     greatest="greatest",
     # Columns of the schema's own: it has no partial indexes, and none with a descending column.

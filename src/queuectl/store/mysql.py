@@ -1,5 +1,6 @@
 """The store in MariaDB or MySQL, through PyMySQL."""
 
+import os
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +52,8 @@ READ_WITHIN = 600
 """Seconds after which an answer that doesn't come isn't waited for any more."""
 _SESSION = (
     "SET SESSION sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',"
-    " innodb_lock_wait_timeout = 10, time_zone = '+00:00',"
+    " innodb_lock_wait_timeout = 10, lock_wait_timeout = 10, time_zone = '+00:00',"
+    " sql_select_limit = 18446744073709551615, sql_big_selects = 1,"
     " {isolation} = 'READ-COMMITTED'{more}"
 )
 _SILENCE_IN_MARIADB = (
@@ -131,8 +133,6 @@ class MysqlStore(ServerStore):
         return db
 
     def _arguments(self) -> dict[str, Any]:
-        import os
-
         address = self.address
         given: dict[str, Any] = dict(address.options)
         for name in ("port", "connect_timeout", "read_timeout", "write_timeout"):
@@ -285,6 +285,8 @@ class MysqlStore(ServerStore):
         """Be the only one: its schema changes can't be part of a transaction."""
         name = f"queuectl.{self.address.database}.{self.prefix}"[:64]
         got = self._run("SELECT GET_LOCK(%(n)s, %(t)s)", {"n": name, "t": MIGRATE_WITHIN})
+        # To change a table one waits for all who are using it.
+        self._run(f"SET SESSION lock_wait_timeout = {MIGRATE_WITHIN}", {})
         if got[0][0] != 1:
             raise StoreError(f"Somebody else has been migrating {self.url} for too long.")
         try:
@@ -292,6 +294,15 @@ class MysqlStore(ServerStore):
         finally:
             with suppress(StoreError):
                 self._run("SELECT RELEASE_LOCK(%(name)s)", {"name": name})
+
+    def close(self) -> None:
+        with self._lock:
+            if self._pid == os.getpid() and self._db is not None and not self._depth:
+                # With a farewell, or the server notes that we were cut off.
+                with suppress(pymysql.err.MySQLError, OSError):
+                    self._db.close()
+                self._db = None
+        super().close()
 
     # -- what it says in another way ------------------------------------------------------
 

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 import psycopg
+from psycopg.pq import PipelineStatus
 from psycopg.rows import tuple_row
 
 from queuectl.address import Address
@@ -56,7 +57,10 @@ _COPIED = {
 } | {"created_at": "now", "updated_at": "now"}
 """Columns of a new job, and what `new_row` calls them."""
 _COPY = f"COPY {{jobs}} ({', '.join(_COPIED)}) FROM STDIN"
-_SESSION = "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s'"
+_SESSION = (
+    "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';"
+    " SET default_transaction_read_only = off"
+)
 _SILENCE = f"SET LOCAL idle_in_transaction_session_timeout = '{SILENT_FOR}s'"
 _FOLD = """
 WITH taken AS (
@@ -147,6 +151,8 @@ class PostgresStore(ServerStore):
         if not isinstance(connection, psycopg.Connection):
             raise wrong_connection("psycopg.Connection", connection)
         check_open(not connection.closed)
+        if connection.info.pipeline_status != PipelineStatus.OFF:
+            raise UsageError("That connection is in pipeline mode; enqueue outside of it.")
         check_same_database(self.address.database, connection.info.dbname)
 
     def _close_connection(self, db: Any) -> None:
@@ -154,7 +160,8 @@ class PostgresStore(ServerStore):
             db.close()
 
     def _execute(self, db: Any, text: str, params: Params) -> tuple[list[Row], int]:
-        with db.cursor(row_factory=tuple_row) as cursor:
+        # Not the connection's own kind of cursor: it may be somebody else's.
+        with psycopg.Cursor(db, row_factory=tuple_row) as cursor:
             # To prepare these gains nothing, and two statements in one can't be prepared.
             prepare = False if text in (self.BEGIN, "COMMIT") else None
             cursor.execute(text, params or None, prepare=prepare)
@@ -162,7 +169,7 @@ class PostgresStore(ServerStore):
             return rows, cursor.rowcount
 
     def _execute_many(self, db: Any, text: str, rows: Sequence[Params]) -> None:
-        with db.cursor(row_factory=tuple_row) as cursor:
+        with psycopg.Cursor(db, row_factory=tuple_row) as cursor:
             cursor.executemany(text, rows)
 
     def load(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -227,13 +234,14 @@ class PostgresStore(ServerStore):
         text = str(error).strip()
         # Indented lines are hints of the driver.
         lines = [line for line in text.splitlines() if not line.startswith("\t")]
-        said = (lines or [""])[-1].removeprefix("connection failed: ")
+        fatal = next((line for line in lines if "FATAL:" in line), None)
+        said = (fatal or (lines or [""])[-1]).removeprefix("connection failed: ")
         user = self.address.user or "the current user"
-        fatal = said.rpartition("FATAL:")[2].strip()
+        cause = said.rpartition("FATAL:")[2].strip()
         for mark, sentence in (
             ("password authentication failed", f"refuses the password of {user}"),
             ("no password supplied", f"wants a password for {user}: in the URL or in ~/.pgpass"),
-            ("does not exist", f"says: {fatal}"),
+            ("does not exist", f"says: {cause}"),
             ("no pg_hba.conf entry", "doesn't let this host in; see its pg_hba.conf"),
             ("permission denied for database", f"doesn't let {user} into that database"),
         ):
@@ -271,6 +279,12 @@ class PostgresStore(ServerStore):
             return before, migrate(self, before)
 
         return self.transact(apply)
+
+    def _write_again(self, statement: str, **params: Any) -> int:
+        # Behind a pooler the session isn't ours to prepare; a transaction says what it needs.
+        if self.pooled:
+            return self._write(statement, **params)
+        return super()._write_again(statement, **params)
 
     # -- wake-ups -------------------------------------------------------------------------
 

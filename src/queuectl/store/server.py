@@ -84,6 +84,7 @@ class ServerStore(SqlStore):
         self._wrote = False
         self._told = 0.0
         self._identity: str | None = None
+        self._closed = False
         self._clock = clock_of(f"{address.dialect}://{address.hosts}")
         self._watched: dict[str, tuple[int, float]] = {}
         self._connect()
@@ -163,6 +164,8 @@ class ServerStore(SqlStore):
 
     def _reconnect(self) -> None:
         """Connect again; a server that is away for a moment is waited for, with jitter."""
+        if self._closed:
+            raise StoreError("This queue was closed; open it anew.")
         deadline = monotonic() + self.patience
         while True:
             try:
@@ -183,6 +186,7 @@ class ServerStore(SqlStore):
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             if self._pid == os.getpid():
                 self._drop()
 
@@ -236,6 +240,8 @@ class ServerStore(SqlStore):
                 # It isn't ours to try again.
                 raise StateError(str(explained)) from error
             raise explained from error
+        except UnicodeEncodeError as error:
+            raise StoreError(f"The connection can't carry the text: {error}.") from None
         except BaseException:
             self._drop()
             raise

@@ -101,7 +101,7 @@ class SqlStore(Records):
     def select(
         self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
     ) -> list[Job]:
-        if not storable(which.text):
+        if not all(storable(word) for word in (which.text, *which.tags, *which.queues)):
             return []
         if len(which.text) > LONGEST_TEXT:
             raise UsageError(f"A text to search for can have {LONGEST_TEXT:,} characters at most.")
@@ -127,6 +127,11 @@ class SqlStore(Records):
             statement.replace("{conditions}", where).replace("{direction}", direction)
         )
         return [seq for (seq,) in self._run(text, params)]
+
+    def lock(self, jobs: Sequence[Job]) -> list[Job]:
+        if not jobs:
+            return []
+        return self._jobs(sql.LOCK_JOBS, seqs=self._list([job.seq for job in jobs]))
 
     def states(self, ids: Sequence[str]) -> dict[str, State]:
         found: dict[str, State] = {}
@@ -177,8 +182,7 @@ class SqlStore(Records):
     def _claim(
         self, node: str, workers: Sequence[int], queues: Sequence[str], now: int
     ) -> list[Job]:
-        if not self._rows(sql.HOLDS_LEASE, id=node, steady=self.steady()):
-            raise LeaseLostError(f"Node {node} has no lease any more; it can't claim jobs.")
+        self._check_lease(sql.HOLDS_LEASE, node)
         self._bury_expired(now)
         due = [seq for (seq,) in self._rows(sql.DUE, now=now, limit=PROMOTED_AT_ONCE)]
         if due:
@@ -191,7 +195,13 @@ class SqlStore(Records):
             except UnreadableError:
                 # Another program wrote it. One odd row must not stop the others.
                 self._change(self._text(sql.BURY_UNREADABLE), {"seq": seq, "now": now})
+        if jobs and self.dialect.share_lock:
+            self._check_lease(sql.KEEP_LEASE, node)
         return jobs
+
+    def _check_lease(self, statement: str, node: str) -> None:
+        if not self._rows(statement, id=node, steady=self.steady()):
+            raise LeaseLostError(f"Node {node} has no lease any more; it can't claim jobs.")
 
     def _take(self, seq: int, run: Params) -> list[Job]:
         """Begin the run of one job, if it is still ready, and return it as it is then."""

@@ -31,6 +31,9 @@ STATES = "SELECT id, state FROM {jobs} WHERE id {in_ids}"
 # Jobs by their place in the line.
 JOBS_AT = "SELECT {job_columns} FROM {jobs} WHERE seq {in_seqs} ORDER BY seq"
 
+# The same, as they are now, and nobody else changes them until the transaction is over.
+LOCK_JOBS = JOBS_AT + "{row_lock}"
+
 # Places in the line of jobs that fit; the store adds conditions, order and limit.
 SELECT = "SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY j.seq {direction} LIMIT :limit"
 
@@ -93,7 +96,7 @@ ORDER BY run_at LIMIT :limit{skip_locked}
 """
 
 # ... which makes them ready.
-PROMOTE = "UPDATE {jobs} SET ready = 1, state = 'pending' WHERE seq {in_seqs} AND ready = 0"
+PROMOTE = "UPDATE {jobs} SET ready = 1, state = 'pending' WHERE seq {in_seqs} {and_also}(ready = 0)"
 
 # Waiting jobs whose time to start is over.
 EXPIRED = """
@@ -129,9 +132,12 @@ WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY {by_urgency} LIMIT :limit{skip_locked}
 """
 
-# Whether a node's lease holds; a node without one may not claim. Nobody can strike it from the
-# register before the claim is over, and then they see what it claimed.
-HOLDS_LEASE = "SELECT 1 FROM {nodes} WHERE id = :id AND {lease_holds}{share_lock}"
+# Whether a node's lease holds; a node without one may not claim.
+HOLDS_LEASE = "SELECT 1 FROM {nodes} WHERE id = :id AND {lease_holds}"
+
+# The same when it has claimed. From here on nobody can strike it from the register before the
+# commit, and then they see what it claimed. As late as possible: renewals may have to wait for it.
+KEEP_LEASE = HOLDS_LEASE + "{share_lock}"
 
 # Begin a run: from here on, `attempts` is its fence.
 CLAIM = """
@@ -139,7 +145,7 @@ UPDATE {jobs} SET
     state = 'processing', ready = NULL, attempts = attempts + 1, node = :node, worker = :worker,
     started_at = :now, updated_at = :now, finished_at = NULL, duration_ms = NULL,
     exit_code = NULL, reason = NULL, cancel_reason = NULL
-WHERE seq = :seq AND ready = 1
+WHERE seq = :seq {and_also}(ready = 1)
 """
 
 # The same, with the job as it is then, where a database can do that.
@@ -162,7 +168,9 @@ UPDATE {jobs} SET
     crashes = :crashes, started_at = :started_at, updated_at = :finished_at,
     finished_at = CASE WHEN :final THEN :finished_at END, duration_ms = :duration_ms,
     exit_code = :exit_code, error = :error, reason = :reason, cancel_reason = NULL
-WHERE seq = :seq AND id = :id AND attempts = :attempt AND node = :node AND state = 'processing'
+WHERE seq = :seq {and_also}(
+    id = :id AND attempts = :attempt AND node = :node AND state = 'processing'
+)
 """
 
 # Keep the record of a run.
@@ -215,19 +223,25 @@ UPDATE {jobs} SET
     state = :state, ready = :ready, run_at = coalesce(:run_at, run_at), failures = :failures,
     crashes = :crashes, reason = :reason, updated_at = :now,
     finished_at = CASE WHEN :final THEN :now END
-WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
+WHERE seq = :seq {and_also}(
+    id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
+)
 """
 
 # Ask the node of a run to end it.
 ASK_CANCEL = """
 UPDATE {jobs} SET cancel_reason = :reason, updated_at = :now
-WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = 'processing'
+WHERE seq = :seq {and_also}(
+    id = :id AND attempts = :attempt AND state = 'processing'
+)
 """
 
 # Delete a job that doesn't run; triggers take its attempts along.
 REMOVE = """
 DELETE FROM {jobs}
-WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
+WHERE seq = :seq {and_also}(
+    id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
+)
 """
 
 # The jobs that have been in a final state longest ...
@@ -237,7 +251,7 @@ ORDER BY finished_at LIMIT :limit{skip_locked}
 """
 
 # ... which are deleted, as far as they are still in it.
-PRUNE = "DELETE FROM {jobs} WHERE seq {in_seqs} AND state = :state"
+PRUNE = "DELETE FROM {jobs} WHERE seq {in_seqs} {and_also}(state = :state)"
 
 # How many that would be in all.
 PRUNABLE = "SELECT count(*) FROM {jobs} WHERE state = :state AND finished_at < :before"
@@ -446,7 +460,7 @@ INSERT INTO {receipts} (client, serial, at) VALUES (:client, 0, :now) {or_nothin
 """
 
 # The number of its last transaction.
-RECEIPT = "SELECT serial FROM {receipts} WHERE client = :client FOR UPDATE"
+RECEIPT = "SELECT serial FROM {receipts} WHERE client = :client{row_lock}"
 
 # Receipts nobody can be waiting for any more.
 DROP_RECEIPTS = "DELETE FROM {receipts} WHERE at < :before"

@@ -1,6 +1,6 @@
 """Queues on several hosts, for MariaDB and MySQL."""
 
-_TABLE = "ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATION"
+_TABLE = "ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATION"
 
 STATEMENTS = (
     f"""

@@ -1,0 +1,93 @@
+"""Settings of a server that would change what our sessions do, if we let them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from queuectl import Queue
+from queuectl.store import open_store
+from queuectl.store.contract import Filter
+from tests.contract.tools import MINUTE, a_node, add, take
+from tests.servers.mariadb import MariaDB
+from tests.servers.postgres import PostgresAccess
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "default_transaction_read_only = on",
+        "default_transaction_isolation = 'serializable'",
+        "search_path = ''",
+        "synchronous_commit = off",
+        "statement_timeout = '5s'",
+    ],
+)
+def test_of_a_role_in_postgresql(
+    postgres_url: str, postgres_server: PostgresAccess, postgres_database: str, setting: str
+) -> None:
+    open_store(postgres_url, create=True).close()
+    role = f"ALTER ROLE queuectl IN DATABASE {postgres_database}"
+    postgres_server.sql(f"{role} SET {setting}")
+    try:
+        store = open_store(postgres_url)
+        a_node(store)
+        assert store.renew("node-1", until=store.steady() + MINUTE)
+        add(store, "x")
+        assert len(take(store)) == 1
+        store.coarsen(now=store.now())
+        store.close()
+    finally:
+        postgres_server.sql(f"{role} RESET ALL")
+
+
+@pytest.fixture(scope="module")
+def odd_mariadb() -> Iterator[str]:
+    """A server with settings that somebody liked for reasons of their own."""
+    with MariaDB(fast=True) as server:
+        server.create_database("odd")
+        server.sql(
+            "SET GLOBAL sql_select_limit = 1, sql_mode = 'ORACLE', max_join_size = 1,"
+            " sql_big_selects = 0, innodb_default_row_format = 'compact', autocommit = 0,"
+            " tx_isolation = 'SERIALIZABLE', time_zone = '-07:00'"
+        )
+        yield server.url("odd")
+
+
+def test_of_a_whole_mariadb(odd_mariadb: str) -> None:
+    store = open_store(odd_mariadb, create=True)
+    a_node(store)
+    for n in range(3):
+        add(store, f"job {n}", now=store.now())
+    assert len(store.select(Filter(), limit=None)) == 3
+    assert len(take(store, 2, now=store.now())) == 2
+    assert store.verify() == []
+    store.close()
+
+
+@pytest.mark.parametrize("place", ["postgres_url", "mariadb_url"])
+def test_two_who_cancel_everything_at_once_do_not_stumble(
+    request: pytest.FixtureRequest, place: str, tmp_path: Path
+) -> None:
+    url: str = request.getfixturevalue(place)
+    with Queue(url) as queue:
+        queue.enqueue_many(["true"] * 300)
+        command = str(Path(sys.executable).with_name("queuectl"))
+        env = os.environ | {"QUEUECTL_DB": url, "HOME": str(tmp_path)}
+        both = [
+            subprocess.Popen(
+                [command, "cancel", "--state", "pending", "-q"],
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
+        ]
+        said = [process.communicate(timeout=100) for process in both]
+        assert [process.returncode for process in both] == [0, 0], said
+        ids = [id for out, _ in said for id in out.split()]
+        assert len(ids) == len(set(ids)) == 300
