@@ -1,8 +1,9 @@
 # Everything a checkout needs. `make` alone lists the targets.
 
 PYTHON ?= python3
-# How the tests spread over cores; `make test XDIST=` runs them in one process.
-XDIST ?= -n 2 --dist worksteal
+# How the tests spread over cores; `make test XDIST=` runs them in one process. Three for two cores,
+# because many wait: for a lease to end, a server to start.
+XDIST ?= -n 3 --dist worksteal
 # More arguments for pytest: make test ARGS='tests/unit -k duration'
 ARGS ?=
 

@@ -80,7 +80,7 @@ class TestSqlite:
         cli.add("true")
         result = cli.ok("doctor")
         assert result.lines[0] == "--- Notes ---"
-        assert "--- In order ---" in result.lines
+        assert "--- OK ---" in result.lines
         assert re.search(r"^engine: +SQLite 3", result.stdout, re.MULTILINE)
         assert result.lines[-1].startswith("0 errors, ")
         assert "db check" in result.stderr

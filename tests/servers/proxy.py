@@ -149,6 +149,8 @@ class Proxy:
                 link = asyncio.create_task(self._serve(client))
                 self._links.add(link)
                 link.add_done_callback(self._links.discard)
+                # A task that is cancelled before it has begun closes nothing.
+                link.add_done_callback(lambda _, client=client: client.close())
 
     async def _serve(self, client: socket.socket) -> None:
         with client, socket.socket() as server:
