@@ -6,6 +6,7 @@ import struct
 import threading
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
 from tests.servers import HOST, PATIENCE, free_port
@@ -30,6 +31,10 @@ class _Trap:
     when: Moment
     left: int
     shut: bool
+
+
+def _close(client: socket.socket, _: object) -> None:
+    client.close()
 
 
 @dataclass(eq=False, slots=True)
@@ -150,7 +155,7 @@ class Proxy:
                 self._links.add(link)
                 link.add_done_callback(self._links.discard)
                 # A task that is cancelled before it has begun closes nothing.
-                link.add_done_callback(lambda _, client=client: client.close())
+                link.add_done_callback(partial(_close, client))
 
     async def _serve(self, client: socket.socket) -> None:
         with client, socket.socket() as server:
