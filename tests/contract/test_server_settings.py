@@ -14,6 +14,7 @@ from queuectl.store.contract import Filter
 from tests.contract.tools import MINUTE, a_node, add, take
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgres import PostgresAccess
+from tests.servers.proxy import Proxy
 
 
 @pytest.mark.parametrize(
@@ -91,3 +92,17 @@ def test_two_who_cancel_everything_at_once_do_not_stumble(
         assert [process.returncode for process in both] == [0, 0], said
         ids = [id for out, _ in said for id in out.split()]
         assert len(ids) == len(set(ids)) == 300
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_a_connection_that_is_cut_while_it_is_made_is_made_again(
+    request: pytest.FixtureRequest, kind: str
+) -> None:
+    url: str = request.getfixturevalue(f"{kind}_url")
+    server = request.getfixturevalue(f"{kind}_server")
+    with Proxy("127.0.0.1", server.port) as proxy:
+        # What every client says of itself when it introduces itself.
+        proxy.cut_when(b"queuectl", when="before")
+        through = url.replace(f":{server.port}/", f":{proxy.port}/")
+        open_store(through, create=True).close()
+        assert proxy.fired == 1

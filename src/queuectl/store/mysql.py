@@ -35,6 +35,7 @@ from queuectl.store.server import (
     ConflictError,
     DisconnectedError,
     ServerStore,
+    UnsteadyError,
 )
 from queuectl.store.transactions import Params, Row
 
@@ -258,10 +259,11 @@ class MysqlStore(ServerStore):
             )
         if code in (1130, 1129):
             return StoreDeniedError(f"{self.url} doesn't let this host in.")
-        return self._unreachable(said)
+        unsteady = code == 1053 or (code == 2013 and "timed out" not in said)
+        return self._unreachable(said, UnsteadyError if unsteady else StoreUnreachableError)
 
-    def _unreachable(self, said: str) -> StoreError:
-        return StoreUnreachableError(
+    def _unreachable(self, said: str, kind: type[StoreError] = StoreUnreachableError) -> StoreError:
+        return kind(
             f"{self.url} can't be reached ({said}); is the server up, and the address right?"
         )
 

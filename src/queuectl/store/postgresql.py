@@ -36,6 +36,7 @@ from queuectl.store.server import (
     ConflictError,
     DisconnectedError,
     ServerStore,
+    UnsteadyError,
     with_namespace,
 )
 from queuectl.store.transactions import Params, Row
@@ -62,6 +63,16 @@ _SESSION = (
     " SET default_transaction_read_only = off"
 )
 _SILENCE = f"SET LOCAL idle_in_transaction_session_timeout = '{SILENT_FOR}s'"
+_UNSTEADY = (
+    "starting up",
+    "shutting down",
+    "recovery mode",
+    "not yet accepting connections",
+    "server closed the connection",
+    "Connection reset by peer",
+    "during SSL exchange",
+)
+"""What is said of a server that will take us in a moment later."""
 _FOLD = """
 WITH taken AS (
     DELETE FROM {counts} WHERE ctid = ANY(ARRAY(
@@ -253,7 +264,8 @@ class PostgresStore(ServerStore):
             return StoreUnreachableError(
                 f"{self.url} has no connection left; raise max_connections, or use a pooler."
             )
-        return StoreUnreachableError(
+        kind = UnsteadyError if any(mark in text for mark in _UNSTEADY) else StoreUnreachableError
+        return kind(
             f"{self.url} can't be reached ({_short(said)});"
             " is the server up, and the address right?"
         )

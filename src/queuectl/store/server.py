@@ -61,6 +61,10 @@ class DisconnectedError(StoreUnreachableError):
     """The connection was lost; a transaction that wasn't being committed is undone."""
 
 
+class UnsteadyError(StoreUnreachableError):
+    """The server is there, but can't take us in at this moment: it starts, stops or recovers."""
+
+
 class ServerStore(SqlStore):
     """A queue in the tables of a database server."""
 
@@ -87,7 +91,7 @@ class ServerStore(SqlStore):
         self._closed = False
         self._clock = clock_of(f"{address.dialect}://{address.hosts}")
         self._watched: dict[str, tuple[int, float]] = {}
-        self._connect()
+        self._connect_first()
         try:
             self._open(create=create, upgrade=upgrade)
         except BaseException:
@@ -161,6 +165,19 @@ class ServerStore(SqlStore):
     def _connect(self) -> None:
         self._drop()
         self._db = self._open_connection()
+
+    def _connect_first(self) -> None:
+        """Connect; nobody there is an error at once, but one that is about to be there isn't."""
+        deadline = monotonic() + self.patience
+        while True:
+            try:
+                self._connect()
+            except UnsteadyError:
+                if monotonic() >= deadline:
+                    raise
+                sleep(uniform(0.05, 0.3))
+            else:
+                return
 
     def _reconnect(self) -> None:
         """Connect again; a server that is away for a moment is waited for, with jitter."""
