@@ -143,7 +143,7 @@ class TestTransaction:
         thread.join(30)
         assert list(states(store)) == ["theirs"]
 
-    def test_two_stores_wait_for_each_other(self, store: Store, other: Store) -> None:
+    def test_two_stores_do_not_get_into_each_others_way(self, store: Store, other: Store) -> None:
         inside = Signal()
 
         def enqueue() -> None:
@@ -157,7 +157,10 @@ class TestTransaction:
             inside.set()
             add(store, "mine too")
         thread.join(30)
-        assert list(states(store)) == ["mine", "mine too", "theirs"]
+        if store.one_host:
+            assert list(states(store)) == ["mine", "mine too", "theirs"]
+        # A server has room for both: places in the line are given out as they come.
+        assert set(states(store)) == {"mine", "mine too", "theirs"}
 
 
 class TestChanged:
