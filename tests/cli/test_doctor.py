@@ -176,8 +176,8 @@ class TestAQueueThatCannotBeOpened:
         with Queue(str(cli.db)) as queue:
             queue.store.set_meta("copy", '{"source": "x"}')  # type: ignore[attr-defined]
         findings = examined(cli, code=5)
-        about(findings, "copy", "error")
-        about(findings, "durability", "ok")
+        assert len(about(findings, "copy", "error")) == 1
+        assert len(about(findings, "durability", "ok")) == 1
 
     @pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
     def test_nobody_answers(self, cli: Cli, scheme: str) -> None:

@@ -149,6 +149,7 @@ class TestOpening:
         path.touch()
         with closing(open_store(str(path), create=True)) as store:
             add(store, "x")
+            assert store.get("x") is not None
 
     def test_processes_that_make_the_same_file_at_once_all_succeed(self, tmp_path: Path) -> None:
         rounds = 120

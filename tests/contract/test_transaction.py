@@ -342,3 +342,4 @@ class TestClose:
         again = open_store(url)
         again.close()
         again.close()
+        assert states(store) == {}

@@ -6,6 +6,7 @@ notifications don't come through, nodes poll instead of listening.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Any
@@ -37,7 +38,6 @@ from queuectl.store.server import (
     DisconnectedError,
     ServerStore,
     UnsteadyError,
-    with_namespace,
 )
 from queuectl.store.transactions import Params, Row
 
@@ -97,7 +97,7 @@ class PostgresStore(ServerStore):
         self.schema = address.namespace or "queuectl"
         self.channel = f"queuectl_{self.schema}"
         self.pooled = False
-        dialect = with_namespace(POSTGRESQL, f'"{self.schema}".')
+        dialect = replace(POSTGRESQL, prefix=f'"{self.schema}".')
         super().__init__(address, dialect, create=create, upgrade=upgrade)
 
     # -- connections --------------------------------------------------------------------

@@ -11,7 +11,6 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from random import uniform
 from time import clock_gettime, monotonic, sleep
 from typing import Any, TypeVar
@@ -473,8 +472,3 @@ class ServerStore(SqlStore):
             with suppress(OSError):
                 # Nobody has worked there.
                 os.rmdir(target.companion)
-
-
-def with_namespace(dialect: Dialect, prefix: str) -> Dialect:
-    """Return a dialect whose tables are in another schema, or have another prefix."""
-    return replace(dialect, prefix=prefix)
