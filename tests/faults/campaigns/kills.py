@@ -44,14 +44,18 @@ def kills(arena: Arena, *, jobs: int, kills: int) -> None:
         killer.replace_the_dead()
     arena.wait_until_drained(within=1800)
     arena.check()
-    beyond = runs_beyond_one(arena.ledger.runs())
+    runs = arena.ledger.runs()
     arena.report.note(
-        jobs=jobs, kills=killer.killed, **killer.done, runs_beyond_one=beyond,
-        in_flight_at_kills=killer.in_flight,
-    )  # fmt: skip
+        jobs=jobs, kills=killer.killed, **killer.done, runs_beyond_one=runs_beyond_one(runs)
+    )
+    unexplained = [
+        f"{before.job} #{after.attempt}"
+        for all_ in runs.values()
+        for before, after in pairwise(all_)
+        if not killer.explains(before, after)
+    ]
     arena.report.expect(
-        beyond <= killer.in_flight,
-        f"{beyond} runs beyond one, but only {killer.in_flight} were in flight at the kills",
+        not unexplained, f"runs that no kill of the run before explains: {unexplained}"
     )
     arena.stop_nodes()
 
