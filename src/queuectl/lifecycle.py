@@ -42,6 +42,15 @@ class Policy:
         """How many retries the job may have."""
         return self.max_retries if job.max_retries is None else job.max_retries
 
+    @property
+    def suspicious(self) -> int:
+        """From so many crashes on, a job is a suspect: one more, and it is dead.
+
+        All that run on a node count a crash when it goes down, since nobody knows which of them
+        did it. A suspect gets a node for itself, so that no job dies of another's crashes.
+        """
+        return max(1, self.max_crashes - 1)
+
 
 def decide(job: Job, outcome: Outcome, now: int, policy: Policy) -> Transition:
     """Say what becomes of a job whose run came to this outcome."""

@@ -221,6 +221,12 @@ class Settings:
     dlq_retention: int = _setting(
         0, _duration(), "Dead jobs are pruned at this age; 0 keeps them.", write=format_duration
     )
+    events_retention: int = _setting(
+        0,
+        _duration(),
+        "Events (who did what, rescues, prunings) are pruned at this age; 0 keeps them.",
+        write=format_duration,
+    )
     log_size: int = _setting(
         10 * 2**20,
         _size(2**10, 2**40),

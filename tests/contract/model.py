@@ -5,12 +5,12 @@ It isn't used in place of a store anywhere. It says what the real ones must answ
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from string import ascii_lowercase, ascii_uppercase
-from typing import Any
+from typing import Any, TypeVar
 
 from queuectl.errors import DuplicateError, LeaseLostError
 from queuectl.job import FINISHED, Attempt, Job, NewJob, Output, State, Transition
@@ -30,6 +30,7 @@ from queuectl.store.histogram import bucket_of
 from tests.contract.tools import DAY, HOUR, MINUTE, NOW
 
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+T = TypeVar("T")
 RollupKey = tuple[int, str, str, str, int]
 
 
@@ -63,6 +64,10 @@ class Model:
         except BaseException:
             vars(self).update(before)
             raise
+
+    def transact(self, action: Callable[[], T]) -> T:
+        with self.transaction():
+            return action()
 
     # -- jobs -------------------------------------------------------------------------
 
@@ -172,7 +177,7 @@ class Model:
     ) -> list[Job]:
         if not workers:
             return []
-        if not self._holds_lease(node):
+        if not self.holds_lease(node):
             raise LeaseLostError("lost")
         for job in self._expired(now):
             self.apply(job, expired(job), now=now)
@@ -352,12 +357,15 @@ class Model:
     def register(self, node: Node) -> None:
         self.registered[node.id] = node
 
-    def _holds_lease(self, id: str) -> bool:
+    def holds_lease(self, id: str) -> bool:
         node = self.registered.get(id)
         return node is not None and node.lease_until > self.steady()
 
+    def lapsed(self, node: Node) -> bool:
+        return node.lease_until <= self.steady()
+
     def renew(self, node: str, *, until: int) -> bool:
-        if not self._holds_lease(node):
+        if not self.holds_lease(node):
             return False
         known = self.registered[node]
         self.registered[node] = replace(known, lease_until=until, beat=known.beat + 1)
@@ -408,6 +416,11 @@ class Model:
 
     def events(self, job: str | None = None, *, limit: int = 100) -> list[Event]:
         return [event for event in self.kept[::-1] if job is None or event.job == job][:limit]
+
+    def prune_events(self, before: int, *, limit: int) -> int:
+        old = [event for event in self.kept[:limit] if event.at < before]
+        self.kept = [event for event in self.kept if event not in old]
+        return len(old)
 
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         sums = Model()

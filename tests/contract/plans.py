@@ -186,6 +186,7 @@ VERBS: dict[str, Verb] = {
     "cancel": lambda s: s.ask_cancel(the(s, "job 5"), "x", now=NOW),
     "remove": lambda s: s.remove(s.select(Filter(states=(State.DEAD,)), limit=1)[0]),
     "prune": lambda s: s.prune(State.COMPLETED, NOW + HOUR, limit=3),
+    "prune_events": lambda s: s.prune_events(NOW + HOUR, limit=3),
 }
 """What a store does all day, each done once."""
 

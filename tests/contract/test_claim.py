@@ -1,15 +1,19 @@
 """The claim: who gets which job, in which order, from when on; and who gets none."""
 
 from dataclasses import replace
+from threading import Thread
+from time import clock_gettime
 from typing import Any
 
 import pytest
 
 from queuectl.errors import LeaseLostError
-from queuectl.job import Exited, NewJob, Released, State
+from queuectl.job import Exited, NewJob, Released, State, Transition
 from queuectl.lifecycle import Policy, retried
 from queuectl.store import Store
-from queuectl.store.contract import Filter
+from queuectl.store.clock import ELAPSED
+from queuectl.store.contract import Filter, Suspects
+from queuectl.store.server import ServerStore
 from tests.contract.tools import (
     HOUR,
     MINUTE,
@@ -33,6 +37,24 @@ from tests.contract.tools import (
 def node(store: Store) -> None:
     """A node that may claim."""
     a_node(store, "node-1")
+
+
+class TestClockPutBack:
+    def test_no_job_is_due_or_expired_by_a_clock_of_the_past(self, store: Store) -> None:
+        if not isinstance(store, ServerStore):
+            return  # The clock of a file's host is read anew each time.
+        now = store.now()
+        add(store, "delayed", now=now, run_at=now + HOUR // 2)
+        add(store, "patient", now=now, expires_at=now + HOUR // 2, queue="other")
+        # It is as if the server's clock had been an hour ahead, when it was read a moment ago.
+        heard = clock_gettime(ELAPSED)
+        assert store._clock.learn(asked=heard, said=now + HOUR, heard=heard) == 0
+        assert store.now() >= now + HOUR
+        assert store.claim("node-1", [1, 2], ["default"], now=store.now()) == []
+        assert states(store) == {"delayed": State.PENDING, "patient": State.PENDING}
+        assert store.now() < now + MINUTE
+        # That it was put on by an hour is no reason to wait.
+        assert ids(store.claim("node-1", [1, 2], [], now=now + HOUR)) == ["delayed"]
 
 
 class TestOneJob:
@@ -74,6 +96,18 @@ class TestOneJob:
         assert job.cancel_reason is None
         assert job.error == "the last words"
         assert (job.attempts, job.failures) == (2, 0)
+
+    def test_two_who_claim_at_once_on_a_server_get_one_each(
+        self, store: Store, other: Store
+    ) -> None:
+        if store.one_host:
+            return  # There one waits for the other, which takes no time.
+        a_node(store, "node-2")
+        add(store, "x")
+        add(store, "y")
+        with store.transaction():
+            assert take_one(store).id == "x"
+            assert take_one(other, node="node-2").id == "y"
 
 
 class TestWorkers:
@@ -289,6 +323,25 @@ class TestExpiry:
 
 
 class TestLease:
+    def test_whoever_strikes_a_node_out_sees_all_that_it_has_claimed(
+        self, store: Store, other: Store
+    ) -> None:
+        add(store, "x")
+        seen: list[str] = []
+
+        def strike_out() -> None:
+            other.forget("node-1")
+            seen.extend(ids(other.held("node-1")))
+
+        rescuer = Thread(target=other.transact, args=[strike_out])
+        with store.transaction():
+            take_one(store)
+            rescuer.start()
+            # It has to wait for us; one that doesn't would be through by then.
+            rescuer.join(0.5)
+        rescuer.join(30)
+        assert seen == ["x"]
+
     def test_a_node_nobody_knows_gets_nothing(self, store: Store, client: Client) -> None:
         add(store, "x", expires_at=NOW)
         add(store, "y", run_at=NOW - 1)
@@ -318,6 +371,41 @@ class TestLease:
         add(store, "x")
         store.ask_stop("node-1", Stop.DRAIN)
         assert ids(take(store)) == ["x"]
+
+
+class TestSuspects:
+    """Jobs that one more crash would bury: here, those that have crashed once."""
+
+    @pytest.fixture(autouse=True)
+    def line(self, store: Store) -> None:
+        """A line of jobs with a suspect in its middle, and one at its end."""
+        for id in ("first", "suspect", "last", "other-suspect"):
+            add(store, id)
+        for id in ("suspect", "other-suspect"):
+            crashed = Transition(state=State.PENDING, failures=0, crashes=1, run_at=NOW)
+            assert store.apply(the(store, id), crashed, now=NOW)
+
+    def claim(self, store: Store, *, idle: bool) -> list[str]:
+        """Claim what a node with four free workers gets."""
+        suspects = Suspects(crashes=1, idle=idle)
+        return ids(store.claim("node-1", [1, 2, 3, 4], [], now=NOW, suspects=suspects))
+
+    @pytest.mark.parametrize("idle", [True, False])
+    def test_the_line_ends_before_one(self, store: Store, idle: bool) -> None:
+        assert self.claim(store, idle=idle) == ["first"]
+
+    def test_a_busy_node_gets_nothing_until_it_is_idle(self, store: Store) -> None:
+        assert self.claim(store, idle=True) == ["first"]
+        assert self.claim(store, idle=False) == []
+        assert store.claimable([], now=NOW)
+
+    def test_an_idle_node_gets_it_alone(self, store: Store) -> None:
+        got = [self.claim(store, idle=True) for _ in range(5)]
+        assert got == [["first"], ["suspect"], ["last"], ["other-suspect"], []]
+
+    def test_who_names_no_suspects_gets_all(self, store: Store) -> None:
+        jobs = store.claim("node-1", [1, 2, 3, 4], [], now=NOW)
+        assert ids(jobs) == ["first", "suspect", "last", "other-suspect"]
 
 
 class TestClaimable:

@@ -92,6 +92,12 @@ class TestEvents:
         store.remove(job)
         assert store.events("x") == [an_event(1, job="x")]
 
+    def test_those_from_before_a_time_are_pruned_a_few_at_a_time(self, store: Store) -> None:
+        for n in range(9):
+            store.record(an_event(n))
+        assert [store.prune_events(NOW + 5, limit=3) for _ in range(3)] == [3, 2, 0]
+        assert store.events() == [an_event(n) for n in (8, 7, 6, 5)]
+
 
 class TestRollups:
     @pytest.fixture(autouse=True)

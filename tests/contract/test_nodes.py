@@ -1,13 +1,15 @@
 """The register of nodes: leases that are lost for good, and requests to stop."""
 
 from dataclasses import replace
+from time import monotonic
 
 import pytest
 
 from queuectl.errors import LeaseLostError, StoreError
 from queuectl.store import Store
 from queuectl.store.contract import Node, Stop
-from tests.contract.tools import HOUR, MINUTE, NOW, a_node, add, take
+from tests.contract.tools import HOUR, MINUTE, NOW, SECOND, a_node, add, take
+from tests.support import wait_for
 
 
 def the_node(store: Store, id: str = "node-1") -> Node:
@@ -113,6 +115,33 @@ class TestForget:
         store.forget("node-1")
         assert a_node(store, pid=2) == the_node(store)
 
+    def test_one_that_has_shown_life_since_is_not_struck(self, store: Store, other: Store) -> None:
+        a_node(store)
+        seen = the_node(other).beat
+        assert store.renew("node-1", until=store.steady() + HOUR)
+        assert not other.forget("node-1", beat=seen)
+        assert other.forget("node-1", beat=the_node(other).beat)
+        assert store.nodes() == []
+
+
+class TestLapsed:
+    def test_only_a_whole_lease_of_silence_will_do(self, store: Store, other: Store) -> None:
+        began = monotonic()
+        a_node(other, lease=SECOND)
+        wait_for(lambda: store.lapsed(the_node(store)))
+        assert (monotonic() - began) * SECOND >= the_node(store).lease
+
+    def test_a_sign_of_life_that_nobody_saw_begins_another(
+        self, store: Store, other: Store
+    ) -> None:
+        a_node(other, lease=SECOND)
+        node, began = the_node(store), monotonic()
+        assert other.renew("node-1", until=other.steady() + HOUR)
+        wait_for(lambda: (monotonic() - began) * SECOND > node.lease)
+        # Who looks away for so long, as a stopped process does, doesn't know.
+        assert not store.lapsed(node)
+        assert not store.lapsed(the_node(store))
+
 
 class TestAskStop:
     @pytest.mark.parametrize("how", Stop)
@@ -154,6 +183,10 @@ class TestClocks:
         readings = [clock.steady() for _ in range(50) for clock in (store, other)]
         assert readings == sorted(readings)
         assert readings[-1] - readings[0] < MINUTE
+
+    def test_where_leases_go_by_the_steady_clock_nobody_sets_it(self, store: Store) -> None:
+        if store.one_host:
+            assert abs(store.steady() - monotonic() * SECOND) < MINUTE
 
     def test_the_clock_of_a_lease_can_be_read_by_its_number(self, store: Store) -> None:
         from time import clock_gettime

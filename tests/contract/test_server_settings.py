@@ -40,6 +40,7 @@ def test_of_a_role_in_postgresql(
         add(store, "x")
         assert len(take(store)) == 1
         store.coarsen(now=store.now())
+        assert store.info()["synchronous_commit"] == "on"
         store.close()
     finally:
         postgres_server.sql(f"{role} RESET ALL")

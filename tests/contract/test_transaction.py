@@ -124,6 +124,18 @@ class TestTransaction:
             other_sees = the(other, "x")
             assert before == other_sees
 
+    def test_one_that_reads_first_may_write_then(self, store: Store, other: Store) -> None:
+        add(store, "x")
+        thread = Thread(target=add, args=[other, "theirs"])
+        with store.transaction():
+            the(store, "x")
+            thread.start()
+            # On a server it is through now; where only one can write at a time, it waits for us.
+            thread.join(0.5)
+            add(store, "mine")
+        thread.join(30)
+        assert set(states(store)) == {"x", "mine", "theirs"}
+
     def test_another_thread_is_not_drawn_into_it(self, store: Store) -> None:
         inside, failed = Signal(), Signal()
 

@@ -245,6 +245,15 @@ class TestLeftovers:
         other = guard.shell("echo $$ > other; exec sleep 1000")
         pids_in(tmp_path / "other", 1)
         assert guard.end(guard.shell(_hidden("pids"))).code == 0
+        assert not any(map(alive, pids_in(tmp_path / "pids", 1)))
+        assert not guard.over(other)
+
+    def test_daemon_without_a_mark_among_others(self, guard: Harness, tmp_path: Path) -> None:
+        (tmp_path / "daemon.py").write_text(DAEMON)
+        other = guard.shell("echo $$ > other; exec sleep 1000")
+        pids_in(tmp_path / "other", 1)
+        unmarked = "prlimit --rttime=unlimited --pid $$;" + _hidden("pids")
+        assert guard.end(guard.shell(unmarked)).code == 0
         later = guard.shell("echo $$ > later; exec sleep 1000")
         pids_in(tmp_path / "later", 1)
         # It may belong to the other run, so it lives until that one ends, too, and no longer.
@@ -254,6 +263,13 @@ class TestLeftovers:
         guard.end(other)
         assert not alive(pid)
         assert not guard.over(later)
+
+    def test_the_guard_itself_carries_no_mark(self, guard: Harness) -> None:
+        run = guard.shell("cat /proc/self/limits")
+        guard.end(run)
+        limits = f"/proc/{guard.guard.pid}/limits"
+        until(lambda: _limit(Path(limits).read_text()) == "unlimited")
+        assert _limit(guard.output(run).decode()).isdigit()
 
     def test_daemon_recognised_by_its_output(self, guard: Harness, tmp_path: Path) -> None:
         other = guard.shell("echo $$ > other; exec sleep 1000")
@@ -595,6 +611,11 @@ def _hidden(pids: str) -> str:
         f"env -i {PYTHON} daemon.py {pids} >/dev/null 2>&1 </dev/null;"
         f"while [ ! -s {pids} ]; do sleep 0.01; done"
     )
+
+
+def _limit(limits: str) -> str:
+    [line] = [line for line in limits.splitlines() if line.startswith("Max realtime timeout")]
+    return line.split()[3]
 
 
 def _is_bomb(process: psutil.Process, folder: Path) -> bool:

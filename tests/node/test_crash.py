@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from queuectl import State
 from tests.support import Lab, is_gone, wait_for
 
@@ -97,6 +99,28 @@ def test_a_job_that_kills_its_guard_counts_as_a_crash_and_the_node_goes_on(lab: 
     good = lab.queue.enqueue("echo fine").id
     lab.wait_state(good, State.COMPLETED)
     assert node.poll() is None
+
+
+@pytest.mark.parametrize("poison", ["kill -9 $PPID", "kill -9 $(cut -d' ' -f4 /proc/$PPID/stat)"])
+def test_nobody_dies_of_what_ran_beside_it(lab: Lab, poison: str) -> None:
+    good = [lab.queue.enqueue("sleep 0.7", id=f"good-{n}").id for n in range(3)]
+    # It waits until all of them run, so each time they go down with it.
+    bad = lab.queue.enqueue(f"sleep 0.3; {poison}; sleep 1000").id
+    good += [lab.queue.enqueue("true").id for _ in range(10)]
+    node = lab.node(count=4)
+
+    def over() -> bool:
+        nonlocal node
+        if node.poll() is not None:
+            node = lab.node(count=4)
+        states = lab.queue.status().states
+        return not states[State.PENDING] and not states[State.PROCESSING]
+
+    wait_for(over, "all jobs to be over")
+    job = lab.queue.get(bad)
+    assert (job.state, job.attempts, job.failures, job.crashes) == (State.DEAD, 3, 0, 3)
+    assert [lab.queue.get(id).state for id in good] == [State.COMPLETED] * 13
+    assert max(lab.queue.get(id).crashes for id in good) == 2
 
 
 def test_a_job_of_a_node_nobody_knows_is_not_stuck(lab: Lab) -> None:

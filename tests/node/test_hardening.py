@@ -13,6 +13,7 @@ import pytest
 from queuectl import Queue, State
 from queuectl.errors import StateError
 from queuectl.host import host_identity, host_name
+from queuectl.node import runs, upkeep
 from queuectl.node.daemon import pidfile
 from queuectl.node.log import Log, RotatingFile
 from queuectl.place import find_place
@@ -164,6 +165,29 @@ def test_a_node_from_before_a_reboot_is_dead(lab: Lab) -> None:
     lab.node()
     job = lab.wait_state(id, State.COMPLETED)
     assert (job.attempts, job.crashes, job.failures) == (2, 1, 0)
+
+
+def test_a_node_that_was_held_up_lays_no_hands_on_the_living(lab: Lab) -> None:
+    """It may sleep, with its whole host or alone, between looking at others and rescuing."""
+    lab.extra_env = {"QUEUECTL_LEASE": "1s", "QUEUECTL_HEARTBEAT": "200ms"}
+    script = f"echo $$ > {lab.folder}/pid; until [ -e {lab.folder}/gate ]; do sleep 0.02; done"
+    id = lab.queue.enqueue(script, max_retries=0).id
+    lab.node()
+    pid = lab.pid_in("pid")
+    store, settings = lab.queue.store, lab.queue.settings
+    others = store.nodes()
+    rescuer = upkeep.Rescuer(
+        queue=lab.queue,
+        policy=lambda: runs.policy_of(settings, None),
+        settings=lambda: settings,
+        heard=lambda _job, _why: None,
+    )
+    wait_for(lambda: store.steady() > others[0].lease_until + 100, "what it saw to be outdated")
+    rescuer.rescue(others)
+    assert not is_gone(pid)
+    assert Path(others[0].spool).is_dir()
+    (lab.folder / "gate").touch()
+    assert lab.wait_state(id, State.COMPLETED).attempts == 1
 
 
 def test_a_run_that_cleared_its_environment_dies_before_it_runs_again(lab: Lab) -> None:

@@ -77,6 +77,19 @@ def test_the_output_of_every_attempt_is_kept(lab: Lab) -> None:
     assert kept == [b"run 1\n", b"run 2\n", b"run 3\n"]
 
 
+def test_a_stream_that_cannot_be_read_leaves_the_other(lab: Lab) -> None:
+    # A socket can't be opened as files are, whoever tries.
+    program = (
+        "import os, socket; folder, name = os.path.split(os.readlink('/proc/self/fd/2'));"
+        "os.write(1, b'kept'); os.chdir(folder); os.unlink(name);"
+        "socket.socket(socket.AF_UNIX).bind(name)"
+    )
+    id = lab.queue.enqueue(["python3", "-c", program]).id
+    lab.node()
+    lab.wait_state(id, State.COMPLETED)
+    assert lab.queue.output(id).stdout == b"kept"
+
+
 def test_a_limit_of_nothing_keeps_nothing(lab: Lab) -> None:
     lab.queue.set_setting("output_limit", "0")
     id = lab.queue.enqueue("echo something").id

@@ -3,8 +3,10 @@
 import subprocess
 import sys
 from collections import Counter
+from time import monotonic
 
 from queuectl import State
+from queuectl.node.node import TICK
 from tests.support import Lab, wait_for
 
 ENQUEUER = """
@@ -76,6 +78,18 @@ def test_everything_that_makes_work_wakes_an_idle_node(lab: Lab) -> None:
     lab.wait_state(held, State.COMPLETED)
 
 
+def test_an_idle_node_is_woken_by_new_work(lab: Lab) -> None:
+    lab.node()
+    waits = []
+    for n in range(5):
+        began = monotonic()
+        lab.queue.enqueue("true", id=f"job{n}")
+        lab.wait_state(f"job{n}", State.COMPLETED)
+        waits.append(monotonic() - began)
+    # Work that nobody tells of is found once a second: always long after the job before it.
+    assert min(waits) < TICK / 2
+
+
 def test_an_expired_job_is_dead_without_having_run(lab: Lab) -> None:
     late = lab.queue.enqueue("true", expire="1ms").id
     lab.node()
@@ -100,6 +114,14 @@ def test_retention_prunes_by_rule(lab: Lab) -> None:
     wait_for(lambda: not lab.queue.store.get(done), "the completed job to be pruned")
     assert lab.queue.get(dead).state == State.DEAD
     assert "retention: 1 completed" in [event.detail for event in lab.queue.events()]
+
+
+def test_events_are_pruned_by_a_rule_of_their_own(lab: Lab) -> None:
+    lab.queue.set_setting("retention", "1ms")
+    lab.queue.pause("mail")
+    lab.queue.set_setting("events-retention", "1ms")
+    lab.node()
+    wait_for(lambda: not lab.queue.events(), "the events to be pruned")
 
 
 def test_drain_says_what_it_leaves_in_paused_queues(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,15 @@ def test_an_idle_node_stops_at_once(lab: Lab) -> None:
     assert node.wait(60) == 0
     assert lab.queue.nodes() == []
     assert list(Path(lab.queue.store.spool_root()).iterdir()) == []
+
+
+def test_signals_that_come_while_it_leaves_change_nothing(lab: Lab) -> None:
+    node = lab.node()
+    while node.poll() is None:
+        node.send_signal(signal.SIGTERM)
+        time.sleep(0.001)
+    assert node.returncode == 0
+    assert "nothing was left running" in lab.log()
 
 
 def test_drain_waits_for_retries_and_delayed_jobs(lab: Lab) -> None:

@@ -187,6 +187,12 @@ class TestDecide:
             reason="3 runs took its worker down (node died)",
         )
 
+    @pytest.mark.parametrize(("max_crashes", "suspicious"), [(1, 1), (2, 1), (3, 2), (10, 9)])
+    def test_a_suspect_is_one_whose_next_crash_is_its_last(
+        self, max_crashes: int, suspicious: int
+    ) -> None:
+        assert Policy(max_crashes=max_crashes).suspicious == suspicious
+
     def test_one_crash_may_be_too_often(self) -> None:
         job = a_job(crashes=0)
         transition = decide(job, Lost("oom"), NOW, Policy(max_crashes=1))

@@ -5,7 +5,9 @@
     run.py      the record of a run
     clocks.py   timeouts and the lease
     orphans.py  whose child is it?
+    mark.py     what all processes of a run carry
     tree.py     finding and killing processes
+    left.py     what a dead node left running
     output.py   bounding and reading what runs write
     wire.py     how it talks with the node
 

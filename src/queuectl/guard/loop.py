@@ -18,6 +18,7 @@ import time
 
 from queuectl.guard import tree
 from queuectl.guard.clocks import Lease, Timers
+from queuectl.guard.mark import OWNER, Marker
 from queuectl.guard.orphans import Orphans
 from queuectl.guard.output import Spools
 from queuectl.guard.run import KILLING, NEVER, RUNNING, TERMINATING, Run
@@ -64,6 +65,7 @@ class Loop:
         self._choked = False
         """Whether the node hasn't taken all that we have to say."""
         self._spawner = Spawner()
+        self._marker = Marker()
         self._spools = Spools()
         self._orphans = Orphans()
         self._waiting: dict[int, dict[str, Any]] = {}
@@ -178,15 +180,18 @@ class Loop:
             if time.monotonic() > until:
                 break
         self._spawner.rest()
+        self._marker.remove()
 
     def _spawn(self, number: int, spec: "dict[str, Any]") -> None:
         now = time.monotonic()
+        mark = self._marker.put(spec["env"].get(OWNER, ""))
         try:
             pid = self._spawner.start(spec)
         except NotStartedError as error:
             self._replies.append(("not_started", number, error.errno, error.text))
             return
         run = Run(number, pid, spec["token"], spec["grace"], now)
+        run.mark = mark
         self._runs[number] = self._mains[pid] = run
         limit = spec["output_limit"]
         run.out = run.err = self._spools.add(spec["stdout"], limit, now)

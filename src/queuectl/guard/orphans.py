@@ -2,15 +2,15 @@
 
 Every descendant of a job is below the job's main process, or it lost a parent and the kernel made
 it a child of the guard. This module finds out which run such an orphan belongs to: by session, by
-the token in its environment, by the file it writes to, or because it was seen under the run
-before. One that hides from all of these belongs to the last run standing among those that were
-there when it first showed up.
+the token in its environment, by the file it writes to, by its mark, or because it was seen under
+the run before. One that hides from all of these belongs to the last run standing among those that
+were there when it first showed up.
 """
 
 import os
 import stat
 
-from queuectl.guard import tree
+from queuectl.guard import mark, tree
 from queuectl.guard.run import KILLING
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
@@ -104,12 +104,15 @@ def _owner(pid: int, process: tree.Stat, runs: "Collection[Run]") -> "Run | None
     me = tree.Proc(pid, process.start)
     token = tree.environ(pid, TOKEN)
     files = _files(f"/proc/{pid}/fd/1", f"/proc/{pid}/fd/2")
+    carried = mark.read(pid)
     # The newest first: its main process may have got the pid of an older run whose main process
     # is gone, and then no process of the older one is left in a session of that number.
     for run in reversed(list(runs)):
         if process.session in run.sessions or me in run.known:
             return run
         if token == run.token or files & _files(run.out.path, run.err.path):
+            return run
+        if carried and carried == run.mark:
             return run
     return None
 

@@ -25,6 +25,7 @@ class Run:
         "how",
         "id",
         "known",
+        "mark",
         "out",
         "phase",
         "pid",
@@ -41,6 +42,8 @@ class Run:
         self.sessions = {pid}
         """Sessions that belong to it: its own, and those found while it is being killed."""
         self.token = token
+        self.mark = 0
+        """What its processes carry, unless they can't be marked."""
         self.grace = grace
         self.started = started
         self.ended = 0.0

@@ -186,10 +186,15 @@ def _all_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
+def others() -> list[int]:
+    """List all processes on this host but this one."""
+    pids = _all_pids() if has_proc() else _portable_pids()
+    return [pid for pid in pids if pid != os.getpid()]
+
+
 def find_tagged(name: str, values: "Collection[str]") -> list[Proc]:
     """Find every process on this host, but this one, that was started with such a variable."""
-    pids = _all_pids() if has_proc() else _portable_pids()
-    found, blank = _tagged((pid for pid in pids if pid != os.getpid()), name, values)
+    found, blank = _tagged(others(), name, values)
     if blank:
         # Kernel threads have no environment, nor has a process for the moment in which it turns
         # into another program: look at those again.
@@ -319,38 +324,12 @@ def _force(process: Proc, signum: int, refused: set[Proc]) -> None:
 def kill_all(processes: "Iterable[Proc]", within: float = 5.0) -> list[Proc]:
     """Kill processes and their descendants; return, when all are gone, what didn't go in time."""
     starts = {process.pid: process.start for process in processes}
-    return _kill_until_gone(lambda: family(starts, starts), within)
-
-
-def kill_left(name: str, values: "Collection[str]", folder: str, within: float = 5.0) -> list[Proc]:
-    """Kill what was started with such a variable, or writes its output into a folder.
-
-    A process may have cleared its environment, but hardly also its output. Returns what is left.
-    """
-    return _kill_until_gone(lambda: find_tagged(name, values) + find_writing(folder), within)
-
-
-def find_writing(folder: str) -> list[Proc]:
-    """Find every process on this host, but this one, whose stdout or stderr is in a folder."""
-    found = []
-    for pid in _all_pids() if has_proc() else []:
-        start = process_start(pid)
-        if pid != os.getpid() and start is not None and _writes_into(pid, folder):
-            found.append(Proc(pid, start))
-    return found
-
-
-def _writes_into(pid: int, folder: str) -> bool:
-    for fd in (1, 2):
-        with suppress(OSError):
-            if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(folder + "/"):
-                return True
-    return False
+    return kill_until_gone(lambda: family(starts, starts), within)
 
 
 def kill_tagged(name: str, values: "Collection[str]", within: float = 5.0) -> list[Proc]:
     """Kill every process that `find_tagged` finds; return what didn't go in time."""
-    return _kill_until_gone(lambda: find_tagged(name, values), within)
+    return kill_until_gone(lambda: find_tagged(name, values), within)
 
 
 def kill_descendants(spare: "Collection[int]" = (), within: float = 5.0) -> list[Proc]:
@@ -363,7 +342,7 @@ def kill_descendants(spare: "Collection[int]" = (), within: float = 5.0) -> list
         direct = [pid for pid in children(os.getpid()) if pid not in spare]
         return family(pid for pid in direct if not _reap(pid))
 
-    return _kill_until_gone(find, within)
+    return kill_until_gone(find, within)
 
 
 def _reap(pid: int) -> bool:
@@ -373,7 +352,8 @@ def _reap(pid: int) -> bool:
         return False
 
 
-def _kill_until_gone(find: "Callable[[], list[Proc]]", within: float) -> list[Proc]:
+def kill_until_gone(find: "Callable[[], list[Proc]]", within: float) -> list[Proc]:
+    """Kill all that is found, until nothing is; return what didn't go in time."""
     deadline = time.monotonic() + within
     pause = 0.001
     while True:

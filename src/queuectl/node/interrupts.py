@@ -12,12 +12,19 @@ class Interrupts:
         self._in.setblocking(False)
         self._out.setblocking(False)
         self._signals: list[int] = []
+        self._caught: tuple[signal.Signals, ...] = ()
 
     def catch(self, *numbers: signal.Signals) -> None:
         """Catch these signals from now on. Only the main thread can."""
+        self._caught = numbers
         signal.set_wakeup_fd(self._in.fileno(), warn_on_full_buffer=False)
         for number in numbers:
             signal.signal(number, lambda number, _frame: self._signals.append(number))
+
+    def ignore(self) -> None:
+        """Let the signals that were caught go unheard from now on, also while Python ends."""
+        for number in self._caught:
+            signal.signal(number, signal.SIG_IGN)
 
     def fileno(self) -> int:
         """Return the descriptor to wait on."""

@@ -24,6 +24,7 @@ from queuectl.errors import (
 )
 from queuectl.guard import tree
 from queuectl.job import Job, Lost, Released, State
+from queuectl.lifecycle import Policy
 from queuectl.node import runs, upkeep
 from queuectl.node.broadcast import Broadcast
 from queuectl.node.interrupts import Interrupts
@@ -34,7 +35,7 @@ from queuectl.node.runs import Run
 from queuectl.node.telling import name_runs, tell_end, tell_start
 from queuectl.place import Place
 from queuectl.queue import Queue
-from queuectl.store.contract import Ended, Node, Stop, Topic
+from queuectl.store.contract import Ended, Node, Stop, Suspects, Topic
 
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
@@ -113,6 +114,8 @@ class NodeLoop:
         self.maybe_work = True
         self.others: list[Node] = []
         self.next_due: int | None = None
+        self.held_up = False
+        """Whether jobs were ready that the last claim didn't give us."""
         self.next_tick = self.next_tidy = 0.0
         self.retry_at = 0.0
         self.refusals = 0
@@ -121,7 +124,7 @@ class NodeLoop:
         self.broadcast = Broadcast(self.store, lambda: self.settings.output_limit)
         self.rescuer = upkeep.Rescuer(
             queue=queue,
-            policy=lambda: runs.policy_of(self.settings, options.backoff_base),
+            policy=self._policy,
             settings=lambda: self.settings,
             heard=self._tell_rescue,
         )
@@ -153,6 +156,8 @@ class NodeLoop:
         finally:
             self.guard.close()
             self.log.flush()
+        # Nothing is left to be stopped. One more signal must not make a good end look like a kill.
+        self.interrupts.ignore()
         return 0
 
     def _start_guard(self) -> Guard:
@@ -334,6 +339,9 @@ class NodeLoop:
 
     def _over(self, run: Run) -> None:
         self.ended.append(run)
+        if self.held_up and not self.running:
+            # Now there is room for the job that gets the whole node.
+            self.maybe_work = True
         heapq.heappush(self.free, run.job.worker or 0)
 
     def _replace_guard(self) -> None:
@@ -342,10 +350,11 @@ class NodeLoop:
         self._poll.unregister(self.guard.fileno())
         self.guard.close()
         tree.kill_descendants()
-        for run in self.running.values():
+        lost = list(self.running.values())
+        self.running.clear()
+        for run in lost:
             run.outcome = Lost("the process that watched it was killed")
             self._over(run)
-        self.running.clear()
         self.guard = self._start_guard()
         self._poll.register(self.guard.fileno(), select.POLLIN)
         self._guarded(self.member.lend)
@@ -356,7 +365,7 @@ class NodeLoop:
             self.next_due = None
             self.maybe_work = True
         if Topic.CONTROL in topics:
-            self._guarded(lambda: self._obey(self.store.nodes()))
+            self._guarded(lambda: self._obey(self._see_nodes()))
         if Topic.WORK in topics and not self.maybe_work:
             self._guarded(self._look_for_work)
 
@@ -402,7 +411,18 @@ class NodeLoop:
     # -- the turn -------------------------------------------------------------------------
 
     def _may_claim(self) -> bool:
-        return self.stopping is None and bool(self.free) and self.member.may_claim
+        return (
+            self.stopping is None
+            and bool(self.free)
+            and self.member.may_claim
+            and not self._has_suspect()
+        )
+
+    def _has_suspect(self) -> bool:
+        """Tell whether a job runs that gets the whole node."""
+        return len(self.running) == 1 and any(
+            run.job.crashes >= self._policy().suspicious for run in self.running.values()
+        )
 
     def _turn(self) -> None:
         """Finish what ended and claim what is free, in one commit; then start the new runs."""
@@ -453,18 +473,28 @@ class NodeLoop:
         if claiming and len(turn.jobs) < len(workers):
             self.maybe_work = False
             # The turn is made, whether or not the server can still say this.
-            self._guarded(self._ask_next_due)
+            self._guarded(self._ask_what_next)
         return turn
 
-    def _ask_next_due(self) -> None:
-        self.next_due = self.store.next_due()
+    def _ask_what_next(self) -> None:
+        """Ask why there was no more to claim."""
+        now = self.store.now()
+        self.held_up, self.next_due = self.store.outlook(self.options.queues, now=now)
 
     def _commit(self, over: tuple[Run, ...], workers: Sequence[int]) -> Turn:
         now = self.store.now()
         ends = self._ends(over, now)
         lost = self.store.finish(ends)
-        jobs = self.store.claim(self.id, workers, self.options.queues, now=now)
+        jobs = self.store.claim(
+            self.id, workers, self.options.queues, now=now, suspects=self._suspects()
+        )
         return Turn(now=now, over=over, ends=ends, lost=lost, jobs=jobs)
+
+    def _policy(self) -> Policy:
+        return runs.policy_of(self.settings, self.options.backoff_base)
+
+    def _suspects(self) -> Suspects:
+        return Suspects(self._policy().suspicious, idle=not self.running)
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
@@ -484,7 +514,7 @@ class NodeLoop:
             for run in over:
                 if (reason := asked.get(run.job.seq)) is not None:
                     runs.with_cancel(run, reason)
-        policy = runs.policy_of(self.settings, self.options.backoff_base)
+        policy = self._policy()
         limit = self.settings.output_limit
         return [
             runs.finish(run, now=now, policy=policy, limit=limit, host=self.member.host)
@@ -528,9 +558,9 @@ class NodeLoop:
     def _look_around(self) -> None:
         """Notice what nobody told us of: foreign writes, requests, and nodes that died."""
         changed = self.store.changed()
+        # Whether others still live is only known from looking.
+        nodes = self._see_nodes() if changed or self.others else []
         if changed:
-            nodes = self.store.nodes()
-            self.others = [node for node in nodes if node.id != self.id]
             self._obey(nodes)
             # A listener that has to look again and again does it anyway.
             if not self.maybe_work and self.listener.recheck_in() is None:
@@ -541,11 +571,18 @@ class NodeLoop:
             self.worked = False
             self.store.fold()
 
+    def _see_nodes(self) -> list[Node]:
+        nodes = self.store.nodes()
+        self.others = [node for node in nodes if node.id != self.id]
+        return nodes
+
     def _tell_rescue(self, job: Job, why: str) -> None:
         self._say(f"Rescued job {printable(job.id)}: {why}.", level="warning")
 
     def _tidy(self) -> None:
         while upkeep.prune_old(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:
+            continue
+        while upkeep.prune_events(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:
             continue
         self.store.coarsen(now=self.store.now())
         self.store.drop_stale_live(now=self.store.now())

@@ -1,13 +1,14 @@
 """One run of a job, from claim to end: what the guard is told, and what its report comes to."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from errno import ENOSYS
 from typing import Any
 
-from queuectl.guard.output import collect
+from queuectl.guard.mark import OWNER
+from queuectl.guard.output import Captured, collect
 from queuectl.job import (
     Cancelled,
     Exited,
@@ -28,7 +29,6 @@ from queuectl.store.contract import Ended, Store
 
 LONGEST_ERROR = 1_000
 SHELL = "/bin/sh"
-OWNER = "QUEUECTL_OWNER"
 CANCEL = "cancelled"
 RELEASE = "released"
 TIMEOUT = "timeout"
@@ -192,17 +192,16 @@ def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ende
 
 
 def lost_by(
-    spool: str, why: str, *, now: int, policy: Policy, limit: int, host: str
-) -> Callable[[Job], Ended]:
-    """Return what decides about the jobs of a node that is gone, with the output it left behind."""
-
-    def lost(job: Job) -> Ended:
+    jobs: Sequence[Job], spool: str, why: str, *, now: int, policy: Policy, limit: int, host: str
+) -> list[Ended]:
+    """Decide what becomes of the jobs of a node that is gone, with the output it left behind."""
+    ends = []
+    for job in jobs:
         run = Run(job=job, spool=spool, claimed=0, outcome=Lost(why))
         end = finish(run, now=now, policy=policy, limit=limit, host=host)
         took = max(0, now - end.started_at)
-        return replace(end, finished_at=end.started_at + took, duration_ms=took)
-
-    return lost
+        ends.append(replace(end, finished_at=end.started_at + took, duration_ms=took))
+    return ends
 
 
 def gather(run: Run, limit: int) -> Output:
@@ -210,12 +209,17 @@ def gather(run: Run, limit: int) -> Output:
     if run.stdout_bytes == 0 and run.stderr_bytes == 0:
         return Output()
     stdout, stderr = run.files
-    try:
-        out = collect(stdout, limit, run.stdout_bytes or 0)
-        err = collect(stderr, limit, run.stderr_bytes or 0)
-    except OSError:
-        return Output(stdout_bytes=run.stdout_bytes or 0, stderr_bytes=run.stderr_bytes or 0)
+    out = _gather_stream(stdout, limit, run.stdout_bytes or 0)
+    err = _gather_stream(stderr, limit, run.stderr_bytes or 0)
     return Output(stdout=out.data, stderr=err.data, stdout_bytes=out.total, stderr_bytes=err.total)
+
+
+def _gather_stream(path: str, limit: int, total: int) -> Captured:
+    try:
+        return collect(path, limit, total)
+    except OSError:
+        # That so many bytes are missing is seen wherever the output is shown.
+        return Captured(b"", total)
 
 
 def error_line(outcome: Outcome, output: Output) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from shutil import rmtree
 from time import monotonic
 
-from queuectl.guard.tree import kill_left
+from queuectl.guard.left import kill_left
+from queuectl.guard.mark import OWNER
 from queuectl.host import host_identity, host_name, is_running, whoami
 from queuectl.job import Job, State
 from queuectl.lifecycle import Policy
@@ -52,14 +53,17 @@ class Rescuer:
         store = self.queue.store
         why = _reason(node, local)
 
-        def give_back() -> list[Job]:
+        def give_back() -> list[Job] | None:
             # First strike it out, if it has shown no life since: from here on it can neither
             # renew its lease nor claim, and whatever it still writes is refused.
             if not store.forget(node.id, beat=node.beat):
-                return []
+                return None
             return self._give_back(store.held(node.id), node.spool, node.host, why)
 
         rescued = store.transact(give_back)
+        if rescued is None:
+            # Somebody was first, and tidies up.
+            return
         for job in rescued:
             self.heard(job, why)
         if node.host == host_name():
@@ -93,12 +97,13 @@ class Rescuer:
     def _kill_left(self, node_id: str) -> bool:
         """Kill what a node left running on this host; True when something can't be killed yet."""
         mark = runs.owner_of(node_id, self.queue.store.identity)
-        return bool(kill_left(runs.OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
+        return bool(kill_left(OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
 
     def _give_back(self, jobs: Sequence[Job], spool: str, host: str, why: str) -> list[Job]:
         store = self.queue.store
         now = store.now()
-        lost = runs.lost_by(
+        ends = runs.lost_by(
+            jobs,
             spool,
             why,
             now=now,
@@ -106,7 +111,6 @@ class Rescuer:
             limit=self.settings().output_limit,
             host=host,
         )
-        ends = [lost(job) for job in jobs]
         late = store.finish(ends)
         given = [end for end in ends if end not in late]
         for end in given:
@@ -148,6 +152,14 @@ def prune_old(queue: Queue, settings: Settings) -> int:
         detail = "retention: " + ", ".join(f"{n} {state}" for state, n in pruned.items() if n)
         store.record(Event(at=now, kind="prune", job=None, node=None, who=whoami(), detail=detail))
     return total
+
+
+def prune_events(queue: Queue, settings: Settings) -> int:
+    """Delete events that are past their retention, a few at a time; says how many."""
+    if not settings.events_retention:
+        return 0
+    store = queue.store
+    return store.prune_events(store.now() - settings.events_retention, limit=PRUNED_AT_ONCE)
 
 
 def sweep_spool(queue: Queue) -> None:

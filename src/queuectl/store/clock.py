@@ -1,10 +1,12 @@
 """A server's wall clock, read from afar: asked now and then, counted by our own in between.
 
 Our own clock only measures how long ago the server was asked; what it shows doesn't matter. The
-answer was true some time between question and reply, so the reading is never ahead of the server.
+answer was true some time between question and reply, so the reading is never ahead of the server;
+unless the server's clock was put back since. So every claim asks it along with its first question.
 """
 
 import time
+from math import ceil
 from threading import Lock
 from time import clock_gettime
 
@@ -27,13 +29,19 @@ class ServerClock:
         """Tell whether it is time to ask the server."""
         return self._offset is None or clock_gettime(ELAPSED) - self._asked > STALE
 
-    def learn(self, *, asked: float, said: int, heard: float) -> None:
-        """Take in that the server said a time, in milliseconds, between two of our readings."""
+    def learn(self, *, asked: float, said: int, heard: float) -> int:
+        """Take in that the server said a time, in milliseconds, between two of our readings.
+
+        Returns how many milliseconds our reading was ahead: so far the server's was put back.
+        """
         least, most = said - heard * 1000, said + 1 - asked * 1000
         with self._lock:
             self._asked = heard
-            if self._offset is None or not least <= self._offset <= most:
-                self._offset = least
+            before = self._offset
+            if before is not None and least <= before <= most:
+                return 0
+            self._offset = least
+            return 0 if before is None or before < least else ceil(before - least)
 
     def now(self) -> int:
         """Return what the server's clock says now, or a moment ago."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from queuectl.job import Attempt, Job, NewJob, Outcome, Output, State, Transition
 
@@ -37,6 +37,15 @@ class Stop(StrEnum):
     """Finish what runs, claim nothing more."""
     RELEASE = "release"
     """End the runs and give their jobs back unharmed."""
+
+
+class Suspects(NamedTuple):
+    """Jobs that one more crash would bury: each gets a node for itself."""
+
+    crashes: int
+    """Who crashed so often is one."""
+    idle: bool
+    """Whether nothing runs on the node that claims."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,11 +230,12 @@ class Store(ABC):
 
     @abstractmethod
     def lapsed(self, node: Node) -> bool:
-        """Tell whether the lease of a node, as it was just read, is over beyond doubt.
+        """Tell whether the lease of a node was over beyond doubt when `nodes` was last called.
 
         Whoever rescues its jobs relies on it. Where no clock is shared, it is a matter of watching
         a node do nothing for the length of its lease; so it may become true later than the
-        clocks say, but never too soon.
+        clocks say, but never too soon. Time that has passed since the node was read proves
+        nothing: it may have renewed its lease while we were held up.
         """
 
     # -- transactions and wake-ups --------------------------------------------
@@ -320,13 +330,20 @@ class Store(ABC):
 
     @abstractmethod
     def claim(
-        self, node: str, workers: Sequence[int], queues: Sequence[str], *, now: int
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        *,
+        now: int,
+        suspects: Suspects | None = None,
     ) -> list[Job]:
         """Give one ready job to each of these workers: by priority, then first come.
 
         Due jobs are promoted and expired ones buried first. The jobs come back as processing,
-        with the number of the run that must now be made. A node whose lease doesn't hold gets a
-        `LeaseLostError` and no job.
+        with the number of the run that must now be made. A suspect is given alone, to
+        an idle node; before another node, the line ends there, so that it becomes idle. A node
+        whose lease doesn't hold gets a `LeaseLostError` and no job.
         """
 
     @abstractmethod
@@ -476,6 +493,10 @@ class Store(ABC):
     @abstractmethod
     def events(self, job: str | None = None, *, limit: int = 100) -> list[Event]:
         """Return events, newest first: of one job, or all."""
+
+    @abstractmethod
+    def prune_events(self, before: int, *, limit: int) -> int:
+        """Delete events from before a time, oldest first; says how many."""
 
     @abstractmethod
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:

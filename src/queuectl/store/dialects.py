@@ -71,6 +71,8 @@ class Dialect:
     """What must be said for that index to be used."""
     lease_holds: str
     """Whether a node may still renew its lease."""
+    clock: str = "NULL"
+    """What a server's clock says, in milliseconds. A file has none."""
     advance: str = ""
     """Makes TABLE give out numbers behind the highest one; empty where inserting it is enough."""
 
@@ -96,6 +98,7 @@ class Dialect:
             "expires": self.expires,
             "is_expiring": self.is_expiring,
             "lease_holds": self.lease_holds,
+            "clock": self.clock,
         }
         text = statement.format_map(words | more)
         if self.percent:
@@ -163,6 +166,7 @@ POSTGRESQL = Dialect(
     is_expiring="ready IS NOT NULL AND expires_at IS NOT NULL AND ",
     # Whether it is over is for others to observe: the clocks of many machines can't be trusted.
     lease_holds="lease > 0",
+    clock="floor(extract(epoch FROM clock_timestamp()) * 1000)",
     advance="SELECT setval(numbers, greatest(:highest, nextval(numbers)))"
     " FROM (SELECT pg_get_serial_sequence('TABLE', 'seq')::regclass AS numbers) AS of_table",
 )
@@ -192,4 +196,5 @@ MYSQL = Dialect(
     expires="expiring",
     is_expiring="",
     lease_holds="lease > 0",
+    clock="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000",
 )

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from errno import EINVAL, ENOTSUP
 
 from queuectl.errors import StoreError, StoreMissingError
 from queuectl.store.contract import Topic
@@ -40,16 +41,49 @@ def uri(path: str, *, immutable: bool) -> str:
 
 def _make_parent(path: str) -> None:
     parent = os.path.dirname(path)
-    if os.path.isdir(parent):
-        return
     if os.path.basename(parent) != "queuectl":
-        raise StoreError(f"The folder {parent} doesn't exist; make it first, or choose another.")
+        if not os.path.isdir(parent):
+            raise StoreError(
+                f"The folder {parent} doesn't exist; make it first, or choose another."
+            )
+        return
     # The user's own data directory: ours to make, and private.
+    above = os.path.dirname(parent)
     try:
-        os.makedirs(os.path.dirname(parent), exist_ok=True)
+        _make_folders(above)
+        make_folder(parent)
+        # Always: whoever has just made it may not have come as far as this.
+        _sync_folder(above)
     except OSError as error:
         raise StoreError(f"{parent} can't be made: {error.strerror}.") from None
-    make_folder(parent)
+
+
+def _make_folders(path: str) -> None:
+    """Make a folder, and those above it, so that it is there after a power loss, too."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    _make_folders(above)
+    with suppress(FileExistsError):
+        os.mkdir(path)
+    _sync_folder(above)
+
+
+def _sync_folder(path: str) -> None:
+    """Have the names in a folder on the disk. SQLite does it only for the folder of its files."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        # We may use what is in it, but not list it; then we didn't make it either.
+        return
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        # Not every filesystem can, and those that can't have nothing to wait for.
+        if error.errno not in (EINVAL, ENOTSUP):
+            raise
+    finally:
+        os.close(fd)
 
 
 def make_folder(path: str) -> None:

@@ -83,7 +83,7 @@ class MysqlStore(ServerStore):
     """A queue in tables with a common prefix in a MariaDB or MySQL database."""
 
     secret_variables = ("MYSQL_PWD",)
-    CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(3)) DIV 1000"
+    CLOCK = f"SELECT {MYSQL.clock}"
     BEGIN = "START TRANSACTION READ WRITE"
     SNAPSHOT = (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",

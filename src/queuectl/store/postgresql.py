@@ -89,7 +89,7 @@ class PostgresStore(ServerStore):
     """A queue in a schema of a PostgreSQL database."""
 
     secret_variables = ("PGPASSWORD", "PGSSLPASSWORD")
-    CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)"
+    CLOCK = f"SELECT {POSTGRESQL.clock}"
     BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_SILENCE}"
     SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
 

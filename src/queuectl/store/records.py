@@ -21,6 +21,9 @@ PIECES_AT_ONCE = 8
 class Records(Transactions):
     """What a store keeps besides jobs."""
 
+    _looked = 0
+    """When the nodes were last read, or a little before, by the clock that leases are meant by."""
+
     def meta(self, name: str) -> str | None:
         """Return what the store knows about itself under a name."""
         value = self._value(sql.META, name=name)
@@ -126,7 +129,7 @@ class Records(Transactions):
         )
 
     def lapsed(self, node: Node) -> bool:
-        return node.lease_until <= self.steady()
+        return node.lease_until <= self._looked
 
     def forget(self, node: str, *, beat: int | None = None) -> bool:
         if beat is None:
@@ -134,6 +137,7 @@ class Records(Transactions):
         return self._write(sql.FORGET_SILENT, id=node, beat=beat) > 0
 
     def nodes(self) -> list[Node]:
+        self._looked = self.steady()
         names = [f.name for f in fields(Node)]
         found = [dict(zip(names, row, strict=True)) for row in self._rows(sql.NODES)]
         return [
@@ -187,6 +191,16 @@ class Records(Transactions):
             rows = self._rows(sql.EVENTS_OF_JOB, job=job, limit=limit)
         names = [f.name for f in fields(Event)]
         return [Event(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def prune_events(self, before: int, *, limit: int) -> int:
+        return self._atomic(lambda: self._prune_events(before, limit))
+
+    def _prune_events(self, before: int, limit: int) -> int:
+        old = self._rows(sql.OLD_EVENTS, before=before, limit=limit)
+        if not old:
+            return 0
+        seqs = self.dialect.bind_list([seq for (seq,) in old])
+        return self._change(self._text(sql.PRUNE_EVENTS), {"seqs": seqs})
 
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         if queue is None:

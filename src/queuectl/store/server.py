@@ -90,6 +90,7 @@ class ServerStore(SqlStore):
         self._closed = False
         self._clock = clock_of(f"{address.dialect}://{address.hosts}")
         self._watched: dict[str, tuple[int, float]] = {}
+        self._watched_at = 0.0
         self._connect_first()
         try:
             self._open(create=create, upgrade=upgrade)
@@ -389,6 +390,11 @@ class ServerStore(SqlStore):
         rows, _ = self._do(self.CLOCK, {})
         self._clock.learn(asked=asked, said=int(rows[0][0]), heard=clock_gettime(ELAPSED))
 
+    def _hold_lease(self, node: str) -> int:
+        asked = clock_gettime(ELAPSED)
+        said = int(self._check_lease(sql.HOLDS_LEASE, node))
+        return self._clock.learn(asked=asked, said=said, heard=clock_gettime(ELAPSED))
+
     def now(self) -> int:
         return self._clock.now()
 
@@ -400,6 +406,7 @@ class ServerStore(SqlStore):
         return ELAPSED
 
     def nodes(self) -> list[Node]:
+        self._watched_at = clock_gettime(ELAPSED)
         found = super().nodes()
         now = clock_gettime(ELAPSED)
         watched = self._watched
@@ -414,7 +421,9 @@ class ServerStore(SqlStore):
 
     def lapsed(self, node: Node) -> bool:
         beat, since = self._watched.get(node.id, (None, 0.0))
-        return beat == node.beat and (clock_gettime(ELAPSED) - since) * 1000 > node.lease
+        if beat != node.beat:
+            return False
+        return node.lease <= 0 or (self._watched_at - since) * 1000 > node.lease
 
     def changed(self) -> bool:
         self._check_process()

@@ -11,7 +11,7 @@ from queuectl import lifecycle
 from queuectl.errors import DuplicateError, LeaseLostError, StoreCorruptError, UsageError
 from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, NewJob, Output, State, Transition
 from queuectl.store import statements as sql
-from queuectl.store.contract import Batch, Count, Ended, Filter, Topic, chunks
+from queuectl.store.contract import Batch, Count, Ended, Filter, Suspects, Topic, chunks
 from queuectl.store.ids import new_ids
 from queuectl.store.records import Records
 from queuectl.store.rollups import Tally
@@ -173,21 +173,33 @@ class SqlStore(Records):
     # -- running ----------------------------------------------------------------------
 
     def claim(
-        self, node: str, workers: Sequence[int], queues: Sequence[str], *, now: int
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        *,
+        now: int,
+        suspects: Suspects | None = None,
     ) -> list[Job]:
         if not workers:
             return []
-        return self._atomic(lambda: self._claim(node, workers, queues, now))
+        return self._atomic(lambda: self._claim(node, workers, queues, now, suspects))
 
     def _claim(
-        self, node: str, workers: Sequence[int], queues: Sequence[str], now: int
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        now: int,
+        suspects: Suspects | None,
     ) -> list[Job]:
-        self._check_lease(sql.HOLDS_LEASE, node)
+        # No job is due, and none has expired, by a clock that was put back a moment ago.
+        now -= self._hold_lease(node)
         self._bury_expired(now)
         due = [seq for (seq,) in self._rows(sql.DUE, now=now, limit=PROMOTED_AT_ONCE)]
         if due:
             self._change(self._text(sql.PROMOTE), {"seqs": self._list(due)})
-        line = self._first_ready(queues, len(workers), now)
+        line = self._line(queues, len(workers), now, suspects)
         jobs: list[Job] = []
         for worker, seq in zip(workers, line, strict=False):
             try:
@@ -199,9 +211,16 @@ class SqlStore(Records):
             self._check_lease(sql.KEEP_LEASE, node)
         return jobs
 
-    def _check_lease(self, statement: str, node: str) -> None:
-        if not self._rows(statement, id=node, steady=self.steady()):
+    def _hold_lease(self, node: str) -> int:
+        """Check a node's lease; return how far our idea of the store's clock was ahead of it."""
+        self._check_lease(sql.HOLDS_LEASE, node)
+        return 0
+
+    def _check_lease(self, statement: str, node: str) -> Any:
+        rows = self._rows(statement, id=node, steady=self.steady())
+        if not rows:
             raise LeaseLostError(f"Node {node} has no lease any more; it can't claim jobs.")
+        return rows[0][0]
 
     def _take(self, seq: int, run: Params) -> list[Job]:
         """Begin the run of one job, if it is still ready, and return it as it is then."""
@@ -211,16 +230,31 @@ class SqlStore(Records):
         for job in self._jobs(sql.EXPIRED, now=now, limit=BURIED_AT_ONCE):
             self.apply(job, lifecycle.expired(job), now=now)
 
-    def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[int]:
-        """Return the places of the first ready jobs over all queues a node serves."""
-        found: list[tuple[int, int]] = []
+    def _line(
+        self, queues: Sequence[str], limit: int, now: int, suspects: Suspects | None
+    ) -> list[int]:
+        """Return the places of the jobs whose turn it is."""
+        line = self._first_ready(queues, limit, now)
+        for place, (seq, crashes) in enumerate(line):
+            if suspects is not None and crashes >= suspects.crashes:
+                if suspects.idle and place == 0:
+                    return [seq]
+                line = line[:place]
+                break
+        return [seq for seq, _ in line]
+
+    def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[tuple[int, int]]:
+        """Return places and crashes of the first ready jobs over all queues a node serves."""
+        found: list[tuple[int, int, int]] = []
         for queue in self._ready_queues(queues):
             found += [
-                (-priority, seq)
-                for priority, seq in self._rows(sql.READY, queue=queue, limit=limit, now=now)
+                (-priority, seq, crashes)
+                for priority, seq, crashes in self._rows(
+                    sql.READY, queue=queue, limit=limit, now=now
+                )
             ]
         found.sort()
-        return [seq for _, seq in found[:limit]]
+        return [(seq, crashes) for _, seq, crashes in found[:limit]]
 
     def _ready_queues(self, queues: Sequence[str]) -> list[str]:
         names = [name for (name,) in self._rows(self.ready_queues)]

@@ -127,13 +127,13 @@ WHERE (SELECT 1 FROM {jobs} j WHERE j.ready = 1 AND j.queue = line.name LIMIT 1)
 
 # The first ready jobs of a queue, in the order of promise 5.
 READY = """
-SELECT priority, seq FROM {jobs}
+SELECT priority, seq, crashes FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY {by_urgency} LIMIT :limit{skip_locked}
 """
 
-# Whether a node's lease holds; a node without one may not claim.
-HOLDS_LEASE = "SELECT 1 FROM {nodes} WHERE id = :id AND {lease_holds}"
+# Whether a node's lease holds; a node without one may not claim. And what the server's clock says.
+HOLDS_LEASE = "SELECT {clock} FROM {nodes} WHERE id = :id AND {lease_holds}"
 
 # The same when it has claimed. From here on nobody can strike it from the register before the
 # commit, and then they see what it claimed. As late as possible: renewals may have to wait for it.
@@ -408,6 +408,15 @@ EVENTS_OF_JOB = """
 SELECT at, kind, job, node, who, detail FROM {events} WHERE job = :job
 ORDER BY seq DESC LIMIT :limit
 """
+
+# The oldest events, as far as they are from before a time. They were kept in the order of time,
+# so that no index is needed ...
+OLD_EVENTS = """
+SELECT seq FROM (SELECT seq, at FROM {events} ORDER BY seq LIMIT :limit) oldest WHERE at < :before
+"""
+
+# ... which are deleted.
+PRUNE_EVENTS = "DELETE FROM {events} WHERE seq {in_seqs}"
 
 # Rollups, summed over time and nodes.
 ROLLUPS = """

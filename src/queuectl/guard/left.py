@@ -1,0 +1,44 @@
+"""What a node that is gone has left running on this host, and its end."""
+
+import os
+from contextlib import suppress
+
+from queuectl.guard import tree
+from queuectl.guard.mark import find_marked
+
+TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+def kill_left(
+    name: str, values: "Collection[str]", folder: str, within: float = 5.0
+) -> list[tree.Proc]:
+    """Kill what was started with such a variable or mark, or writes its output into a folder.
+
+    A process may have cleared its environment, but hardly all of these. Returns what is left.
+    """
+
+    def find() -> list[tree.Proc]:
+        found = tree.find_tagged(name, values) + find_writing(folder) + find_marked(values)
+        return list(dict.fromkeys(found))
+
+    return tree.kill_until_gone(find, within)
+
+
+def find_writing(folder: str) -> list[tree.Proc]:
+    """Find every process on this host, but this one, whose stdout or stderr is in a folder."""
+    found = []
+    for pid in tree.others() if tree.has_proc() else []:
+        start = tree.process_start(pid)
+        if start is not None and _writes_into(pid, folder):
+            found.append(tree.Proc(pid, start))
+    return found
+
+
+def _writes_into(pid: int, folder: str) -> bool:
+    for fd in (1, 2):
+        with suppress(OSError):
+            if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(folder + "/"):
+                return True
+    return False

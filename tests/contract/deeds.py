@@ -1,0 +1,129 @@
+"""What clients do to a store, as values: a client in another process can be told to do them.
+
+A deed is a function of a store. Those here can be pickled, with all that they are bound to.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from operator import attrgetter
+from typing import Any
+
+from queuectl.errors import DuplicateError, LeaseLostError
+from queuectl.job import Exited, Job, Lost, NewJob
+from queuectl.lifecycle import Policy, cancelled, retried
+from queuectl.store.contract import Count, Ended, Event, Node, Rollup
+from tests.contract.tools import ended
+
+Deed = Callable[[Any], Any]
+POLICY = Policy(max_crashes=2)
+
+_OF_JOB = attrgetter(*(f.name for f in fields(Job) if f.name != "seq"))
+"""All of a job but its place in the line."""
+
+
+class UndoneError(Exception):
+    """What makes a transaction fail in the middle."""
+
+
+# -- what is done -----------------------------------------------------------------------
+
+
+def enqueue(store: Any, *, jobs: Sequence[NewJob], now: int, skip: bool = False) -> Any:
+    return store.enqueue(jobs, now=now, skip_duplicates=skip)
+
+
+def claim(store: Any, *, node: str, count: int, now: int) -> Any:
+    return store.claim(node, range(count), (), now=now)
+
+
+def run(store: Any, *, now: int) -> Any:
+    """Claim jobs and end them at once."""
+    jobs = store.claim("node-1", range(2), (), now=now)
+    ends = [ended(job, Exited(0), now=now, policy=POLICY) for job in jobs]
+    # Ties would make the slowest ambiguous, so none of them completes.
+    return jobs, store.finish([replace(e, transition=cancelled(e.job, "x")) for e in ends])
+
+
+def finish(store: Any, *, ends: Sequence[Ended]) -> Any:
+    return store.finish(ends)
+
+
+def cancel(store: Any, *, id: str, now: int) -> Any:
+    job = store.get(id)
+    return job and store.apply(job, cancelled(job, "in between"), now=now)
+
+
+def retry(store: Any, *, id: str, now: int) -> Any:
+    job = store.get(id)
+    return job and store.apply(job, retried(now), now=now)
+
+
+def remove(store: Any, *, id: str) -> Any:
+    job = store.get(id)
+    return job and store.remove(job)
+
+
+def configure(store: Any, *, name: str, now: int) -> Any:
+    return store.set_config(name, "x", now=now)
+
+
+def pause(store: Any, *, queue: str, now: int) -> Any:
+    return store.set_paused(queue, paused=True, who="me", now=now)
+
+
+def record(store: Any, *, event: Event) -> Any:
+    return store.record(event)
+
+
+def rescue(store: Any, *, now: int) -> Any:
+    """Give back what nodes held whose lease is over, the way a node does it for others."""
+    return [_rescue_one(store, node, now) for node in store.nodes() if store.lapsed(node)]
+
+
+def _rescue_one(store: Any, node: Node, now: int) -> Any:
+    def give_back() -> Any:
+        if not store.forget(node.id, beat=node.beat):
+            return node.id, None
+        held = sorted(store.held(node.id), key=lambda job: job.id)
+        ends = [ended(job, Lost("its node is gone"), now=now, policy=POLICY) for job in held]
+        late = store.finish(ends)
+        for job in held:
+            store.record(
+                Event(at=now, kind="rescue", job=job.id, node=node.id, who="wer", detail=None)
+            )
+        return node.id, ends, late
+
+    return store.transact(give_back)
+
+
+def together(store: Any, *, deeds: Sequence[Deed]) -> Any:
+    """Do all of it as one durable write."""
+    return store.transact(lambda: [answer(deed, store) for deed in deeds])
+
+
+# -- what is answered -------------------------------------------------------------------
+
+
+def answer(deed: Deed, store: Any) -> Any:
+    """Do something and return the answer, also if it is a refusal."""
+    try:
+        return deed(store)
+    except (DuplicateError, LeaseLostError, UndoneError) as error:
+        return type(error).__name__
+
+
+def plain(value: Any) -> Any:
+    """Leave out what a store numbers or times by itself, and order what has no order."""
+    match value:
+        case Job():
+            return _OF_JOB(value)
+        case Ended():
+            return value.job.id, value.job.attempts
+        case Node():
+            return replace(value, seen_at=0, lease_until=0), value.beat
+        case [Count() | Rollup(), *_]:
+            return sorted(value, key=repr)
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case _:
+            return value

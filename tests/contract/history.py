@@ -1,0 +1,405 @@
+"""A history: steps by which all sides come from one state to the next, and always say the same.
+
+Whatever is done is done to each of them, and every answer is compared: jobs with all their
+fields, listings, counters, attempts, outputs, rollups, events, nodes and refusals. Only the
+places in the line have numbers of each store's own.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from functools import cache, partial
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+from queuectl.errors import StoreError
+from queuectl.job import (
+    Cancelled,
+    Exited,
+    Job,
+    Lost,
+    NotStarted,
+    Outcome,
+    Output,
+    Released,
+    Signalled,
+    State,
+    TimedOut,
+)
+from queuectl.lifecycle import cancelled, retried
+from queuectl.store.contract import Ended, Event, Filter, Stop
+from tests.contract import deeds
+from tests.contract.deeds import POLICY, Deed, UndoneError, answer, plain
+from tests.contract.model import Model
+from tests.contract.requests import IDS, NAMES, NODES, QUEUES, TAGS, new_jobs
+from tests.contract.sides import Side
+from tests.contract.tools import DAY, HOUR, MINUTE, NOW, a_node, ended, the
+
+TEXTS = (
+    "hello",
+    "HELLO",
+    "É",
+    "é",
+    "%",
+    "_",
+    "\\",
+    '"',
+    "'",
+    "\n",
+    "🎈",
+    "SS",
+    "ß",
+    "s.e",
+    "(",
+    "exit",
+)
+SERVED: Sequence[tuple[str, ...]] = ((), (), (), ("one",), ("zwei ü", "One"), ("nowhere",))
+OUTCOMES: Sequence[Outcome] = (
+    Exited(0),
+    Exited(0),
+    Exited(1),
+    Exited(127),
+    Signalled(9),
+    TimedOut(1_500),
+    NotStarted("no such folder: 'ü'"),
+    Cancelled("by hand"),
+    Lost("gone"),
+    Released(),
+)
+
+T = TypeVar("T")
+Action = Callable[[Side], Any]
+Draw = Callable[..., Any]
+
+
+def _answer(action: Action, side: Side) -> Any:
+    try:
+        return plain(answer(action, side))
+    except StoreError as error:
+        # The model never has one.
+        return f"{type(error).__name__}: {error}"
+
+
+def difference(found: Any, expected: Any) -> str:
+    """Say where an answer first differs from what it should be."""
+    if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
+        pairs = list(zip(found, expected, strict=False))
+        for one, other in pairs:
+            if one != other:
+                return difference(one, other)
+        return f"{found[len(pairs) :]} instead of {expected[len(pairs) :]}"
+    return f"{found!r} instead of {expected!r}"
+
+
+@cache
+def _below(many: int) -> st.SearchStrategy[int]:
+    return st.integers(0, many - 1)
+
+
+class History:
+    """Does everything to all of them."""
+
+    def __init__(self, sides: Sequence[Side], draw: Draw) -> None:
+        """The first of the sides is the model."""
+        self.draw = draw
+        self.now = NOW
+        self.told = 0
+        self.sides = sides
+        self.model: Model = sides[0].store
+
+    def each(self, action: Action) -> Any:
+        """Do something to each, compare the answers, and return the one they agree on."""
+        expected, *others = [_answer(action, side) for side in self.sides]
+        for side, found in zip(self.sides[1:], others, strict=True):
+            if found != expected:
+                raise AssertionError(
+                    f"{side.name} differs from the model: {difference(found, expected)}"
+                )
+        return expected
+
+    def one_of(self, choices: Iterable[T]) -> T:
+        found = list(choices)
+        return found[self.draw(_below(len(found)))]
+
+    def begin(self) -> None:
+        self.each(lambda side: a_node(side.store, "node-1") and None)
+        self.each(lambda side: a_node(side.store, "node-2") and None)
+        self.enqueue(most=8)
+
+    def agree(self) -> None:
+        """Compare what is compared after every step."""
+        self.each(lambda side: side.store.select(Filter(), limit=None, oldest=True))
+        self.each(lambda side: side.store.counts())
+
+    def end(self) -> None:
+        """Compare what is kept of every job."""
+
+        def history(side: Side, id: str) -> Any:
+            job = the(side.store, id)
+            runs = side.store.attempts(job)
+            outputs = [side.store.output(job, n) for n in range(job.attempts + 2)]
+            return runs, outputs, side.store.events(id)
+
+        self.each(lambda side: [history(side, id) for id in self.model.jobs])
+        self.rollups_agree()
+        self.each(lambda side: side.store.verify())
+
+    # -- jobs -------------------------------------------------------------------------
+
+    def enqueue(self, most: int = 4) -> None:
+        jobs = self.draw(st.lists(new_jobs(self.now), min_size=most // 2, max_size=most))
+        skip = self.draw(st.booleans()) or most > 4
+        self.each(lambda side: side.store.enqueue(jobs, now=self.now, skip_duplicates=skip))
+
+    def advance(self) -> None:
+        self.now += self.one_of([1, 4, 10, 50, 50, MINUTE])
+
+    def claim(self) -> None:
+        node, queues = self.one_of(["node-1", "node-1", *NODES]), self.one_of(SERVED)
+        self.each(lambda side: side.store.claimable(queues, now=self.now))
+        self.claim_for(node, self.one_of([0, 1, 2, 3, 3, 3]), queues)
+
+    def claim_for(self, node: str, count: int, queues: Sequence[str]) -> None:
+        """Claim as many jobs, and keep them in hand."""
+
+        def claim(side: Side) -> list[Job]:
+            jobs: list[Job] = side.store.claim(node, range(count), queues, now=self.now)
+            side.hold(jobs)
+            side.seen += jobs
+            return jobs
+
+        self.each(claim)
+
+    def finish(self) -> None:
+        ids = sorted(self.sides[0].runs)
+        if ids:
+            chosen = self.draw(st.lists(st.sampled_from(ids), unique=True, min_size=1, max_size=3))
+            self.finish_these(chosen, self.one_of(OUTCOMES), lambda side, id: side.runs.pop(id))
+
+    def rescue_strays(self) -> None:
+        ids = [job.id for job in self.model.strays()]
+        self.each(lambda side: sorted(side.store.strays(), key=lambda job: job.id))
+        self.finish_these(ids, Lost("its node is gone"), lambda side, id: the(side.store, id))
+
+    def finish_these(
+        self, ids: list[str], outcome: Outcome, run: Callable[[Side, str], Job]
+    ) -> Any:
+        """End runs in one go."""
+        make = self.ends(ids, outcome, run)
+
+        def finish(side: Side) -> list[Ended]:
+            lost: list[Ended] = side.store.finish(make(side))
+            return lost
+
+        return self.each(finish)
+
+    def ends(
+        self, ids: list[str], outcome: Outcome, run: Callable[[Side, str], Job]
+    ) -> Callable[[Side], list[Ended]]:
+        """Describe ends of runs; each took another time, so that the slowest are who they are."""
+        first, self.told, now = self.told, self.told + len(ids), self.now
+
+        def make(side: Side) -> list[Ended]:
+            ends = [
+                ended(
+                    run(side, id),
+                    outcome,
+                    now=now,
+                    policy=POLICY,
+                    duration_ms=(first + n) * 37,
+                    error=f"error of {id}",
+                    output=Output(
+                        stdout=f"out of {id}\n\0".encode() if n % 2 else b"",
+                        stderr=b"\xff\xfe" if n % 3 else b"",
+                        stdout_bytes=2_025,
+                    ),
+                )
+                for n, id in enumerate(ids)
+            ]
+            side.past += ends
+            return ends
+
+        return make
+
+    def finish_again(self) -> None:
+        if self.sides[0].past:
+            n = self.one_of(range(len(self.sides[0].past)))
+            self.each(lambda side: side.store.finish([side.past[n]]))
+
+    # -- by hand ----------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        if not self.model.jobs:
+            return
+        id = self.one_of(self.model.jobs)
+
+        def cancel(side: Side) -> tuple[bool, bool]:
+            job = the(side.store, id)
+            side.seen.append(job)
+            asked = side.store.ask_cancel(job, "stop it", now=self.now)
+            waits = job.state in (State.PENDING, State.FAILED)
+            done = waits and side.store.apply(job, cancelled(job, "stop it"), now=self.now)
+            return asked, done
+
+        self.each(cancel)
+        self.each(lambda side: [side.store.to_cancel(node) for node in NODES])
+
+    def retry(self) -> None:
+        if self.model.jobs:
+            id, to = self.one_of(self.model.jobs), retried(self.now + self.one_of([0, 20]))
+            self.each(lambda side: side.store.apply(the(side.store, id), to, now=self.now))
+
+    def remove(self) -> None:
+        if not self.model.jobs:
+            return
+        id = self.one_of(self.model.jobs)
+
+        def remove(side: Side) -> bool:
+            job = the(side.store, id)
+            side.seen.append(job)
+            gone: bool = side.store.remove(job)
+            return gone
+
+        self.each(remove)
+
+    def act_on_what_was_seen_before(self) -> None:
+        if self.sides[0].seen:
+            n = self.one_of(range(len(self.sides[0].seen)))
+            late = retried(self.now)
+            self.each(lambda side: side.store.ask_cancel(side.seen[n], "late", now=self.now))
+            self.each(lambda side: side.store.apply(side.seen[n], late, now=self.now))
+            self.each(lambda side: side.store.remove(side.seen[n]))
+
+    def prune(self) -> None:
+        state = self.one_of([State.COMPLETED, State.DEAD, State.CANCELLED, State.PENDING])
+        before = self.now - self.one_of([-1, 0, 10, HOUR])
+        self.each(lambda side: side.store.prunable(state, before))
+        self.each(lambda side: side.store.prune(state, before, limit=100))
+
+    # -- transactions that fail in the middle -------------------------------------------
+
+    def transaction(self) -> None:
+        inner_fails, outer_fails = self.draw(st.booleans()), self.draw(st.booleans())
+        some = st.lists(self.some_deeds(), max_size=2)
+        first, second, third = (self.draw(some) for _ in range(3))
+
+        def script(side: Side) -> list[Any]:
+            answers: list[Any] = []
+            with side.store.transaction():
+                answers += [answer(deed, side.store) for deed in first]
+                with suppress(UndoneError), side.store.transaction():
+                    answers += [answer(deed, side.store) for deed in second]
+                    if inner_fails:
+                        raise UndoneError
+                answers += [answer(deed, side.store) for deed in third]
+                answers += [side.store.counts(), side.store.select(Filter(), limit=None)]
+                if outer_fails:
+                    raise UndoneError(answers)
+            return answers
+
+        self.each(script)
+
+    def some_deeds(self) -> st.SearchStrategy[Deed]:
+        """What may happen in a transaction."""
+        now = self.now
+        ids, nodes = st.sampled_from(IDS), st.sampled_from(NODES)
+        jobs = st.lists(new_jobs(now), min_size=1, max_size=2)
+        return st.one_of(
+            jobs.map(lambda jobs: partial(deeds.enqueue, jobs=jobs, now=now)),
+            jobs.map(lambda jobs: partial(deeds.enqueue, jobs=jobs, now=now, skip=True)),
+            nodes.map(lambda node: partial(deeds.claim, node=node, count=2, now=now)),
+            st.just(partial(deeds.run, now=now)),
+            st.just(partial(deeds.rescue, now=now)),
+            ids.map(lambda id: partial(deeds.cancel, id=id, now=now)),
+            ids.map(lambda id: partial(deeds.retry, id=id, now=now)),
+            ids.map(lambda id: partial(deeds.remove, id=id)),
+            ids.map(lambda id: partial(deeds.record, event=self.event(id))),
+            st.sampled_from(NAMES).map(lambda name: partial(deeds.configure, name=name, now=now)),
+            st.sampled_from(QUEUES).map(lambda name: partial(deeds.pause, queue=name, now=now)),
+        )
+
+    # -- everything else ----------------------------------------------------------------
+
+    def nodes(self) -> None:
+        id, beat, how = self.one_of(NODES), self.one_of([None, 0, 1]), self.one_of(Stop)
+        lease = self.one_of([HOUR, HOUR, -HOUR])
+        what: Action = self.one_of(
+            [
+                lambda side: side.store.renew(id, until=side.store.steady() + HOUR),
+                lambda side: side.store.forget(id, beat=beat),
+                lambda side: side.store.ask_stop(id, how),
+            ]
+        )
+        if id in self.model.registered:
+            self.each(what)
+        else:
+            self.each(lambda side: side.store.forget(id))
+            self.each(lambda side: a_node(side.store, id, lease=lease) and None)
+        self.each(lambda side: side.store.nodes())
+
+    def records(self) -> None:
+        queue, paused = self.one_of(QUEUES), self.draw(st.booleans())
+        name, value = self.one_of(NAMES), self.one_of([None, "", "3", "ü 🎈\n"])
+        event = self.event(self.one_of([None, *IDS]))
+        self.each(lambda side: side.store.set_paused(queue, paused=paused, who="ich", now=self.now))
+        self.each(lambda side: side.store.set_config(name, value, now=self.now))
+        self.each(lambda side: side.store.record(event))
+        self.each(lambda side: (side.store.queues(), side.store.config()))
+        self.each(lambda side: side.store.events(limit=5))
+
+    def event(self, id: str | None) -> Event:
+        return Event(at=self.now, kind="seen", job=id, node=None, who="wer", detail="🎈")
+
+    def upkeep(self) -> None:
+        self.now += self.one_of([0, 0, HOUR, 49 * HOUR, 61 * DAY])
+        self.each(lambda side: side.store.coarsen(now=self.now))
+        self.rollups_agree()
+
+    # -- what they say ----------------------------------------------------------------
+
+    def listings_agree(self) -> None:
+        times = st.sampled_from([None, None, NOW, self.now, self.now - 10])
+        full = Filter(
+            states=self.few(State),
+            queues=self.few([*QUEUES, "nowhere"]),
+            tags=self.few(TAGS),
+            text=self.one_of(TEXTS),
+            since=self.draw(times),
+            until=self.draw(times),
+            finished_before=self.draw(times),
+        )
+        # With all of that at once, hardly any job is left.
+        which = Filter(**{f.name: getattr(full, f.name) for f in self.few(fields(Filter))})
+        after = self.one_of([None, *self.model.jobs])
+        limit, oldest = self.one_of([None, 1, 3]), self.draw(st.booleans())
+        self.each(
+            lambda side: side.store.select(
+                which, limit=limit, after=side.place(after), oldest=oldest
+            )
+        )
+
+    def few(self, choices: Iterable[T]) -> tuple[T, ...]:
+        """Choose one or two of these."""
+        some = st.lists(st.sampled_from(list(choices)), min_size=1, max_size=2, unique=True)
+        return tuple(self.draw(some))
+
+    def searches_agree(self) -> None:
+        tag, text, prefix = self.one_of(TAGS), self.one_of(TEXTS), self.one_of(IDS)
+        self.each(lambda side: side.store.select(Filter(tags=(tag,)), limit=None))
+        self.each(lambda side: side.store.select(Filter(text=text), limit=None))
+        self.each(lambda side: side.store.ids_like(prefix))
+        self.each(lambda side: side.store.ids_like(prefix[0], limit=2))
+        self.each(lambda side: side.store.states([*IDS, "nobody"]))
+
+    def reports_agree(self) -> None:
+        queues, since = self.one_of(SERVED), self.one_of([None, NOW + MINUTE])
+        self.each(lambda side: side.store.waiting(queues))
+        self.each(lambda side: side.store.next_due())
+        self.each(lambda side: side.store.slowest(3))
+        self.each(lambda side: [side.store.held(node) for node in NODES])
+        self.rollups_agree(since)
+
+    def rollups_agree(self, since: int | None = None) -> None:
+        self.each(lambda side: side.store.rollups(since=since))
+        self.each(lambda side: side.store.rollups(since=since, queue="one"))
