@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -151,6 +152,8 @@ def main() -> int:
             print(campaign.row, campaign.name, store, sizes)
         return 0
     install_missing()
+    # Whoever ends us ends the nodes and servers, too: they would go on for ever.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     seed = SystemRandom().randrange(1_000_000) if args.seed is None else args.seed
     failed = []
     with ExitStack() as stack:

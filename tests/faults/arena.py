@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from queuectl import State
+from queuectl import Queue, State
 from tests.faults import checker
 from tests.faults.campaign import POSTGRES, SQLITE, Report
 from tests.faults.ledger import Ledger
@@ -74,8 +74,18 @@ class Arena(Lab):
         self.ledger = Ledger(folder / "ledger")
         self.report = Report()
         self._enqueuers: list[Enqueuer] = []
+        self._set_up()
+
+    def _set_up(self) -> None:
         for name, value in SETTINGS.items():
             self.queue.set_setting(name, value)
+
+    def move_to(self, url: str) -> None:
+        """Have the queue in another, empty place, for those who make one themselves."""
+        self.queue.close()
+        self.url = url
+        self.queue = Queue(url)
+        self._set_up()
 
     @property
     def own_server(self) -> OwnServer:
@@ -125,9 +135,12 @@ class Arena(Lab):
         for enqueuer in self._enqueuers:
             enqueuer.join()
 
-    def check(self) -> None:
-        """Compare the ledger with the queue, and take down every promise that was broken."""
-        self.report.broken += checker.check(self.queue, self.ledger)
+    def check(self, queue: str | None = None) -> None:
+        """Compare the ledger with the queue, and take down every promise that was broken.
+
+        With the name of a queue, other jobs than those in it are nobody's business.
+        """
+        self.report.broken += checker.check(self.queue, self.ledger, queue)
         done = self.run("db", "check", timeout=600)
         self.report.expect(done.returncode == 0, f"db check: {done.stdout}{done.stderr}")
 
@@ -136,12 +149,13 @@ class Arena(Lab):
         return "".join(self.log(n) for n in range(len(self.nodes)))
 
     def stop_nodes(self) -> None:
-        """Stop the nodes that are left, in order."""
-        alive = [node for node in self.nodes if node.poll() is None]
-        for node in alive:
-            node.terminate()
-        for node in alive:
-            self.report.expect(node.wait(120) == 0, f"a node exited with {node.returncode}")
+        """Stop the nodes that are left, in order. One that hasn't greeted yet may just end."""
+        for number, node in enumerate(self.nodes):
+            if node.poll() is None:
+                wait_for(lambda: self.log(number) or node.poll() is not None, "a greeting")  # noqa: B023
+                node.terminate()
+                code = node.wait(120)
+                self.report.expect(code == 0, f"a node exited with {code}")
 
     def close(self) -> None:
         """End everything that is left."""

@@ -15,9 +15,9 @@ SHOWN = 5
 """Of many of a kind, so many are named."""
 
 
-def check(queue: Queue, ledger: Ledger) -> list[str]:
-    """Check all that must hold once every job has come to its end."""
-    jobs = {job.id: job for job in queue.list(limit=None)}
+def check(queue: Queue, ledger: Ledger, line: str | None = None) -> list[str]:
+    """Check all that must hold once every job, perhaps of one queue, has come to its end."""
+    jobs = {job.id: job for job in queue.list(queue=line, limit=None)}
     runs, orders = ledger.runs(), ledger.orders()
     return [
         *nothing_is_lost(orders, jobs),

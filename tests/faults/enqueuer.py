@@ -2,12 +2,17 @@
 
 `python -m tests.faults.enqueuer NAME MANY FILE COMMAND` with the queue in the environment. The
 ids are NAME-0, NAME-1 and so on. What the lines of the file mean is told in `ledger.py`.
+
+Where `ENQUEUER_BARRIER` names a file, it waits before each job while that is there; with `over` in
+it, that was all.
 """
 
 import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 from queuectl import Queue
 from queuectl.errors import QueuectlError, StoreError, StoreUnsettledError
@@ -16,6 +21,8 @@ from queuectl.errors import QueuectlError, StoreError, StoreUnsettledError
 def enqueue(queue: Queue, name: str, many: int, command: str, note: Callable[..., None]) -> None:
     """Enqueue jobs, and note each step before the next."""
     for n in range(many):
+        if is_over():
+            return
         id = f"{name}-{n}"
         note("ask", id)
         try:
@@ -28,6 +35,17 @@ def enqueue(queue: Queue, name: str, many: int, command: str, note: Callable[...
             note("refused", id)
         else:
             note("ack", job.id)
+
+
+def is_over() -> bool:
+    """Wait while the barrier is down, and tell whether it will stay so."""
+    barrier = Path(os.environ.get("ENQUEUER_BARRIER", os.devnull))
+    while barrier.is_file():
+        with suppress(FileNotFoundError):
+            if barrier.read_text() == "over":
+                return True
+        time.sleep(0.01)
+    return False
 
 
 def opened() -> Queue:

@@ -19,6 +19,7 @@ Each enqueuer has a file, too:
     said ID TEXT    what the error was
 """
 
+import fcntl
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -100,6 +101,18 @@ class Ledger:
         """Return the runs of a job so far, in the order in which they began."""
         path = self._runs / job
         return list(_runs(path)) if path.exists() else []
+
+    def is_alive(self, job: str) -> bool:
+        """Tell whether anything of a run lives. Ask only when nobody starts another meanwhile."""
+        path = self._runs / job
+        if not path.exists():
+            return False
+        with path.open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def runs(self) -> dict[str, list[Run]]:
         """Return the runs of every job that has run."""

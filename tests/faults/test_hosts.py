@@ -146,3 +146,18 @@ def test_a_dead_node_is_taken_over_at_once_on_its_own_host(server_lab: Lab) -> N
     assert is_gone(pid)
     lab.queue.cancel("job1")
     lab.wait_state("job1", State.CANCELLED)
+
+
+def test_a_node_that_was_struck_out_ends_its_runs_and_starts_over(server_lab: Lab) -> None:
+    lab = server_lab
+    # So long that nobody else takes its jobs over.
+    lab.extra_env = {"QUEUECTL_LEASE": "1h", "QUEUECTL_HEARTBEAT": "200ms"}
+    lab.node()
+    lab.queue.enqueue(
+        f"echo $$ >> {lab.folder}/pids; [ $QUEUECTL_ATTEMPT -gt 1 ] || exec sleep 1000", id="job1"
+    )
+    pid = lab.pid_in("pids")
+    lab.queue.store.forget(lab.queue.nodes()[0]["id"])
+    wait_for(lambda: "Goes on as node" in lab.log(), "the node to start over", within=30)
+    assert is_gone(pid)
+    assert lab.wait_state("job1", State.COMPLETED).attempts == 2

@@ -5,11 +5,10 @@ is told of an error finds no job, or was told that nobody knows.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from random import Random
-from threading import Event, Thread
+from threading import Thread
 from time import monotonic
 
 import pytest
@@ -18,18 +17,14 @@ from queuectl import Queue, State
 from queuectl.errors import LeaseLostError, NotFoundError, StoreError, StoreUnsettledError
 from queuectl.store.contract import Node
 from tests.faults.places import (
-    LONG,
     Place,
-    enqueuers,
     ledger,
     stop_nodes,
-    wait_until_done,
 )
 from tests.servers.proxy import Moment, Proxy
 from tests.support import Lab, is_gone, lab_in, wait_for
 
 UNKNOWN = "it can't be asked now whether that came through"
-ROUNDS = 20 if LONG else 1
 MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
 
 
@@ -163,13 +158,12 @@ def test_a_node_cut_off_while_it_claims_and_finishes_does_both_once(
     far_lab: Lab, near: Queue, proxy: Proxy, place: Place
 ) -> None:
     far_lab.node(count=2)
-    rounds = [(f"{when}-{n}", when) for when in MOMENTS for n in range(ROUNDS)]
-    for name, when in rounds:
-        claim_and_finish(far_lab, name, partial(proxy.cut_when, place.commit, when=when))
-        [attempt] = near.attempts(name)
+    for when in MOMENTS:
+        claim_and_finish(far_lab, when, partial(proxy.cut_when, place.commit, when=when))
+        [attempt] = near.attempts(when)
         assert attempt.number == 1
-    assert proxy.fired >= 2 * len(rounds)
-    assert ledger(far_lab) == {f"{name} 1": 1 for name, _ in rounds}
+    assert proxy.fired >= 2 * len(MOMENTS)
+    assert ledger(far_lab) == {f"{when} 1": 1 for when in MOMENTS}
     assert near.store.verify() == []
     assert "lost:" not in stop_nodes(far_lab)
 
@@ -187,6 +181,22 @@ def claim_and_finish(lab: Lab, name: str, arm: Callable[[], None]) -> None:
     arm()
     gate.touch()
     lab.wait_state(name, State.COMPLETED)
+
+
+def test_a_turn_that_is_made_again_keeps_the_output(
+    far_lab: Lab, near: Queue, proxy: Proxy
+) -> None:
+    far_lab.node()
+    gate = far_lab.folder / "gate"
+    near.enqueue(f"echo said; while [ ! -e {gate} ]; do sleep 0.02; done", id="mine")
+    far_lab.wait_state("mine", State.PROCESSING)
+    # It is cut off while it stores what it has read.
+    proxy.cut_when(b"outputs", when="before")
+    gate.touch()
+    far_lab.wait_state("mine", State.COMPLETED)
+    assert proxy.fired == 1
+    assert near.output("mine").stdout == b"said\n"
+    stop_nodes(far_lab)
 
 
 @pytest.mark.parametrize("when", MOMENTS)
@@ -222,49 +232,6 @@ def test_jobs_of_a_turn_are_run_though_the_server_goes_right_after(
     far_lab.wait_state("mine", State.COMPLETED)
     assert ledger(far_lab) == {"1": 1}
     stop_nodes(far_lab)
-
-
-def test_cuts_at_any_moment_of_a_load_lose_and_double_nothing(
-    place: Place, far_lab: Lab, near: Queue, proxy: Proxy
-) -> None:
-    lab = far_lab
-    for _ in range(2):
-        lab.node(count=4)
-    with (
-        enqueuers(lab, 2, 500 if LONG else 20, place.through(proxy.port)) as sources,
-        cutting(proxy),
-    ):
-        complaints = [source.join() for source in sources]
-        wait_until_done(lab)
-    ran = ledger(lab)
-    assert max(ran.values()) == 1
-    told = [id for source in sources for id in source.acknowledged]
-    assert {f"{id} 1" for id in told} <= set(ran)
-    for line in "".join(complaints).splitlines():
-        # Who wasn't told that it is unknown, doesn't find a job.
-        assert UNKNOWN in line or f"{line.split()[0]} 1" not in ran
-    assert all(len(near.attempts(job.id)) == 1 for job in near.list(limit=None))
-    assert near.store.verify() == []
-    stop_nodes(lab)
-
-
-@contextmanager
-def cutting(proxy: Proxy) -> Iterator[None]:
-    """Cut all connections again and again, at random moments."""
-    random = Random(7)
-    over = Event()
-
-    def cut() -> None:
-        while not over.wait(random.uniform(0.02, 0.4)):
-            proxy.cut()
-
-    thread = Thread(target=cut, name="cutting")
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 # -- clients and servers that fall silent -----------------------------------------------

@@ -1,77 +1,16 @@
-"""Load on a database server: every job runs exactly once, and nobody hears of conflicts."""
+"""A pooler in front of a database server: everything works, and nobody hears of conflicts."""
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
 from queuectl import State
-from tests.faults.places import (
-    CONFLICTS,
-    LONG,
-    enqueuers,
-    ledger,
-    stop_nodes,
-    wait_until_done,
-)
+from tests.faults.places import CONFLICTS, enqueuers, ledger, wait_until_done
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import PostgresAccess
-from tests.servers.shared import CHECKOUT
 from tests.support import Lab, lab_in, wait_for
-
-JOBS = 5_000 if LONG else 240
-NODES = 4 if LONG else 2
-
-
-def test_no_job_runs_twice(server_lab: Lab) -> None:
-    """Nodes with 8 workers each, and 4 processes that enqueue meanwhile."""
-    lab = server_lab
-    for _ in range(NODES):
-        lab.node(count=8)
-    began = monotonic()
-    with enqueuers(lab, 4, JOBS // 4) as sources:
-        # People look at it meanwhile.
-        for command in ("status", "worker list", "stats"):
-            done = lab.run(*command.split(), "--json")
-            assert (done.returncode, done.stderr) == (0, "")
-        assert [source.join() for source in sources] == ["", "", "", ""]
-    wait_until_done(lab)
-    print(f"{lab.queue.url}: {JOBS / (monotonic() - began):.0f} jobs/s")
-    assert ledger(lab) == Counter(f"{id} 1" for source in sources for id in source.ids)
-    assert lab.queue.status().states[State.COMPLETED] == JOBS
-    assert lab.queue.store.verify() == []
-    said = stop_nodes(lab)
-    assert not CONFLICTS.search(said)
-    assert "Trying again" not in said
-
-
-def test_clients_that_meet_all_the_time_never_hear_of_it(server_lab: Lab) -> None:
-    lab = server_lab
-    clients = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.storm", f"client-{n}", "60" if LONG else "2"],
-            env=lab.env,
-            cwd=CHECKOUT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for n in range(8)
-    ]
-    said = [client.communicate(timeout=300)[0] for client in clients]
-    assert [client.returncode for client in clients] == [0] * 8, "".join(said)
-    claims = Counter(line for text in said for line in text.splitlines())
-    print(f"{lab.queue.url}: {len(claims)} claims")
-    assert set(claims.values()) == {1}
-    assert all(len(claim.split()) == 2 for claim in claims)
-    assert lab.queue.store.verify() == []
-
-
-# -- a pooler in between --------------------------------------------------------------
 
 
 @pytest.fixture

@@ -60,6 +60,8 @@ class Server(ABC):
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"queuectl-{self.NAME}-"))
         self.port = free_port()
+        self.env: dict[str, str] = {}
+        """What is added to its environment when it starts."""
         self._process: subprocess.Popen[bytes] | None = None
         self._prepared = False
         if os.geteuid() == 0:
@@ -167,9 +169,11 @@ class Server(ABC):
         return self._launch()
 
     def _launch(self) -> None:
+        settings = [f"{name}={value}" for name, value in self.env.items()]
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
-                self._as_account(*self._command(), orphaned=self.ORPHANED),
+                # Its own environment, not that of the program which changes the user before.
+                self._as_account("env", *settings, *self._command(), orphaned=self.ORPHANED),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -26,6 +26,7 @@ PACKAGES = {
     "ss": "iproute2",
     "ip": "iproute2",
     "faketime": "faketime",
+    "strace": "strace",
 }
 """Every program we need, and the package of Debian that has it."""
 OLD_NAMES = {"mariadbd": "mysqld", "mariadb-install-db": "mysql_install_db", "mariadb": "mysql"}

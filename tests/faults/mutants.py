@@ -1,0 +1,783 @@
+"""Broken builds of queuectl, each of which the tests must catch: `python -m tests.faults.mutants`.
+
+A test that never fails proves nothing. So each mutant is made in a copy of the checkout, shown as
+a patch, and the tests that claim to catch it are run there: at least one of them must turn red,
+by an assertion. First all of them are run in a copy without a fault, where none may.
+"""
+
+import argparse
+import difflib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from xml.etree import ElementTree
+
+from tests.servers.install import install_missing
+from tests.servers.shared import CHECKOUT
+from tests.support import is_gone, wait_for
+
+COPIED = ("src", "tests", "pyproject.toml")
+SHORT_FORM = "tests/faults/test_short_form.py::test_all_promises_are_kept"
+VERDICTS = ("assert", "Failed: DID NOT RAISE", "queuectl.errors.")
+"""How the message of a test begins that found a broken promise, in small letters or not. What
+the product says to its users counts; an error that no user could ever see doesn't."""
+LONGEST = 900
+"""Seconds that the tests of one mutant may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One text of the product that becomes another; it must be there exactly once."""
+
+    file: str
+    """Below src/queuectl."""
+    old: str
+    new: str
+
+    def apply(self, root: Path) -> str:
+        """Make the change in a copy, and return it as a patch."""
+        name = f"src/queuectl/{self.file}"
+        path = root / name
+        before = path.read_text(encoding="utf-8")
+        after = self.applied_to(before)
+        path.write_text(after, encoding="utf-8")
+        lines = difflib.unified_diff(
+            before.splitlines(keepends=True),
+            after.splitlines(keepends=True),
+            f"a/{name}",
+            f"b/{name}",
+            n=2,
+        )
+        return "".join(lines)
+
+    def applied_to(self, text: str) -> str:
+        """Return the changed text."""
+        found = text.count(self.old)
+        if found != 1:
+            raise LookupError(f"{self.file} has {found} times {self.old!r}, not once.")
+        return text.replace(self.old, self.new)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A broken build, and who must notice."""
+
+    name: str
+    broken: str
+    """What is wrong with it, in a sentence."""
+    edits: Sequence[Edit]
+    tests: Sequence[str]
+    """Their node ids; in the checkout all of them are green."""
+
+
+FENCE = "id = :id AND attempts = :attempt AND node = :node AND state = 'processing'"
+
+MUTANTS: Sequence[Mutant] = (
+    # -- the fifteen of the table in docs/reliability.md, some of them in several ways ----------
+    Mutant(
+        name="fence-dropped",
+        broken="The end of a run is written without asking whether the run still has the job.",
+        edits=[
+            Edit(
+                file="store/statements.py",
+                old=FENCE,
+                new="id = :id AND state = 'processing'",
+            )
+        ],
+        tests=[
+            "tests/contract/test_finish.py::TestFence::test_a_run_whose_job_another_node_has_now",
+        ],
+    ),
+    Mutant(
+        name="synchronous-off",
+        broken="SQLite says that a commit is durable before it is on the disk.",
+        edits=[Edit(file="store/sqlite.py", old="synchronous = FULL", new="synchronous = OFF")],
+        tests=[
+            f"{SHORT_FORM}[power-sqlite]",
+            "tests/contract/test_sqlite.py"
+            "::TestDurability::test_the_log_is_written_ahead_and_every_commit_synced",
+        ],
+    ),
+    Mutant(
+        name="deferred-begin",
+        broken="A transaction on SQLite reads before it has the lock that it will write under.",
+        edits=[Edit(file="store/sqlite.py", old='"BEGIN IMMEDIATE"', new='"BEGIN DEFERRED"')],
+        tests=[
+            f"{SHORT_FORM}[crowds-sqlite]",
+            "tests/contract/test_transaction.py"
+            "::TestTransaction::test_one_that_reads_first_may_write_then[sqlite]",
+        ],
+    ),
+    Mutant(
+        name="host-clock-for-leases",
+        broken="Whether the lease of another host is over is told by the clock of this one.",
+        edits=[
+            Edit(
+                file="store/server.py",
+                old="return node.lease <= 0 or (self._watched_at - since) * 1000 > node.lease",
+                new="return clock_gettime(0) * 1000 > node.lease_until",
+            )
+        ],
+        tests=[
+            f"{SHORT_FORM}[clocks-postgres]",
+            "tests/faults/test_clocks.py"
+            "::test_a_node_whose_clock_is_off_does_everything_in_time[+1h-postgres]",
+        ],
+    ),
+    Mutant(
+        name="host-clock-for-leases-sqlite",
+        broken="Leases count by the wall clock, which people and NTP set.",
+        edits=[
+            Edit(
+                file="store/sqlite.py",
+                old="return clock_gettime_ns(CLOCK_MONOTONIC) // 1_000_000",
+                new="return time_ns() // 1_000_000",
+            )
+        ],
+        tests=[
+            f"{SHORT_FORM}[clocks-sqlite]",
+            "tests/contract/test_nodes.py"
+            "::TestClocks::test_where_leases_go_by_the_steady_clock_nobody_sets_it[sqlite]",
+        ],
+    ),
+    Mutant(
+        name="rescue-without-kill",
+        broken="The jobs of a dead node are given out again while what it left still runs.",
+        edits=[
+            Edit(
+                file="node/upkeep.py",
+                old="if local and self._kill_left(node.id):",
+                new="if not local and self._kill_left(node.id):",
+            )
+        ],
+        tests=[
+            f"{SHORT_FORM}[reruns-sqlite]",
+            "tests/node/test_hardening.py"
+            "::test_a_run_that_cleared_its_environment_dies_before_it_runs_again",
+        ],
+    ),
+    Mutant(
+        name="claim-without-lock",
+        broken="A claim reads without locking, and takes a job that another took meanwhile.",
+        edits=[
+            Edit(
+                file="store/statements.py",
+                old="WHERE seq = :seq {and_also}(ready = 1)",
+                new="WHERE seq = :seq",
+            ),
+            Edit(
+                file="store/statements.py",
+                old="ORDER BY {by_urgency} LIMIT :limit{skip_locked}",
+                new="ORDER BY {by_urgency} LIMIT :limit",
+            ),
+        ],
+        tests=[
+            f"{SHORT_FORM}[storms-postgres]",
+            f"{SHORT_FORM}[storms-mariadb]",
+        ],
+    ),
+    Mutant(
+        name="claim-without-lock-sqlite",
+        broken="A claim on SQLite chooses its jobs before it has the lock to take them.",
+        edits=[
+            Edit(
+                file="store/statements.py",
+                old="WHERE seq = :seq {and_also}(ready = 1)",
+                new="WHERE seq = :seq",
+            ),
+            Edit(
+                file="store/sql.py",
+                old="self._atomic(lambda: self._claim(",
+                new="self._repeat(lambda: self._claim(",
+            ),
+        ],
+        tests=[
+            "tests/contract/test_sqlite_processes.py"
+            "::TestThreads::test_eight_that_enqueue_claim_and_finish_get_each_job_once",
+        ],
+    ),
+    Mutant(
+        name="claim-without-skip-locked",
+        broken="Nodes that claim at once on a server all go for the same jobs.",
+        edits=[
+            Edit(
+                file="store/statements.py",
+                old="ORDER BY {by_urgency} LIMIT :limit{skip_locked}",
+                new="ORDER BY {by_urgency} LIMIT :limit",
+            )
+        ],
+        tests=[
+            "tests/contract/test_claim.py"
+            "::TestOneJob::test_two_who_claim_at_once_on_a_server_get_one_each",
+        ],
+    ),
+    Mutant(
+        name="finish-by-id-alone",
+        broken="The end of a run is written to whatever job has the id, in whatever state.",
+        edits=[Edit(file="store/statements.py", old=FENCE, new="id = :id")],
+        tests=[
+            "tests/contract/test_finish.py::TestFence::test_a_run_that_has_ended",
+        ],
+    ),
+    Mutant(
+        name="acknowledged-before-commit",
+        broken="`enqueue` prints the id while its transaction is still open.",
+        edits=[
+            Edit(
+                file="cli/enqueue.py",
+                old="as queue:\n        job = queue.enqueue(fields)",
+                new="as queue, queue.store.transaction():\n        job = queue.enqueue(fields)",
+            )
+        ],
+        tests=[
+            f"{SHORT_FORM}[io_errors-sqlite]",
+            "tests/faults/test_disk.py::test_a_full_disk_is_one_sentence_and_loses_nothing",
+            "tests/faults/test_server_cuts.py"
+            "::test_the_command_prints_the_id_of_an_enqueue_that_was_cut_off",
+        ],
+    ),
+    Mutant(
+        name="acknowledged-in-doubt",
+        broken="A commit whose answer never came is taken for done.",
+        edits=[
+            Edit(
+                file="store/server.py",
+                old="            self._settle(serial, error)",
+                new="            return",
+            )
+        ],
+        tests=[
+            "tests/faults/test_server_cuts.py::test_an_enqueue_that_is_cut_off_is_settled",
+        ],
+    ),
+    Mutant(
+        name="lease-renewed-after-loss",
+        broken="A node that was struck from the register goes on as if it had been renewed.",
+        edits=[
+            Edit(
+                file="node/lease.py",
+                old="or not store.renew(self._node, until=store.steady() + lease):",
+                new="or store.renew(self._node, until=store.steady() + lease) is None:",
+            )
+        ],
+        tests=[
+            "tests/faults/test_hosts.py"
+            "::test_a_node_that_was_struck_out_ends_its_runs_and_starts_over",
+        ],
+    ),
+    Mutant(
+        name="lease-renewed-after-its-end",
+        broken="A lease that has run out can be renewed as if nothing had happened.",
+        edits=[
+            Edit(
+                file="store/dialects.py",
+                old='lease_holds="lease_until > :steady"',
+                new='lease_holds=":steady > 0"',
+            )
+        ],
+        tests=[
+            "tests/contract/test_nodes.py"
+            "::TestRenew::test_a_lease_that_was_let_run_out_is_lost[sqlite]",
+        ],
+    ),
+    Mutant(
+        name="output-read-after-unlink",
+        broken="The files of a run are removed before they are read.",
+        edits=[
+            Edit(
+                file="node/runs.py",
+                old="    output = gather(run, limit)",
+                new="    clean(run)\n    output = gather(run, limit)",
+            )
+        ],
+        tests=[
+            "tests/node/test_keeping_output.py::test_the_output_of_every_attempt_is_kept",
+        ],
+    ),
+    Mutant(
+        name="output-unlinked-before-commit",
+        broken="The files of a run are removed when they are read, though the commit may fail.",
+        edits=[
+            Edit(
+                file="node/runs.py",
+                old="    output = gather(run, limit)",
+                new="    output = gather(run, limit)\n    clean(run)",
+            )
+        ],
+        tests=[
+            "tests/faults/test_server_cuts.py::test_a_turn_that_is_made_again_keeps_the_output",
+        ],
+    ),
+    Mutant(
+        name="promote-ignoring-run-at",
+        broken="Jobs become ready without regard to their time.",
+        edits=[
+            Edit(
+                file="store/statements.py",
+                old="WHERE ready = 0 AND run_at <= :now\n",
+                new="WHERE ready = 0 AND :now > 0\n",
+            )
+        ],
+        tests=[
+            f"{SHORT_FORM}[histories-sqlite]",
+            "tests/contract/test_claim.py"
+            "::TestTime::test_a_job_is_invisible_until_exactly_its_time",
+        ],
+    ),
+    Mutant(
+        name="retry-not-counted",
+        broken="A failure doesn't use up a retry.",
+        edits=[
+            Edit(
+                file="lifecycle.py",
+                old="_to(job, State.FAILED, failures=failures, run_at=due)",
+                new="_to(job, State.FAILED, run_at=due)",
+            )
+        ],
+        tests=[
+            "tests/unit/test_lifecycle.py"
+            "::TestAlways::test_an_always_failing_job_runs_max_retries_plus_1_times",
+        ],
+    ),
+    Mutant(
+        name="wake-up-lost-sqlite",
+        broken="Nobody is woken when a job is enqueued in an SQLite file.",
+        edits=[
+            Edit(
+                file="store/sqlite.py",
+                old="        files.touch(self.companion, topics)",
+                new="        return",
+            )
+        ],
+        tests=[
+            "tests/contract/test_sqlite.py::TestWakeUps::test_an_enqueue_does",
+        ],
+    ),
+    Mutant(
+        name="wake-up-lost-postgres",
+        broken="Nodes aren't notified of what is asked of them through PostgreSQL.",
+        edits=[
+            Edit(
+                file="store/postgresql.py",
+                old="        for topic in sorted(topics):",
+                new="        for topic in ():",
+            )
+        ],
+        tests=[
+            "tests/contract/test_transaction.py"
+            "::TestWakeUps::test_nobody_is_woken_before_the_commit[postgresql]",
+        ],
+    ),
+    Mutant(
+        name="wake-up-lost-mariadb",
+        broken="The doorbell isn't rung when a job is enqueued in MariaDB.",
+        edits=[
+            Edit(
+                file="store/server.py",
+                old="        files.touch(self.companion, topics)",
+                new="        return",
+            )
+        ],
+        tests=[
+            "tests/contract/test_transaction.py"
+            "::TestLooking::test_the_doorbell_is_heard[control-mariadb]",
+        ],
+    ),
+    Mutant(
+        name="wake-up-unheard",
+        broken="A node that has nothing to do doesn't listen for work.",
+        edits=[
+            Edit(
+                file="node/node.py",
+                old="if Topic.WORK in topics and not self.maybe_work:",
+                new="if Topic.WORK in topics and self.running:",
+            )
+        ],
+        tests=[
+            "tests/node/test_many.py::test_an_idle_node_is_woken_by_new_work",
+        ],
+    ),
+    Mutant(
+        name="drain-that-kills",
+        broken="A node that shall finish what runs ends it instead.",
+        edits=[
+            Edit(
+                file="node/node.py",
+                old="            self.stopping = Stop.DRAIN\n            self._say(why)",
+                new="            self.stopping = Stop.DRAIN\n            self._say(why)\n"
+                '            self._order([("kill", n, runs.RELEASE) for n in self.running])',
+            )
+        ],
+        tests=[
+            f"{SHORT_FORM}[signals-sqlite]",
+            "tests/node/test_signals.py::test_the_first_signal_drains[15]",
+        ],
+    ),
+    Mutant(
+        name="unlock-before-write",
+        broken="A thread lets go of the connection before it writes in its transaction.",
+        edits=[
+            Edit(
+                file="store/transactions.py",
+                old="            yield from self._inner() if self._depth else self._outer()",
+                new="            depth = self._depth\n"
+                "        yield from self._inner() if depth else self._outer()",
+            )
+        ],
+        tests=[
+            "tests/contract/test_transaction.py"
+            "::TestTransaction::test_another_thread_is_not_drawn_into_it",
+        ],
+    ),
+    Mutant(
+        name="unlock-before-write-lease",
+        broken="A claim on a server is written though its node may be struck out meanwhile.",
+        edits=[
+            Edit(
+                file="store/sql.py",
+                old="            self._check_lease(sql.KEEP_LEASE, node)",
+                new="            self._check_lease(sql.HOLDS_LEASE, node)",
+            )
+        ],
+        tests=[
+            "tests/contract/test_claim.py"
+            "::TestLease::test_whoever_strikes_a_node_out_sees_all_that_it_has_claimed",
+        ],
+    ),
+    Mutant(
+        name="unlock-before-write-by-hand",
+        broken="A job is read and let go again before it is changed by hand.",
+        edits=[Edit(file="store/statements.py", old='JOBS_AT + "{row_lock}"', new="JOBS_AT")],
+        tests=[
+            "tests/contract/test_server_settings.py"
+            "::test_two_who_cancel_everything_at_once_do_not_stumble",
+        ],
+    ),
+    # -- and more --------------------------------------------------------------------------------
+    Mutant(
+        name="crash-counted-as-failure",
+        broken="A crash of a node uses up one of the job's retries.",
+        edits=[
+            Edit(
+                file="lifecycle.py",
+                old="_to(job, State.PENDING, crashes=job.crashes + 1, run_at=now)",
+                new="_to(job, State.PENDING, failures=job.failures + 1, run_at=now)",
+            )
+        ],
+        tests=[
+            "tests/unit/test_lifecycle.py::TestAlways::test_a_crash_never_uses_a_retry",
+            "tests/node/test_crash.py::test_the_next_node_rescues_what_a_dead_one_held",
+        ],
+    ),
+    Mutant(
+        name="lease-watched-too-shortly",
+        broken="A node on another host is taken for dead after half its lease.",
+        edits=[
+            Edit(
+                file="store/server.py",
+                old="* 1000 > node.lease",
+                new="* 2000 > node.lease",
+            )
+        ],
+        tests=[
+            "tests/contract/test_nodes.py::TestLapsed::test_only_a_whole_lease_of_silence_will_do",
+        ],
+    ),
+    Mutant(
+        name="lease-outlived",
+        broken="The guard lets runs go on when the lease of their node has ended.",
+        edits=[
+            Edit(
+                file="guard/loop.py",
+                old="if not self._lease.noted and self._lease.is_over():",
+                new="if self._lease.noted and self._lease.is_over():",
+            )
+        ],
+        tests=[
+            "tests/guard/test_guard.py::TestLease::test_end_of_lease_kills",
+        ],
+    ),
+    Mutant(
+        name="rescue-of-the-living",
+        broken="A node that showed life after it was looked at is struck out all the same.",
+        edits=[
+            Edit(
+                file="store/statements.py",
+                old="WHERE id = :id AND beat = :beat",
+                new="WHERE id = :id AND :beat >= 0",
+            )
+        ],
+        tests=[
+            "tests/contract/test_nodes.py"
+            "::TestForget::test_one_that_has_shown_life_since_is_not_struck",
+        ],
+    ),
+    Mutant(
+        name="priority-ignored",
+        broken="Jobs of one queue run in the order in which they came, whatever their priority.",
+        edits=[
+            Edit(
+                file="store/statements.py",
+                old="ORDER BY {by_urgency} LIMIT",
+                new="ORDER BY seq LIMIT",
+            )
+        ],
+        tests=[
+            "tests/contract/test_claim.py::TestOrder::test_one_by_one_it_is_the_same_order",
+        ],
+    ),
+    Mutant(
+        name="leftovers-spared",
+        broken="A run is over when its first process is, whatever that left behind.",
+        edits=[
+            Edit(
+                file="guard/loop.py",
+                old="if run.status is None or self._orphans.of(run):",
+                new="if run.status is None:",
+            )
+        ],
+        tests=[
+            f"{SHORT_FORM}[hostile-sqlite]",
+            "tests/guard/test_guard.py::TestLeftovers::test_daemon",
+        ],
+    ),
+    Mutant(
+        name="receipt-not-left",
+        broken="A commit in doubt is called undone, and done again, though it came through.",
+        edits=[
+            Edit(
+                file="store/server.py",
+                old="return bool(rows) and int(rows[0][0]) >= serial",
+                new="return False",
+            )
+        ],
+        tests=[
+            "tests/faults/test_server_cuts.py::test_an_enqueue_that_is_cut_off_is_settled",
+        ],
+    ),
+    Mutant(
+        name="durability-left-to-the-server",
+        broken="PostgreSQL may acknowledge before it is durable, if it is set to.",
+        edits=[
+            Edit(
+                file="store/postgresql.py",
+                old='"; SET synchronous_commit = on" if commit == "off"',
+                new='"" if commit == "off"',
+            )
+        ],
+        tests=[
+            "tests/contract/test_server_settings.py"
+            "::test_of_a_role_in_postgresql[synchronous_commit = off]",
+        ],
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of some tests."""
+
+    green: Sequence[str]
+    red: Sequence[str]
+    """Those that failed by an assertion."""
+    broken: Mapping[str, str]
+    """Those that failed otherwise, and what they said: that proves nothing."""
+
+
+@contextmanager
+def copy_of_checkout() -> Iterator[Path]:
+    """Lend out a copy of what the tests need. All processes that were started there end with it."""
+    with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
+        root = Path(folder)
+        for name in COPIED:
+            source = CHECKOUT / name
+            if source.is_dir():
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(source, root / name, ignore=ignored)
+            else:
+                shutil.copy2(source, root / name)
+        try:
+            yield root
+        finally:
+            end_processes_of(root)
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Return an environment in which the code of a copy runs, in all processes below as well."""
+    hidden = ("QUEUECTL_", "PYTEST_")
+    outer = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    return outer | {"PYTHONPATH": str(root / "src")}
+
+
+def end_processes_of(root: Path) -> None:
+    """Kill what a broken build has left behind; it has the copy in its environment."""
+    mark = os.fsencode(root / "src")
+    left = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and mark in (folder / "environ").read_bytes():
+                left.append(int(folder.name))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    for pid in left:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    wait_for(lambda: all(map(is_gone, left)), "what a broken build left to end")
+
+
+def check_copy_runs(root: Path) -> None:
+    """Make sure that it is the code of the copy that runs."""
+    where = [sys.executable, "-P", "-c", "import queuectl; print(queuectl.__file__)"]
+    said = subprocess.check_output(where, env=environment(root), cwd=root, text=True).strip()
+    if not Path(said).is_relative_to(root / "src"):
+        raise RuntimeError(f"{said} would be tested, not the copy in {root}.")
+
+
+def run_tests(root: Path, tests: Sequence[str]) -> Verdict:
+    """Run tests in a copy and return what became of them."""
+    check_copy_runs(root)
+    results = root / "results.xml"
+    results.unlink(missing_ok=True)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"),
+            *(f"--junitxml={results}", f"--basetemp={root / 'tmp'}", "-o", "junit_family=xunit1"),
+            *tests,
+        ],
+        env=environment(root),
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    if done.returncode not in (0, 1) or not results.exists():
+        return Verdict([], [], {"all of them": done.stdout})
+    return read_results(results)
+
+
+def read_results(path: Path) -> Verdict:
+    """Read what pytest wrote: a failure is of the test itself, an error of what is around it."""
+    green, red, broken = [], [], {}
+    for case in ElementTree.parse(path).iter("testcase"):
+        name = node_id(case)
+        failure, error = case.find("failure"), case.find("error")
+        if failure is not None and is_verdict(failure.get("message", "")):
+            red.append(name)
+        elif failure is not None or error is not None:
+            trouble = error if failure is None else failure
+            assert trouble is not None
+            broken[name] = f"{trouble.get('message')}\n{trouble.text}"
+        elif case.find("skipped") is not None:
+            broken[name] = "skipped"
+        else:
+            green.append(name)
+    return Verdict(green, red, broken)
+
+
+def node_id(case: ElementTree.Element) -> str:
+    """Return the name by which pytest would find a test again."""
+    file, place = case.get("file", ""), case.get("classname", "")
+    classes = place.removeprefix(file.removesuffix(".py").replace("/", ".")).strip(".")
+    return "::".join([file, *filter(None, classes.split(".")), case.get("name", "")])
+
+
+def is_verdict(message: str) -> bool:
+    """Tell whether a test failed because it found a promise broken."""
+    return message.lower().startswith(tuple(start.lower() for start in VERDICTS))
+
+
+def try_unbroken(tests: Sequence[str]) -> bool:
+    """Tell whether tests are green in a copy without a fault."""
+    with copy_of_checkout() as root:
+        verdict = run_tests(root, tests)
+    for test in verdict.red:
+        print(f"Red without a fault: {test}")
+    for test, said in verdict.broken.items():
+        print(f"Broken without a fault: {test}: {said}")
+    return bool(verdict.green) and not verdict.red and not verdict.broken
+
+
+def try_mutant(mutant: Mutant, tests: Sequence[str], repeat: int) -> list[Verdict]:
+    """Make a broken build, show it, and run tests on it so many times."""
+    with copy_of_checkout() as root:
+        print(f"\n{mutant.name}: {mutant.broken}")
+        for edit in mutant.edits:
+            print(edit.apply(root), end="", flush=True)
+        verdicts = []
+        for _ in range(repeat):
+            verdicts.append(run_tests(root, tests))
+            end_processes_of(root)
+        return verdicts
+
+
+def tell(mutant: Mutant, verdicts: Sequence[Verdict], seconds: float) -> str:
+    """Return a line of the table."""
+    caught = [verdict for verdict in verdicts if verdict.red]
+    times = "" if len(verdicts) == 1 else f"{len(caught)}/{len(verdicts)} "
+    by = "SURVIVED"
+    if caught:
+        first, *more = caught[0].red
+        by = f"{first} and {len(more)} more" if more else first
+    return f"{mutant.name:<32} {times}{by} ({seconds:.0f} s)"
+
+
+def hunt(mutants: Sequence[Mutant], tests: Sequence[str] = (), repeat: int = 1) -> int:
+    """Try mutants, against other tests than their own if some are given; 1 if one survives."""
+    needed = sorted({test for mutant in mutants for test in tests or mutant.tests})
+    if not try_unbroken(needed):
+        print("Tests that fail without a fault prove nothing; mend them first.")
+        return 1
+    lines, survivors = [], []
+    for mutant in mutants:
+        began = monotonic()
+        verdicts = try_mutant(mutant, tests or mutant.tests, repeat)
+        line = tell(mutant, verdicts, monotonic() - began)
+        print(line, flush=True)
+        lines.append(line)
+        if not all(verdict.red for verdict in verdicts):
+            survivors.append(mutant.name)
+            for verdict in verdicts:
+                for name, said in verdict.broken.items():
+                    print(f"   proves nothing: {name}: {said}")
+    print("\n" + "\n".join(lines))
+    if survivors:
+        print(f"Not caught each time: {', '.join(survivors)}.")
+    return 1 if survivors else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try the mutants that the command line names; fail if one survives."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which mutants (default: all)")
+    parser.add_argument("--repeat", type=int, default=1, help="run each so often, and count")
+    parser.add_argument("--tests", nargs="+", default=(), help="try these tests, not the named")
+    parser.add_argument("--list", action="store_true", help="list the mutants and exit")
+    args = parser.parse_args(argv)
+    known = {mutant.name: mutant for mutant in MUTANTS}
+    unknown = [name for name in args.names if name not in known]
+    if unknown:
+        parser.error(f"no such mutant: {', '.join(unknown)}; see --list")
+    chosen = [known[name] for name in args.names] or MUTANTS
+    if args.list:
+        for mutant in chosen:
+            print(f"{mutant.name:<32} {mutant.broken}")
+        return 0
+    install_missing()
+    return hunt(chosen, args.tests, args.repeat)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
