@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults-servers bench format clean
+.PHONY: help demo test check faults faults-long faults-servers mutants bench format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,9 +31,26 @@ check: $(READY) ## Run all that CI runs: format, lint, types, layers, tests
 	$(BIN)/lint-imports
 	$(MAKE) --no-print-directory test
 
-faults-servers: $(READY) ## Attack PostgreSQL and MariaDB for longer than make test does
+# What the campaigns are told: make faults SEED=7 STORE=sqlite ONLY=kills,cuts
+SEED ?=
+STORE ?=
+ONLY ?=
+RESULTS ?= faults.jsonl
+CAMPAIGNS = $(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE)) \
+	$(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+faults: $(READY) ## Do it harm with a new seed (SEED=7 STORE=sqlite ONLY=kills)
+	$(CAMPAIGNS)
+
+faults-long: $(READY) ## The same at full size, for hours; results to RESULTS=faults.jsonl
+	$(CAMPAIGNS) --long --results $(RESULTS)
+
+faults-servers: $(READY) ## Run the fault tests on servers for longer than make test does
 	@$(BIN)/python -m tests.servers.install
 	FAULTS=long $(BIN)/python -m pytest $(XDIST) --timeout 900 -rP tests/faults $(ARGS)
+
+mutants: $(READY) ## Break the product in many ways, and see the tests catch each
+	$(BIN)/python -m tests.faults.mutants $(ARGS)
 
 bench: $(READY) ## Measure speed, side by side with the limits
 	$(BIN)/python -m bench $(ARGS)
