@@ -57,12 +57,12 @@ def overview(results: Sequence[Result]) -> list[str]:
         "| # | campaign | store | tried | broken | less than, at 95 % |",
         "|---|---|---|---:|---:|---:|",
     ]
-    for result in results:
-        lines.append(
-            f"| {result['row']} | [{result['campaign']}](#{anchor(result)})"
-            f" | {NAMES[result['store']]} | {tried(result)} | {len(result['broken'])}"
-            f" | {bound(result)} |"
-        )
+    lines += [
+        f"| {result['row']} | [{result['campaign']}](#{anchor(result)})"
+        f" | {NAMES[result['store']]} | {tried(result)} | {len(result['broken'])}"
+        f" | {bound(result)} |"
+        for result in results
+    ]
     return lines
 
 
