@@ -92,7 +92,7 @@ class Harness:
                 case ("ended", run, *_):
                     assert run not in self.ended
                     self.ended[run] = Ended(message)
-                case ("not_started", run, errno, text):
+                case ("not_started" | "unable", run, errno, text):
                     self.not_started[run] = (errno, text)
                 case ("trouble", run, text):
                     self.trouble.append((run, text))

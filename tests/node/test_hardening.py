@@ -1,6 +1,7 @@
 """What bad luck may do to a node: it goes on, and touches nothing that isn't its own."""
 
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -221,3 +222,17 @@ def test_a_node_whose_database_is_taken_away_ends_and_says_why(lab: Lab, replace
     assert node.wait(60) == 5
     assert f"{lab.db} was {'replaced' if replaced else 'deleted'} while it was in use." in lab.log()
     assert is_gone(pid)
+
+
+def test_a_host_that_can_start_nothing_harms_no_job(lab: Lab) -> None:
+    node = lab.node(count=2)
+    guard = int(Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()[0])
+    before = resource.prlimit(guard, resource.RLIMIT_NOFILE)
+    resource.prlimit(guard, resource.RLIMIT_NOFILE, (3, before[1]))
+    ids = [lab.queue.enqueue("echo fine", max_retries=0).id for _ in range(3)]
+    wait_for(lambda: "No job can be started here: can't write" in lab.log(), "a complaint")
+    resource.prlimit(guard, resource.RLIMIT_NOFILE, before)
+    for id in ids:
+        job = lab.wait_state(id, State.COMPLETED)
+        assert (job.failures, job.crashes) == (0, 0)
+    assert lab.log().count("No job can be started here") < 20

@@ -22,7 +22,7 @@ from queuectl.guard.mark import OWNER, Marker
 from queuectl.guard.orphans import Orphans
 from queuectl.guard.output import Spools
 from queuectl.guard.run import KILLING, NEVER, RUNNING, TERMINATING, Run
-from queuectl.guard.spawn import IGNORED, NotStartedError, Spawner
+from queuectl.guard.spawn import IGNORED, NotStartedError, Spawner, UnableError
 from queuectl.guard.wire import Decoder, encode
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
@@ -188,7 +188,8 @@ class Loop:
         try:
             pid = self._spawner.start(spec)
         except NotStartedError as error:
-            self._replies.append(("not_started", number, error.errno, error.text))
+            kind = "unable" if isinstance(error, UnableError) else "not_started"
+            self._replies.append((kind, number, error.errno, error.text))
             return
         run = Run(number, pid, spec["token"], spec["grace"], now)
         run.mark = mark

@@ -46,6 +46,7 @@ _RESET = tuple(map(int, (*IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFS
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _TRY_NEXT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
+_EXHAUSTED = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 class NotStartedError(Exception):
@@ -55,6 +56,10 @@ class NotStartedError(Exception):
         super().__init__(text)
         self.errno = code
         self.text = text
+
+
+class UnableError(NotStartedError):
+    """This host can't start any run now: no room for output, no more processes, no memory."""
 
 
 class Spawner:
@@ -125,7 +130,7 @@ class Spawner:
             except OSError as error:
                 verb = "write" if target else "read"
                 text = f"can't {verb} {path}: {_reason(error)}"
-                raise NotStartedError(error.errno or errno.EIO, text) from error
+                raise UnableError(error.errno or errno.EIO, text) from error
             opened.append(fd)
             if self._odd_umask and target:
                 os.fchmod(fd, 0o600)
@@ -156,6 +161,8 @@ def _start_program(argv: list[str], env: "Environment", actions: "list[Action]")
         try:
             return _spawn_or_interpret(program, argv, env, actions)
         except OSError as error:
+            if error.errno in _EXHAUSTED:
+                raise UnableError(error.errno, _text(error, name)) from error
             if error.errno not in _TRY_NEXT:
                 raise NotStartedError(error.errno or errno.EIO, _text(error, name)) from error
             # As with execvp, "not allowed" says more than "not here".

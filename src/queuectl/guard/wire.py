@@ -11,7 +11,8 @@ same release, so `marshal` fits: it is fast, needs no import, and carries any te
     guard to node
         ("ready", pid)
         ("ended", run, status, how, started, ended, out_bytes, err_bytes)
-        ("not_started", run, errno, text)
+        ("not_started", run, errno, text)   for a reason that lies with the job
+        ("unable", run, errno, text)        this host can't start anything now
         ("trouble", run, text)              it can't be ended; said again while that lasts
 
 `ended` comes when no process of the run is left. `status` is the wait status of its main process;

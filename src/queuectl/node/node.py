@@ -118,6 +118,8 @@ class NodeLoop:
         """Whether jobs were ready that the last claim didn't give us."""
         self.next_tick = self.next_tidy = 0.0
         self.retry_at = 0.0
+        self.claims_after = 0.0
+        """Until then, this host has shown that it can't start a run."""
         self.refusals = 0
         self.doubt: StoreUnsettledError | None = None
         self.worked = False
@@ -278,6 +280,8 @@ class NodeLoop:
     def _sleep(self) -> None:
         """Wait until there is something to do."""
         waits = [min(self.next_tick, self.broadcast.due) - monotonic()]
+        if self.claims_after > monotonic():
+            waits.append(self.claims_after - monotonic())
         if self.retry_at > monotonic():
             waits.append(self.retry_at - monotonic())
         elif self.ended or (self.maybe_work and self._may_claim()):
@@ -323,12 +327,21 @@ class NodeLoop:
             self._replace_guard()
             return
         for message in messages:
-            if message[0] in ("ended", "not_started"):
+            if message[0] in ("ended", "not_started", "unable"):
                 run = self.running.pop(message[1])
                 runs.read_report(run, message, self.settings, outage=self.member.outage)
                 self._over(run)
+                if message[0] == "unable":
+                    self._pause_claims(message[3])
             elif message[0] == "trouble":
                 self._say(f"run {message[1]}: {message[2]}", level="warning")
+
+    def _pause_claims(self, why: str) -> None:
+        """Leave jobs to others for a while, since none can be started here."""
+        if self.claims_after <= monotonic():
+            self._say(f"No job can be started here: {why}. Trying again.", level="error")
+        self.claims_after = monotonic() + STORE_RETRY
+        self.maybe_work = True
 
     def _order(self, messages: Sequence[tuple[Any, ...]]) -> None:
         """Tell the guard something. If it is gone, `_hear_guard` finds out and deals with it."""
@@ -415,6 +428,7 @@ class NodeLoop:
             self.stopping is None
             and bool(self.free)
             and self.member.may_claim
+            and self.claims_after <= monotonic()
             and not self._has_suspect()
         )
 

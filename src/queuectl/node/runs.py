@@ -140,8 +140,10 @@ def read_report(
     One that was ended for want of a lease was lost, as with a crash; but in an outage of the
     store that was nobody's fault here, and its job goes back in line unharmed.
     """
-    if message[0] == "not_started":
-        run.outcome = NotStarted(message[3])
+    if message[0] in ("not_started", "unable"):
+        # What this host can't do isn't the fault of the job.
+        harmless = message[0] == "unable"
+        run.outcome = Released(message[3]) if harmless else NotStarted(message[3])
         run.stdout_bytes = run.stderr_bytes = 0
         return
     _, _, status, how, began, ended, run.stdout_bytes, run.stderr_bytes = message
