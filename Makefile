@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults faults-long faults-servers mutants bench format clean
+.PHONY: help demo test check faults faults-long mutants bench format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,10 +44,6 @@ faults: $(READY) ## Do it harm with a new seed (SEED=7 STORE=sqlite ONLY=kills)
 
 faults-long: $(READY) ## The same at full size, for hours; results to RESULTS=faults.jsonl
 	$(CAMPAIGNS) --long --results $(RESULTS)
-
-faults-servers: $(READY) ## Run the fault tests on servers for longer than make test does
-	@$(BIN)/python -m tests.servers.install
-	FAULTS=long $(BIN)/python -m pytest $(XDIST) --timeout 900 -rP tests/faults $(ARGS)
 
 mutants: $(READY) ## Break the product in many ways, and see the tests catch each
 	$(BIN)/python -m tests.faults.mutants $(ARGS)

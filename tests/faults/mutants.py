@@ -159,7 +159,6 @@ MUTANTS: Sequence[Mutant] = (
             )
         ],
         tests=[
-            f"{SHORT_FORM}[reruns-sqlite]",
             "tests/node/test_hardening.py"
             "::test_a_run_that_cleared_its_environment_dies_before_it_runs_again",
         ],

@@ -3,7 +3,6 @@
 The jobs bear witness: each appends to a ledger, and the ledger is what counts.
 """
 
-import os
 import re
 import secrets
 import subprocess
@@ -18,8 +17,6 @@ from tests.servers.mariadb import MariaDB
 from tests.servers.postgres import Postgres
 from tests.support import Lab, wait_for
 
-LONG = os.environ.get("FAULTS") == "long"
-"""Whether there is time: `make faults-servers`."""
 OWN_SERVERS: dict[str, type[Postgres] | type[MariaDB]] = {"postgres": Postgres, "mariadb": MariaDB}
 CONFLICTS = re.compile(
     r"(?<![\w-])(1213|1205|1020|40001|40P01)\b|deadlock|lock wait|serializ|in the way",

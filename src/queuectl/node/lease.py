@@ -15,6 +15,8 @@ from queuectl.store import Store, open_store
 
 RETRY = 0.2
 """Seconds until a renewal that failed is tried again, give or take a half."""
+RETRY_LATE = 1.0
+"""The same once there is no lease to save: then it only costs."""
 
 
 def margin(lease: int) -> int:
@@ -93,7 +95,7 @@ class Lease:
                 held = self.renew(store)
             except StoreError as error:
                 self._trouble(f"the lease could not be renewed: {error}")
-                pause = RETRY * uniform(0.5, 1.5)
+                pause = (RETRY_LATE if self.is_over else RETRY) * uniform(0.5, 1.5)
                 continue
             if not held:
                 break
