@@ -14,11 +14,13 @@ from typing import Any
 
 import tests.faults.campaigns  # noqa: F401 - registers them
 from tests.faults.campaign import CAMPAIGNS, Campaign
+from tests.faults.mutants import MUTANTS
 from tests.servers.shared import CHECKOUT
 
 PAGE = CHECKOUT / "docs" / "reliability.md"
 RESULTS = CHECKOUT / "docs" / "reliability.jsonl"
-BEGIN, END = "<!-- results -->\n", "<!-- end of results -->\n"
+RESULTS_HERE, MUTANTS_HERE = "results", "mutants"
+"""Names of the parts of the page that are written here."""
 NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "mariadb": "MariaDB"}
 
 Result = dict[str, Any]
@@ -126,8 +128,23 @@ def number(figure: object) -> str:
 
 def renewed(page: str, results: Sequence[Result]) -> str:
     """Return the page with these results on it."""
-    block = re.compile(re.escape(BEGIN) + ".*" + re.escape(END), re.DOTALL)
-    return block.sub(lambda _: BEGIN + render(results) + END, page)
+    return _part(_part(page, RESULTS_HERE, render(results)), MUTANTS_HERE, mutants())
+
+
+def _part(page: str, name: str, text: str) -> str:
+    """Return the page with another text between two marks."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    block = re.compile(re.escape(begin) + ".*" + re.escape(end), re.DOTALL)
+    return block.sub(lambda _: begin + text + end, page)
+
+
+def mutants() -> str:
+    """Return a table of the broken builds, and who notices."""
+    lines = ["| mutant | what is broken | caught by |", "|---|---|---|"]
+    for mutant in MUTANTS:
+        tests = "<br>".join(f"`{test.rpartition('::')[2]}`" for test in mutant.tests)
+        lines.append(f"| {mutant.name} | {mutant.broken} | {tests} |")
+    return "\n".join([*lines, ""])
 
 
 def main(paths: Sequence[str]) -> None:

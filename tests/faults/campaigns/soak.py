@@ -52,18 +52,16 @@ CANCELLED: Sequence[tuple[int, dict[str, Any]]] = (
     about="a node at half load, with failures, timeouts, output, cancelling and pruning",
     goal="memory drift <= 5 %, descriptors +- 0, WAL and tables bounded by retention; 0 lost",
     trials="jobs",
-    short={"seconds": 2, "server_seconds": 2, "rounds": 1, "heap": 40, "drift_percent": 0},
+    short={"seconds": 2, "rounds": 1, "heap": 40, "drift_percent": 0},
     long={
         "seconds": 3_600,
-        "server_seconds": 300,
         "rounds": 12,
         "heap": 200,
         "drift_percent": 5,
     },
+    stores=[SQLITE],
 )
-def soak(
-    arena: Arena, *, seconds: int, server_seconds: int, rounds: int, heap: int, drift_percent: int
-) -> None:
+def soak(arena: Arena, *, seconds: int, rounds: int, heap: int, drift_percent: int) -> None:
     """Find out how much a node can do, let it do half of that, and watch what it needs.
 
     What it can do is found out anew in each round: the machine may have other work, too.
@@ -71,7 +69,6 @@ def soak(
     for name in ("retention", "dlq-retention", "events-retention"):
         arena.queue.set_setting(name, f"{RETENTION}s")
     arena.queue.set_setting("heartbeat", "1s")
-    seconds = seconds if arena.store == SQLITE else server_seconds
     node = arena.node("--log", str(arena.folder / "rotated.log"), count=WORKERS)
     watch = Watch(arena, node.pid)
     load = Load(arena, heap)
