@@ -1,6 +1,7 @@
 """`db` on database servers: making, migrating, checking, saving and copying a queue there."""
 
 import os
+import shutil
 import signal
 import stat
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from tests.servers import QUEUECTL
 from tests.support import wait_for
 
 NOW_KNOWN = len(MIGRATIONS)
+MANY = 10_000
+"""Jobs enough for a copy to take a while."""
 CLIENTS: dict[str, type[ServerClient]] = {"postgres": PostgresClient, "mariadb": MariaDBClient}
 
 
@@ -50,6 +53,12 @@ class Place:
         (line,) = done.stderr.splitlines()
         assert line.startswith("queuectl: ")
         return line
+
+    def make(self, *ids: str) -> None:
+        """Make a queue there with these jobs."""
+        with Queue(self.url) as queue:
+            for id in ids:
+                queue.enqueue("true", id=id)
 
     @property
     def public(self) -> str:
@@ -89,7 +98,7 @@ def test_init_makes_the_queue_once(place: Place) -> None:
     assert "`queuectl db init` makes it" in place.refused("db", "info", code=5)
     made = place.ok("db", "init").stdout
     assert made == f"Made a queue at {place.public} (schema {NOW_KNOWN}).\n"
-    place.ok("enqueue", "true")
+    place.make("mine")
     again = place.ok("db", "init").stdout
     assert again == f"There is a queue at {place.public} already (schema {NOW_KNOWN}).\n"
     assert place.ok("status", "--json").json["total"] == 1
@@ -108,7 +117,7 @@ def test_an_old_schema_is_refused_until_it_is_migrated(place: Place) -> None:
     make_old(place)
     assert "run `queuectl db migrate` first" in place.refused("enqueue", "true", code=5)
     assert place.ok("db", "migrate").stdout == f"Migrated from version 1 to {NOW_KNOWN}.\n"
-    place.ok("enqueue", "true")
+    place.make("new")
     assert place.ok("db", "migrate").stdout == f"The schema is up to date (version {NOW_KNOWN}).\n"
 
 
@@ -123,11 +132,11 @@ def test_two_who_migrate_at_once_do_not_collide(place: Place) -> None:
         f"The schema is up to date (version {NOW_KNOWN}).\n",
     ]
     assert place.ok("db", "check").code == 0
-    place.ok("enqueue", "true")
+    place.make("new")
 
 
 def test_a_newer_schema_is_left_alone(place: Place) -> None:
-    place.ok("db", "init")
+    place.make()
     say_version(place, 99)
     for command in ("migrate", "init", "info"):
         assert "newer queuectl" in place.refused("db", command, code=5)
@@ -149,8 +158,7 @@ def test_init_and_migrate_of_a_file(cli: Cli) -> None:
 
 
 def test_info(place: Place) -> None:
-    place.ok("db", "init")
-    place.ok("enqueue", "true")
+    place.make("mine")
     found = place.ok("db", "info", "--json").json
     assert found["database"] == found["url"] == place.public
     assert found["engine"] in ("postgresql", "mariadb")
@@ -160,8 +168,7 @@ def test_info(place: Place) -> None:
 
 
 def test_check_finds_counters_that_are_wrong(place: Place) -> None:
-    place.ok("db", "init")
-    place.ok("enqueue", "true")
+    place.make("mine")
     assert place.ok("db", "check").stdout == f"{place.public} is sound.\n"
     place.client.run("UPDATE {counts} SET jobs = jobs + 1")
     wrong = place.run("db", "check", "--json")
@@ -170,8 +177,7 @@ def test_check_finds_counters_that_are_wrong(place: Place) -> None:
 
 
 def test_vacuum(place: Place) -> None:
-    place.ok("db", "init")
-    place.ok("enqueue", "true")
+    place.make("mine")
     assert "KiB" in place.ok("db", "vacuum").stdout
     assert place.ok("db", "check").code == 0
 
@@ -179,7 +185,6 @@ def test_vacuum(place: Place) -> None:
 def test_backup_writes_a_file_that_is_whole_and_private(place: Place) -> None:
     with Queue(place.url) as queue:
         queue.enqueue_many([f"echo {n}" for n in range(30)])
-    place.cli.variables["QUEUECTL_DB"] = place.url
     assert place.ok("db", "backup", "copy.db").stdout.startswith("Backed up to copy.db (")
     copy = place.cli.folder / "copy.db"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
@@ -191,11 +196,10 @@ def test_backup_writes_a_file_that_is_whole_and_private(place: Place) -> None:
 
 
 def test_a_backup_of_a_queue_at_work_is_sound_and_its_jobs_run_again(place: Place) -> None:
-    place.ok("db", "init")
     flag = place.cli.folder / "go"
-    job = place.ok("enqueue", "-q", f"while [ ! -e {flag} ]; do sleep 0.05; done").stdout.strip()
-    place.cli.start("worker", "start", start_new_session=True)
     with Queue(place.url) as queue:
+        job = queue.enqueue(f"while [ ! -e {flag} ]; do sleep 0.05; done").id
+        place.cli.start("worker", "start", start_new_session=True)
         wait_for(lambda: queue.get(job).state == State.PROCESSING, "the job to run")
         place.ok("db", "backup", "copy.db")
     assert place.ok("db", "check", "--db", "copy.db").code == 0
@@ -209,17 +213,38 @@ def test_a_backup_of_a_queue_at_work_is_sound_and_its_jobs_run_again(place: Plac
 # -- copying ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def busy_file(cli: Cli) -> Path:
+@pytest.fixture(scope="module")
+def once_busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A queue in a file in which something has happened."""
-    path = cli.folder / "house.db"
+    cli = Cli(tmp_path_factory.mktemp("busy"))
+    cli.queue.enqueue("echo ü; echo oops >&2", id="said")
+    cli.queue.pause("slow")
+    cli.queue.set_setting("max_retries", 5)
+    cli.ok("worker", "start", "--drain")
+    cli.queue.enqueue("true", id="later", run_at="+1d", tags=["a"])
+    cli.close()
+    return cli.db
+
+
+@pytest.fixture(scope="module")
+def once_filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A queue in a file with many jobs."""
+    path = tmp_path_factory.mktemp("filled") / "queue.db"
     with Queue(path) as queue:
-        queue.enqueue("echo ü; echo oops >&2", id="said")
-        queue.pause("slow")
-        queue.set_setting("max_retries", 5)
-        cli.ok("worker", "start", "--drain", "--db", str(path))
-        queue.enqueue("true", id="later", run_at="+1d", tags=["a"])
+        queue.enqueue_many(f"echo {n}" for n in range(MANY))
     return path
+
+
+@pytest.fixture
+def busy_file(cli: Cli, once_busy: Path) -> Path:
+    """A copy of the test's own, in the folder in which commands run."""
+    return Path(shutil.copy(once_busy, cli.folder / "house.db"))
+
+
+@pytest.fixture
+def full_file(cli: Cli, once_filled: Path) -> Path:
+    """The same of the file with many jobs."""
+    return Path(shutil.copy(once_filled, cli.folder / "house.db"))
 
 
 def test_moving_to_a_server_and_back(place: Place, busy_file: Path) -> None:
@@ -228,7 +253,7 @@ def test_moving_to_a_server_and_back(place: Place, busy_file: Path) -> None:
     assert "\nü\n" in place.ok("output", "said").stdout
     assert place.ok("config", "get", "max_retries").stdout == "max_retries = 5\n"
     assert place.ok("db", "check").code == 0
-    place.ok("enqueue", "true", "--id", "new")
+    place.make("new")
 
     found = place.ok("db", "copy", "--json", place.url, "back.db").json
     assert (found["source"], found["target"]) == (place.public, "back.db")
@@ -242,8 +267,7 @@ def test_moving_to_a_server_and_back(place: Place, busy_file: Path) -> None:
 
 
 def test_a_target_that_is_not_empty_is_refused(place: Place, busy_file: Path) -> None:
-    place.ok("db", "init")
-    place.ok("enqueue", "true", "--id", "mine")
+    place.make("mine")
     assert "--overwrite" in place.refused("db", "copy", str(busy_file), place.url, code=4)
     assert place.ok("list", "-q").lines == ["mine"]
     place.ok("db", "copy", "--overwrite", str(busy_file), place.url)
@@ -251,8 +275,7 @@ def test_a_target_that_is_not_empty_is_refused(place: Place, busy_file: Path) ->
 
 
 def test_a_queue_is_not_copied_to_itself(place: Place) -> None:
-    place.ok("db", "init")
-    place.ok("enqueue", "true")
+    place.make("mine")
     alias = place.url.replace("127.0.0.1", "localhost")
     for url in (place.url, alias):
         assert "itself" in place.refused("db", "copy", "--overwrite", place.url, url, code=2)
@@ -260,7 +283,7 @@ def test_a_queue_is_not_copied_to_itself(place: Place) -> None:
 
 
 def test_workers_at_work_are_no_time_to_move(place: Place, busy_file: Path) -> None:
-    place.ok("db", "init")
+    place.make()
     node = place.cli.start("worker", "start", start_new_session=True)
     with Queue(place.url) as queue:
         wait_for(queue.nodes, "the node to register")
@@ -275,12 +298,11 @@ def test_workers_at_work_are_no_time_to_move(place: Place, busy_file: Path) -> N
     place.ok("db", "copy", "--overwrite", str(busy_file), place.url)
 
 
-def test_an_interrupted_copy_is_no_queue_until_it_is_complete(place: Place, cli: Cli) -> None:
-    source = cli.folder / "house.db"
-    with Queue(source) as queue:
-        queue.enqueue_many([f"echo {n}" for n in range(20_000)])
-    place.ok("db", "init")
-    copying = place.cli.start("db", "copy", str(source), place.url)
+def test_an_interrupted_copy_is_no_queue_until_it_is_complete(
+    place: Place, full_file: Path
+) -> None:
+    place.make()
+    copying = place.cli.start("db", "copy", str(full_file), place.url)
     wait_for(
         lambda: place.client.run("SELECT 1 FROM {jobs} LIMIT 1") or copying.poll() is not None,
         "the copy to come somewhere",
@@ -289,19 +311,16 @@ def test_an_interrupted_copy_is_no_queue_until_it_is_complete(place: Place, cli:
     assert copying.wait(60) == 130
     for command in (("enqueue", "true"), ("status",), ("worker", "start"), ("db", "check")):
         line = place.refused(*command, code=4)
-        assert "unfinished copy" in line and str(source) in line
-    told = place.ok("db", "copy", str(source), place.url).stdout
-    assert told.startswith("Copied 20,000 jobs ")
+        assert "unfinished copy" in line and str(full_file) in line
+    told = place.ok("db", "copy", str(full_file), place.url).stdout
+    assert told.startswith(f"Copied {MANY:,} jobs ")
     assert place.ok("db", "check").code == 0
 
 
-def test_copying_shows_its_progress_on_a_terminal(place: Place, cli: Cli) -> None:
-    source = cli.folder / "house.db"
-    with Queue(source) as queue:
-        queue.enqueue_many([f"echo {n}" for n in range(20_000)])
-    shown = cli.on_terminal("db", "copy", str(source), place.url)
+def test_copying_shows_its_progress_on_a_terminal(place: Place, full_file: Path) -> None:
+    shown = place.cli.on_terminal("db", "copy", str(full_file), place.url)
     assert shown.code == 0
-    assert "Comparing" in shown.stdout and "40000" in shown.stdout
+    assert "Comparing" in shown.stdout and str(2 * MANY) in shown.stdout
 
 
 @pytest.mark.parametrize(

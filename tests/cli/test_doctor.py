@@ -27,20 +27,37 @@ ADVICE = re.compile(r"^    \S", re.MULTILINE)
 
 
 def examined(cli: Cli, *args: str, code: int = 0) -> list[dict[str, Any]]:
-    """Run the doctor for people and for programs; returns the findings."""
-    shown, told = cli.run("doctor", *args), cli.run("doctor", "--json", *args)
-    for result in (shown, told):
-        assert result.code == code, result
-        assert "Traceback" not in result.stderr
-        assert not any(secret in result.stdout + result.stderr for secret in SECRETS)
+    """Run the doctor for programs; returns the findings."""
+    told = proper(cli.run("doctor", "--json", *args), code)
     findings: list[dict[str, Any]] = told.json["findings"]
     assert told.json["ok"] == (code == 0)
     for finding in findings:
         assert set(finding) == {"level", "subject", "text", "advice"}
         assert (finding["advice"] is None) == (finding["level"] == "ok")
-    assert len(ADVICE.findall(shown.stdout)) == sum(f["level"] != "ok" for f in findings)
     check_opening(told, code)
     return findings
+
+
+def examined_and_shown(cli: Cli, *args: str, code: int = 0) -> list[dict[str, Any]]:
+    """Run the doctor for programs and for people, who are told the same; returns the findings."""
+    findings = examined(cli, *args, code=code)
+    shown = proper(cli.run("doctor", *args), code)
+    assert len(ADVICE.findall(shown.stdout)) == sum(f["level"] != "ok" for f in findings)
+    return findings
+
+
+def proper(result: Result, code: int) -> Result:
+    """Look at what holds whatever is wrong."""
+    assert result.code == code, result
+    assert "Traceback" not in result.stderr
+    assert not any(secret in result.stdout + result.stderr for secret in SECRETS)
+    return result
+
+
+def make_queue(cli: Cli) -> None:
+    """Make a queue with one job."""
+    with Queue(str(cli.db)) as queue:
+        queue.enqueue("true")
 
 
 def check_opening(result: Result, code: int) -> None:
@@ -67,8 +84,8 @@ def errors(findings: list[dict[str, Any]]) -> list[str]:
 
 class TestSqlite:
     def test_a_healthy_queue(self, cli: Cli) -> None:
-        cli.add("true")
-        findings = examined(cli)
+        make_queue(cli)
+        findings = examined_and_shown(cli)
         assert errors(findings) == []
         for subject in ("place", "engine", "schema", "durability", "permissions"):
             about(findings, subject, "ok")
@@ -77,7 +94,7 @@ class TestSqlite:
         assert "clock" not in {finding["subject"] for finding in findings}
 
     def test_what_people_see(self, cli: Cli) -> None:
-        cli.add("true")
+        make_queue(cli)
         result = cli.ok("doctor")
         assert result.lines[0] == "--- Notes ---"
         assert "--- OK ---" in result.lines
@@ -89,25 +106,26 @@ class TestSqlite:
         (finding,) = about(examined(working), "nodes", "ok")
         assert finding["text"] == "1 running, with 2 workers."
 
-    @pytest.mark.parametrize(
-        ("mode", "level", "code"),
-        [(0o640, "warning", 0), (0o644, "warning", 0), (0o666, "error", 1)],
-    )
-    def test_a_file_that_others_may_use(self, cli: Cli, mode: int, level: str, code: int) -> None:
-        cli.add("true")
-        cli.db.chmod(mode)
-        found = about(examined(cli, code=code), "permissions", level)
-        assert f"Run: chmod 600 {cli.db}" in [finding["advice"] for finding in found]
-        assert stat.S_IMODE(cli.db.stat().st_mode) == mode
+    def test_a_file_that_others_may_use(self, cli: Cli) -> None:
+        make_queue(cli)
+        for mode, level, code in (
+            (0o640, "warning", 0),
+            (0o644, "warning", 0),
+            (0o666, "error", 1),
+        ):
+            cli.db.chmod(mode)
+            found = about(examined_and_shown(cli, code=code), "permissions", level)
+            assert f"Run: chmod 600 {cli.db}" in [finding["advice"] for finding in found]
+            assert stat.S_IMODE(cli.db.stat().st_mode) == mode
 
     def test_a_folder_that_others_may_enter(self, cli: Cli) -> None:
-        cli.add("true")
+        make_queue(cli)
         Path(f"{cli.db}.d").chmod(0o755)
         (finding,) = about(examined(cli), "permissions", "warning")
         assert finding["advice"] == f"Run: chmod 700 {cli.db}.d"
 
     def test_a_journal_that_was_lost_is_restored_by_opening(self, cli: Cli) -> None:
-        cli.add("true")
+        make_queue(cli)
         db = apsw.Connection(str(cli.db))
         db.execute("PRAGMA journal_mode = DELETE").fetchall()
         db.close()
@@ -141,7 +159,7 @@ class TestSqlite:
         assert "worker start" in finding["advice"]
 
     def test_a_setting_that_cannot_be(self, cli: Cli) -> None:
-        cli.add("true")
+        make_queue(cli)
         cli.variables["QUEUECTL_LEASE"] = "soon"
         (finding,) = about(examined(cli, code=1), "settings", "error")
         assert "lease" in finding["text"]
@@ -149,7 +167,7 @@ class TestSqlite:
 
 class TestAQueueThatCannotBeOpened:
     def test_a_missing_file_is_not_made(self, cli: Cli) -> None:
-        findings = examined(cli, code=5)
+        findings = examined_and_shown(cli, code=5)
         (finding,) = about(findings, "file", "error")
         assert "no queue" in finding["text"]
         (finding,) = about(findings, "place", "ok")
@@ -159,20 +177,18 @@ class TestAQueueThatCannotBeOpened:
     def test_a_file_that_is_no_database(self, cli: Cli) -> None:
         cli.db.write_text("these are my notes " * 100)
         cli.db.chmod(0o644)
-        findings = examined(cli, code=5)
+        findings = examined_and_shown(cli, code=5)
         about(findings, "file", "error")
         about(findings, "permissions", "warning")
         assert cli.db.read_text().startswith("these are my notes")
 
     def test_a_file_of_a_newer_queuectl(self, cli: Cli) -> None:
-        cli.add("true")
         with Queue(str(cli.db)) as queue:
             queue.store.set_meta("schema_version", "99")  # type: ignore[attr-defined]
         (finding,) = about(examined(cli, code=5), "file", "error")
         assert "Upgrade" in finding["advice"]
 
     def test_a_copy_that_was_cut_short(self, cli: Cli) -> None:
-        cli.add("true")
         with Queue(str(cli.db)) as queue:
             queue.store.set_meta("copy", '{"source": "x"}')  # type: ignore[attr-defined]
         findings = examined(cli, code=5)
@@ -185,7 +201,7 @@ class TestAQueueThatCannotBeOpened:
             free.bind((HOST, 0))
             port = free.getsockname()[1]
         cli.variables["QUEUECTL_DB"] = f"{scheme}://me:{QUEUECTL.password}@{HOST}:{port}/jobs"
-        (finding,) = about(examined(cli, code=5), "network", "error")
+        (finding,) = about(examined_and_shown(cli, code=5), "network", "error")
         assert f"Nothing answers at {HOST}, port {port}" in finding["text"]
 
     def test_a_host_that_is_not_known(self, cli: Cli) -> None:
@@ -224,7 +240,7 @@ def there(cli: Cli, url: str) -> Cli:
 class TestServers:
     def test_a_server_that_does_not_keep_its_word(self, there: Cli) -> None:
         # The shared servers are set to be fast.
-        findings = examined(there, code=1)
+        findings = examined_and_shown(there, code=1)
         assert errors(findings) == ["durability"]
         for subject in ("engine", "schema", "isolation", "grants", "connections", "clock"):
             about(findings, subject, "ok")
@@ -248,7 +264,7 @@ class TestServers:
 
     def test_a_wrong_password(self, there: Cli, url: str) -> None:
         there.variables["QUEUECTL_DB"] = url.replace(f":{QUEUECTL.password}@", ":wr0ng@")
-        findings = examined(there, code=5)
+        findings = examined_and_shown(there, code=5)
         about(findings, "network", "ok")
         (finding,) = about(findings, "login", "error")
         assert "refuses the password" in finding["text"]
@@ -261,7 +277,7 @@ class TestServers:
         assert "nowhere" in finding["advice"]
 
     def test_a_password_on_the_command_line(self, there: Cli, url: str) -> None:
-        (finding,) = about(examined(there, "--db", url, code=1), "password", "note")
+        (finding,) = about(examined_and_shown(there, "--db", url, code=1), "password", "note")
         assert "QUEUECTL_DB" in finding["advice"]
 
     def test_a_password_in_a_file_that_others_may_read(self, there: Cli, url: str) -> None:
@@ -271,7 +287,7 @@ class TestServers:
         file.chmod(0o600)
         assert "password" not in {f["subject"] for f in examined(there, code=1)}
         file.chmod(0o644)
-        (finding,) = about(examined(there, code=1), "password", "warning")
+        (finding,) = about(examined_and_shown(there, code=1), "password", "warning")
         assert finding["advice"] == f"Run: chmod 600 {file}"
 
     def test_a_folder_on_this_host_that_others_may_enter(self, there: Cli, url: str) -> None:
@@ -297,7 +313,7 @@ class TestPostgres:
         try:
             there = postgres_server.url(database, login=clerk)
             cli.variables["QUEUECTL_DB"] = f"{there}?schema={schema}"
-            findings = examined(cli, code=5)
+            findings = examined_and_shown(cli, code=5)
             assert clerk.password not in str(findings)
             assert f"may not use the schema {schema}" in findings_of_grants(findings)[0]["text"]
             for statement in granting(findings):
@@ -354,7 +370,7 @@ def own() -> Iterator[MariaDB]:
 class TestMariaDB:
     def test_a_server_of_our_own(self, cli: Cli, own: MariaDB) -> None:
         cli.variables["QUEUECTL_DB"] = own.url("jobs")
-        findings = examined(cli)
+        findings = examined_and_shown(cli)
         assert errors(findings) == []
         for subject in ("durability", "grants", "packets"):
             about(findings, subject, "ok")
@@ -399,7 +415,7 @@ class TestMariaDB:
         own.sql(f"CREATE USER 'clerk'@'{HOST}' IDENTIFIED BY '{clerk.password}'")
         own.sql(f"GRANT SELECT ON jobs.queuectl_meta TO 'clerk'@'{HOST}'")
         cli.variables["QUEUECTL_DB"] = own.url("jobs", login=clerk)
-        findings = examined(cli, code=1)
+        findings = examined_and_shown(cli, code=1)
         assert clerk.password not in str(findings)
         assert set(errors(findings)) == {"grants"}
         for statement in granting(findings):
@@ -427,28 +443,25 @@ def granting(findings: list[dict[str, Any]]) -> list[str]:
 
 def use_everything(cli: Cli) -> None:
     """Do all that a node and the commands do, with the rights that were advised."""
-    for command in ("echo done", "exit 1", "sleep 600"):
-        cli.add(command, "--id", command.replace(" ", "-"), "--max-retries", "0", "--tag", "t")
-    node = cli.start("worker", "start", "--count", "2")
-    expected = {"sleep-600": "processing", "exit-1": "dead", "echo-done": "completed"}
     with Queue(cli.variables["QUEUECTL_DB"], create=False) as queue:
+        for command in ("echo done", "exit 1", "sleep 600"):
+            queue.enqueue(command, id=command.replace(" ", "-"), max_retries=0, tags=["t"])
+        node = cli.start("worker", "start", "--count", "2")
+        expected = {"sleep-600": "processing", "exit-1": "dead", "echo-done": "completed"}
         wait_for(lambda: queue.store.states(list(expected)) == expected, "the jobs to run")
-    for line in (
-        "cancel sleep-600",
-        "wait echo-done",
-        "dlq retry exit-1",
-        "pause default",
-        "resume default",
-        "config set max_retries 5",
-        "config unset max_retries",
-        "stats",
-        "status",
-        "list --tag t",
-        "events",
-        "logs echo-done",
-        "worker stop",
-    ):
-        cli.ok(*line.split())
-    assert node.wait(60) == 0
-    for line in ("prune --older-than 0s", "rm exit-1"):
-        cli.ok(*line.split())
+        queue.cancel("sleep-600")
+        queue.wait("echo-done")
+        queue.retry_dead("exit-1")
+        queue.pause("default")
+        queue.resume("default")
+        queue.set_setting("max_retries", 5)
+        queue.unset_setting("max_retries")
+        queue.stats()
+        queue.status()
+        assert len(queue.list(tag="t")) == len(expected)
+        assert queue.events()
+        cli.ok("logs", "echo-done")
+        assert queue.stop_nodes()
+        assert node.wait(60) == 0
+        queue.prune([State.COMPLETED, State.CANCELLED], 0)
+        queue.remove("exit-1")

@@ -48,12 +48,24 @@ def postgres_database(postgres_server: PostgresAccess) -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres_server: PostgresAccess, postgres_database: str) -> Iterator[str]:
     """A place in PostgreSQL with nothing in it: a schema that doesn't exist yet."""
+    with postgres_schema(postgres_server, postgres_database) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def lasting_postgres_url(postgres_server: PostgresAccess, postgres_database: str) -> Iterator[str]:
+    """The same for the tests of a module that share one."""
+    with postgres_schema(postgres_server, postgres_database) as url:
+        yield url
+
+
+@contextmanager
+def postgres_schema(server: PostgresAccess, database: str) -> Iterator[str]:
+    """Lend out a schema that doesn't exist yet, and drop it in the end."""
     schema = f"q_{secrets.token_hex(6)}"
-    yield f"{postgres_server.url(postgres_database)}?schema={schema}"
+    yield f"{server.url(database)}?schema={schema}"
     # Who still holds a lock here has left a transaction open, and that is worth a failure.
-    postgres_server.sql(
-        f"SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS {schema} CASCADE", postgres_database
-    )
+    server.sql(f"SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS {schema} CASCADE", database)
 
 
 @pytest.fixture(scope="session")
@@ -75,20 +87,32 @@ def mariadb_database(mariadb_server: MariaDBAccess) -> Iterator[str]:
 @pytest.fixture
 def mariadb_url(mariadb_server: MariaDBAccess, mariadb_database: str) -> Iterator[str]:
     """A place in MariaDB with nothing in it: a prefix that no table has yet."""
+    with mariadb_prefix(mariadb_server, mariadb_database) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def lasting_mariadb_url(mariadb_server: MariaDBAccess, mariadb_database: str) -> Iterator[str]:
+    """The same for the tests of a module that share one."""
+    with mariadb_prefix(mariadb_server, mariadb_database) as url:
+        yield url
+
+
+@contextmanager
+def mariadb_prefix(server: MariaDBAccess, database: str) -> Iterator[str]:
+    """Lend out a prefix that no table has yet, and drop its tables in the end."""
     prefix = f"q{secrets.token_hex(6)}_"
-    yield f"{mariadb_server.url(mariadb_database)}?prefix={prefix}"
-    drops = mariadb_server.sql(
+    yield f"{server.url(database)}?prefix={prefix}"
+    drops = server.sql(
         f"""
         SELECT CONCAT('DROP ', IF(table_type = 'VIEW', 'VIEW', 'TABLE'), ' `', table_name, '`;')
         FROM information_schema.tables
         WHERE table_schema = DATABASE() AND LEFT(table_name, {len(prefix)}) = '{prefix}'
         """,
-        mariadb_database,
+        database,
     )
     # Who still holds a lock here has left a transaction open, and that is worth a failure.
-    mariadb_server.sql(
-        f"SET foreign_key_checks = 0, lock_wait_timeout = 10; {drops}", mariadb_database
-    )
+    server.sql(f"SET foreign_key_checks = 0, lock_wait_timeout = 10; {drops}", database)
 
 
 @pytest.fixture(scope="session")
