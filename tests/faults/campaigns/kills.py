@@ -38,7 +38,7 @@ def kills(arena: Arena, *, jobs: int, kills: int) -> None:
     killer = Killer(arena, jobs)
     while killer.killed < kills or not killer.asked_for_all:
         # As many kills are done as jobs have run, in proportion; then at random a little later.
-        if killer.killed < kills and arena.ledger.started() >= jobs * killer.killed // (kills + 1):
+        if killer.killed < kills and killer.started() >= jobs * killer.killed // (kills + 1):
             time.sleep(arena.random.expovariate(20))
             killer.strike()
         else:
@@ -71,6 +71,7 @@ class Killer:
         self._hits: list[tuple[float, Victim]] = []
         """When it killed whom: the id of a node, or the pid of a job."""
         self._arena = arena
+        self._count, self._count_again = 0, 0.0
         self._jobs = jobs
         self._asked = 0
         """By enqueuers that are over."""
@@ -83,9 +84,9 @@ class Killer:
     def strike(self) -> None:
         """Kill something."""
         ways: list[tuple[Callable[[], bool], int]] = [
-            (self._kill_node, 40),
-            (self._kill_guard, 15),
-            (self._kill_job, 40),
+            (self._kill_node, 20),
+            (self._kill_guard, 10),
+            (self._kill_job, 60),
             (self._kill_enqueuer, 2),
             (self._kill_server, 0 if self._arena.store == SQLITE else 3),
         ]
@@ -99,6 +100,14 @@ class Killer:
     def asked_for_all(self) -> bool:
         """Whether as many jobs were asked for as there are to be."""
         return self._asked == self._jobs
+
+    def started(self) -> int:
+        """Return how many jobs have begun, as of a moment ago: counting takes a while, too."""
+        now = time.monotonic()
+        if now > self._count_again:
+            self._count = self._arena.ledger.started()
+            self._count_again = now + 20 * (time.monotonic() - now)
+        return self._count
 
     def replace_the_dead(self) -> None:
         """Start a node for each that is gone, and an enqueuer for what others left undone."""
