@@ -14,7 +14,7 @@ from tests.faults.ledger import Run, uptime
 
 WORKERS = 4
 NODES = 3
-ENQUEUERS = 3
+ENQUEUERS = 4
 SLOW = 3.0
 """Seconds that a run may take from its beginning to its first word, on a busy machine."""
 TICK = 0.02
@@ -76,7 +76,8 @@ class Killer:
         self._asked = 0
         """By enqueuers that are over."""
         self._started = 0
-        self._enqueuers: list[Enqueuer] = []
+        self._enqueuers: dict[Enqueuer, int] = {}
+        """Those at work, and how many jobs each is to ask for."""
         for n in range(ENQUEUERS):
             self._enqueue(jobs // ENQUEUERS + (n < jobs % ENQUEUERS))
         self._nodes = [arena.start_node(count=WORKERS) for _ in range(NODES)]
@@ -115,17 +116,19 @@ class Killer:
             node if node.poll() is None else self._arena.start_node(count=WORKERS)
             for node in self._nodes
         ]
-        for enqueuer in self._enqueuers:
+        for enqueuer, many in list(self._enqueuers.items()):
             if enqueuer.is_over:
+                del self._enqueuers[enqueuer]
                 self._asked += enqueuer.asked
-        self._enqueuers = [one for one in self._enqueuers if not one.is_over]
-        if not self._enqueuers and not self.asked_for_all:
-            self._enqueue(self._jobs - self._asked)
+                self._enqueue(many - enqueuer.asked)
 
     def _enqueue(self, many: int) -> None:
-        self._started += 1
-        pause = str(round(self._arena.random.uniform(0, 0.02), 3))
-        self._enqueuers.append(self._arena.enqueuer(f"e{self._started}", many, "sleep", pause))
+        """Start an enqueuer of so many jobs."""
+        if many:
+            self._started += 1
+            pause = str(round(self._arena.random.uniform(0, 0.02), 3))
+            name = f"e{self._started}"
+            self._enqueuers[self._arena.enqueuer(name, many, "sleep", pause)] = many
 
     def explains(self, before: Run, after: Run) -> bool:
         """Tell whether a run was in flight when its node or itself was killed."""
@@ -160,7 +163,7 @@ class Killer:
     def _kill_enqueuer(self) -> bool:
         if not self._enqueuers:
             return False
-        return self._kill(self._arena.random.choice(self._enqueuers).process.pid, "")
+        return self._kill(self._arena.random.choice(list(self._enqueuers)).process.pid, "")
 
     def _kill_server(self) -> bool:
         self._arena.own_server.kill()
