@@ -188,8 +188,9 @@ def test_backup_writes_a_file_that_is_whole_and_private(place: Place) -> None:
     assert place.ok("db", "backup", "copy.db").stdout.startswith("Backed up to copy.db (")
     copy = place.cli.folder / "copy.db"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    assert place.ok("db", "check", "--db", "copy.db").code == 0
-    assert len(place.ok("list", "-q", "--db", "copy.db", "--limit", "99").lines) == 30
+    with Queue(copy, create=False) as queue:
+        assert queue.verify() == []
+        assert len(queue.list(limit=99)) == 30
     assert not list(place.cli.folder.glob("*.partial*"))
     assert "--force" in place.refused("db", "backup", "copy.db", code=4)
     place.ok("db", "backup", "--force", "copy.db")
@@ -202,12 +203,13 @@ def test_a_backup_of_a_queue_at_work_is_sound_and_its_jobs_run_again(place: Plac
         place.cli.start("worker", "start", start_new_session=True)
         wait_for(lambda: queue.get(job).state == State.PROCESSING, "the job to run")
         place.ok("db", "backup", "copy.db")
-    assert place.ok("db", "check", "--db", "copy.db").code == 0
-    assert place.ok("show", job, "--json", "--db", "copy.db").json["state"] == "processing"
-    flag.touch()
-    place.ok("worker", "start", "--drain", "--db", "copy.db")
-    told = place.ok("show", job, "--json", "--db", "copy.db").json
-    assert (told["state"], told["attempts"], told["crashes"]) == ("completed", 2, 1)
+    with Queue(place.cli.folder / "copy.db", create=False) as copy:
+        assert copy.verify() == []
+        assert copy.get(job).state == State.PROCESSING
+        flag.touch()
+        place.ok("worker", "start", "--drain", "--db", "copy.db")
+        told = copy.get(job)
+    assert (told.state, told.attempts, told.crashes) == (State.COMPLETED, 2, 1)
 
 
 # -- copying ----------------------------------------------------------------------------------
@@ -250,28 +252,28 @@ def full_file(cli: Cli, once_filled: Path) -> Path:
 def test_moving_to_a_server_and_back(place: Place, busy_file: Path) -> None:
     told = place.ok("db", "copy", str(busy_file), place.url).stdout
     assert told == f"Copied 2 jobs with 1 attempt to {place.public}; both sides are alike.\n"
-    assert "\nü\n" in place.ok("output", "said").stdout
-    assert place.ok("config", "get", "max_retries").stdout == "max_retries = 5\n"
-    assert place.ok("db", "check").code == 0
-    place.make("new")
+    with Queue(place.url, create=False) as here:
+        assert here.output("said").stdout == "ü\n".encode()
+        assert here.settings.max_retries == 5
+        assert here.verify() == []
+        here.enqueue("true", id="new")
+        jobs = here.list()
 
     found = place.ok("db", "copy", "--json", place.url, "back.db").json
     assert (found["source"], found["target"]) == (place.public, "back.db")
     assert found["tables"]["jobs"]["rows"] == 3
     assert len(found["tables"]["outputs"]["sha256"]) == 64
-    back, here = (
-        place.ok("list", "--state", "all", "--json", "--db", db).json
-        for db in ("back.db", place.url)
-    )
-    assert back == here
+    with Queue(place.cli.folder / "back.db", create=False) as back:
+        assert back.list() == jobs
 
 
 def test_a_target_that_is_not_empty_is_refused(place: Place, busy_file: Path) -> None:
     place.make("mine")
     assert "--overwrite" in place.refused("db", "copy", str(busy_file), place.url, code=4)
-    assert place.ok("list", "-q").lines == ["mine"]
-    place.ok("db", "copy", "--overwrite", str(busy_file), place.url)
-    assert place.run("show", "mine").code == 3
+    with Queue(place.url) as queue:
+        assert [job.id for job in queue.list()] == ["mine"]
+        place.ok("db", "copy", "--overwrite", str(busy_file), place.url)
+        assert {job.id for job in queue.list()} == {"said", "later"}
 
 
 def test_a_queue_is_not_copied_to_itself(place: Place) -> None:
@@ -279,7 +281,8 @@ def test_a_queue_is_not_copied_to_itself(place: Place) -> None:
     alias = place.url.replace("127.0.0.1", "localhost")
     for url in (place.url, alias):
         assert "itself" in place.refused("db", "copy", "--overwrite", place.url, url, code=2)
-    assert place.ok("status", "--json").json["total"] == 1
+    with Queue(place.url) as queue:
+        assert queue.status().total == 1
 
 
 def test_workers_at_work_are_no_time_to_move(place: Place, busy_file: Path) -> None:

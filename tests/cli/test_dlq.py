@@ -1,5 +1,9 @@
 """`dlq`: the dead letter queue."""
 
+import shutil
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from queuectl import State
@@ -7,15 +11,24 @@ from tests.cli.conftest import Cli
 from tests.support import wait_for
 
 
-@pytest.fixture
-def dead(cli: Cli) -> Cli:
+@pytest.fixture(scope="module")
+def once_dead(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four dead jobs, d1 to d4, and one that is completed."""
-    for number in (1, 2, 3):
-        command = f"echo trouble {number} >&2; exit {number}"
-        cli.add(command, "--id", f"d{number}", "--max-retries", "0", "--queue", f"q{number % 2}")
-    cli.add("sleep 60", "--id", "d4", "--timeout", "100ms", "--max-retries", "0")
-    cli.add("true", "--id", "fine")
-    cli.ok("worker", "start", "--drain", "--count", "5")
+    with closing(Cli(tmp_path_factory.mktemp("dead"))) as cli:
+        for number in (1, 2, 3):
+            command = f"echo trouble {number} >&2; exit {number}"
+            queue = f"q{number % 2}"
+            cli.add(command, "--id", f"d{number}", "--max-retries", "0", "--queue", queue)
+        cli.add("sleep 60", "--id", "d4", "--timeout", "100ms", "--max-retries", "0")
+        cli.add("true", "--id", "fine")
+        cli.ok("worker", "start", "--drain", "--count", "5")
+    return cli.db
+
+
+@pytest.fixture
+def dead(cli: Cli, once_dead: Path) -> Cli:
+    """A copy of that queue for each test."""
+    shutil.copy(once_dead, cli.db)
     return cli
 
 

@@ -291,9 +291,9 @@ class TestServers:
         assert finding["advice"] == f"Run: chmod 600 {file}"
 
     def test_a_folder_on_this_host_that_others_may_enter(self, there: Cli, url: str) -> None:
-        there.add("true")
-        node = there.start("worker", "start", "--drain")
-        assert node.wait(60) == 0
+        with Queue(url) as queue:
+            queue.enqueue("true")
+        there.ok("worker", "start", "--drain")
         folders = list((there.folder / "data" / "queuectl" / "servers").iterdir())
         assert "permissions" not in errors(examined(there, code=1))
         folders[0].chmod(0o755)

@@ -56,26 +56,26 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
 
 
 class TestWhenItCannot:
-    def test_nobody_answers(self, server: Lab) -> None:
+    def test_nobody_answers(self, lab: Lab) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         for scheme in ("postgresql", "mysql", "mariadb"):
             url = f"{scheme}://me:{SECRET}@127.0.0.1:{port}/jobs"
-            text = refused(run(server, "enqueue", "true", QUEUECTL_DB=url))
+            text = refused(run(lab, "enqueue", "true", QUEUECTL_DB=url))
             assert f"{scheme}://me@127.0.0.1:{port}/jobs can't be reached" in text
 
-    def test_somebody_answers_who_never_says_anything(self, server: Lab) -> None:
+    @pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+    def test_somebody_answers_who_never_says_anything(self, lab: Lab, scheme: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             port = silent.getsockname()[1]
-            for scheme in ("postgresql", "mysql"):
-                url = f"{scheme}://me:{SECRET}@127.0.0.1:{port}/jobs?connect_timeout=2"
-                assert "can't be reached" in refused(run(server, "status", QUEUECTL_DB=url))
+            url = f"{scheme}://me:{SECRET}@127.0.0.1:{port}/jobs?connect_timeout=2"
+            assert "can't be reached" in refused(run(lab, "status", QUEUECTL_DB=url))
 
-    def test_no_such_host(self, server: Lab) -> None:
-        for scheme in ("postgresql", "mysql"):
-            url = f"{scheme}://me:{SECRET}@no-such-host.invalid/jobs"
-            assert "can't be reached" in refused(run(server, "status", QUEUECTL_DB=url))
+    @pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+    def test_no_such_host(self, lab: Lab, scheme: str) -> None:
+        url = f"{scheme}://me:{SECRET}@no-such-host.invalid/jobs"
+        assert "can't be reached" in refused(run(lab, "status", QUEUECTL_DB=url))
 
     def test_the_password_is_wrong(self, server: Lab) -> None:
         url = server.url.replace(f":{SECRET}@", ":wrong@")
@@ -108,15 +108,16 @@ class TestWhenItCannot:
         store.set_meta("schema_version", "99")  # type: ignore[attr-defined]
         assert "newer queuectl" in refused(run(server, "list"))
 
-    @pytest.mark.parametrize("name", ["my schema", "a;drop", "", "x" * 40, 'q"', "ä"])
-    def test_a_name_for_the_tables_that_cannot_be(self, server: Lab, name: str) -> None:
+    def test_a_name_for_the_tables_that_cannot_be(self, server: Lab) -> None:
         option = "schema" if server.url.startswith("postgres") else "prefix"
-        done = run(server, "list", QUEUECTL_DB=f"{server.url.partition('?')[0]}?{option}={name}")
-        assert done.returncode == 2
-        assert option in done.stderr
+        for name in ("my schema", "a;drop", "", "x" * 40, 'q"', "ä"):
+            url = f"{server.url.partition('?')[0]}?{option}={name}"
+            done = run(server, "list", QUEUECTL_DB=url)
+            assert done.returncode == 2, name
+            assert option in done.stderr
 
-    def test_a_url_without_a_database(self, server: Lab) -> None:
-        done = run(server, "list", QUEUECTL_DB=f"postgresql://me:{SECRET}@localhost")
+    def test_a_url_without_a_database(self, lab: Lab) -> None:
+        done = run(lab, "list", QUEUECTL_DB=f"postgresql://me:{SECRET}@localhost")
         assert done.returncode == 2
         assert "names no database" in done.stderr
         assert SECRET not in done.stderr
@@ -152,7 +153,7 @@ class TestRights:
 
 
 class TestOldServers:
-    def test_an_old_mariadb_is_refused(self, server: Lab) -> None:
+    def test_an_old_mariadb_is_refused(self, lab: Lab) -> None:
         greeting = b"\x0a" + b"5.5.5-10.3.39-MariaDB\0" + b"\x01\0\0\0" + b"abcdefgh\0"
         greeting += b"\xfe\xf7\x08\x02\0\x0f\x80\x15" + b"\0" * 10 + b"ijklmnopqrst\0"
         greeting += b"mysql_native_password\0"
@@ -171,11 +172,11 @@ class TestOldServers:
             thread = Thread(target=serve, args=[listening])
             thread.start()
             url = f"mysql://me:{SECRET}@127.0.0.1:{listening.getsockname()[1]}/jobs"
-            text = refused(run(server, "list", QUEUECTL_DB=url))
+            text = refused(run(lab, "list", QUEUECTL_DB=url))
             thread.join(30)
         assert "is MariaDB 10.3.39; queuectl needs 10.6 or newer" in text
 
-    def test_an_old_postgresql_is_refused(self, server: Lab) -> None:
+    def test_an_old_postgresql_is_refused(self, lab: Lab) -> None:
         def message(kind: bytes, body: bytes) -> bytes:
             return kind + (len(body) + 4).to_bytes(4, "big") + body
 
@@ -197,16 +198,16 @@ class TestOldServers:
             thread.start()
             port = listening.getsockname()[1]
             url = f"postgresql://me:{SECRET}@127.0.0.1:{port}/jobs?gssencmode=disable"
-            text = refused(run(server, "list", QUEUECTL_DB=url))
+            text = refused(run(lab, "list", QUEUECTL_DB=url))
             thread.join(30)
         assert "is PostgreSQL 9; queuectl needs 13 or newer" in text
 
 
 class TestSecrets:
     def test_no_command_tells_the_password(self, server: Lab) -> None:
-        assert server.run("enqueue", "false", "--id", "one", "--max-retries", "0").returncode == 0
+        server.queue.enqueue("false", id="one", max_retries=0)
         server.node()
-        wait_for(lambda: server.run("wait", "one").returncode == 1)
+        server.queue.wait("one")
         said = server.log()
         for words in (
             "--help",

@@ -385,9 +385,9 @@ class TestSuspects:
             crashed = Transition(state=State.PENDING, failures=0, crashes=1, run_at=NOW)
             assert store.apply(the(store, id), crashed, now=NOW)
 
-    def claim(self, store: Store, *, idle: bool) -> list[str]:
+    def claim(self, store: Store, *, idle: bool, since: int = NOW) -> list[str]:
         """Claim what a node with four free workers gets."""
-        suspects = Suspects(crashes=1, idle=idle)
+        suspects = Suspects(crashes=1, since=since, idle=idle)
         return ids(store.claim("node-1", [1, 2, 3, 4], [], now=NOW, suspects=suspects))
 
     @pytest.mark.parametrize("idle", [True, False])
@@ -402,6 +402,10 @@ class TestSuspects:
     def test_an_idle_node_gets_it_alone(self, store: Store) -> None:
         got = [self.claim(store, idle=True) for _ in range(5)]
         assert got == [["first"], ["suspect"], ["last"], ["other-suspect"], []]
+
+    def test_who_has_waited_for_long_takes_its_turn_like_all_others(self, store: Store) -> None:
+        got = self.claim(store, idle=False, since=NOW + 1)
+        assert got == ["first", "suspect", "last", "other-suspect"]
 
     def test_who_names_no_suspects_gets_all(self, store: Store) -> None:
         jobs = store.claim("node-1", [1, 2, 3, 4], [], now=NOW)

@@ -17,7 +17,7 @@ from tests.contract.crashes import live_through
 from tests.contract.places import ServerPlace, SqlitePlace
 from tests.contract.victim import Victims
 
-HISTORIES = int(os.environ.get("HISTORIES", "25"))
+HISTORIES = int(os.environ.get("HISTORIES", "10"))
 LENGTH = 40
 
 

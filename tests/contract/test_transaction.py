@@ -149,6 +149,8 @@ class TestTransaction:
         with pytest.raises(ValueError, match="mine"), store.transaction():
             add(store, "mine")
             inside.set()
+            # It has to wait for us; one that doesn't would be through by then.
+            thread.join(0.3)
             add(store, "mine too")
             failed.set()
             raise ValueError("mine")

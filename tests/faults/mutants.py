@@ -268,7 +268,7 @@ MUTANTS: Sequence[Mutant] = (
             )
         ],
         tests=[
-            "tests/faults/test_hosts.py"
+            "tests/faults/test_struck_out.py"
             "::test_a_node_that_was_struck_out_ends_its_runs_and_starts_over",
         ],
     ),
@@ -342,8 +342,7 @@ MUTANTS: Sequence[Mutant] = (
             )
         ],
         tests=[
-            "tests/unit/test_lifecycle.py"
-            "::TestAlways::test_an_always_failing_job_runs_max_retries_plus_1_times",
+            "tests/unit/test_lifecycle.py::TestDecide::test_a_failure_with_retries_left_waits",
         ],
     ),
     Mutant(

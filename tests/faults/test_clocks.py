@@ -82,8 +82,10 @@ def test_a_node_whose_clock_is_off_does_everything_in_time(wrong: Lab) -> None:
     wait_for(lambda: len(lab.lines("ledger")) == 2, "both jobs to start")
     beats = {node.id: node.beat for node in lab.queue.store.nodes()}
 
+    late, again = one_that_times_out_and_one_that_is_tried_again(lab)
     due_times_and_times_shown_are_the_servers(lab)
-    timeouts_and_retries_are_kept(lab)
+    assert str(lab.wait_state(late, State.DEAD).reason).startswith("timed out after")
+    assert lab.wait_state(again, State.COMPLETED).attempts == 2
 
     # Longer than a lease, in which each of them could take the other for dead.
     wait_for(
@@ -103,15 +105,15 @@ def due_times_and_times_shown_are_the_servers(lab: Lab) -> None:
     """A delayed job runs at its time, and all times that are shown are near ours."""
     done = lab.run("enqueue", "-q", "-Q", "wrong", "--delay", "1s", "--expire", "1h", "sleep 0.2")
     assert done.returncode == 0, done.stderr
+    (lab.folder / "lines").write_text("true\ntrue\n")
+    lines = lab.run("enqueue", "-q", "-Q", "wrong", "--run-at", "+1s", "--lines", "lines")
     job = lab.wait_state(done.stdout.strip(), State.COMPLETED)
     assert job.run_at - job.created_at == 1_000
     assert job.started_at is not None
     assert job.finished_at is not None
     assert job.started_at >= job.run_at
     assert 200 <= job.finished_at - job.started_at < NEAR * 1000
-    (lab.folder / "lines").write_text("true\ntrue\n")
-    done = lab.run("enqueue", "-q", "-Q", "wrong", "--run-at", "+1s", "--lines", "lines")
-    for id in done.stdout.split():
+    for id in lines.stdout.split():
         line = lab.wait_state(id, State.COMPLETED)
         assert 0 <= line.run_at - line.created_at <= 1_000
     times = shown(lab, job.id)
@@ -119,8 +121,8 @@ def due_times_and_times_shown_are_the_servers(lab: Lab) -> None:
     assert all(-NEAR < seconds < 5 for seconds in times.values())
 
 
-def timeouts_and_retries_are_kept(lab: Lab) -> None:
-    """A run is ended after its timeout, and tried again after its delay."""
+def one_that_times_out_and_one_that_is_tried_again(lab: Lab) -> tuple[str, str]:
+    """Enqueue a job that takes longer than it may, and one that fails once; return their ids."""
     late = lab.run(
         *("enqueue", "-q", "-Q", "wrong", "-t", "500ms", "--max-retries", "0", "sleep 100")
     ).stdout.strip()
@@ -128,5 +130,4 @@ def timeouts_and_retries_are_kept(lab: Lab) -> None:
         *("enqueue", "-q", "-Q", "wrong", "--retry-delay", "500ms", "--max-retries", "1"),
         f"echo x >> {lab.folder}/tries; [ $(wc -l < {lab.folder}/tries) = 2 ]",
     ).stdout.strip()
-    assert str(lab.wait_state(late, State.DEAD).reason).startswith("timed out after")
-    assert lab.wait_state(again, State.COMPLETED).attempts == 2
+    return late, again

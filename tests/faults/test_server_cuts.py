@@ -199,24 +199,30 @@ def test_a_turn_that_is_made_again_keeps_the_output(
     stop_nodes(far_lab)
 
 
-@pytest.mark.parametrize("when", MOMENTS)
 def test_a_node_settles_a_turn_in_doubt_when_the_server_is_back(
-    when: Moment, far_lab: Lab, near: Queue, proxy: Proxy, place: Place
+    far_lab: Lab, near: Queue, proxy: Proxy, place: Place
 ) -> None:
     lab = far_lab
     lab.node(count=2)
-    near.enqueue("true", id="before")
-    lab.wait_state("before", State.COMPLETED)
-    proxy.cut_when(place.commit, when=when, shut=True)
-    near.enqueue(f"echo $QUEUECTL_ATTEMPT >> {lab.folder}/ledger", id="mine")
-    wait_for(lambda: "Trying again" in lab.log() or UNKNOWN in lab.log(), "a complaint")
-    proxy.refuse(False)
-    lab.wait_state("mine", State.COMPLETED)
-    assert proxy.fired == 1
-    assert [attempt.number for attempt in near.attempts("mine")] == [1]
-    assert ledger(lab) == {"1": 1}
+    near.enqueue("true", id="before-all")
+    lab.wait_state("before-all", State.COMPLETED)
+    for cuts, when in enumerate(MOMENTS, 1):
+        said = len(lab.log())
+        proxy.cut_when(place.commit, when=when, shut=True)
+        near.enqueue(f"echo {when} $QUEUECTL_ATTEMPT >> {lab.folder}/ledger", id=when)
+        wait_for(lambda start=said: complains(lab.log()[start:]), "a complaint")  # type: ignore[misc]
+        proxy.refuse(False)
+        lab.wait_state(when, State.COMPLETED)
+        assert proxy.fired == cuts
+        assert [attempt.number for attempt in near.attempts(when)] == [1]
+    assert ledger(lab) == {f"{when} 1": 1 for when in MOMENTS}
     assert near.store.verify() == []
     stop_nodes(lab)
+
+
+def complains(log: str) -> bool:
+    """Tell whether a node says that it is cut off."""
+    return "Trying again" in log or UNKNOWN in log
 
 
 def test_jobs_of_a_turn_are_run_though_the_server_goes_right_after(

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from queuectl.guard import mark
+from queuectl.guard import left, mark
 from queuectl.guard.left import kill_left
 from tests.guard.harness import Harness, alive, pids_in, until
 
@@ -41,3 +41,24 @@ def test_what_hides_is_found_by_its_mark(tmp_path: Path) -> None:
         # It ends the runs, too: they still have their environment.
         assert kill_left(mark.OWNER, {mine, other}, str(tmp_path / "spool")) == []
     until(lambda: not alive(pids[other]))
+
+
+def test_what_belongs_to_another_user_is_not_waited_for() -> None:
+    if os.geteuid() != 0:
+        return  # Only root can start something that others may not end.
+    other = 65534
+
+    def see() -> bool:
+        # As this user, in a process of its own.
+        os.setuid(other)
+        return left._is_ours(os.getppid())
+
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        os.write(writer, b"ours" if see() else b"not ours")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100) == b"not ours"
+    os.close(reader)
+    os.close(writer)
+    assert left._is_ours(os.getpid())

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from queuectl import State
+from queuectl.job import Transition
 from tests.support import Lab, is_gone, wait_for
 
 
@@ -145,3 +146,22 @@ def test_the_spool_is_empty_when_all_is_done(lab: Lab) -> None:
     last.wait(60)
     assert lab.queue.get(id).state == State.COMPLETED
     assert list(Path(lab.queue.store.spool_root()).iterdir()) == []
+
+
+def test_a_node_that_makes_room_still_sees_what_becomes_due(lab: Lab) -> None:
+    gate = lab.folder / "gate"
+    long = lab.queue.enqueue(f"while [ ! -e {gate} ]; do sleep 0.05; done").id
+    # Nothing wakes the node by chance.
+    lab.extra_env = {"QUEUECTL_LEASE": "200s", "QUEUECTL_HEARTBEAT": "100s"}
+    lab.node(count=3)
+    lab.wait_state(long, State.PROCESSING)
+    suspect = lab.queue.enqueue("true", delay=3600)
+    crashed = Transition(state=State.PENDING, failures=0, crashes=2, run_at=lab.queue.store.now())
+    assert lab.queue.store.apply(suspect, crashed, now=lab.queue.store.now())
+    urgent = lab.queue.enqueue("true", priority=5, delay=1)
+    lab.wait_state(urgent.id, State.COMPLETED)
+    # And who may not be alone for long enough runs beside others.
+    lab.wait_state(suspect.id, State.COMPLETED)
+    assert lab.queue.get(long).state == State.PROCESSING
+    gate.touch()
+    lab.wait_state(long, State.COMPLETED)

@@ -23,14 +23,6 @@ from tests.support import PATIENCE, wait_for
 WRONG = Login(QUEUECTL.name, "guess")
 
 
-@pytest.fixture(params=[Postgres, MariaDB])
-def server(request: pytest.FixtureRequest) -> Iterator[Postgres | MariaDB]:
-    """A server of the test's own, with a database."""
-    with request.param(fast=True) as server:
-        server.create_database("shop_1")
-        yield server
-
-
 @pytest.fixture
 def proxy(postgres_server: PostgresAccess) -> Iterator[Proxy]:
     """A proxy in front of PostgreSQL."""
@@ -42,7 +34,29 @@ def through(proxy: Proxy, server: PostgresAccess, database: str) -> "psycopg.Con
     return psycopg.connect(server.url(database, port=proxy.port), autocommit=True)
 
 
-def test_a_server_lives_crashes_and_goes(server: Postgres | MariaDB) -> None:
+@pytest.mark.parametrize("kind", [Postgres, MariaDB])
+def test_a_server_lives_crashes_and_goes(kind: type[Postgres] | type[MariaDB]) -> None:
+    with Proxy(HOST, 1) as squatter:
+        server = kind(fast=True)
+        server.port = squatter.port
+        with server:
+            assert server.port != squatter.port
+            server.create_database("shop_1")
+            it_leaves_a_port_in_use_alone(server, squatter.port)
+            it_lives_and_crashes(server)
+            it_goes(server)
+
+
+def it_leaves_a_port_in_use_alone(server: Postgres | MariaDB, taken: int) -> None:
+    server.stop()
+    free, server.port = server.port, taken
+    with pytest.raises(ServerError, match="in use"):
+        server.start()
+    server.port = free
+    server.start()
+
+
+def it_lives_and_crashes(server: Postgres | MariaDB) -> None:
     ask = "SELECT 6 * 7"
     assert server.sql(ask, "shop_1", login=QUEUECTL) == "42"
     with pytest.raises(ServerError, match=r"password|denied"):
@@ -59,9 +73,11 @@ def test_a_server_lives_crashes_and_goes(server: Postgres | MariaDB) -> None:
     server.start()
     assert server.sql("SELECT n FROM t", "shop_1", login=QUEUECTL) == "5"
 
+
+def it_goes(server: Postgres | MariaDB) -> None:
     server.drop_database("shop_1")
     with pytest.raises(ServerError, match="shop_1"):
-        server.sql(ask, "shop_1", login=QUEUECTL)
+        server.sql("SELECT 1", "shop_1", login=QUEUECTL)
     pids = server.processes()
     server.close()
     assert all(map(is_gone, pids))
@@ -91,19 +107,6 @@ def test_a_server_ends_with_its_starter() -> None:
     wait_for(lambda: all(map(is_gone, pids)), "the orphans to end")
     for folder in folders:
         subprocess.run(["rm", "-r", folder], check=True)
-
-
-@pytest.mark.parametrize("kind", [Postgres, MariaDB])
-def test_a_port_in_use_is_left_alone(kind: type[Postgres] | type[MariaDB]) -> None:
-    with Proxy(HOST, 1) as squatter:
-        server = kind(fast=True)
-        server.port = squatter.port
-        with server:
-            assert server.port != squatter.port
-            server.stop()
-            server.port = squatter.port
-            with pytest.raises(ServerError, match="in use"):
-                server.start()
 
 
 def test_a_pooler_gives_a_session_to_a_transaction(

@@ -12,18 +12,29 @@ if TYPE_CHECKING:
 
 
 def kill_left(
-    name: str, values: "Collection[str]", folder: str, within: float = 5.0
+    name: str, values: "Collection[str]", folder: str, within: float = 1.0
 ) -> list[tree.Proc]:
     """Kill what was started with such a variable or mark, or writes its output into a folder.
 
-    A process may have cleared its environment, but hardly all of these. Returns what is left.
+    A process may have cleared its environment, but hardly all of these. Returns what is left. What
+    belongs to another user, as by sudo, can't be killed by us, and isn't waited for.
     """
 
     def find() -> list[tree.Proc]:
         found = tree.find_tagged(name, values) + find_writing(folder) + find_marked(values)
-        return list(dict.fromkeys(found))
+        return [process for process in dict.fromkeys(found) if _is_ours(process.pid)]
 
     return tree.kill_until_gone(find, within)
+
+
+def _is_ours(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return False
+    except ProcessLookupError:
+        return True  # Whoever looks next finds it gone.
+    return True
 
 
 def find_writing(folder: str) -> list[tree.Proc]:

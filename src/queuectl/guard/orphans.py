@@ -64,6 +64,8 @@ class Orphans:
     def _take_in(self, pid: int, runs: "Collection[Run]") -> None:
         process = tree.stat(pid)
         if process is None:
+            # As our child it is there until we reap it; we are just out of descriptors.
+            self._claims.setdefault(pid, set(runs))
             return
         owner = _owner(pid, process, runs)
         if owner is not None and owner.phase == KILLING:

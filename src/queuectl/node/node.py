@@ -11,6 +11,7 @@ import select
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from errno import ENOSYS
 from random import uniform
 from time import monotonic
 from typing import Any
@@ -37,6 +38,10 @@ from queuectl.place import Place
 from queuectl.queue import Queue
 from queuectl.store.contract import Ended, Node, Stop, Suspects, Topic
 
+ROOM_WITHIN = 10_000
+"""Milliseconds that a node makes room for a job that is to run alone; others wait meanwhile."""
+ALONE_FOR = 60.0
+"""Seconds that such a job keeps the node for itself."""
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
 TIDY_EVERY = 60.0
@@ -45,6 +50,8 @@ STORE_RETRY = 0.5
 """Seconds until a turn that the store refused is tried again, at first."""
 LONGEST_RETRY = 5.0
 """Seconds after which it is tried again at the latest."""
+LONGEST_UNABLE = 30.0
+"""Seconds after which a host that couldn't start a run tries again at the latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +126,8 @@ class NodeLoop:
         self.next_tick = self.next_tidy = 0.0
         self.retry_at = 0.0
         self.claims_after = 0.0
-        """Until then, this host has shown that it can't start a run."""
+        self.unable = 0
+        """How often in a row this host couldn't start a run; until `claims_after` none is tried."""
         self.refusals = 0
         self.doubt: StoreUnsettledError | None = None
         self.worked = False
@@ -333,6 +341,8 @@ class NodeLoop:
                 self._over(run)
                 if message[0] == "unable":
                     self._pause_claims(message[3])
+                elif message[0] == "ended":
+                    self.unable = 0
             elif message[0] == "trouble":
                 self._say(f"run {message[1]}: {message[2]}", level="warning")
 
@@ -340,7 +350,8 @@ class NodeLoop:
         """Leave jobs to others for a while, since none can be started here."""
         if self.claims_after <= monotonic():
             self._say(f"No job can be started here: {why}. Trying again.", level="error")
-        self.claims_after = monotonic() + STORE_RETRY
+            self.unable = min(self.unable + 1, 10)
+        self.claims_after = monotonic() + min(STORE_RETRY * 2 ** (self.unable - 1), LONGEST_UNABLE)
         self.maybe_work = True
 
     def _order(self, messages: Sequence[tuple[Any, ...]]) -> None:
@@ -433,10 +444,12 @@ class NodeLoop:
         )
 
     def _has_suspect(self) -> bool:
-        """Tell whether a job runs that gets the whole node."""
-        return len(self.running) == 1 and any(
-            run.job.crashes >= self._policy().suspicious for run in self.running.values()
-        )
+        """Tell whether a job runs that gets the whole node, for now."""
+        if len(self.running) != 1:
+            return False
+        [run] = self.running.values()
+        suspected = run.job.crashes >= self._policy().suspicious
+        return suspected and monotonic() - run.claimed < ALONE_FOR
 
     def _turn(self) -> None:
         """Finish what ended and claim what is free, in one commit; then start the new runs."""
@@ -482,6 +495,9 @@ class NodeLoop:
         if not self.ended and not claiming:
             return None
         over, workers = tuple(self.ended), sorted(self.free) if claiming else []
+        if self.unable:
+            # One job is enough to find out whether it can be started now.
+            workers = workers[:1]
         turn = self.store.transact(lambda: self._commit(over, workers))
         self.worked = True
         if claiming and len(turn.jobs) < len(workers):
@@ -492,23 +508,25 @@ class NodeLoop:
 
     def _ask_what_next(self) -> None:
         """Ask why there was no more to claim."""
-        now = self.store.now()
-        self.held_up, self.next_due = self.store.outlook(self.options.queues, now=now)
+        self.held_up = True
+        self.held_up = self.store.claimable(self.options.queues, now=self.store.now())
+        self.next_due = self.store.next_due()
 
     def _commit(self, over: tuple[Run, ...], workers: Sequence[int]) -> Turn:
         now = self.store.now()
         ends = self._ends(over, now)
         lost = self.store.finish(ends)
         jobs = self.store.claim(
-            self.id, workers, self.options.queues, now=now, suspects=self._suspects()
+            self.id, workers, self.options.queues, now=now, suspects=self._suspects(now)
         )
         return Turn(now=now, over=over, ends=ends, lost=lost, jobs=jobs)
 
     def _policy(self) -> Policy:
         return runs.policy_of(self.settings, self.options.backoff_base)
 
-    def _suspects(self) -> Suspects:
-        return Suspects(self._policy().suspicious, idle=not self.running)
+    def _suspects(self, now: int) -> Suspects:
+        crashes, idle = self._policy().suspicious, not self.running
+        return Suspects(crashes, since=now - ROOM_WITHIN, idle=idle)
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
@@ -550,10 +568,13 @@ class NodeLoop:
                 spec = runs.spec_of(run, self.settings, self.store)
             except OSError as error:
                 text = error.strerror or str(error)
-                runs.read_report(
-                    run, ("not_started", self.last_run, error.errno, text), self.settings
-                )
+                # A task that nobody can run is the job's own trouble; a full disk is ours.
+                ours = error.errno != ENOSYS
+                report = ("unable" if ours else "not_started", self.last_run, error.errno, text)
+                runs.read_report(run, report, self.settings)
                 self._over(self.running.pop(self.last_run))
+                if ours:
+                    self._pause_claims(text)
                 continue
             messages.append(("spawn", self.last_run, spec))
             tell_start(self.log, job)
@@ -564,6 +585,9 @@ class NodeLoop:
 
     def _tick(self) -> None:
         self.next_tick = monotonic() + TICK
+        if self.held_up:
+            # Who gets a node for itself has waited, or run alone, for long enough some time.
+            self.maybe_work = True
         self._guarded(self._look_around)
         if monotonic() >= self.next_tidy:
             self.next_tidy = monotonic() + TIDY_EVERY

@@ -39,13 +39,28 @@ class Stop(StrEnum):
     """End the runs and give their jobs back unharmed."""
 
 
+class InLine(NamedTuple):
+    """What a claim looks at to see whose turn it is."""
+
+    priority: int
+    seq: int
+    crashes: int
+    run_at: int
+
+
 class Suspects(NamedTuple):
-    """Jobs that one more crash would bury: each gets a node for itself."""
+    """Jobs that one more crash would bury: each gets a node for itself, if that can be had soon."""
 
     crashes: int
     """Who crashed so often is one."""
+    since: int
+    """Who was due before that has waited long enough, and takes its turn like all others."""
     idle: bool
     """Whether nothing runs on the node that claims."""
+
+    def has(self, job: InLine) -> bool:
+        """Tell whether a job is one of them."""
+        return job.crashes >= self.crashes and job.run_at >= self.since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,7 +357,7 @@ class Store(ABC):
 
         Due jobs are promoted and expired ones buried first. The jobs come back as processing,
         with the number of the run that must now be made. A suspect is given alone, to
-        an idle node; before another node, the line ends there, so that it becomes idle. A node
+        an idle node; for another node the line ends before it, so that it becomes idle. A node
         whose lease doesn't hold gets a `LeaseLostError` and no job.
         """
 

@@ -11,7 +11,7 @@ from queuectl import lifecycle
 from queuectl.errors import DuplicateError, LeaseLostError, StoreCorruptError, UsageError
 from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, NewJob, Output, State, Transition
 from queuectl.store import statements as sql
-from queuectl.store.contract import Batch, Count, Ended, Filter, Suspects, Topic, chunks
+from queuectl.store.contract import Batch, Count, Ended, Filter, InLine, Suspects, Topic, chunks
 from queuectl.store.ids import new_ids
 from queuectl.store.records import Records
 from queuectl.store.rollups import Tally
@@ -235,26 +235,20 @@ class SqlStore(Records):
     ) -> list[int]:
         """Return the places of the jobs whose turn it is."""
         line = self._first_ready(queues, limit, now)
-        for place, (seq, crashes) in enumerate(line):
-            if suspects is not None and crashes >= suspects.crashes:
-                if suspects.idle and place == 0:
-                    return [seq]
-                line = line[:place]
+        for place, job in enumerate(line):
+            if suspects is not None and suspects.has(job):
+                line = line[:1] if suspects.idle and place == 0 else line[:place]
                 break
-        return [seq for seq, _ in line]
+        return [job.seq for job in line]
 
-    def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[tuple[int, int]]:
-        """Return places and crashes of the first ready jobs over all queues a node serves."""
-        found: list[tuple[int, int, int]] = []
+    def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
+        """Return the first ready jobs over all queues a node serves."""
+        found: list[InLine] = []
         for queue in self._ready_queues(queues):
-            found += [
-                (-priority, seq, crashes)
-                for priority, seq, crashes in self._rows(
-                    sql.READY, queue=queue, limit=limit, now=now
-                )
-            ]
-        found.sort()
-        return [(seq, crashes) for _, seq, crashes in found[:limit]]
+            rows = self._rows(sql.READY, queue=queue, limit=limit, now=now)
+            found += [InLine(*row) for row in rows]
+        found.sort(key=lambda job: (-job.priority, job.seq))
+        return found[:limit]
 
     def _ready_queues(self, queues: Sequence[str]) -> list[str]:
         names = [name for (name,) in self._rows(self.ready_queues)]

@@ -127,7 +127,7 @@ WHERE (SELECT 1 FROM {jobs} j WHERE j.ready = 1 AND j.queue = line.name LIMIT 1)
 
 # The first ready jobs of a queue, in the order of promise 5.
 READY = """
-SELECT priority, seq, crashes FROM {jobs}
+SELECT priority, seq, crashes, run_at FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY {by_urgency} LIMIT :limit{skip_locked}
 """
