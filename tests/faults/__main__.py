@@ -111,6 +111,9 @@ def machine() -> dict[str, Any]:
 
 def chosen(args: argparse.Namespace) -> Iterator[tuple[Campaign, str, dict[str, int]]]:
     """Return the campaigns to run, each with a store and its sizes."""
+    known = {name for campaign in CAMPAIGNS.values() for name in campaign.long}
+    if unknown := {name for name, _ in args.set} - known:
+        sys.exit(f"No campaign has such a size: {', '.join(sorted(unknown))}.")
     stores = args.store.split(",") if args.store else STORES
     for campaign in sorted(CAMPAIGNS.values(), key=lambda one: (one.row, one.name)):
         if args.only and campaign.name not in args.only.split(","):

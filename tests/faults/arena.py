@@ -73,6 +73,8 @@ class Arena(Lab):
         """All chance comes from here, so that the seed tells what is done, and in which order."""
         self.ledger = Ledger(folder / "ledger")
         self.report = Report()
+        self.patience = 600.0
+        """Seconds in which all jobs must be over, once the last fault is done."""
         self._enqueuers: list[Enqueuer] = []
         self._set_up()
 
@@ -129,9 +131,9 @@ class Arena(Lab):
         states = self.queue.status().states
         return not any(states.get(state) for state in OPEN)
 
-    def wait_until_drained(self, within: float = 600) -> None:
+    def wait_until_drained(self) -> None:
         """Wait until every job has come to its end."""
-        wait_for(self.is_drained, "all jobs to be over", within=within)
+        wait_for(self.is_drained, "all jobs to be over", within=self.patience)
         for enqueuer in self._enqueuers:
             enqueuer.join()
 

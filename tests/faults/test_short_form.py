@@ -49,5 +49,7 @@ def test_all_promises_are_kept(
     elif store != SQLITE:
         server = request.getfixturevalue(f"{store}_server")
     with arena_in(tmp_path, SEED, store, server) as arena:
+        # Less than a test may take, so that a lost job is told in a sentence.
+        arena.patience = 60.0
         report = campaign.run(arena, campaign.short)
     assert report.broken == []

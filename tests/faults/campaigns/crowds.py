@@ -40,7 +40,7 @@ def crowds(arena: Arena, *, processes: int, seconds: int, most_waiting: int) -> 
     largest = let_them(arena, barrier, seconds)
     commands.stop()
     barrier.leave_down()
-    arena.wait_until_drained(within=1800)
+    arena.wait_until_drained()
     arena.check()
     judge(arena, commands, largest)
     arena.report.note(

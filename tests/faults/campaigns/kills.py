@@ -44,7 +44,7 @@ def kills(arena: Arena, *, jobs: int, kills: int) -> None:
         else:
             time.sleep(0.01)
         killer.replace_the_dead()
-    arena.wait_until_drained(within=1800)
+    arena.wait_until_drained()
     arena.check()
     runs = arena.ledger.runs()
     arena.report.note(
