@@ -114,7 +114,11 @@ def chosen(args: argparse.Namespace) -> Iterator[tuple[Campaign, str, dict[str, 
     known = {name for campaign in CAMPAIGNS.values() for name in campaign.long}
     if unknown := {name for name, _ in args.set} - known:
         sys.exit(f"No campaign has such a size: {', '.join(sorted(unknown))}.")
+    if args.only and (unknown := set(args.only.split(",")) - CAMPAIGNS.keys()):
+        sys.exit(f"No such campaign: {', '.join(sorted(unknown))}. See: --list")
     stores = args.store.split(",") if args.store else STORES
+    if unknown := set(stores) - set(STORES):
+        sys.exit(f"No such store: {', '.join(sorted(unknown))}; there is {', '.join(STORES)}.")
     for campaign in sorted(CAMPAIGNS.values(), key=lambda one: (one.row, one.name)):
         if args.only and campaign.name not in args.only.split(","):
             continue

@@ -116,9 +116,22 @@ def figures(results: Sequence[Result]) -> list[str]:
         lines.append(f"| {title} | {' | '.join(str(result[key]) for result in results)} |")
     lines.append("")
     for result in results:
+        if smaller := less(result):
+            lines += [f"{NAMES[result['store']]} was done in a smaller size: {smaller}.", ""]
         for promise in result["broken"]:
             lines += [f"**Missed on {NAMES[result['store']]}**: {promise}", ""]
     return lines
+
+
+def less(result: Result) -> str:
+    """Say in what a run was smaller than the long form."""
+    sizes = CAMPAIGNS[result["campaign"]].long
+    done = {name: result["sizes"].get(name, many) for name, many in sizes.items()}
+    return ", ".join(
+        f"{done[name]:,} instead of {many:,} {name.replace('_', ' ')}"
+        for name, many in sizes.items()
+        if done[name] < many
+    )
 
 
 def number(figure: object) -> str:
