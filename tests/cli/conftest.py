@@ -186,10 +186,15 @@ class Cli:
     def close(self) -> None:
         """End what is left, by its pid."""
         for process in self._started:
-            for ending in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):  # drain, release, end
+            # Workers drain, then they release what still runs.
+            for ending, seconds in (
+                (signal.SIGTERM, 0.3),
+                (signal.SIGTERM, 4),
+                (signal.SIGKILL, PATIENCE),
+            ):
                 if process.poll() is None:
                     process.send_signal(ending)
-                    _wait(process, 2)
+                    _wait(process, seconds)
             process.wait(PATIENCE)
             for stream in (process.stdout, process.stderr):
                 if stream is not None:

@@ -231,7 +231,7 @@ def test_rm_deletes_a_job_and_frees_its_id(cli: Cli) -> None:
 
 def test_rm_by_filter(cli: Cli) -> None:
     for number in range(3):
-        cli.add("true", "--id", f"job{number}", "--tag", "odd" if number % 2 else "even")
+        cli.queue.enqueue("true", id=f"job{number}", tags=["odd" if number % 2 else "even"])
     assert cli.ok("rm", "--tag", "even", "--dry-run", "-q").lines == ["job2", "job0"]
     assert cli.queue.status().total == 3
     assert cli.ok("rm", "--tag", "even").lines == [

@@ -102,7 +102,7 @@ def test_watch_redraws_until_interrupted(cli: Cli) -> None:
 
 def test_watch_keeps_to_the_height_of_the_terminal(cli: Cli) -> None:
     for number in range(30):
-        cli.add("true", "-Q", f"q{number:02}")
+        cli.queue.enqueue("true", queue=f"q{number:02}")
     cli.variables["NO_COLOR"] = "1"
     result = cli.on_terminal("status", "--watch", "0.1", until="every 100ms", key=b"\x03")
     first = result.stdout.split("\x1b[H\x1b[J")[1].partition(" ends it")[0].splitlines()
