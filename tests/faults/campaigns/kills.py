@@ -38,7 +38,7 @@ def kills(arena: Arena, *, jobs: int, kills: int) -> None:
     killer = Killer(arena, jobs)
     while killer.killed < kills or not killer.asked_for_all:
         # As many kills are done as jobs have run, in proportion; then at random a little later.
-        if killer.killed < kills and killer.started() >= jobs * killer.killed // (kills + 1):
+        if killer.killed < kills and killer.is_due(jobs * killer.killed // (kills + 1)):
             time.sleep(arena.random.expovariate(20))
             killer.strike()
         else:
@@ -102,13 +102,16 @@ class Killer:
         """Whether as many jobs were asked for as there are to be."""
         return self._asked == self._jobs
 
-    def started(self) -> int:
-        """Return how many jobs have begun, as of a moment ago: counting takes a while, too."""
+    def is_due(self, started: int) -> bool:
+        """Tell whether so many jobs have begun, as of a moment ago: counting takes a while, too.
+
+        Not all that was asked for comes to be, so the last kills wait for nothing.
+        """
         now = time.monotonic()
         if now > self._count_again:
             self._count = self._arena.ledger.started()
             self._count_again = now + 20 * (time.monotonic() - now)
-        return self._count
+        return self.asked_for_all or self._count >= started
 
     def replace_the_dead(self) -> None:
         """Start a node for each that is gone, and an enqueuer for what others left undone."""
