@@ -40,7 +40,7 @@ from queuectl.store.transactions import Params, Row
 T = TypeVar("T")
 CONNECT_WITHIN = 5
 """Seconds a server has to answer."""
-SILENT_FOR = 5
+SILENT_FOR = 3
 """Seconds a transaction that writes may fall silent before the server ends it. Others wait for
 what it has locked: when its host has vanished, those who would take over its jobs."""
 BUSY_FOR = 30.0
