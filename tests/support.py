@@ -91,11 +91,9 @@ class Lab:
         done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True)
         return done.stdout
 
-    def node(self, *args: str, count: int = 1) -> subprocess.Popen[bytes]:
-        """Start a node and return once it is registered."""
-        known = {node["id"] for node in self.queue.nodes()}
-        log = (self.folder / f"node{len(self.nodes)}.log").open("wb")
-        with log:
+    def start_node(self, *args: str, count: int = 1) -> subprocess.Popen[bytes]:
+        """Start a node and don't wait for it; what it says is in its log."""
+        with (self.folder / f"node{len(self.nodes)}.log").open("wb") as log:
             process = subprocess.Popen(
                 self.command("worker", "start", "--count", str(count), *args),
                 env=self.env,
@@ -106,6 +104,12 @@ class Lab:
                 start_new_session=True,
             )
         self.nodes.append(process)
+        return process
+
+    def node(self, *args: str, count: int = 1) -> subprocess.Popen[bytes]:
+        """Start a node and return once it is registered."""
+        known = {node["id"] for node in self.queue.nodes()}
+        process = self.start_node(*args, count=count)
         wait_for(
             lambda: (
                 {node["id"] for node in self.queue.nodes()} - known or process.poll() is not None

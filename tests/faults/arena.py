@@ -95,21 +95,6 @@ class Arena(Lab):
         assert isinstance(self.server, OwnServer), "this campaign owns no server"
         return self.server
 
-    def start_node(self, *args: str, count: int = 4) -> subprocess.Popen[bytes]:
-        """Start a node and don't wait for it; what it says is in its log."""
-        with (self.folder / f"node{len(self.nodes)}.log").open("wb") as log:
-            process = subprocess.Popen(
-                self.command("worker", "start", "--count", str(count), *args),
-                env=self.env,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self.nodes.append(process)
-        return process
-
     def enqueuer(self, name: str, many: int, *command: str, url: str | None = None) -> Enqueuer:
         """Start a process that enqueues jobs which bear witness."""
         enqueuer = Enqueuer(self, name, many, self.ledger.command(*command), url or self.url)

@@ -119,6 +119,7 @@ def test_retention_prunes_by_rule(lab: Lab) -> None:
 def test_events_are_pruned_by_a_rule_of_their_own(lab: Lab) -> None:
     lab.queue.set_setting("retention", "1ms")
     lab.queue.pause("mail")
+    assert [event.kind for event in lab.queue.events()] == ["pause", "config"]
     lab.queue.set_setting("events-retention", "1ms")
     lab.node()
     wait_for(lambda: not lab.queue.events(), "the events to be pruned")

@@ -509,8 +509,11 @@ class NodeLoop:
     def _ask_what_next(self) -> None:
         """Ask why there was no more to claim."""
         self.held_up = True
-        self.held_up = self.store.claimable(self.options.queues, now=self.store.now())
-        self.next_due = self.store.next_due()
+        now = self.store.now()
+        self.held_up, self.next_due = self.store.outlook(self.options.queues, now=now)
+        if self.held_up:
+            # What is due meanwhile may come before what holds us up.
+            self.next_due = self.store.next_due()
 
     def _commit(self, over: tuple[Run, ...], workers: Sequence[int]) -> Turn:
         now = self.store.now()
