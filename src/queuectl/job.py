@@ -116,9 +116,10 @@ class Job:
     """Set while a running job is being cancelled."""
 
     @classmethod
-    def from_row(cls, row: Sequence[Any]) -> "Job":
-        """Build a job from a row that has `JOB_COLUMNS` in their order."""
+    def from_row(cls, row: Sequence[Any], **changed: Any) -> "Job":
+        """Build a job from a row that has `JOB_COLUMNS` in their order, but for what changed."""
         values: dict[str, Any] = dict(zip(JOB_COLUMNS, row, strict=True))
+        values.update(changed)
         values["state"] = State(values["state"])
         argv, tags, env = values["argv"], values["tags"], values["env"]
         # Whatever a foreign client may have put there, one odd row must not stop the others.

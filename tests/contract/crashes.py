@@ -203,6 +203,7 @@ STEPS: Sequence[Callable[[CrashingHistory], None]] = (
     History.finish_again,
     History.nodes,
     History.prune,
+    *[History.put_back] * 2,
     History.records,
     History.remove,
     History.reports_agree,

@@ -177,6 +177,14 @@ class History:
             chosen = self.draw(st.lists(st.sampled_from(ids), unique=True, min_size=1, max_size=3))
             self.finish_these(chosen, self.one_of(OUTCOMES), lambda side, id: side.runs.pop(id))
 
+    def put_back(self) -> None:
+        ids, now = sorted(self.sides[0].runs), self.now
+        if ids:
+            chosen = self.draw(st.lists(st.sampled_from(ids), unique=True, min_size=1, max_size=3))
+            self.each(
+                lambda side: side.store.put_back([side.runs.pop(id) for id in chosen], now=now)
+            )
+
     def rescue_strays(self) -> None:
         ids = [job.id for job in self.model.strays()]
         self.each(lambda side: sorted(side.store.strays(), key=lambda job: job.id))

@@ -300,6 +300,27 @@ class Model:
             and job.state == state
         )
 
+    def put_back(self, jobs: Sequence[Job], *, now: int) -> list[Job]:
+        return [job for job in jobs if not self._put_back(job, now)]
+
+    def _put_back(self, seen: Job, now: int) -> bool:
+        job = self.jobs.get(seen.id)
+        if not self._is(job, seen, State.PROCESSING) or job is None or job.node != seen.node:
+            return False
+        if job.cancel_reason is not None:
+            return False
+        self.ready[job.id] = 1
+        self.jobs[job.id] = replace(
+            job,
+            state=State.PENDING,
+            attempts=job.attempts - 1,
+            node=None,
+            worker=None,
+            started_at=None,
+            updated_at=now,
+        )
+        return True
+
     def held(self, node: str) -> list[Job]:
         return [job for job in self._running() if job.node == node]
 

@@ -1,5 +1,6 @@
 """What the tests of query plans share: the statements that must not scan, and values for them."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,7 @@ VALUES: dict[str, Any] = {
     "number": 1,
     "prefix": "job 5",
     "queue": "queue 1",
+    "queues": [],
     "ready": None,
     "reason": "x",
     "run_at": None,
@@ -58,14 +60,15 @@ HOT = [
     "READY_QUEUES",
     "READY_QUEUES_COUNTED",
     "READY",
+    "READY_ANYWHERE",
     "DUE",
     "PROMOTE",
     "EXPIRED",
-    "HOLDS_LEASE",
+    "LOOK",
     "KEEP_LEASE",
     "CLAIM",
-    "CLAIM_RETURNING",
     "FINISH",
+    "PUT_BACK",
     "NEXT_DUE",
     "HORIZON",
     "HELD",
@@ -91,9 +94,9 @@ HOT = [
 COLD = {"ENQUEUE", "SELECT", "SELECT_TAGGED", "PRUNABLE", "STRAYS"}
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
-    "sqlite": {"READY_QUEUES_COUNTED"},
-    "postgresql": {"READY_QUEUES_COUNTED", "BURY_UNREADABLE"},
-    "mysql": {"READY_QUEUES", "CLAIM_RETURNING", "BURY_UNREADABLE"},
+    "sqlite": {"READY_QUEUES_COUNTED", "READY_ANYWHERE"},
+    "postgresql": {"READY_QUEUES_COUNTED", "READY", "BURY_UNREADABLE"},
+    "mysql": {"READY_QUEUES", "READY_ANYWHERE", "BURY_UNREADABLE"},
 }
 """Statements that a database has no use for."""
 
@@ -131,6 +134,7 @@ def bound(dialect: Dialect, text: str, **other: Any) -> dict[str, Any]:
     """Return the values that a rendered statement binds."""
     pattern = r"%\(([a-z_0-9]+)\)s" if dialect.percent else r"(?<!:):([a-z_0-9]+)"
     values = VALUES | other
+    values["rows"] = json.dumps([{f"{name}_": value for name, value in values.items()}])
     return {
         name: dialect.bind_list(values[name]) if isinstance(values[name], list) else values[name]
         for name in re.findall(pattern, text)
@@ -182,6 +186,7 @@ VERBS: dict[str, Verb] = {
     ),
     "claim": lambda s: take(s, 1),
     "claim from one queue": lambda s: take(s, 1, queues=["queue 2"]),
+    "claim and put back": lambda s: s.put_back([take_one(s)], now=NOW),
     "claim and finish": lambda s: s.finish([ended(take_one(s), now=NOW + MINUTE)]),
     "cancel": lambda s: s.ask_cancel(the(s, "job 5"), "x", now=NOW),
     "remove": lambda s: s.remove(s.select(Filter(states=(State.DEAD,)), limit=1)[0]),

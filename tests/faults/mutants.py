@@ -78,7 +78,10 @@ class Mutant:
     """Their node ids; in the checkout all of them are green."""
 
 
-FENCE = "id = :id AND attempts = :attempt AND node = :node AND state = 'processing'"
+FENCE = (
+    "id = {row[id]} AND attempts = {row[attempt]} AND node = {row[node]}"
+    " AND state = 'processing'\n)"
+)
 
 MUTANTS: Sequence[Mutant] = (
     # -- the fifteen of the table in docs/reliability.md, some of them in several ways ----------
@@ -89,7 +92,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 file="store/statements.py",
                 old=FENCE,
-                new="id = :id AND state = 'processing'",
+                new="id = {row[id]} AND state = 'processing'\n)",
             )
         ],
         tests=[
@@ -169,8 +172,8 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="store/statements.py",
-                old="WHERE seq = :seq {and_also}(ready = 1)",
-                new="WHERE seq = :seq",
+                old="WHERE seq = {row[seq]} {and_also}(ready = 1)",
+                new="WHERE seq = {row[seq]}",
             ),
             Edit(
                 file="store/statements.py",
@@ -189,8 +192,8 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="store/statements.py",
-                old="WHERE seq = :seq {and_also}(ready = 1)",
-                new="WHERE seq = :seq",
+                old="WHERE seq = {row[seq]} {and_also}(ready = 1)",
+                new="WHERE seq = {row[seq]}",
             ),
             Edit(
                 file="store/sql.py",
@@ -221,7 +224,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="finish-by-id-alone",
         broken="The end of a run is written to whatever job has the id, in whatever state.",
-        edits=[Edit(file="store/statements.py", old=FENCE, new="id = :id")],
+        edits=[Edit(file="store/statements.py", old=FENCE, new="id = {row[id]}\n)")],
         tests=[
             "tests/contract/test_finish.py::TestFence::test_a_run_that_has_ended",
         ],
@@ -442,7 +445,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 file="store/sql.py",
                 old="            self._check_lease(sql.KEEP_LEASE, node)",
-                new="            self._check_lease(sql.HOLDS_LEASE, node)",
+                new="            self._check_lease(sql.LOOK, node, now=now)",
             )
         ],
         tests=[

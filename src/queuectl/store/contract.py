@@ -374,6 +374,13 @@ class Store(ABC):
         """Apply transitions, keep the attempts. Returns those whose lease was lost: unchanged."""
 
     @abstractmethod
+    def put_back(self, jobs: Sequence[Job], *, now: int) -> list[Job]:
+        """Put claimed jobs back in line whose runs were never started, as if they hadn't been.
+
+        Returns those that weren't: the lease is lost, or somebody wants them cancelled.
+        """
+
+    @abstractmethod
     def held(self, node: str) -> list[Job]:
         """Return the jobs a node has in processing."""
 

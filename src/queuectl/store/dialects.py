@@ -13,6 +13,9 @@ TABLES = (
     " watches live receipts"
 ).split()
 _PARAMETER = re.compile(r"(?<!:):([a-z_0-9]+)")
+_OF_ROW = re.compile(r"\{(?:row|each)\[([a-z_,\s]+)\]\}")
+_TEXTS = frozenset("id node state error reason host outcome queue measure".split())
+"""Values of rows that are texts; all others are whole numbers."""
 _LETTER = re.compile(r"[a-z]")
 _PUNCTUATION = re.compile(r"([^A-Za-z0-9_\s\x80-\U0010ffff])")
 
@@ -25,6 +28,19 @@ class _Phrase:
 
     def __getitem__(self, inside: str) -> str:
         return self._text.format(inside)
+
+
+class _Each:
+    """`{each[seq, node]}`: these values of each row, to be inserted."""
+
+    def __init__(self, text: str, value: str, rows: str) -> None:
+        self._text = text
+        self._value = value
+        self._rows = rows
+
+    def __getitem__(self, names: str) -> str:
+        values = ", ".join(self._value.format(name) for name in _listed(names))
+        return self._text.format(values=values, rows=self._rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +75,25 @@ class Dialect:
     """Insert, or leave the row with that key as it is."""
     excluded: str
     """The value that a taken key kept from being inserted."""
+    row: str = ":{}"
+    """A value of a row, in a statement that is about many. It runs once for each of them ..."""
+    each: str = "VALUES ({values})"
+    """Inserts such values."""
+    rows: str = ""
+    """... or once for all, on a table that is made of one bound text."""
+    integer: str = ""
+    text: str = ""
+    """A whole number and a text of a row, as columns of that table."""
+    rows_first: str = ""
+    """Where an UPDATE names that table: before its own ..."""
+    by_place: str = ""
+    """How it finds the job of each row."""
+    from_rows: str = ""
+    """... or before its conditions."""
+    returning_seq: str = ""
+    """How an UPDATE says which rows it has changed."""
+    returning_claimed: str = ""
+    """The same of jobs that are claimed, where it may be all of them."""
     and_also: str = "AND "
     """Before what must hold of a row besides its place in the line, by which it is found."""
     least: str
@@ -99,15 +134,43 @@ class Dialect:
             "is_expiring": self.is_expiring,
             "lease_holds": self.lease_holds,
             "clock": self.clock,
+            "returning_seq": self.returning_seq,
+            "returning_claimed": self.returning_claimed.format(", ".join(JOB_COLUMNS)),
+        }
+        rows = self._rows_of(statement)
+        words |= {
+            "row": _Phrase(self.row),
+            "each": _Each(self.each, self.row, rows),
+            "rows_first": self.rows_first.format(rows),
+            "by_place": self.by_place,
+            "from_rows": self.from_rows.format(rows),
         }
         text = statement.format_map(words | more)
         if self.percent:
             text = _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
         return text
 
+    def _rows_of(self, statement: str) -> str:
+        """Return the table of the rows that a statement is about."""
+        columns = (
+            (self.text if name in _TEXTS else self.integer).format(name, collation=self.collation)
+            for name in row_names(statement)
+        )
+        return self.rows.format(", ".join(columns))
+
     def render_schema(self, statement: str) -> str:
         """Fill in a statement of a migration: `@` stands before the names of tables."""
         return statement.replace("@", self.prefix).replace("COLLATION", self.collation)
+
+
+def row_names(statement: str) -> tuple[str, ...]:
+    """Return which values of rows a statement is about."""
+    found = (name for names in _OF_ROW.findall(statement) for name in _listed(names))
+    return tuple(dict.fromkeys(found))
+
+
+def _listed(names: str) -> list[str]:
+    return names.replace(",", " ").split()
 
 
 def _same(text: str) -> str:
@@ -138,6 +201,9 @@ SQLITE = Dialect(
     excluded="excluded.{}",
     least="min",
     greatest="max",
+    returning_seq=" RETURNING seq",
+    # Text that isn't valid UTF-8 would be noticed too late.
+    returning_claimed=" RETURNING seq",
     by_urgency="priority DESC, seq",
     expires="expires_at",
     is_expiring="ready IS NOT NULL AND expires_at IS NOT NULL AND ",
@@ -161,6 +227,14 @@ POSTGRESQL = Dialect(
     excluded="excluded.{}",
     least="least",
     greatest="greatest",
+    row="r.{}_",
+    each="SELECT {values} FROM {rows}",
+    rows="json_to_recordset(:rows) AS r({})",
+    integer="{}_ bigint",
+    text="{}_ text {collation}",
+    from_rows="FROM {} ",
+    returning_seq=" RETURNING seq",
+    returning_claimed=" RETURNING {}",
     by_urgency="priority DESC, seq",
     expires="expires_at",
     is_expiring="ready IS NOT NULL AND expires_at IS NOT NULL AND ",
@@ -191,6 +265,14 @@ MYSQL = Dialect(
     and_also="AND 1 = ",
     least="least",
     greatest="greatest",
+    row="r.{}_",
+    each="SELECT {values} FROM {rows}",
+    rows="JSON_TABLE(:rows, '$[*]' COLUMNS ({})) AS r",
+    integer="{0}_ BIGINT PATH '$.{0}_'",
+    text="{0}_ LONGTEXT CHARACTER SET utf8mb4 {collation} PATH '$.{0}_'",
+    # In this order and by this index, or it may read, and lock, all jobs to find those few.
+    rows_first="{} STRAIGHT_JOIN ",
+    by_place=" FORCE INDEX (PRIMARY)",
     # Columns of the schema's own: it has no partial indexes, and none with a descending column.
     by_urgency="urgency, seq",
     expires="expiring",

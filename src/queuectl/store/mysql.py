@@ -22,7 +22,6 @@ from queuectl.errors import (
     StoreUnreachableError,
     UsageError,
 )
-from queuectl.job import Job
 from queuectl.store import statements as sql
 from queuectl.store.contract import Ended, Listener
 from queuectl.store.dialects import MYSQL
@@ -310,10 +309,23 @@ class MysqlStore(ServerStore):
 
     ready_queues = sql.READY_QUEUES_COUNTED
 
-    def _take(self, seq: int, run: Params) -> list[Job]:
-        if not self._change(self._text(sql.CLAIM), {"seq": seq, **run}):
-            return []
-        return self._jobs(sql.JOBS_AT, seqs=self._list([seq]))
+    _singly = False
+
+    def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
+        if self._singly:
+            return {row["seq"] for row in rows if self._count_changed(statement, [row])}
+        if self._count_changed(statement, rows) == len(rows):
+            return {row["seq"] for row in rows}
+        # Which of them weren't changed, it doesn't say. The next time each is changed by itself.
+        self._singly = True
+        raise ConflictError(f"Jobs at {self.url} have changed meanwhile.")
+
+    def _count_changed(self, statement: str, rows: Sequence[Params]) -> int:
+        return self._change(self._text(statement), {"rows": self._table(statement, rows)})
+
+    def _commit(self) -> None:
+        super()._commit()
+        self._singly = False
 
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
         fitting = {id(end): self._fit(end) for end in ends}

@@ -26,7 +26,9 @@ from queuectl.errors import (
     StoreUnreachableError,
     UsageError,
 )
-from queuectl.store.contract import Listener, Topic
+from queuectl.job import Job
+from queuectl.store import statements as sql
+from queuectl.store.contract import InLine, Listener, Topic
 from queuectl.store.dialects import POSTGRESQL
 from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
@@ -196,6 +198,20 @@ class PostgresStore(ServerStore):
     @property
     def _driver_error(self) -> type[Exception]:
         return psycopg.Error
+
+    def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
+        rows = self._rows(sql.READY_ANYWHERE, queues=list(queues), limit=limit, now=now)
+        found = [InLine(*row) for row in rows]
+        found.sort(key=lambda job: (-job.priority, job.seq))
+        return found[:limit]
+
+    def _begin_runs(self, line: Sequence[int], workers: Sequence[int], same: Params) -> list[Job]:
+        runs = [
+            {"seq": seq, "worker": worker, **same}
+            for seq, worker in zip(line, workers, strict=False)
+        ]
+        begun = {job.seq: job for job in self._jobs(sql.CLAIM, rows=self._table(sql.CLAIM, runs))}
+        return [begun[seq] for seq in line if seq in begun]
 
     def _insert_jobs(self, rows: Sequence[Params]) -> None:
         if len(rows) < COPY_FROM:

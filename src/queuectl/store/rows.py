@@ -1,10 +1,13 @@
 """What goes into a row: jobs, fences, transitions and ended runs as bound parameters."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from queuectl.job import FINISHED, Job, NewJob, State, Transition
+from queuectl.job import FINISHED, JOB_COLUMNS, Job, NewJob, State, Transition
 from queuectl.store.contract import Ended
+
+_ATTEMPTS = JOB_COLUMNS.index("attempts")
 
 
 def new_row(job: NewJob, id: str, now: int) -> dict[str, Any]:
@@ -62,8 +65,26 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
         "failures": transition.failures,
         "crashes": transition.crashes,
         "reason": transition.reason,
-        "final": state in FINISHED,
+        "final": int(state in FINISHED),
     }
+
+
+def claimed_job(row: Sequence[Any], run: Mapping[str, Any]) -> Job:
+    """Make a job of what was read right before it was claimed."""
+    return Job.from_row(
+        row,
+        state=State.PROCESSING,
+        attempts=row[_ATTEMPTS] + 1,
+        node=run["node"],
+        worker=run["worker"],
+        started_at=run["now"],
+        updated_at=run["now"],
+        finished_at=None,
+        duration_ms=None,
+        exit_code=None,
+        reason=None,
+        cancel_reason=None,
+    )
 
 
 def ended_row(end: Ended) -> dict[str, Any]:
@@ -84,9 +105,17 @@ def ended_row(end: Ended) -> dict[str, Any]:
             "exit_code": getattr(outcome, "code", None),
             "signal": getattr(outcome, "signal", None),
             "error": None if completed else end.error,
-            "stdout": output.stdout,
-            "stderr": output.stderr,
             "stdout_bytes": output.stdout_bytes,
             "stderr_bytes": output.stderr_bytes,
         }
     )
+
+
+def output_row(end: Ended) -> dict[str, Any]:
+    """Describe what a run wrote."""
+    return {
+        "seq": end.job.seq,
+        "attempt": end.job.attempts,
+        "stdout": end.output.stdout,
+        "stderr": end.output.stderr,
+    }

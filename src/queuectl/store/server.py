@@ -7,6 +7,7 @@ there if and only if it was committed. Whoever looks for it first waits for a tr
 still be at it, so the answer is final.
 """
 
+import json
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -30,11 +31,11 @@ from queuectl.store import files
 from queuectl.store import statements as sql
 from queuectl.store.clock import ELAPSED, clock_of
 from queuectl.store.contract import Node, Progress, Topic
-from queuectl.store.dialects import Dialect
+from queuectl.store.dialects import Dialect, row_names
 from queuectl.store.ids import new_ids
 from queuectl.store.migrate import IDENTITY, VERSION, check_version
 from queuectl.store.migrations import MIGRATIONS
-from queuectl.store.sql import SqlStore
+from queuectl.store.sql import Look, SqlStore
 from queuectl.store.transactions import Params, Row
 
 T = TypeVar("T")
@@ -221,6 +222,22 @@ class ServerStore(SqlStore):
             self._wrote = True
             self._execute_many(self._db, text, rows)
 
+    def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
+        found = self._run(self._text(statement), {"rows": self._table(statement, rows)})
+        return {seq for (seq,) in found}
+
+    def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:
+        self._change(self._text(statement), {"rows": self._table(statement, rows)})
+
+    def _table(self, statement: str, rows: Sequence[Params]) -> str:
+        """Make one text of the values that a statement is about."""
+        names = row_names(statement)
+        columns = [f"{name}_" for name in names]
+        return json.dumps(
+            [dict(zip(columns, map(row.__getitem__, names), strict=True)) for row in rows],
+            ensure_ascii=False,
+        )
+
     def _do(self, text: str, params: Params) -> tuple[list[Row], int]:
         with self._lock:
             self._check_process()
@@ -390,10 +407,11 @@ class ServerStore(SqlStore):
         rows, _ = self._do(self.CLOCK, {})
         self._clock.learn(asked=asked, said=int(rows[0][0]), heard=clock_gettime(ELAPSED))
 
-    def _hold_lease(self, node: str) -> int:
+    def _look(self, node: str, now: int) -> Look:
         asked = clock_gettime(ELAPSED)
-        said = int(self._check_lease(sql.HOLDS_LEASE, node))
-        return self._clock.learn(asked=asked, said=said, heard=clock_gettime(ELAPSED))
+        said, expired, due = self._check_lease(sql.LOOK, node, now=now)
+        ahead = self._clock.learn(asked=asked, said=int(said), heard=clock_gettime(ELAPSED))
+        return Look(ahead=ahead, expired=bool(expired), due=bool(due))
 
     def now(self) -> int:
         return self._clock.now()

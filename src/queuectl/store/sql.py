@@ -5,7 +5,7 @@ A database overrides a verb only where it must say it in another way.
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from queuectl import lifecycle
 from queuectl.errors import DuplicateError, LeaseLostError, StoreCorruptError, UsageError
@@ -15,9 +15,17 @@ from queuectl.store.contract import Batch, Count, Ended, Filter, InLine, Suspect
 from queuectl.store.ids import new_ids
 from queuectl.store.records import Records
 from queuectl.store.rollups import Tally
-from queuectl.store.rows import ended_row, fence, new_row, storable, transition_row
+from queuectl.store.rows import (
+    claimed_job,
+    ended_row,
+    fence,
+    new_row,
+    output_row,
+    storable,
+    transition_row,
+)
 from queuectl.store.selection import select_seqs
-from queuectl.store.transactions import Params
+from queuectl.store.transactions import Params, Row
 
 PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
@@ -27,6 +35,16 @@ LONGEST_TEXT = 1_000
 
 class UnreadableError(StoreCorruptError):
     """A row holds text that isn't valid UTF-8."""
+
+
+class Look(NamedTuple):
+    """What a claim finds when it begins."""
+
+    ahead: int
+    """How far our idea of the store's clock was ahead of it."""
+    expired: bool
+    due: bool
+    """Whether there seem to be such jobs."""
 
 
 class SqlStore(Records):
@@ -193,38 +211,62 @@ class SqlStore(Records):
         now: int,
         suspects: Suspects | None,
     ) -> list[Job]:
+        look = self._look(node, now)
         # No job is due, and none has expired, by a clock that was put back a moment ago.
-        now -= self._hold_lease(node)
-        self._bury_expired(now)
-        due = [seq for (seq,) in self._rows(sql.DUE, now=now, limit=PROMOTED_AT_ONCE)]
-        if due:
-            self._change(self._text(sql.PROMOTE), {"seqs": self._list(due)})
+        now -= look.ahead
+        if look.expired:
+            self._bury_expired(now)
+        if look.due:
+            self._promote(now)
         line = self._line(queues, len(workers), now, suspects)
-        jobs: list[Job] = []
-        for worker, seq in zip(workers, line, strict=False):
-            try:
-                jobs += self._take(seq, {"node": node, "worker": worker, "now": now})
-            except UnreadableError:
-                # Another program wrote it. One odd row must not stop the others.
-                self._change(self._text(sql.BURY_UNREADABLE), {"seq": seq, "now": now})
+        jobs = self._begin_runs(line, workers, {"node": node, "now": now}) if line else []
         if jobs and self.dialect.share_lock:
             self._check_lease(sql.KEEP_LEASE, node)
         return jobs
 
-    def _hold_lease(self, node: str) -> int:
-        """Check a node's lease; return how far our idea of the store's clock was ahead of it."""
-        self._check_lease(sql.HOLDS_LEASE, node)
-        return 0
+    def _begin_runs(self, line: Sequence[int], workers: Sequence[int], same: Params) -> list[Job]:
+        """Begin a run of each of these jobs that is still ready, and return them as they are then.
 
-    def _check_lease(self, statement: str, node: str) -> Any:
-        rows = self._rows(statement, id=node, steady=self.steady())
+        They are read first: what can't be read is put aside, and leaves its place to the next.
+        """
+        found = self._readable(line, same["now"])
+        runs = [
+            {"seq": seq, "worker": worker, **same}
+            for seq, worker in zip(found, workers, strict=False)
+        ]
+        begun = self._change_rows(sql.CLAIM, runs) if runs else set()
+        return [claimed_job(found[run["seq"]], run) for run in runs if run["seq"] in begun]
+
+    def _readable(self, seqs: Sequence[int], now: int) -> dict[int, Row]:
+        """Read jobs; what can't be read is put out of the way."""
+        if not seqs:
+            return {}
+        try:
+            rows = self._rows(sql.JOBS_AT, seqs=self._list(seqs))
+        except UnreadableError:
+            if len(seqs) > 1:
+                # Another program wrote it. One odd row must not stop the others.
+                return {s: row for seq in seqs for s, row in self._readable([seq], now).items()}
+            self._change(self._text(sql.BURY_UNREADABLE), {"seq": seqs[0], "now": now})
+            return {}
+        by_seq = {row[0]: row for row in rows}
+        return {seq: by_seq[seq] for seq in seqs if seq in by_seq}
+
+    def _look(self, node: str, now: int) -> Look:
+        """Check a node's lease, and see what else there is to do for a claim."""
+        _, expired, due = self._check_lease(sql.LOOK, node, now=now)
+        return Look(ahead=0, expired=bool(expired), due=bool(due))
+
+    def _check_lease(self, statement: str, node: str, **params: Any) -> Row:
+        rows = self._rows(statement, id=node, steady=self.steady(), **params)
         if not rows:
             raise LeaseLostError(f"Node {node} has no lease any more; it can't claim jobs.")
-        return rows[0][0]
+        return rows[0]
 
-    def _take(self, seq: int, run: Params) -> list[Job]:
-        """Begin the run of one job, if it is still ready, and return it as it is then."""
-        return self._jobs(sql.CLAIM_RETURNING, seq=seq, **run)
+    def _promote(self, now: int) -> None:
+        due = [seq for (seq,) in self._rows(sql.DUE, now=now, limit=PROMOTED_AT_ONCE)]
+        if due:
+            self._change(self._text(sql.PROMOTE), {"seqs": self._list(due)})
 
     def _bury_expired(self, now: int) -> None:
         for job in self._jobs(sql.EXPIRED, now=now, limit=BURIED_AT_ONCE):
@@ -267,22 +309,46 @@ class SqlStore(Records):
         return self._atomic(lambda: self._finish(ends)) if ends else []
 
     def _finish(self, ends: Sequence[Ended]) -> list[Ended]:
-        lost: list[Ended] = []
-        tally = Tally()
+        first: dict[int, Ended] = {}
         for end in ends:
-            params = ended_row(end)
-            if not self._change(self._text(sql.FINISH), params):
+            first.setdefault(end.job.seq, end)
+        lost = self._finish_apart(list(first.values()))
+        if len(first) < len(ends):
+            # Of several ends of one job, each finds what the one before has left.
+            lost += self._finish([end for end in ends if end is not first[end.job.seq]])
+        return lost
+
+    def _finish_apart(self, ends: Sequence[Ended]) -> list[Ended]:
+        """Finish runs of as many jobs."""
+        rows = {end.job.seq: ended_row(end) for end in ends}
+        finished = self._change_rows(sql.FINISH, list(rows.values()))
+        kept = [row for seq, row in rows.items() if seq in finished]
+        if kept:
+            self._insert_rows(sql.KEEP_ATTEMPTS, kept)
+            if any(row["ready"] == 1 for row in kept):
+                self.nudge(Topic.WORK)
+        tally = Tally()
+        lost = []
+        for end in ends:
+            if end.job.seq not in finished:
                 lost.append(end)
                 continue
-            self._change(self._text(sql.KEEP_ATTEMPT), params)
-            if end.output.stdout or end.output.stderr:
-                self._change(self._text(sql.KEEP_OUTPUT), params)
             tally.add(end)
-            if params["ready"] == 1:
-                self.nudge(Topic.WORK)
-        for row in tally.rows():
-            self._change(self._text(sql.ADD_ROLLUP), row)
+            if end.output.stdout or end.output.stderr:
+                self._change(self._text(sql.KEEP_OUTPUT), output_row(end))
+        if kept:
+            self._insert_rows(sql.ADD_ROLLUPS, list(tally.rows()))
         return lost
+
+    def put_back(self, jobs: Sequence[Job], *, now: int) -> list[Job]:
+        return self._atomic(lambda: self._put_back(jobs, now)) if jobs else []
+
+    def _put_back(self, jobs: Sequence[Job], now: int) -> list[Job]:
+        rows = [fence(job) | {"node": job.node, "now": now} for job in jobs]
+        back = self._change_rows(sql.PUT_BACK, rows)
+        if back:
+            self.nudge(Topic.WORK)
+        return [job for job in jobs if job.seq not in back]
 
     def held(self, node: str) -> list[Job]:
         return self._jobs(sql.HELD, node=node)

@@ -190,6 +190,18 @@ class SqliteStore(SqlStore):
             except apsw.Error as error:
                 raise self._explain(error) from error
 
+    def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
+        text = self._text(statement)
+        with self._lock:
+            self._check_process()
+            try:
+                return {seq for (seq,) in self._db.executemany(text, rows)}
+            except apsw.Error as error:
+                raise self._explain(error) from error
+
+    def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:
+        self._change_many(self._text(statement), rows)
+
     def _begin(self) -> None:
         self._run("BEGIN IMMEDIATE", {})
 

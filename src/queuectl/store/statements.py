@@ -105,7 +105,7 @@ WHERE {is_expiring}{expires} <= :now ORDER BY {expires} LIMIT :limit{skip_locked
 """
 
 # Queues that have ready jobs and aren't paused: one step in the index for each queue.
-READY_QUEUES = """
+_LINES = """
 WITH RECURSIVE line (name) AS (
     SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
     UNION ALL
@@ -113,10 +113,12 @@ WITH RECURSIVE line (name) AS (
         SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
     ) FROM line WHERE line.name IS NOT NULL
 )
-SELECT name FROM line
-WHERE name IS NOT NULL
-    AND name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
 """
+_OPEN_LINE = """
+WHERE line.name IS NOT NULL
+    AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
+"""
+READY_QUEUES = _LINES + "SELECT name FROM line" + _OPEN_LINE
 
 # The same where a recursion reads the whole index at every step: the names come from the counters.
 READY_QUEUES_COUNTED = """
@@ -126,30 +128,45 @@ WHERE (SELECT 1 FROM {jobs} j WHERE j.ready = 1 AND j.queue = line.name LIMIT 1)
 """
 
 # The first ready jobs of a queue, in the order of promise 5.
-READY = """
+_FIRST_OF = """
 SELECT priority, seq, crashes, run_at FROM {jobs}
-WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+WHERE ready = 1 AND queue = QUEUE AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY {by_urgency} LIMIT :limit{skip_locked}
 """
+READY = _FIRST_OF.replace("QUEUE", ":queue")
 
-# Whether a node's lease holds; a node without one may not claim. And what the server's clock says.
-HOLDS_LEASE = "SELECT {clock} FROM {nodes} WHERE id = :id AND {lease_holds}"
+# Those of all queues at once, where a database can do that; no names of queues mean all.
+READY_ANYWHERE = (
+    _LINES
+    + "SELECT first.* FROM line CROSS JOIN LATERAL ("
+    + _FIRST_OF.replace("QUEUE", "line.name")
+    + ") AS first"
+    + _OPEN_LINE
+    + "AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))"
+)
 
-# The same when it has claimed. From here on nobody can strike it from the register before the
-# commit, and then they see what it claimed. As late as possible: renewals may have to wait for it.
-KEEP_LEASE = HOLDS_LEASE + "{share_lock}"
-
-# Begin a run: from here on, `attempts` is its fence.
-CLAIM = """
-UPDATE {jobs} SET
-    state = 'processing', ready = NULL, attempts = attempts + 1, node = :node, worker = :worker,
-    started_at = :now, updated_at = :now, finished_at = NULL, duration_ms = NULL,
-    exit_code = NULL, reason = NULL, cancel_reason = NULL
-WHERE seq = :seq {and_also}(ready = 1)
+# Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
+# and whether there are jobs that have expired or become due.
+LOOK = """
+SELECT {clock},
+    (SELECT 1 FROM {jobs} WHERE {is_expiring}{expires} <= :now LIMIT 1),
+    (SELECT 1 FROM {jobs} WHERE ready = 0 AND run_at <= :now LIMIT 1)
+FROM {nodes} WHERE id = :id AND {lease_holds}
 """
 
-# The same, with the job as it is then, where a database can do that.
-CLAIM_RETURNING = CLAIM + "RETURNING {job_columns}"
+# Whether it still holds when it has claimed. From here on nobody can strike it from the register
+# before the commit, and then they see what it claimed. As late as possible: renewals may have to
+# wait for it.
+KEEP_LEASE = "SELECT {clock} FROM {nodes} WHERE id = :id AND {lease_holds}{share_lock}"
+
+# Begin runs: from here on, `attempts` is the fence of each.
+CLAIM = """
+UPDATE {rows_first}{jobs}{by_place} SET
+    state = 'processing', ready = NULL, attempts = attempts + 1, node = {row[node]},
+    worker = {row[worker]}, started_at = {row[now]}, updated_at = {row[now]}, finished_at = NULL,
+    duration_ms = NULL, exit_code = NULL, reason = NULL, cancel_reason = NULL
+{from_rows}WHERE seq = {row[seq]} {and_also}(ready = 1){returning_claimed}
+"""
 
 # Put a job that can't be read out of the way of the others; its bytes are kept.
 BURY_UNREADABLE = """
@@ -161,27 +178,40 @@ UPDATE {jobs} SET
 WHERE seq = :seq
 """
 
-# End a run. Zero rows mean that the lease is lost: somebody else has the job, or it is gone.
+# End runs. One that isn't changed has lost its lease: somebody else has the job, or it is gone.
 FINISH = """
-UPDATE {jobs} SET
-    state = :state, ready = :ready, run_at = coalesce(:run_at, run_at), failures = :failures,
-    crashes = :crashes, started_at = :started_at, updated_at = :finished_at,
-    finished_at = CASE WHEN :final THEN :finished_at END, duration_ms = :duration_ms,
-    exit_code = :exit_code, error = :error, reason = :reason, cancel_reason = NULL
-WHERE seq = :seq {and_also}(
-    id = :id AND attempts = :attempt AND node = :node AND state = 'processing'
-)
+UPDATE {rows_first}{jobs}{by_place} SET
+    state = {row[state]}, ready = {row[ready]}, run_at = coalesce({row[run_at]}, run_at),
+    failures = {row[failures]}, crashes = {row[crashes]}, started_at = {row[started_at]},
+    updated_at = {row[finished_at]},
+    finished_at = CASE {row[final]} WHEN 1 THEN {row[finished_at]} END,
+    duration_ms = {row[duration_ms]}, exit_code = {row[exit_code]}, error = {row[error]},
+    reason = {row[reason]}, cancel_reason = NULL
+{from_rows}WHERE seq = {row[seq]} {and_also}(
+    id = {row[id]} AND attempts = {row[attempt]} AND node = {row[node]} AND state = 'processing'
+){returning_seq}
 """
 
-# Keep the record of a run.
-KEEP_ATTEMPT = """
+# Take claims back whose runs were never started, so that their numbers stay free.
+PUT_BACK = """
+UPDATE {rows_first}{jobs}{by_place} SET
+    state = 'pending', ready = 1, attempts = attempts - 1, node = NULL, worker = NULL,
+    started_at = NULL, updated_at = {row[now]}
+{from_rows}WHERE seq = {row[seq]} {and_also}(
+    id = {row[id]} AND attempts = {row[attempt]} AND node = {row[node]} AND state = 'processing'
+    AND cancel_reason IS NULL
+){returning_seq}
+"""
+
+# Keep the records of runs.
+KEEP_ATTEMPTS = """
 INSERT INTO {attempts} (
     seq, number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
     "signal", error, stdout_bytes, stderr_bytes
-) VALUES (
-    :seq, :attempt, :node, :host, :worker, :started_at, :finished_at, :duration_ms, :outcome,
-    :exit_code, :signal, :error, :stdout_bytes, :stderr_bytes
-)
+) {each[
+    seq, attempt, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
+    signal, error, stdout_bytes, stderr_bytes
+]}
 """
 
 # Keep what it wrote.
@@ -189,10 +219,10 @@ KEEP_OUTPUT = """
 INSERT INTO {outputs} (seq, number, stdout, stderr) VALUES (:seq, :attempt, :stdout, :stderr)
 """
 
-# Add durations to a rollup.
-ADD_ROLLUP = """
+# Add durations to rollups.
+ADD_ROLLUPS = """
 INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms)
-VALUES (:at, :queue, :node, :measure, :bucket, :count, :total_ms, :least_ms, :most_ms)
+{each[at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms]}
 {on_conflict[at, queue, node, measure, bucket]}
     count = {rollups}.count + {excluded[count]},
     total_ms = {rollups}.total_ms + {excluded[total_ms]},
@@ -222,7 +252,7 @@ APPLY = """
 UPDATE {jobs} SET
     state = :state, ready = :ready, run_at = coalesce(:run_at, run_at), failures = :failures,
     crashes = :crashes, reason = :reason, updated_at = :now,
-    finished_at = CASE WHEN :final THEN :now END
+    finished_at = CASE :final WHEN 1 THEN :now END
 WHERE seq = :seq {and_also}(
     id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
 )

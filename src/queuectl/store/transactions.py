@@ -50,6 +50,14 @@ class Transactions(Store):
         """Run a rendered statement for each of these rows, in this order."""
 
     @abstractmethod
+    def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
+        """Run an UPDATE of jobs for all of these rows; returns the places of those it changed."""
+
+    @abstractmethod
+    def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:
+        """Run an INSERT for all of these rows."""
+
+    @abstractmethod
     def _begin(self) -> None:
         """Begin a transaction that may write."""
 
