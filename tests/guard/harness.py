@@ -53,6 +53,7 @@ class Harness:
         self.ended: dict[int, Ended] = {}
         self.not_started: dict[int, tuple[int, str]] = {}
         self.trouble: list[tuple[int, str]] = []
+        self.withdrawn: list[int] = []
         self._runs = 0
 
     def spec(self, *argv: str, **options: Any) -> tuple[int, dict[str, Any]]:
@@ -62,6 +63,7 @@ class Harness:
             "argv": list(argv),
             "cwd": str(self.folder),
             "env": {},
+            "worker": run,
             "token": f"token-{os.getpid()}-{self.guard.pid}-{run}",
             "stdout": str(self.folder / f"{run}.out"),
             "stderr": str(self.folder / f"{run}.err"),
@@ -94,10 +96,17 @@ class Harness:
                     self.ended[run] = Ended(message)
                 case ("not_started" | "unable", run, errno, text):
                     self.not_started[run] = (errno, text)
+                case ("withdrawn", run):
+                    self.withdrawn.append(run)
                 case ("trouble", run, text):
                     self.trouble.append((run, text))
                 case _:
                     raise AssertionError(message)
+
+    def heard(self) -> list[int]:
+        """Return which runs are known to have been taken back, by now."""
+        self.hear()
+        return self.withdrawn
 
     def over(self, run: int) -> bool:
         return run in self.ended or run in self.not_started

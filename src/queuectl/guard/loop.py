@@ -17,7 +17,9 @@ import sys
 import time
 
 from queuectl.guard import tree
+from queuectl.guard.board import Board
 from queuectl.guard.clocks import Lease, Timers
+from queuectl.guard.line import Line
 from queuectl.guard.mark import OWNER, Marker
 from queuectl.guard.orphans import Orphans
 from queuectl.guard.output import Spools
@@ -68,8 +70,8 @@ class Loop:
         self._marker = Marker()
         self._spools = Spools()
         self._orphans = Orphans()
-        self._waiting: dict[int, dict[str, Any]] = {}
-        """Runs that are asked for but not started yet."""
+        self._line = Line()
+        self._board = Board()
         self._runs: dict[int, Run] = {}
         self._mains: dict[int, Run] = {}
         """Runs by main process, as long as that hasn't been reaped."""
@@ -95,13 +97,13 @@ class Loop:
                 self._reap()
             if self._link in ready and not self._receive():
                 return
-            if self._waiting:
+            if self._line:
                 self._spawn_some()
             self._keep_time(ready)
 
     def _pause(self) -> int | None:
         """Return how many milliseconds `poll` may sleep."""
-        if self._waiting:
+        if self._line:
             return 0
         now = time.monotonic()
         due = min(self._spools.due(), self._timers.next())
@@ -125,26 +127,33 @@ class Loop:
 
     def _handle(self, message: "Message") -> None:
         match message:
-            case ("spawn", run, spec) if run not in self._runs and run not in self._waiting:
-                self._waiting[run] = spec
+            case ("spawn", run, spec) if run not in self._runs and run not in self._line:
+                self._line.add(run, spec)
             case ("spawn", run, _):
                 self._replies.append(("not_started", run, errno.EEXIST, f"run {run} exists"))
-            case ("stop" | "kill", run, how) if run in self._waiting:
+            case ("withdraw", run) if run in self._line:
+                self._line.drop(run)
+                self._replies.append(("withdrawn", run))
+            case ("stop" | "kill", run, how) if run in self._line:
                 self._decline(run, how)
             case ("stop", run, how) if run in self._runs:
                 self._stop(self._runs[run], how)
             case ("kill", run, how) if run in self._runs:
                 self._kill(self._runs[run], how)
-            case ("stop" | "kill", _, _):
-                pass  # It ended while the message was under way.
+            case ("stop" | "kill", _, _) | ("withdraw", _):
+                pass  # It ended, or began, while the message was under way.
             case ("lease", clock, deadline):
                 self._lease.extend(clock, deadline)
+            case ("board", path):
+                self._board.open(path)
+                for going in self._runs.values():
+                    self._board.note(going.worker, going.token)
             case _:
                 raise ValueError(f"unknown message: {message!r}")
 
     def _decline(self, run: int, how: str) -> None:
         """Report a run that is over before it began; its status can't be taken for success."""
-        del self._waiting[run]
+        self._line.drop(run)
         now = time.monotonic()
         self._replies.append(("ended", run, signal.SIGKILL.value, how, now, now, 0, 0))
 
@@ -171,12 +180,12 @@ class Loop:
     def _spawn_some(self) -> None:
         """Start what is asked for, but not for so long that running jobs are neglected."""
         until = time.monotonic() + _SPAWNING
-        while self._waiting:
-            number = next(iter(self._waiting))
+        while self._line:
+            number = self._line.first()
             if self._lease.is_over():
                 self._decline(number, LEASE)
                 continue
-            self._spawn(number, self._waiting.pop(number))
+            self._spawn(number, self._line.take(number))
             if time.monotonic() > until:
                 break
         self._spawner.rest()
@@ -185,13 +194,16 @@ class Loop:
     def _spawn(self, number: int, spec: "dict[str, Any]") -> None:
         now = time.monotonic()
         mark = self._marker.put(spec["env"].get(OWNER, ""))
+        self._board.note(spec["worker"], spec["token"])
         try:
             pid = self._spawner.start(spec)
         except NotStartedError as error:
             kind = "unable" if isinstance(error, UnableError) else "not_started"
             self._replies.append((kind, number, error.errno, error.text))
+            self._line.free(spec["worker"])
             return
         run = Run(number, pid, spec["token"], spec["grace"], now)
+        run.worker = spec["worker"]
         run.mark = mark
         self._runs[number] = self._mains[pid] = run
         limit = spec["output_limit"]
@@ -247,6 +259,7 @@ class Loop:
         self._leftovers.pop(run.id, None)
         self._timers.clear(run)
         self._orphans.release(run)
+        self._line.free(run.worker)
         out = err = self._spools.remove(run.out)
         if run.err is not run.out:
             err = self._spools.remove(run.err)

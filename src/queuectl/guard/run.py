@@ -33,6 +33,7 @@ class Run:
         "started",
         "status",
         "token",
+        "worker",
     )
 
     def __init__(self, id: int, pid: int, token: str, grace: float, started: float) -> None:
@@ -57,5 +58,6 @@ class Run:
         self.complain_at = 0.0
         self.known: set[Proc] = set()
         """Processes seen under it before; a dying one can't be recognised by anything else."""
+        self.worker = 0
         self.out: Spool
         self.err: Spool

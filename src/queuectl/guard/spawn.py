@@ -5,6 +5,7 @@ The keys of a spec:
     cwd           where it starts; None is where the guard was started
     env           variables laid over the guard's own
     token         unique to the run; the job gets it as QUEUECTL_RUN
+    worker        which worker runs it: one run at a time, the next when it is over
     stdout        path of the file to append to
     stderr        the same
     stdin         path of the file to read, or None for no input

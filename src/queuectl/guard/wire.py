@@ -5,12 +5,15 @@ same release, so `marshal` fits: it is fast, needs no import, and carries any te
 
     node to guard
         ("spawn", run, spec)                start it; the keys of `spec` are in `spawn.py`
+        ("withdraw", run)                   don't start it, unless it has been started
         ("stop", run, how)                  SIGTERM to all of it, SIGKILL when its grace is over
         ("kill", run, how)                  SIGKILL to all of it
         ("lease", clock, deadline)          kill every run when that clock gets there; None: never
+        ("board", path)                     keep there what each worker runs; see `board.py`
     guard to node
         ("ready", pid)
         ("ended", run, status, how, started, ended, out_bytes, err_bytes)
+        ("withdrawn", run)                  it wasn't started, and won't be
         ("not_started", run, errno, text)   for a reason that lies with the job
         ("unable", run, errno, text)        this host can't start anything now
         ("trouble", run, text)              it can't be ended; said again while that lasts

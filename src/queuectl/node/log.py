@@ -29,6 +29,7 @@ class Log:
         self._file: RotatingFile | None = None
         self._lines: list[str] = []
         self._said: dict[str, int] = {}
+        self._second, self._written = -1, ""
 
     def open_file(self, path: str, *, size: int, keep: int) -> None:
         """Write to a file as well."""
@@ -61,7 +62,14 @@ class Log:
             self._lines.append(json.dumps(line))
         else:
             mark = "" if level == "info" else f" {level.upper()}:"
-            self._lines.append(f"{local(now)}{mark} {text}")
+            self._lines.append(f"{self._stamp(now)}{mark} {text}")
+
+    def _stamp(self, now: int) -> str:
+        """Write a time; many lines fall into the same second."""
+        second = now // 1000
+        if second != self._second:
+            self._second, self._written = second, local(now)
+        return self._written
 
     def flush(self) -> None:
         """Write what was gathered."""

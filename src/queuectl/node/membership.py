@@ -12,7 +12,8 @@ from queuectl import __version__
 from queuectl.errors import StoreError
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.node import lease as leases
-from queuectl.node.link import Guard
+from queuectl.node.link import Guard, GuardLostError
+from queuectl.node.runs import board_of
 from queuectl.queue import Queue
 from queuectl.settings import Settings
 from queuectl.store.contract import Node
@@ -50,6 +51,11 @@ class Membership:
     def spool(self) -> str:
         """Where the output of its runs is while they live."""
         return os.path.join(self._store.spool_root(), self.id)
+
+    @property
+    def board(self) -> str:
+        """Where the guard says what the workers run."""
+        return board_of(self.spool)
 
     @property
     def lost(self) -> bool:
@@ -112,6 +118,7 @@ class Membership:
 
     def lend(self) -> None:
         """Tell a new guard until when runs may live; if that fails, the next renewal does."""
+        self._set_up_board()
         if self.lease is not None:
             self.lease.renew(self._store)
 
@@ -132,3 +139,9 @@ class Membership:
             root = self._store.spool_root()
             for folder in (os.path.dirname(root), root, self.spool):
                 make_folder(folder)
+            self._set_up_board()
+
+    def _set_up_board(self) -> None:
+        # That the guard is gone is heard elsewhere; the next one gets a board of its own.
+        with suppress(GuardLostError):
+            self._guard().send([("board", self.board)])

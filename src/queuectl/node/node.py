@@ -5,13 +5,13 @@ commit, then hands the new runs to the guard. Between turns it sleeps until the 
 a signal or a clock has something to say.
 """
 
-import heapq
 import os
 import select
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from errno import ENOSYS
+from math import inf
 from random import uniform
 from time import monotonic
 from typing import Any
@@ -24,7 +24,8 @@ from queuectl.errors import (
     StoreUnsettledError,
 )
 from queuectl.guard import tree
-from queuectl.job import Job, Lost, Released, State
+from queuectl.guard.board import read_board
+from queuectl.job import Job, Released, State
 from queuectl.lifecycle import Policy
 from queuectl.node import runs, upkeep
 from queuectl.node.broadcast import Broadcast
@@ -33,7 +34,8 @@ from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import Log, printable
 from queuectl.node.membership import Membership
 from queuectl.node.runs import Run
-from queuectl.node.telling import name_runs, tell_end, tell_start
+from queuectl.node.telling import name_runs, tell_end, tell_put_back, tell_start
+from queuectl.node.workers import Workers
 from queuectl.place import Place
 from queuectl.queue import Queue
 from queuectl.store.contract import Ended, Node, Stop, Suspects, Topic
@@ -46,6 +48,9 @@ TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
 TIDY_EVERY = 60.0
 """Seconds between prunings."""
+LINGER = 0.005
+"""Seconds that the end of a run waits for others, to be written down with them, while no worker
+has to wait for that."""
 STORE_RETRY = 0.5
 """Seconds until a turn that the store refused is tried again, at first."""
 LONGEST_RETRY = 5.0
@@ -113,9 +118,12 @@ class NodeLoop:
             self.log.open_file(
                 options.log, size=self.settings.log_size, keep=self.settings.log_files
             )
-        self.free = list(range(1, self.count + 1))
+        self.workers = Workers(self.count)
         self.running: dict[int, Run] = {}
+        """Runs that the guard has been asked for: those that go on, and those in line."""
         self.ended: list[Run] = []
+        self.ended_at = 0.0
+        """When the first of these ended."""
         self.last_run = 0
         self.stopping: Stop | None = None
         self.maybe_work = True
@@ -190,7 +198,9 @@ class NodeLoop:
                 self._on_signal(name)
             self._hear_guard()
             self._hear_store()
-            if monotonic() >= self.retry_at:
+            if monotonic() >= self.workers.look_at:
+                self._withdraw(self.workers.held_up(monotonic()))
+            if monotonic() >= self.retry_at and self._turn_in() <= 0:
                 self._turn()
             if monotonic() >= self.next_tick:
                 self._tick()
@@ -290,16 +300,26 @@ class NodeLoop:
         waits = [min(self.next_tick, self.broadcast.due) - monotonic()]
         if self.claims_after > monotonic():
             waits.append(self.claims_after - monotonic())
-        if self.retry_at > monotonic():
-            waits.append(self.retry_at - monotonic())
-        elif self.ended or (self.maybe_work and self._may_claim()):
-            waits.append(0)
-        if self.next_due is not None and self._may_claim():
+        waits.append(self.workers.look_at - monotonic())
+        waits.append(max(self.retry_at - monotonic(), self._turn_in()))
+        if self.next_due is not None and self.workers.idle and self._may_claim():
             waits.append((self.next_due - self.store.now()) / 1000)
         if (look := self.listener.recheck_in()) is not None:
             waits.append(look)
         pause = max(0, min(waits))
         self._poll.poll(int(pause * 1000) + (1 if pause else 0))
+
+    def _turn_in(self) -> float:
+        """Return in how many seconds a turn is wanted, if nothing else happens."""
+        if self.doubt is not None or self.member.lost:
+            return 0
+        if self.maybe_work and self.workers.hungry and self._may_claim():
+            return 0
+        if not self.ended:
+            return inf
+        # As long as the workers have something to do, more ends will come for the same commit.
+        lingers = self.workers.has_line and self.stopping is None
+        return self.ended_at + LINGER - monotonic() if lingers else 0
 
     def _on_signal(self, name: str) -> None:
         if self.stopping is None:
@@ -315,17 +335,20 @@ class NodeLoop:
             os._exit(128 + signal.SIGINT)
 
     def _what_runs(self) -> str:
-        return name_runs(self.running.values())
+        waiting = set(self.workers.waiting())
+        return name_runs([run for number, run in self.running.items() if number not in waiting])
 
     def _drain(self, why: str) -> None:
         if self.stopping is None:
             self.stopping = Stop.DRAIN
             self._say(why)
+            self._withdraw(self.workers.waiting())
 
     def _release(self, why: str) -> None:
         if self.stopping != Stop.RELEASE:
             self.stopping = Stop.RELEASE
             self._say(why)
+            self._withdraw(self.workers.waiting())
             self._order([("stop", number, runs.RELEASE) for number in self.running])
 
     def _hear_guard(self) -> None:
@@ -335,14 +358,15 @@ class NodeLoop:
             self._replace_guard()
             return
         for message in messages:
-            if message[0] in ("ended", "not_started", "unable"):
-                run = self.running.pop(message[1])
+            if message[0] in ("ended", "not_started", "unable", "withdrawn"):
+                run = self.running[message[1]]
                 runs.read_report(run, message, self.settings, outage=self.member.outage)
-                self._over(run)
+                self._over(message[1])
                 if message[0] == "unable":
                     self._pause_claims(message[3])
                 elif message[0] == "ended":
                     self.unable = 0
+                    self.workers.took(message[5] - message[4])
             elif message[0] == "trouble":
                 self._say(f"run {message[1]}: {message[2]}", level="warning")
 
@@ -361,12 +385,21 @@ class NodeLoop:
         except GuardLostError:
             return
 
-    def _over(self, run: Run) -> None:
+    def _withdraw(self, numbers: Iterable[int]) -> None:
+        """Take back what hasn't been started; the guard says what that is."""
+        if messages := [("withdraw", number) for number in numbers]:
+            self._order(messages)
+
+    def _over(self, number: int) -> None:
+        run = self.running.pop(number)
+        now = monotonic()
+        if not self.ended:
+            self.ended_at = now
         self.ended.append(run)
+        self.workers.end(run.job.worker or 0, number, now)
         if self.held_up and not self.running:
             # Now there is room for the job that gets the whole node.
             self.maybe_work = True
-        heapq.heappush(self.free, run.job.worker or 0)
 
     def _replace_guard(self) -> None:
         """End what a killed guard left, count its runs as lost, and go on with a new one."""
@@ -374,11 +407,11 @@ class NodeLoop:
         self._poll.unregister(self.guard.fileno())
         self.guard.close()
         tree.kill_descendants()
-        lost = list(self.running.values())
-        self.running.clear()
-        for run in lost:
-            run.outcome = Lost("the process that watched it was killed")
-            self._over(run)
+        started = read_board(self.member.board)
+        why = "the process that watched it was killed"
+        for number, run in list(self.running.items()):
+            run.outcome = runs.lost_with_node(run.job, why, started)
+            self._over(number)
         self.guard = self._start_guard()
         self._poll.register(self.guard.fileno(), select.POLLIN)
         self._guarded(self.member.lend)
@@ -406,7 +439,7 @@ class NodeLoop:
     def _look_for_work(self) -> None:
         now = self.store.now()
         self.maybe_work = True
-        if self.free:
+        if self.workers.idle:
             self.maybe_work, self.next_due = self.store.outlook(self.options.queues, now=now)
 
     def _obey(self, nodes: Sequence[Node]) -> None:
@@ -437,7 +470,6 @@ class NodeLoop:
     def _may_claim(self) -> bool:
         return (
             self.stopping is None
-            and bool(self.free)
             and self.member.may_claim
             and self.claims_after <= monotonic()
             and not self._has_suspect()
@@ -494,7 +526,7 @@ class NodeLoop:
         claiming = self.maybe_work and self._may_claim()
         if not self.ended and not claiming:
             return None
-        over, workers = tuple(self.ended), sorted(self.free) if claiming else []
+        over, workers = tuple(self.ended), self.workers.wanted() if claiming else []
         if self.unable:
             # One job is enough to find out whether it can be started now.
             workers = workers[:1]
@@ -517,7 +549,10 @@ class NodeLoop:
 
     def _commit(self, over: tuple[Run, ...], workers: Sequence[int]) -> Turn:
         now = self.store.now()
-        ends = self._ends(over, now)
+        back = [run for run in over if run.withdrawn]
+        kept = self.store.put_back([run.job for run in back], now=now)
+        # What can't be put back has been cancelled meanwhile, or isn't ours any more.
+        ends = self._ends([run for run in over if not run.withdrawn or run.job in kept], now)
         lost = self.store.finish(ends)
         jobs = self.store.claim(
             self.id, workers, self.options.queues, now=now, suspects=self._suspects(now)
@@ -536,6 +571,8 @@ class NodeLoop:
         for end in turn.ends:
             tell_end(self.log, turn.now, end, lost=end in turn.lost)
         for run in turn.over:
+            if run.withdrawn:
+                tell_put_back(self.log, run.job)
             runs.clean(run)
         self.broadcast.end(turn.over)
         done = {id(run) for run in turn.over}
@@ -563,8 +600,8 @@ class NodeLoop:
         claimed = monotonic()
         messages: list[tuple[Any, ...]] = []
         for job in jobs:
-            self.free.remove(job.worker or 0)
             self.last_run += 1
+            self.workers.begin(job.worker or 0, self.last_run, claimed)
             run = Run(job=job, spool=self.member.spool, claimed=claimed)
             self.running[self.last_run] = run
             try:
@@ -575,13 +612,12 @@ class NodeLoop:
                 ours = error.errno != ENOSYS
                 report = ("unable" if ours else "not_started", self.last_run, error.errno, text)
                 runs.read_report(run, report, self.settings)
-                self._over(self.running.pop(self.last_run))
+                self._over(self.last_run)
                 if ours:
                     self._pause_claims(text)
                 continue
             messages.append(("spawn", self.last_run, spec))
             tell_start(self.log, job)
-        heapq.heapify(self.free)
         self._order(messages)
 
     # -- now and then -----------------------------------------------------------------------

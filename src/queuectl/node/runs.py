@@ -1,7 +1,7 @@
 """One run of a job, from claim to end: what the guard is told, and what its report comes to."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from errno import ENOSYS
@@ -50,6 +50,10 @@ class Run:
     stdout_bytes: int | None = None
     stderr_bytes: int | None = None
     """What it wrote, by the guard's count; None when the guard couldn't say."""
+    scripted: bool = False
+    """Whether its command is in a file."""
+    withdrawn: bool = False
+    """Whether it was taken back before it was started."""
 
     @property
     def files(self) -> tuple[str, str]:
@@ -84,6 +88,11 @@ def policy_of(settings: Settings, forced_base: float | None) -> Policy:
     )
 
 
+def token_of(job: Job) -> str:
+    """Name one run of one job on one node."""
+    return f"{job.node}.{job.seq}.{job.attempts}"
+
+
 def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
     """Describe a run to the guard."""
     job = run.job
@@ -103,7 +112,8 @@ def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
         "argv": _argv(run),
         "cwd": job.cwd,
         "env": {**job.env, **own},
-        "token": f"{node}.{job.seq}.{job.attempts}",
+        "token": token_of(job),
+        "worker": job.worker,
         "stdout": out,
         "stderr": err,
         "stdin": None,
@@ -123,6 +133,7 @@ def _argv(run: Run) -> list[str]:
     if len(command) <= LONGEST_ARGUMENT // 4 or len(command.encode()) <= LONGEST_ARGUMENT:
         return [SHELL, "-c", command]
     # The kernel takes no single argument of 128 KiB or more, but the shell reads any file.
+    run.scripted = True
     with open(run.script, "w", encoding="utf-8", opener=_private) as file:
         file.write(command + "\n")
     return [SHELL, run.script]
@@ -140,6 +151,11 @@ def read_report(
     One that was ended for want of a lease was lost, as with a crash; but in an outage of the
     store that was nobody's fault here, and its job goes back in line unharmed.
     """
+    if message[0] == "withdrawn":
+        run.withdrawn = True
+        run.outcome = Released("it was not started yet")
+        run.stdout_bytes = run.stderr_bytes = 0
+        return
     if message[0] in ("not_started", "unable"):
         # What this host can't do isn't the fault of the job.
         harmless = message[0] == "unable"
@@ -193,13 +209,37 @@ def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ende
     )
 
 
+def board_of(spool: str) -> str:
+    """Return where it is said what the workers of a node run."""
+    return os.path.join(spool, "board")
+
+
+def lost_with_node(job: Job, why: str, started: Collection[str] | None) -> Outcome:
+    """Say what a run came to whose node is gone.
+
+    `started` names the runs that its workers were at, if that is known: only these can have to do
+    with it. The others were in line, or they were over but not written down yet.
+    """
+    at_work = started is None or token_of(job) in started
+    return Lost(why) if at_work else Released(why)
+
+
 def lost_by(
-    jobs: Sequence[Job], spool: str, why: str, *, now: int, policy: Policy, limit: int, host: str
+    jobs: Sequence[Job],
+    spool: str,
+    why: str,
+    *,
+    started: Collection[str] | None,
+    now: int,
+    policy: Policy,
+    limit: int,
+    host: str,
 ) -> list[Ended]:
     """Decide what becomes of the jobs of a node that is gone, with the output it left behind."""
     ends = []
     for job in jobs:
-        run = Run(job=job, spool=spool, claimed=0, outcome=Lost(why))
+        outcome = lost_with_node(job, why, started)
+        run = Run(job=job, spool=spool, claimed=0, outcome=outcome)
         end = finish(run, now=now, policy=policy, limit=limit, host=host)
         took = max(0, now - end.started_at)
         ends.append(replace(end, finished_at=end.started_at + took, duration_ms=took))
@@ -237,7 +277,7 @@ def error_line(outcome: Outcome, output: Output) -> str:
 
 def clean(run: Run) -> None:
     """Remove the files of a run whose end is stored."""
-    for path in (*run.files, run.script):
+    for path in (*run.files, run.script) if run.scripted else run.files:
         # What can't be removed now is swept when no node owns the folder any more.
         with suppress(OSError):
             os.unlink(path)

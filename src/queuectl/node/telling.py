@@ -43,6 +43,11 @@ def tell_end(log: Log, now: int, end: Ended, *, lost: bool) -> None:
         log.job(now, "given back", job, text, level="warning", **facts)
 
 
+def tell_put_back(log: Log, job: Job) -> None:
+    """Say that a job was claimed ahead and can't be run soon."""
+    log.job(job.started_at or 0, "put back", job, ", not started yet")
+
+
 def name_runs(runs: Iterable[Run]) -> str:
     """Name the jobs that run, the first few by id."""
     ids = [printable(run.job.id, 40) for run in runs]

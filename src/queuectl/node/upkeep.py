@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from shutil import rmtree
 from time import monotonic
 
+from queuectl.guard.board import read_board
 from queuectl.guard.left import kill_left
 from queuectl.guard.mark import OWNER
 from queuectl.host import host_identity, host_name, is_running, whoami
@@ -58,7 +59,7 @@ class Rescuer:
             # renew its lease nor claim, and whatever it still writes is refused.
             if not store.forget(node.id, beat=node.beat):
                 return None
-            return self._give_back(store.held(node.id), node.spool, node.host, why)
+            return self._give_back(store.held(node.id), node.spool, node.host, why, local=local)
 
         rescued = store.transact(give_back)
         if rescued is None:
@@ -81,7 +82,7 @@ class Rescuer:
 
         def give_back() -> list[Job]:
             strays = [job for job in store.strays() if job.node == node_id]
-            return self._give_back(strays, self._spool_of(node_id), "unknown", why)
+            return self._give_back(strays, self._spool_of(node_id), "unknown", why, local=False)
 
         rescued = store.transact(give_back)
         for job in rescued:
@@ -99,13 +100,18 @@ class Rescuer:
         mark = runs.owner_of(node_id, self.queue.store.identity)
         return bool(kill_left(OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
 
-    def _give_back(self, jobs: Sequence[Job], spool: str, host: str, why: str) -> list[Job]:
+    def _give_back(
+        self, jobs: Sequence[Job], spool: str, host: str, why: str, *, local: bool
+    ) -> list[Job]:
         store = self.queue.store
         now = store.now()
+        # What was written before the host went down may not have reached its disk.
+        started = read_board(runs.board_of(spool)) if local else None
         ends = runs.lost_by(
             jobs,
             spool,
             why,
+            started=started,
             now=now,
             policy=self.policy(),
             limit=self.settings().output_limit,

@@ -1,0 +1,67 @@
+"""Runs that are asked for and not started yet: each waits until its worker is free.
+
+A node that knows its jobs to be short asks for the next ones before the last ones are over. Then
+a worker goes on at once, and what became of many runs is written down in one commit.
+"""
+
+TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
+if TYPE_CHECKING:
+    from typing import Any
+
+    Spec = dict[str, Any]
+
+
+class Line:
+    """What is to be started, in the order in which it was asked for."""
+
+    __slots__ = ("_behind", "_busy", "_ready")
+
+    def __init__(self) -> None:
+        self._ready: dict[int, Spec] = {}
+        """Runs whose worker is free, and theirs from now on."""
+        self._busy: dict[int, dict[int, Spec]] = {}
+        """Workers that have a run, started or ready, each with the runs that wait for its end."""
+        self._behind: dict[int, int] = {}
+        """The runs that wait, each with its worker."""
+
+    def __bool__(self) -> bool:
+        """Tell whether anything can be started."""
+        return bool(self._ready)
+
+    def __contains__(self, run: int) -> bool:
+        return run in self._ready or run in self._behind
+
+    def add(self, run: int, spec: "Spec") -> None:
+        """Take in a run."""
+        worker = spec["worker"]
+        if worker in self._busy:
+            self._busy[worker][run] = spec
+            self._behind[run] = worker
+        else:
+            self._busy[worker] = {}
+            self._ready[run] = spec
+
+    def first(self) -> int:
+        """Return the run that is to be started next."""
+        return next(iter(self._ready))
+
+    def take(self, run: int) -> "Spec":
+        """Take a run out that is being started: its worker is busy until `free` is called."""
+        return self._ready.pop(run)
+
+    def drop(self, run: int) -> None:
+        """Take a run out that won't be started."""
+        if run in self._ready:
+            self.free(self._ready.pop(run)["worker"])
+        else:
+            del self._busy[self._behind.pop(run)][run]
+
+    def free(self, worker: int) -> None:
+        """Let the next run of a worker be started, as its last one is over."""
+        waiting = self._busy[worker]
+        if not waiting:
+            del self._busy[worker]
+            return
+        run = next(iter(waiting))
+        self._ready[run] = waiting.pop(run)
+        del self._behind[run]

@@ -1,0 +1,121 @@
+"""The workers of a node: what each has to do, and how many jobs are worth claiming for them.
+
+A worker whose jobs take milliseconds would spend most of its time waiting for a commit between
+two of them. So short jobs are claimed ahead, a few per worker, as far as they bridge the time of
+a commit; the guard starts each as soon as the one before it is over. A job that turns out to be
+long gives those behind it back.
+"""
+
+from collections.abc import Iterator
+from math import inf
+
+AHEAD_FOR = 0.025
+"""Seconds of work that a worker has in line at most, at the pace of the last runs."""
+MOST_AHEAD = 16
+"""Jobs that a worker has in line at most."""
+MOST_AT_ONCE = 256
+"""Jobs that are claimed in one commit at most."""
+BEHIND_FOR = 0.1
+"""Seconds after which those in line behind a run are given back."""
+_WEIGHT = 0.1
+"""How much the last run counts for the pace."""
+
+
+class Workers:
+    """Who is at what. A worker's first run goes on, or is about to begin; the others wait."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._lines: dict[int, dict[int, None]] = {n: {} for n in range(1, count + 1)}
+        """The runs of each worker, in their order."""
+        self._since: dict[int, float] = {}
+        """When the first run of each worker came to be the first."""
+        self._load = 0
+        self._idle = count
+        self._pace = inf
+        """Seconds that a run takes, lately."""
+        self._look_at = inf
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is a worker without anything to do."""
+        return self._idle > 0
+
+    @property
+    def has_line(self) -> bool:
+        """Whether a run waits for another one to end."""
+        return self._load > self.count - self._idle
+
+    @property
+    def ahead(self) -> int:
+        """How many jobs a worker should have in line, besides the one that it runs."""
+        return min(MOST_AHEAD, int(AHEAD_FOR / self._pace)) if self._pace > 0 else MOST_AHEAD
+
+    @property
+    def hungry(self) -> bool:
+        """Whether it is time to claim: somebody has nothing to do, or the lines are half gone."""
+        return self.idle or self._load * 2 <= self.count * (1 + self.ahead)
+
+    def wanted(self) -> list[int]:
+        """Return for which workers to claim a job: first the idle ones, then the next in line."""
+        most = 1 + self.ahead
+        places = [
+            (place, worker)
+            for worker, line in self._lines.items()
+            for place in range(len(line), most)
+        ]
+        places.sort()
+        return [worker for _, worker in places[:MOST_AT_ONCE]]
+
+    def begin(self, worker: int, run: int, now: float) -> None:
+        """Give a worker a run."""
+        line = self._lines[worker]
+        if not line:
+            self._idle -= 1
+            self._since[worker] = now
+        else:
+            self._look_at = min(self._look_at, now + BEHIND_FOR)
+        line[run] = None
+        self._load += 1
+
+    def end(self, worker: int, run: int, now: float) -> None:
+        """Take a run from a worker: it is over, or was given back."""
+        line = self._lines[worker]
+        was_first = next(iter(line)) == run
+        del line[run]
+        self._load -= 1
+        if not line:
+            self._idle += 1
+        elif was_first:
+            self._since[worker] = now
+
+    def took(self, seconds: float) -> None:
+        """Learn how long a run took. A long one is reason enough not to claim ahead for a while."""
+        known = min(seconds, 2 * AHEAD_FOR)
+        if self._pace == inf or known > AHEAD_FOR:
+            self._pace = known
+        else:
+            self._pace += (known - self._pace) * _WEIGHT
+
+    @property
+    def look_at(self) -> float:
+        """When to ask for those who have been held up."""
+        return self._look_at
+
+    def held_up(self, now: float) -> Iterator[int]:
+        """Yield the runs that wait behind one that takes long."""
+        self._look_at = inf
+        for worker, line in self._lines.items():
+            if len(line) < 2:
+                continue
+            due = self._since[worker] + BEHIND_FOR
+            if due <= now:
+                self._pace = 2 * AHEAD_FOR
+                yield from list(line)[1:]
+            else:
+                self._look_at = min(self._look_at, due)
+
+    def waiting(self) -> Iterator[int]:
+        """Yield all runs that wait for another one to end."""
+        for line in self._lines.values():
+            yield from list(line)[1:]

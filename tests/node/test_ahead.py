@@ -1,0 +1,124 @@
+"""Jobs that are claimed ahead: run once and in order, and given back when they can't run soon."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from queuectl import State
+from queuectl.job import Job
+from tests.support import Lab, wait_for
+
+EAGER = """
+import sys
+from queuectl.node import workers
+workers.AHEAD_FOR = 1000.0
+workers.BEHIND_FOR = float(sys.argv.pop(1))
+from queuectl.cli.main import main
+main()
+"""
+"""A node that takes all jobs for short ones, however slow this machine is."""
+
+
+class EagerLab(Lab):
+    """A lab whose nodes claim ahead as soon as one run is over."""
+
+    behind_for = "1000"
+
+    def command(self, *args: str) -> list[str]:
+        if args[:2] == ("worker", "start"):
+            return [sys.executable, "-c", EAGER, self.behind_for, *args]
+        return super().command(*args)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[EagerLab]:
+    with_lab = EagerLab(tmp_path)
+    yield with_lab
+    with_lab.close()
+
+
+def hold_up(lab: Lab, behind: int) -> list[str]:
+    """Start a node whose only worker has a long job, and so many behind it; returns their ids.
+
+    The long one goes on until there is a file `go`.
+    """
+    lab.node()
+    lab.queue.wait(lab.queue.enqueue("true").id)
+    # In one transaction, so that they are claimed together.
+    long = f"touch {lab.folder}/begun; until [ -e {lab.folder}/go ]; do sleep 0.01; done"
+    short = f"echo $QUEUECTL_JOB_ID $QUEUECTL_ATTEMPT >> {lab.folder}/ran"
+    batch = lab.queue.enqueue_many([long, *[short] * behind])
+    wait_for((lab.folder / "begun").exists, "the long job")
+    wait_for(lambda: len(lab.queue.list(state=State.PROCESSING)) == 1 + behind, "a line")
+    return list(batch.ids)
+
+
+def jobs(lab: Lab, ids: list[str]) -> list[Job]:
+    return [lab.queue.get(id) for id in ids]
+
+
+def test_all_are_run_once_and_in_order(lab: Lab) -> None:
+    ids = hold_up(lab, behind=12)
+    (lab.folder / "go").touch()
+    lab.queue.wait(*ids)
+    assert lab.lines("ran") == [f"{id} 1" for id in ids[1:]]
+    assert all(job.attempts == 1 for job in jobs(lab, ids))
+
+
+def test_those_behind_a_long_job_are_put_back_for_others(lab: EagerLab) -> None:
+    lab.behind_for = "0.2"
+    ids = hold_up(lab, behind=6)
+    wait_for(lambda: all(job.state == State.PENDING for job in jobs(lab, ids[1:])), "all put back")
+    assert [(job.attempts, job.node) for job in jobs(lab, ids[1:])] == [(0, None)] * 6
+    lab.node()
+    lab.queue.wait(*ids[1:])
+    assert sorted(lab.lines("ran")) == sorted(f"{id} 1" for id in ids[1:])
+    (lab.folder / "go").touch()
+    lab.queue.wait(ids[0])
+    assert "put back" in lab.log()
+
+
+def test_a_node_that_drains_puts_them_back(lab: Lab) -> None:
+    ids = hold_up(lab, behind=3)
+    lab.nodes[0].send_signal(signal.SIGTERM)
+    wait_for(lambda: all(job.state == State.PENDING for job in jobs(lab, ids[1:])), "all put back")
+    assert lab.queue.get(ids[0]).state == State.PROCESSING
+    (lab.folder / "go").touch()
+    assert lab.nodes[0].wait(60) == 0
+    assert [job.state for job in jobs(lab, ids)] == [State.COMPLETED] + [State.PENDING] * 3
+    assert lab.lines("ran") == []
+
+
+def test_one_in_line_can_be_cancelled(lab: Lab) -> None:
+    ids = hold_up(lab, behind=2)
+    lab.queue.cancel(ids[1])
+    cancelled = lab.wait_state(ids[1], State.CANCELLED)
+    assert cancelled.finished_at is not None
+    (lab.folder / "go").touch()
+    lab.queue.wait(ids[2])
+    assert lab.lines("ran") == [f"{ids[2]} 1"]
+
+
+def test_only_what_was_begun_counts_a_crash_when_the_node_is_killed(lab: Lab) -> None:
+    ids = hold_up(lab, behind=3)
+    lab.nodes[0].kill()
+    lab.nodes[0].wait(60)
+    (lab.folder / "go").touch()
+    lab.node()
+    lab.queue.wait(*ids)
+    assert [job.crashes for job in jobs(lab, ids)] == [1, 0, 0, 0]
+    assert sorted(lab.lines("ran")) == sorted(f"{id} 2" for id in ids[1:])
+
+
+def test_only_what_was_begun_counts_a_crash_when_the_guard_is_killed(lab: Lab) -> None:
+    ids = hold_up(lab, behind=3)
+    node = lab.nodes[0].pid
+    [guard] = Path(f"/proc/{node}/task/{node}/children").read_text().split()
+    os.kill(int(guard), signal.SIGKILL)
+    (lab.folder / "go").touch()
+    lab.queue.wait(*ids)
+    assert [job.crashes for job in jobs(lab, ids)] == [1, 0, 0, 0]

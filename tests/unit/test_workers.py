@@ -1,0 +1,94 @@
+"""How many jobs a node claims for its workers, and what it gives back."""
+
+from queuectl.node.workers import AHEAD_FOR, BEHIND_FOR, MOST_AHEAD, MOST_AT_ONCE, Workers
+
+
+def at_pace(count: int, seconds: float) -> Workers:
+    """Return workers whose runs have taken so long for a while."""
+    workers = Workers(count)
+    for _ in range(50):
+        workers.took(seconds)
+    return workers
+
+
+class TestWanted:
+    def test_one_job_for_each_as_long_as_nothing_is_known(self) -> None:
+        assert Workers(3).wanted() == [1, 2, 3]
+
+    def test_one_job_for_each_when_runs_take_long(self) -> None:
+        assert at_pace(2, 10.0).wanted() == [1, 2]
+
+    def test_short_runs_are_claimed_ahead_but_idle_workers_come_first(self) -> None:
+        workers = at_pace(2, AHEAD_FOR / 2)
+        workers.begin(1, 7, now=0.0)
+        assert workers.wanted() == [2, 1, 2, 1, 2]
+
+    def test_there_is_a_limit_for_a_worker(self) -> None:
+        assert len(at_pace(1, 0.0).wanted()) == 1 + MOST_AHEAD
+
+    def test_there_is_a_limit_for_a_commit(self) -> None:
+        assert len(at_pace(1000, 0.0).wanted()) == MOST_AT_ONCE
+
+    def test_busy_workers_want_nothing(self) -> None:
+        workers = Workers(1)
+        workers.begin(1, 7, now=0.0)
+        assert (workers.wanted(), workers.idle, workers.hungry) == ([], False, False)
+
+
+class TestPace:
+    def test_one_long_run_ends_the_claiming_ahead(self) -> None:
+        workers = at_pace(1, 0.001)
+        workers.took(1.0)
+        assert workers.ahead == 0
+
+    def test_short_runs_begin_it_again(self) -> None:
+        workers = at_pace(1, 60.0)
+        for _ in range(60):
+            workers.took(0.001)
+        assert workers.ahead == MOST_AHEAD
+
+    def test_workers_are_hungry_when_the_lines_are_half_gone(self) -> None:
+        workers = at_pace(1, AHEAD_FOR / 3)
+        for run in range(4):
+            workers.begin(1, run, now=0.0)
+        assert not workers.hungry
+        workers.end(1, 0, now=0.0)
+        assert not workers.hungry
+        workers.end(1, 1, now=0.0)
+        assert workers.hungry
+
+
+class TestLine:
+    def test_those_behind_a_long_run_are_held_up(self) -> None:
+        workers = at_pace(2, 0.001)
+        for run, worker in enumerate([1, 1, 1, 2, 2]):
+            workers.begin(worker, run, now=0.0)
+        workers.end(2, 3, now=BEHIND_FOR)
+        assert workers.look_at == BEHIND_FOR
+        assert list(workers.held_up(BEHIND_FOR)) == [1, 2]
+        assert workers.ahead == 0
+
+    def test_who_came_to_the_front_since_holds_up_nobody_yet(self) -> None:
+        workers = at_pace(1, 0.001)
+        for run in range(3):
+            workers.begin(1, run, now=0.0)
+        workers.end(1, 0, now=BEHIND_FOR / 2)
+        assert list(workers.held_up(BEHIND_FOR)) == []
+        assert workers.look_at == BEHIND_FOR * 1.5
+
+    def test_all_but_the_first_wait(self) -> None:
+        workers = at_pace(2, 0.001)
+        for run, worker in enumerate([1, 1, 2]):
+            workers.begin(worker, run, now=0.0)
+        assert list(workers.waiting()) == [1]
+        assert workers.has_line
+        workers.end(1, 1, now=0.0)
+        assert not workers.has_line
+
+    def test_one_in_line_may_leave_before_the_first(self) -> None:
+        workers = Workers(1)
+        for run in range(3):
+            workers.begin(1, run, now=float(run))
+        workers.end(1, 1, now=5.0)
+        assert list(workers.waiting()) == [2]
+        assert list(workers.held_up(BEHIND_FOR)) == [2]
