@@ -1,8 +1,9 @@
 """The node's loop: one process, N workers, one transaction per turn.
 
-Each turn finishes all runs that ended and claims a job for every free worker in one durable
-commit, then hands the new runs to the guard. Between turns it sleeps until the guard, the store,
-a signal or a clock has something to say.
+Each turn finishes all runs that ended and claims jobs for the workers in one durable commit
+(`turns`), then hands the new runs to the guard. How many are claimed is a matter of what the
+workers have to do (`workers`), and of caution (`caution`). Between turns it sleeps until the
+guard, the store, a signal or a clock has something to say.
 """
 
 import os
@@ -11,8 +12,6 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from errno import ENOSYS
-from math import inf
-from random import uniform
 from time import monotonic
 from typing import Any
 
@@ -21,42 +20,31 @@ from queuectl.errors import (
     LeaseLostError,
     StoreError,
     StoreMissingError,
-    StoreUnsettledError,
 )
 from queuectl.guard import tree
 from queuectl.guard.board import read_board
-from queuectl.job import Job, Released, State
+from queuectl.job import Job, State
 from queuectl.lifecycle import Policy
 from queuectl.node import runs, upkeep
 from queuectl.node.broadcast import Broadcast
+from queuectl.node.caution import Caution, suspects
 from queuectl.node.interrupts import Interrupts
 from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import Log, printable
 from queuectl.node.membership import Membership
 from queuectl.node.runs import Run
 from queuectl.node.telling import name_runs, tell_end, tell_put_back, tell_start
+from queuectl.node.turns import Turn, Turns
 from queuectl.node.workers import Workers
 from queuectl.place import Place
 from queuectl.queue import Queue
-from queuectl.store.contract import Ended, Node, Stop, Suspects, Topic
+from queuectl.settings import Settings
+from queuectl.store.contract import Node, Stop, Suspects, Topic
 
-ROOM_WITHIN = 10_000
-"""Milliseconds that a node makes room for a job that is to run alone; others wait meanwhile."""
-ALONE_FOR = 60.0
-"""Seconds that such a job keeps the node for itself."""
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
 TIDY_EVERY = 60.0
 """Seconds between prunings."""
-LINGER = 0.005
-"""Seconds that the end of a run waits for others, to be written down with them, while no worker
-has to wait for that."""
-STORE_RETRY = 0.5
-"""Seconds until a turn that the store refused is tried again, at first."""
-LONGEST_RETRY = 5.0
-"""Seconds after which it is tried again at the latest."""
-LONGEST_UNABLE = 30.0
-"""Seconds after which a host that couldn't start a run tries again at the latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +64,6 @@ class NodeOptions:
     to_terminal: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What one commit came to: runs that are over and jobs to run."""
-
-    now: int
-    over: tuple[Run, ...]
-    ends: list[Ended]
-    lost: list[Ended]
-    jobs: list[Job]
-
-
 def run(options: NodeOptions) -> int:
     """Run a node until it is told to stop; returns the exit code."""
     with Queue(place=options.place, create=True) as queue:
@@ -101,6 +78,7 @@ class NodeLoop:
         self.store = queue.store
         self.options = options
         self.settings = queue.settings
+        self._policy_of: Settings | None = None
         self.count = options.count or self.settings.workers
         self.store.patience = 0.0
         self.interrupts = Interrupts()
@@ -121,24 +99,22 @@ class NodeLoop:
         self.workers = Workers(self.count)
         self.running: dict[int, Run] = {}
         """Runs that the guard has been asked for: those that go on, and those in line."""
-        self.ended: list[Run] = []
-        self.ended_at = 0.0
-        """When the first of these ended."""
+        self.turns = Turns(
+            self.store,
+            self.member,
+            queues=options.queues,
+            policy=self._policy,
+            settings=lambda: self.settings,
+        )
+        self.caution = Caution()
         self.last_run = 0
         self.stopping: Stop | None = None
         self.maybe_work = True
         self.others: list[Node] = []
         self.next_due: int | None = None
-        self.held_up = False
-        """Whether jobs were ready that the last claim didn't give us."""
         self.next_tick = self.next_tidy = 0.0
-        self.retry_at = 0.0
-        self.claims_after = 0.0
-        self.unable = 0
-        """How often in a row this host couldn't start a run; until `claims_after` none is tried."""
-        self.refusals = 0
-        self.doubt: StoreUnsettledError | None = None
-        self.worked = False
+        self.folded = 0
+        """How many commits there were when counters were last added up."""
         self.broadcast = Broadcast(self.store, lambda: self.settings.output_limit)
         self.rescuer = upkeep.Rescuer(
             queue=queue,
@@ -200,7 +176,7 @@ class NodeLoop:
             self._hear_store()
             if monotonic() >= self.workers.look_at:
                 self._withdraw(self.workers.held_up(monotonic()))
-            if monotonic() >= self.retry_at and self._turn_in() <= 0:
+            if self._turn_in() <= 0:
                 self._turn()
             if monotonic() >= self.next_tick:
                 self._tick()
@@ -209,7 +185,7 @@ class NodeLoop:
             self.log.flush()
 
     def _is_done(self) -> bool:
-        if self.running or self.ended or self.doubt is not None:
+        if self.running or self.turns.pending:
             return False
         if self.stopping is not None:
             return True
@@ -252,37 +228,19 @@ class NodeLoop:
 
     def _start_over(self) -> None:
         """Go on under a new id after the lease was lost; nothing of the old one may be written."""
-        if not self.refusals:
+        if not self.turns.refusals:
             self._say("The lease was lost; its runs are ended.", level="warning")
         self.member.stop_renewing()
         self._order([("kill", number, runs.LEASE) for number in self.running])
         while self.running:
             self._poll.poll(1000)
             self._hear_guard()
-        self._settle(self.store.transact(self._give_up_all))
-        # What was claimed in doubt was given up with the rest.
-        self.doubt = None
+        self._settle(self.turns.give_up_all())
         old = self.member.rename()
         self.log.node = self.id
         self.member.join()
         self._say(f"Goes on as node {self.id} (was {old}).")
         self.maybe_work = True
-
-    def _give_up_all(self) -> Turn:
-        """Put those of our jobs that nobody has taken over back in line, and leave the register."""
-        # First, as it waits for a claim of ours that may still be under way; then we see its jobs.
-        self.store.forget(self.id)
-        now = self.store.now()
-        over = tuple(self.ended)
-        ends = self._ends(over, now)
-        mine = {run.job.seq for run in over}
-        for job in self.store.held(self.id):
-            if job.seq not in mine:
-                # Claimed in a commit whose answer never came: it was never started.
-                run = Run(job=job, spool=self.member.spool, claimed=0, outcome=Released())
-                ends += self._ends([run], now)
-        lost = self.store.finish(ends)
-        return Turn(now=now, over=over, ends=ends, lost=lost, jobs=[])
 
     # -- hearing --------------------------------------------------------------------------
 
@@ -298,10 +256,10 @@ class NodeLoop:
     def _sleep(self) -> None:
         """Wait until there is something to do."""
         waits = [min(self.next_tick, self.broadcast.due) - monotonic()]
-        if self.claims_after > monotonic():
-            waits.append(self.claims_after - monotonic())
+        if self.caution.until > monotonic():
+            waits.append(self.caution.until - monotonic())
         waits.append(self.workers.look_at - monotonic())
-        waits.append(max(self.retry_at - monotonic(), self._turn_in()))
+        waits.append(self._turn_in())
         if self.next_due is not None and self.workers.idle and self._may_claim():
             waits.append((self.next_due - self.store.now()) / 1000)
         if (look := self.listener.recheck_in()) is not None:
@@ -311,21 +269,16 @@ class NodeLoop:
 
     def _turn_in(self) -> float:
         """Return in how many seconds a turn is wanted, if nothing else happens."""
-        if self.doubt is not None or self.member.lost:
-            return 0
-        if self.maybe_work and self.workers.hungry and self._may_claim():
-            return 0
-        if not self.ended:
-            return inf
-        # As long as the workers have something to do, more ends will come for the same commit.
+        claiming = self.maybe_work and self.workers.hungry and self._may_claim()
         lingers = self.workers.has_line and self.stopping is None
-        return self.ended_at + LINGER - monotonic() if lingers else 0
+        return self.turns.due_in(claiming=claiming or self.member.lost, lingers=lingers)
 
     def _on_signal(self, name: str) -> None:
         if self.stopping is None:
             again = "; again to release them" if self.running else ""
-            waits = " The database must be back first." if self.ended and self.refusals else ""
-            self._drain(f"{name}: finishing {self._what_runs()}{again}.{waits}")
+            waits = self.turns.ended and self.turns.refusals
+            then = " The database must be back first." if waits else ""
+            self._drain(f"{name}: finishing {self._what_runs()}{again}.{then}")
         elif self.stopping == Stop.DRAIN:
             self._release(f"{name}: stopping {self._what_runs()} and releasing them.")
         else:
@@ -365,17 +318,14 @@ class NodeLoop:
                 if message[0] == "unable":
                     self._pause_claims(message[3])
                 elif message[0] == "ended":
-                    self.unable = 0
+                    self.caution.went_well()
                     self.workers.took(message[5] - message[4])
             elif message[0] == "trouble":
                 self._say(f"run {message[1]}: {message[2]}", level="warning")
 
     def _pause_claims(self, why: str) -> None:
-        """Leave jobs to others for a while, since none can be started here."""
-        if self.claims_after <= monotonic():
+        if self.caution.pause():
             self._say(f"No job can be started here: {why}. Trying again.", level="error")
-            self.unable = min(self.unable + 1, 10)
-        self.claims_after = monotonic() + min(STORE_RETRY * 2 ** (self.unable - 1), LONGEST_UNABLE)
         self.maybe_work = True
 
     def _order(self, messages: Sequence[tuple[Any, ...]]) -> None:
@@ -392,12 +342,9 @@ class NodeLoop:
 
     def _over(self, number: int) -> None:
         run = self.running.pop(number)
-        now = monotonic()
-        if not self.ended:
-            self.ended_at = now
-        self.ended.append(run)
-        self.workers.end(run.job.worker or 0, number, now)
-        if self.held_up and not self.running:
+        self.turns.add(run)
+        self.workers.end(run.job.worker or 0, number, monotonic())
+        if self.caution.held_up and not self.running:
             # Now there is room for the job that gets the whole node.
             self.maybe_work = True
 
@@ -471,17 +418,8 @@ class NodeLoop:
         return (
             self.stopping is None
             and self.member.may_claim
-            and self.claims_after <= monotonic()
-            and not self._has_suspect()
+            and not self.caution.forbids(self.running.values(), self._policy().suspicious)
         )
-
-    def _has_suspect(self) -> bool:
-        """Tell whether a job runs that gets the whole node, for now."""
-        if len(self.running) != 1:
-            return False
-        [run] = self.running.values()
-        suspected = run.job.crashes >= self._policy().suspicious
-        return suspected and monotonic() - run.claimed < ALONE_FOR
 
     def _turn(self) -> None:
         """Finish what ended and claim what is free, in one commit; then start the new runs."""
@@ -493,46 +431,23 @@ class NodeLoop:
             self.member.give_up()
             return
         except StoreError as error:
-            self._be_patient(error)
+            self.turns.be_patient(error)
+            self._say(f"{error} Trying again.", level="error")
             return
-        if self.refusals:
+        if self.turns.refusals:
             self._say("The database can be used again.")
-        self.refusals = 0
+        self.turns.refusals = 0
         if turn is not None:
             self._settle(turn)
             if turn.jobs:
                 self.listener.expect()
                 self._start(turn.jobs)
 
-    def _be_patient(self, error: StoreError) -> None:
-        """Try again a little later; with jitter, so that many nodes don't come back as one."""
-        if isinstance(error, StoreMissingError):
-            raise error
-        if isinstance(error, StoreUnsettledError):
-            self.doubt = error
-        self._say(f"{error} Trying again.", level="error")
-        pause = min(STORE_RETRY * 2**self.refusals, LONGEST_RETRY)
-        self.refusals = min(self.refusals + 1, 10)
-        self.retry_at = monotonic() + pause * uniform(0.5, 1.0)
-
     def _take_turn(self) -> Turn | None:
-        """Make one commit, if there is something to do; or learn what became of the last one."""
-        if self.doubt is not None:
-            committed, result = self.doubt.committed(), self.doubt.result
-            self.doubt = None
-            if committed:
-                turn: Turn = result
-                return turn
         claiming = self.maybe_work and self._may_claim()
-        if not self.ended and not claiming:
-            return None
-        over, workers = tuple(self.ended), self.workers.wanted() if claiming else []
-        if self.unable:
-            # One job is enough to find out whether it can be started now.
-            workers = workers[:1]
-        turn = self.store.transact(lambda: self._commit(over, workers))
-        self.worked = True
-        if claiming and len(turn.jobs) < len(workers):
+        workers = self.caution.few(self.workers.wanted()) if claiming else []
+        turn = self.turns.take(workers, self._suspects)
+        if turn is not None and len(turn.jobs) < turn.asked:
             self.maybe_work = False
             # The turn is made, whether or not the server can still say this.
             self._guarded(self._ask_what_next)
@@ -540,31 +455,21 @@ class NodeLoop:
 
     def _ask_what_next(self) -> None:
         """Ask why there was no more to claim."""
-        self.held_up = True
+        self.caution.held_up = True
         now = self.store.now()
-        self.held_up, self.next_due = self.store.outlook(self.options.queues, now=now)
-        if self.held_up:
+        self.caution.held_up, self.next_due = self.store.outlook(self.options.queues, now=now)
+        if self.caution.held_up:
             # What is due meanwhile may come before what holds us up.
             self.next_due = self.store.next_due()
 
-    def _commit(self, over: tuple[Run, ...], workers: Sequence[int]) -> Turn:
-        now = self.store.now()
-        back = [run for run in over if run.withdrawn]
-        kept = self.store.put_back([run.job for run in back], now=now)
-        # What can't be put back has been cancelled meanwhile, or isn't ours any more.
-        ends = self._ends([run for run in over if not run.withdrawn or run.job in kept], now)
-        lost = self.store.finish(ends)
-        jobs = self.store.claim(
-            self.id, workers, self.options.queues, now=now, suspects=self._suspects(now)
-        )
-        return Turn(now=now, over=over, ends=ends, lost=lost, jobs=jobs)
-
     def _policy(self) -> Policy:
-        return runs.policy_of(self.settings, self.options.backoff_base)
+        if self._policy_of is not self.settings:
+            self._policy_of = self.settings
+            self._known_policy = runs.policy_of(self.settings, self.options.backoff_base)
+        return self._known_policy
 
     def _suspects(self, now: int) -> Suspects:
-        crashes, idle = self._policy().suspicious, not self.running
-        return Suspects(crashes, since=now - ROOM_WITHIN, idle=idle)
+        return suspects(self._policy().suspicious, now=now, idle=not self.running)
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
@@ -575,23 +480,7 @@ class NodeLoop:
                 tell_put_back(self.log, run.job)
             runs.clean(run)
         self.broadcast.end(turn.over)
-        done = {id(run) for run in turn.over}
-        self.ended = [run for run in self.ended if id(run) not in done]
-
-    def _ends(self, over: Sequence[Run], now: int) -> list[Ended]:
-        """Decide what becomes of the jobs whose runs are over."""
-        if any(not run.job.cancel_reason for run in over if run.outcome != runs.SUCCESS):
-            # Somebody may have asked to cancel a run just as it failed: then it isn't retried.
-            asked = {job.seq: job.cancel_reason for job in self.store.to_cancel(self.id)}
-            for run in over:
-                if (reason := asked.get(run.job.seq)) is not None:
-                    runs.with_cancel(run, reason)
-        policy = self._policy()
-        limit = self.settings.output_limit
-        return [
-            runs.finish(run, now=now, policy=policy, limit=limit, host=self.member.host)
-            for run in over
-        ]
+        self.turns.settle(turn)
 
     def _start(self, jobs: Sequence[Job]) -> None:
         if not jobs:
@@ -624,7 +513,7 @@ class NodeLoop:
 
     def _tick(self) -> None:
         self.next_tick = monotonic() + TICK
-        if self.held_up:
+        if self.caution.held_up:
             # Who gets a node for itself has waited, or run alone, for long enough some time.
             self.maybe_work = True
         self._guarded(self._look_around)
@@ -644,8 +533,8 @@ class NodeLoop:
                 self._look_for_work()
         if changed or any(self.queue.is_dead(node) for node in self.others):
             self.rescuer.rescue(self.others)
-        if self.worked:
-            self.worked = False
+        if self.turns.made > self.folded:
+            self.folded = self.turns.made
             self.store.fold()
 
     def _see_nodes(self) -> list[Node]:

@@ -1,0 +1,68 @@
+"""What keeps a node from claiming, for a while: a host in trouble, and jobs that crash.
+
+A host that can't start anything leaves jobs to others, and tries with one job now and then. A job
+that one more crash would bury is a suspect: it gets the node for itself, so that no other job
+dies of its crashes.
+"""
+
+from collections.abc import Collection
+from time import monotonic
+
+from queuectl.node.runs import Run
+from queuectl.store.contract import Suspects
+
+ROOM_WITHIN = 10_000
+"""Milliseconds that a node makes room for a job that is to run alone; others wait meanwhile."""
+ALONE_FOR = 60.0
+"""Seconds that such a job keeps the node for itself."""
+RETRY = 0.5
+"""Seconds until a host that couldn't start a run tries again, at first."""
+LONGEST_RETRY = 30.0
+"""Seconds after which it tries again at the latest."""
+
+
+class Caution:
+    """Whether it is wise to claim, and how much."""
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        """Until then nothing is claimed, since nothing can be started here."""
+        self._unable = 0
+        """How often in a row that was so."""
+        self.held_up = False
+        """Whether jobs were ready that the last claim didn't give us."""
+
+    def pause(self) -> bool:
+        """Leave jobs to others for a while; True if that is news."""
+        now = monotonic()
+        news = self.until <= now
+        if news:
+            self._unable = min(self._unable + 1, 10)
+        self.until = now + min(RETRY * 2 ** (self._unable - 1), LONGEST_RETRY)
+        return news
+
+    def went_well(self) -> None:
+        """Note that a run could be started."""
+        self._unable = 0
+
+    def few(self, workers: list[int]) -> list[int]:
+        """Return for which of these workers to claim."""
+        # One job is enough to find out whether it can be started now.
+        return workers[:1] if self._unable else workers
+
+    def forbids(self, running: Collection[Run], suspicious: int) -> bool:
+        """Tell whether nothing may be claimed now."""
+        return self.until > monotonic() or _has_suspect(running, suspicious)
+
+
+def _has_suspect(running: Collection[Run], suspicious: int) -> bool:
+    """Tell whether a job runs that gets the whole node, for now."""
+    if len(running) != 1:
+        return False
+    [run] = running
+    return run.job.crashes >= suspicious and monotonic() - run.claimed < ALONE_FOR
+
+
+def suspects(crashes: int, *, now: int, idle: bool) -> Suspects:
+    """Say which jobs a claim gives to nobody, or to us alone."""
+    return Suspects(crashes, since=now - ROOM_WITHIN, idle=idle)
