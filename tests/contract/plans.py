@@ -25,7 +25,7 @@ VALUES: dict[str, Any] = {
     "error": None,
     "exit_code": 0,
     "failures": 0,
-    "final": True,
+    "final": 1,
     "finished_at": NOW,
     "how": "drain",
     "id": "job 5",
@@ -146,7 +146,7 @@ def about_jobs() -> set[str]:
     return {
         name
         for name, text in vars(statements).items()
-        if name.isupper() and isinstance(text, str) and "{jobs}" in text
+        if name[0] != "_" and name.isupper() and isinstance(text, str) and "{jobs}" in text
     }
 
 

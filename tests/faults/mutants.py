@@ -445,7 +445,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 file="store/sql.py",
                 old="            self._check_lease(sql.KEEP_LEASE, node)",
-                new="            self._check_lease(sql.LOOK, node, now=now)",
+                new="            self._check_lease(sql.LOOK, node)",
             )
         ],
         tests=[

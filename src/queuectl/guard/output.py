@@ -21,7 +21,7 @@ BLOCK = 4096
 STEP = 1 << 20
 """Growth that is worth a hole: a file takes about this much more than its limit, at rest."""
 
-FIRST_LOOK = 0.004
+FIRST_LOOK = 0.025
 SOONEST = 0.002
 LATEST = 0.05
 """Seconds until the first look at a new file, and the least and most between two looks."""

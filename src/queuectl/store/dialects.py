@@ -88,6 +88,8 @@ class Dialect:
     """Where an UPDATE names that table: before its own ..."""
     by_place: str = ""
     """How it finds the job of each row."""
+    by_readiness: str = ""
+    """How a claim finds the jobs that are ready, where that must be said."""
     from_rows: str = ""
     """... or before its conditions."""
     returning_seq: str = ""
@@ -143,6 +145,7 @@ class Dialect:
             "each": _Each(self.each, self.row, rows),
             "rows_first": self.rows_first.format(rows),
             "by_place": self.by_place,
+            "by_readiness": self.by_readiness,
             "from_rows": self.from_rows.format(rows),
         }
         text = statement.format_map(words | more)
@@ -273,6 +276,8 @@ MYSQL = Dialect(
     # In this order and by this index, or it may read, and lock, all jobs to find those few.
     rows_first="{} STRAIGHT_JOIN ",
     by_place=" FORCE INDEX (PRIMARY)",
+    # Without statistics it would rather read all jobs of a queue.
+    by_readiness=" FORCE INDEX (jobs_ready)",
     # Columns of the schema's own: it has no partial indexes, and none with a descending column.
     by_urgency="urgency, seq",
     expires="expiring",

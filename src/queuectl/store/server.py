@@ -407,11 +407,11 @@ class ServerStore(SqlStore):
         rows, _ = self._do(self.CLOCK, {})
         self._clock.learn(asked=asked, said=int(rows[0][0]), heard=clock_gettime(ELAPSED))
 
-    def _look(self, node: str, now: int) -> Look:
+    def _look(self, node: str) -> Look:
         asked = clock_gettime(ELAPSED)
-        said, expired, due = self._check_lease(sql.LOOK, node, now=now)
+        said, due, expires = self._check_lease(sql.LOOK, node)
         ahead = self._clock.learn(asked=asked, said=int(said), heard=clock_gettime(ELAPSED))
-        return Look(ahead=ahead, expired=bool(expired), due=bool(due))
+        return Look(ahead=ahead, due=due, expires=expires)
 
     def now(self) -> int:
         return self._clock.now()

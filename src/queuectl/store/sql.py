@@ -42,9 +42,9 @@ class Look(NamedTuple):
 
     ahead: int
     """How far our idea of the store's clock was ahead of it."""
-    expired: bool
-    due: bool
-    """Whether there seem to be such jobs."""
+    due: int | None
+    expires: int | None
+    """When the next waiting job becomes due, and when the next expires."""
 
 
 class SqlStore(Records):
@@ -211,12 +211,12 @@ class SqlStore(Records):
         now: int,
         suspects: Suspects | None,
     ) -> list[Job]:
-        look = self._look(node, now)
+        look = self._look(node)
         # No job is due, and none has expired, by a clock that was put back a moment ago.
         now -= look.ahead
-        if look.expired:
+        if look.expires is not None and look.expires <= now:
             self._bury_expired(now)
-        if look.due:
+        if look.due is not None and look.due <= now:
             self._promote(now)
         line = self._line(queues, len(workers), now, suspects)
         jobs = self._begin_runs(line, workers, {"node": node, "now": now}) if line else []
@@ -252,13 +252,13 @@ class SqlStore(Records):
         by_seq = {row[0]: row for row in rows}
         return {seq: by_seq[seq] for seq in seqs if seq in by_seq}
 
-    def _look(self, node: str, now: int) -> Look:
+    def _look(self, node: str) -> Look:
         """Check a node's lease, and see what else there is to do for a claim."""
-        _, expired, due = self._check_lease(sql.LOOK, node, now=now)
-        return Look(ahead=0, expired=bool(expired), due=bool(due))
+        _, due, expires = self._check_lease(sql.LOOK, node)
+        return Look(ahead=0, due=due, expires=expires)
 
-    def _check_lease(self, statement: str, node: str, **params: Any) -> Row:
-        rows = self._rows(statement, id=node, steady=self.steady(), **params)
+    def _check_lease(self, statement: str, node: str) -> Row:
+        rows = self._rows(statement, id=node, steady=self.steady())
         if not rows:
             raise LeaseLostError(f"Node {node} has no lease any more; it can't claim jobs.")
         return rows[0]

@@ -123,13 +123,15 @@ READY_QUEUES = _LINES + "SELECT name FROM line" + _OPEN_LINE
 # The same where a recursion reads the whole index at every step: the names come from the counters.
 READY_QUEUES_COUNTED = """
 SELECT line.name FROM (SELECT DISTINCT queue AS name FROM {counts}) AS line
-WHERE (SELECT 1 FROM {jobs} j WHERE j.ready = 1 AND j.queue = line.name LIMIT 1) = 1
+WHERE (
+    SELECT 1 FROM {jobs} j{by_readiness} WHERE j.ready = 1 AND j.queue = line.name LIMIT 1
+) = 1
     AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
 """
 
 # The first ready jobs of a queue, in the order of promise 5.
 _FIRST_OF = """
-SELECT priority, seq, crashes, run_at FROM {jobs}
+SELECT priority, seq, crashes, run_at FROM {jobs}{by_readiness}
 WHERE ready = 1 AND queue = QUEUE AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY {by_urgency} LIMIT :limit{skip_locked}
 """
@@ -146,11 +148,11 @@ READY_ANYWHERE = (
 )
 
 # Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
-# and whether there are jobs that have expired or become due.
+# when the next waiting job becomes due, and when the next expires.
 LOOK = """
 SELECT {clock},
-    (SELECT 1 FROM {jobs} WHERE {is_expiring}{expires} <= :now LIMIT 1),
-    (SELECT 1 FROM {jobs} WHERE ready = 0 AND run_at <= :now LIMIT 1)
+    (SELECT min(run_at) FROM {jobs} WHERE ready = 0),
+    (SELECT min({expires}) FROM {jobs} WHERE {is_expiring}{expires} > 0)
 FROM {nodes} WHERE id = :id AND {lease_holds}
 """
 
