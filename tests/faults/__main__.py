@@ -124,6 +124,8 @@ def chosen(args: argparse.Namespace) -> Iterator[tuple[Campaign, str, dict[str, 
             continue
         sizes = dict(campaign.long if args.long else campaign.short)
         sizes |= {name: many for name, many in args.set if name in sizes}
+        if small := [name for name, many in sizes.items() if many < campaign.least(name)]:
+            sys.exit(f"That is too small for {campaign.name}: {', '.join(small)}.")
         for store in campaign.stores:
             if store in stores:
                 yield campaign, store, sizes

@@ -58,6 +58,10 @@ class Campaign:
     owns_server: bool
     """Whether it kills or changes the database server, which then can't be shared."""
 
+    def least(self, size: str) -> int:
+        """Return the smallest number that makes sense: 0 only for what may be left out."""
+        return min(1, self.short[size], self.long[size])
+
     def run(self, arena: "Arena", sizes: Mapping[str, int]) -> Report:
         """Do it, and return what was seen."""
         self.fight(arena, **sizes)
