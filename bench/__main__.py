@@ -124,7 +124,7 @@ def tell(book: Book, about: Json, args: argparse.Namespace) -> None:
     for table in tables.all_tables(book):
         print(f"\n{MEASURES[table.measure].title}\n")
         print(table.text())
-    verdicts = tables.goals(book)
+    verdicts = tables.goals(book, args.measures)
     print(f"\nGoals\n\n{verdicts.text()}")
     missed = sum(row[-1] == MISSED for row in verdicts.rows)
     print(f"\n{missed} of {len(verdicts.rows)} goals missed." if missed else "")

@@ -1,6 +1,7 @@
 """Processes of the subjects: started in a session of their own, ended to the last, weighed."""
 
 import os
+import secrets
 import signal
 import subprocess
 import time
@@ -13,7 +14,11 @@ from typing import Self
 
 PATIENCE = 60.0
 """Seconds that anything may take to start, to stop, or to show that it goes on."""
+GRACE = 5.0
+"""Seconds that processes have which the first of their group has left behind."""
 PROC = Path("/proc")
+MARK = "BENCH_GROUP"
+"""The environment variable by which the processes of a group are known."""
 
 
 class BenchError(Exception):
@@ -33,10 +38,12 @@ class Group:
     ) -> None:
         self._log = log
         self._name = Path(command[0]).name
+        # Whatever is started by it inherits this, wherever it goes.
+        self._mark = f"{MARK}={secrets.token_hex(8)}"
         with log.open("ab") as said:
             self.process = subprocess.Popen(
                 command,
-                env=env,
+                env={**env, MARK: self._mark.partition("=")[2]},
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
@@ -63,7 +70,7 @@ class Group:
 
     def members(self) -> list[int]:
         """Return all its living processes."""
-        return sorted({*in_session(self.pid), *descendants(self.pid)})
+        return sorted({*descendants(self.pid), *marked(self._mark)})
 
     def check(self) -> None:
         """Raise if it has ended by itself."""
@@ -78,13 +85,13 @@ class Group:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(PATIENCE)
         known |= set(self.members())
-        deadline = time.monotonic() + 5
-        while any(map(is_alive, known)):
-            if time.monotonic() > deadline:
-                for pid in known:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-            time.sleep(0.01)
+        began = time.monotonic()
+        while left := [pid for pid in known if is_alive(pid)]:
+            send = signal.SIGTERM if time.monotonic() < began + GRACE else signal.SIGKILL
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, send)
+            time.sleep(0.02)
         self.process.wait()
 
 
@@ -131,9 +138,15 @@ def is_alive(pid: int) -> bool:
     return bool(stat) and stat[0] not in "ZX"
 
 
-def in_session(session: int) -> list[int]:
-    """Return the living processes of a session."""
-    return [pid for pid, stat in _all() if stat[0] not in "ZX" and int(stat[3]) == session]
+def marked(mark: str) -> list[int]:
+    """Return the living processes that were started with this in their environment."""
+    found = []
+    for pid, stat in _all():
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            environment = (PROC / str(pid) / "environ").read_bytes()
+            if stat[0] not in "ZX" and mark.encode() in environment.split(b"\0"):
+                found.append(pid)
+    return found
 
 
 def descendants(pid: int) -> list[int]:

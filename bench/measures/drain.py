@@ -153,7 +153,8 @@ class _Spooler(_Timed):
             watch(lambda: int((folder / "last").exists()), 1)
             spool("-w")
             seconds = (int((folder / "last").read_text()) - began) / 1e9
-            finished = spool("-l").count("/bin/sh -c true")
+            listed = [line.split() for line in spool("-l").splitlines()]
+            finished = sum(line[1] == "finished" and line[-1] == "true" for line in listed)
             if finished != jobs:
                 raise BenchError(f"it ran {finished} of {jobs} jobs")
             return jobs / seconds

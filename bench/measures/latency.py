@@ -31,7 +31,11 @@ from bench.peers.roster import PEERS, Peer
 from bench.processes import PATIENCE, BenchError
 from bench.subject import Measure, Plain, Subject
 
+IDLE, LOAD, BACKLOG = "idle", "load", "backlog"
+NewClient = Callable[[], Asked]
 WORKERS = 4
+WARMING = 3
+"""Probes that aren't counted."""
 FEWEST = 5
 """Probes beside a backlog that are needed to say anything."""
 
@@ -39,9 +43,11 @@ FEWEST = 5
 def subjects(lab: Lab) -> list[Subject]:
     """Return ours on each store, the limit and the peers."""
     found: list[Subject] = [Plain("sh alone", lambda: bare(lab))]
-    found += [_Ours(lab, store) for store in lab.stores]
-    if lab.peers:
-        found += [_Peer(lab, peer) for peer in PEERS]
+    for how in (IDLE, LOAD):
+        found += [_Ours(lab, store, how) for store in lab.stores]
+        if lab.peers:
+            found += [_Peer(lab, peer, how) for peer in PEERS]
+    found += [_BesideBacklog(lab, store) for store in lab.stores]
     return found
 
 
@@ -72,7 +78,7 @@ class Stamper:
         ready, _, _ = select.select([self._process.stdout], [], [], PATIENCE)
         line = self._process.stdout.readline() if ready else b""
         if not line:
-            raise BenchError("a job that was enqueued never started")
+            raise BenchError(f"a job that was enqueued didn't start within {PATIENCE:.0f} seconds")
         return line
 
     def __enter__(self) -> Self:
@@ -89,13 +95,16 @@ class Stamper:
 
 
 def probe(
-    stamper: Stamper, enqueue: Callable[[str], int], times: int, enough: Callable[[], bool]
+    stamper: Stamper,
+    enqueue: Callable[[str], int],
+    times: int,
+    until: Callable[[], bool] = lambda: False,
 ) -> list[float]:
     """Enqueue jobs one after the other, and return how long each took to start."""
     chance = random.Random(1)
     found = []
     for number in range(times):
-        if enough():
+        if until():
             break
         # No poll of anybody's can keep in step with this.
         time.sleep(chance.uniform(0.02, 0.08))
@@ -117,10 +126,10 @@ def bare(lab: Lab) -> Iterable[Reading]:
         return began
 
     with Stamper(lab) as stamper:
-        found = probe(stamper, start, lab.sizes.probes, lambda: False)
+        found = probe(stamper, start, lab.sizes.probes)
     for child in children:
         child.wait()
-    return list(_readings("sh", "idle", found))
+    return list(_readings("sh", IDLE, found))
 
 
 def _readings(subject: str, how: str, found: list[float]) -> Iterator[Reading]:
@@ -130,33 +139,39 @@ def _readings(subject: str, how: str, found: list[float]) -> Iterator[Reading]:
 
 
 class _Probed(Subject):
-    """Somebody with four workers, who is probed idle and under load."""
+    """Somebody with four workers, who is probed in one way."""
 
-    def __init__(self, lab: Lab, name: str, word: str) -> None:
-        super().__init__(name)
+    def __init__(self, lab: Lab, name: str, word: str, how: str) -> None:
+        super().__init__(f"{name}, {how}")
         self.lab = lab
         self.word = word
+        self.how = how
 
     def warm_up(self) -> None:
         """See that it works at all; each round warms itself up."""
         with self.running() as new_client, new_client() as client, Stamper(self.lab) as stamper:
-            probe(stamper, _one(client), 3, lambda: False)
+            probe(stamper, _one(client), WARMING)
 
     def measure(self) -> Iterable[Reading]:
-        """Probe it idle, then under load."""
-        times = self.lab.sizes.probes
+        """Probe it."""
         with self.running() as new_client, new_client() as client, Stamper(self.lab) as stamper:
-            probe(stamper, _one(client), 3, lambda: False)
-            found = probe(stamper, _one(client), times, lambda: False)
-            readings = [*_readings(self.word, "idle", found)]
-            with new_client() as other:
-                other("stream", command="true", rate=self.lab.sizes.load_rate)
-                found = probe(stamper, _one(client), times, lambda: False)
-                other("stop")
-            readings += _readings(self.word, "load", found)
-        return readings
+            probe(stamper, _one(client), WARMING)
+            with self.busy(new_client):
+                found = probe(stamper, _one(client), self.lab.sizes.probes)
+        return list(_readings(self.word, self.how, found))
 
-    def running(self) -> AbstractContextManager[Callable[[], Asked]]:
+    @contextmanager
+    def busy(self, new_client: NewClient) -> Iterator[None]:
+        """Keep the workers busy, if that is how it is probed."""
+        if self.how == IDLE:
+            yield
+            return
+        with new_client() as other:
+            other("stream", command="true", rate=self.lab.sizes.load_rate)
+            yield
+            other("stop")
+
+    def running(self) -> AbstractContextManager[NewClient]:
         """Run its workers, and lend what makes clients of it."""
         raise NotImplementedError
 
@@ -166,22 +181,25 @@ def _one(client: Asked, **more: Any) -> Callable[[str], int]:
 
 
 class _Ours(_Probed):
-    def __init__(self, lab: Lab, store: str) -> None:
-        super().__init__(lab, f"queuectl on {store}", store)
-        self._store = store
+    def __init__(self, lab: Lab, store: str, how: str) -> None:
+        super().__init__(lab, f"queuectl on {store}", store, how)
 
     @contextmanager
-    def running(self) -> Iterator[Callable[[], Asked]]:
-        with self.lab.queue(self._store) as queue, self.lab.node(queue, WORKERS):
+    def running(self) -> Iterator[NewClient]:
+        with self.lab.queue(self.word) as queue, self.lab.node(queue, WORKERS):
             yield lambda: Asked(self.lab, "queuectl_app", queue.place.url)
 
-    def measure(self) -> Iterable[Reading]:
-        return [*super().measure(), *self._beside_a_backlog()]
 
-    def _beside_a_backlog(self) -> Iterable[Reading]:
+class _BesideBacklog(_Ours):
+    """Jobs of a higher priority, while the workers are at a backlog."""
+
+    def __init__(self, lab: Lab, store: str) -> None:
+        super().__init__(lab, store, BACKLOG)
+
+    def measure(self) -> Iterable[Reading]:
         jobs = self.lab.sizes.backlog_beside_probes
         with (
-            self.lab.queue(self._store) as queue,
+            self.lab.queue(self.word) as queue,
             self.lab.node(queue, WORKERS),
             Asked(self.lab, "queuectl_app", queue.place.url) as client,
             Stamper(self.lab) as stamper,
@@ -191,20 +209,21 @@ class _Ours(_Probed):
             def nearly_drained() -> bool:
                 return completed(queue) > jobs * 0.9
 
-            found = probe(stamper, _one(client, priority=10), self.lab.sizes.probes, nearly_drained)
+            urgent = _one(client, priority=10)
+            found = probe(stamper, urgent, self.lab.sizes.probes, until=nearly_drained)
             queue.pause("default")
         if len(found) < FEWEST:
             raise BenchError(f"the backlog was gone after {len(found)} probes")
-        return _readings(self._store, "backlog", found)
+        return list(_readings(self.word, BACKLOG, found))
 
 
 class _Peer(_Probed):
-    def __init__(self, lab: Lab, peer: Peer) -> None:
-        super().__init__(lab, peer.title, peer.name)
+    def __init__(self, lab: Lab, peer: Peer, how: str) -> None:
+        super().__init__(lab, peer.title, peer.name, how)
         self._peer = peer
 
     @contextmanager
-    def running(self) -> Iterator[Callable[[], Asked]]:
+    def running(self) -> Iterator[NewClient]:
         lab, peer = self.lab, self._peer
         with broker_of(lab, peer) as broker, workers_of(lab, peer.plain, broker) as groups:
             with Asked(lab, peer.app, broker) as client:
@@ -212,7 +231,7 @@ class _Peer(_Probed):
             yield lambda: Asked(lab, peer.app, broker)
 
     def configured(self) -> str:
-        return self._peer.plain.name
+        return self._peer.plain.name if self.how == IDLE else ""
 
 
 MEASURE = Measure(
