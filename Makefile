@@ -52,7 +52,7 @@ mutants: $(READY) ## Break the product in many ways, and see the tests catch eac
 # A part of it, which leaves the page alone: make bench ARGS='--only drain --stores sqlite'
 BENCH := .bench/venv
 
-bench: ## Measure speed beside the limit and the peers, for 45 minutes; renews docs/performance.md
+bench: ## Measure speed beside the limit and the peers, for 50 minutes; renews docs/performance.md
 	@echo "Preparing $(BENCH) ..."
 	@$(PYTHON) -m bench.environment $(BENCH)
 	$(BENCH)/bin/python -m bench --json .bench/results.json $(or $(ARGS),--page)

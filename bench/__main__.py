@@ -1,7 +1,7 @@
 """Measure queuectl against the limits of this machine, and against its peers.
 
 Everything that is compared is measured in one run, round by round in turns. Progress goes to
-stderr, tables to stdout. A full run takes about 45 minutes on a quiet machine with two cores; use
+stderr, tables to stdout. A full run takes about 50 minutes on a quiet machine with two cores; use
 --only, --stores and --rounds for parts of it.
 """
 
@@ -88,12 +88,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(describe(measure) for measure in MEASURES.values()))
         return 0
     # Whoever ends us ends the servers and workers, too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, _stop)
     try:
         return measure(args)
     except KeyboardInterrupt:
         say("interrupted; all that was started has been stopped")
         return 130
+
+
+def _stop(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
 
 
 def describe(measure: Measure) -> str:
@@ -103,7 +108,7 @@ def describe(measure: Measure) -> str:
 
 
 def measure(args: argparse.Namespace) -> int:
-    """Run the measures and write what they found, also if the last of them fails."""
+    """Run the measures and tell what they found; if interrupted, what they have found so far."""
     sizes = SIZES[args.size]
     about = machine.describe() | {"size": sizes.name, "stores": args.stores}
     if machine.busy():
@@ -115,12 +120,14 @@ def measure(args: argparse.Namespace) -> int:
             for name in args.measures:
                 runner.run(MEASURES[name])
         finally:
-            tell(book, about, args)
+            results = tell(book, about, args)
+        if args.page:
+            page.write_page(results)
     return 1 if book.missing else 0
 
 
-def tell(book: Book, about: Json, args: argparse.Namespace) -> None:
-    """Print the tables, and write the files that were asked for."""
+def tell(book: Book, about: Json, args: argparse.Namespace) -> Json:
+    """Print the tables, and write all figures if that was asked for."""
     for table in tables.all_tables(book):
         print(f"\n{MEASURES[table.measure].title}\n")
         print(table.text())
@@ -133,8 +140,7 @@ def tell(book: Book, about: Json, args: argparse.Namespace) -> None:
     results = page.as_json(book, about)
     if args.json:
         args.json.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    if args.page:
-        page.write_page(results)
+    return results
 
 
 if __name__ == "__main__":

@@ -95,6 +95,29 @@ class Group:
         self.process.wait()
 
 
+def time_of(command: Sequence[str], env: Mapping[str, str]) -> float:
+    """Run a program to its end, and return the seconds; what it has started ends with us."""
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        _, said = process.communicate()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    took = time.monotonic() - began
+    if process.returncode:
+        raise BenchError(f"it failed: {said.decode(errors='replace').strip()}")
+    return took
+
+
 def last_words(log: Path) -> str:
     """Return the end of what a program has written, in one line."""
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []

@@ -30,11 +30,19 @@ class Subject:
 
 
 class Plain(Subject):
-    """A subject that is one function."""
+    """A subject that is one function; one that is `cold` has nothing to warm up."""
 
-    def __init__(self, name: str, run: Callable[[], Iterable[Reading]]) -> None:
+    def __init__(
+        self, name: str, run: Callable[[], Iterable[Reading]], *, cold: bool = False
+    ) -> None:
         super().__init__(name)
         self._run = run
+        self._cold = cold
+
+    def warm_up(self) -> None:
+        """Call the function, if that changes anything."""
+        if not self._cold:
+            self.measure()
 
     def measure(self) -> Iterable[Reading]:
         """Call the function."""

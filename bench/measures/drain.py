@@ -25,7 +25,7 @@ from bench.clients import Asked, broker_of, check_all, done_of, workers_of
 from bench.figures import Reading
 from bench.lab import Lab
 from bench.peers.roster import PEERS, Peer, Setup
-from bench.processes import BenchError, watch
+from bench.processes import BenchError, time_of, watch
 from bench.subject import Measure, Subject
 from queuectl import Queue, State
 
@@ -101,7 +101,7 @@ class _Xargs(_Timed):
 
     def rate(self, jobs: int) -> float:
         line = f"seq {jobs} | xargs -P {self._workers} -n 1 /bin/sh -c true"
-        return _time_of(["/bin/sh", "-c", line], jobs)
+        return jobs / time_of(["/bin/sh", "-c", line], self.lab.environment())
 
 
 class _Parallel(_Timed):
@@ -121,7 +121,8 @@ class _Parallel(_Timed):
     def rate(self, jobs: int) -> float:
         program = _program("parallel")
         line = f"seq {jobs} | {program} --will-cite -j {self._workers} -n 0 true"
-        return _time_of(["/bin/sh", "-c", line], jobs, PARALLEL_SHELL="/bin/sh")
+        env = self.lab.environment(PARALLEL_SHELL="/bin/sh", HOME=str(self.lab.folder))
+        return jobs / time_of(["/bin/sh", "-c", line], env)
 
 
 class _Spooler(_Timed):
@@ -227,17 +228,6 @@ def drain_peer(lab: Lab, peer: Peer, setup: Setup, jobs: int) -> float:
         raise BenchError(f"it ran {len(times)} jobs, and {jobs} were asked for")
     skipped = jobs // 10
     return (jobs - 1 - skipped) / ((times[-1] - times[skipped]) / 1e9)
-
-
-def _time_of(command: list[str], jobs: int, **env: str) -> float:
-    began = time.monotonic()
-    done = subprocess.run(
-        command, env=os.environ | env, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    took = time.monotonic() - began
-    if done.returncode:
-        raise BenchError(f"it failed: {done.stderr.decode(errors='replace').strip()}")
-    return jobs / took
 
 
 def _program(name: str) -> str:

@@ -26,12 +26,14 @@ SETTLING = 1.0
 def subjects(lab: Lab) -> list[Subject]:
     """Return ours on each store and with each number of workers, and the peers."""
     found: list[Subject] = [
-        Plain(f"queuectl on {store}, {workers} workers", partial(ours, lab, store, workers))
+        Plain(
+            f"queuectl on {store}, {workers} workers", partial(ours, lab, store, workers), cold=True
+        )
         for store in lab.stores
         for workers in lab.sizes.idle_workers
     ]
     if lab.peers:
-        found += [Plain(peer.title, partial(theirs, lab, peer)) for peer in PEERS]
+        found += [Plain(peer.title, partial(theirs, lab, peer), cold=True) for peer in PEERS]
     return found
 
 

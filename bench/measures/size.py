@@ -24,7 +24,9 @@ WRITES = f"echo {'x' * 99}"
 
 def subjects(lab: Lab) -> list[Subject]:
     """Return each store."""
-    return [Plain(f"queuectl on {store}", partial(weigh, lab, store)) for store in lab.stores]
+    return [
+        Plain(f"queuectl on {store}", partial(weigh, lab, store), cold=True) for store in lab.stores
+    ]
 
 
 def weigh(lab: Lab, store: str) -> Iterable[Reading]:

@@ -9,6 +9,7 @@ from bench import page, tables
 from bench.__main__ import arguments
 from bench.figures import Book, Figure, Reading, percentile, summarize
 from bench.goals import GOALS, MISSED, REACHED, UNKNOWN, Goal, judge
+from bench.lab import CHECKOUT
 from bench.measures import MEASURES
 from bench.peers.roster import PEERS
 from bench.peers.shell import MARK, marks
@@ -183,7 +184,7 @@ def test_peers_are_set_up_in_several_ways_but_start_in_one() -> None:
     for peer in PEERS:
         assert len({setup.name for setup in peer.setups}) == len(peer.setups) > 1
         assert peer.plain in peer.setups
-        assert (Path(page.CHECKOUT) / "bench" / "peers" / f"{peer.app}.py").exists()
+        assert (CHECKOUT / "bench" / "peers" / f"{peer.app}.py").exists()
 
 
 def test_arguments_choose_and_refuse(capsys: pytest.CaptureFixture[str]) -> None:
