@@ -28,7 +28,7 @@ NUMBERS = {
 """How a database counts from one number to another."""
 
 # Ids are in no order, as those of the product are, and yet none comes twice.
-_ID = "'{kind}' || ((n * 2654435761) % 4294967296)"
+_ID = "concat('{kind}', (n * 2654435761) % 4294967296)"
 _COLUMNS = [name for name in JOB_COLUMNS if name not in ("seq", "id")] + ["ready"]
 
 _COPY_JOBS = """

@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from functools import partial
 
 from bench.figures import Reading
-from bench.lab import SQLITE, Lab
+from bench.lab import MARIADB, SQLITE, Lab
 from bench.measures.drain import completed
 from bench.processes import watch
 from bench.subject import Measure, Plain, Subject
 from queuectl import Queue
 
 WORKERS = 4
+ANALYZED = [f"queuectl_{table}" for table in ("jobs", "attempts", "outputs", "counts", "rollups")]
 WRITES = f"echo {'x' * 99}"
 
 
@@ -42,19 +43,19 @@ def _readings(
     lab: Lab, store: str, jobs: int, command: str, names: tuple[str | None, str]
 ) -> Iterable[Reading]:
     with lab.queue(store) as queue:
-        empty = size(queue, store)
+        empty = size(lab, queue, store)
         queue.enqueue_many([command] * jobs)
-        waiting = size(queue, store)
+        waiting = size(lab, queue, store)
         with lab.node(queue, WORKERS):
             watch(lambda: completed(queue), jobs)
-        finished = size(queue, store)
+        finished = size(lab, queue, store)
     for name, found in zip(names, (waiting, finished), strict=True):
         if name is not None:
             value = (found - empty) / jobs
             yield Reading(id=f"size/{store}/{name}", value=value, unit="bytes/job")
 
 
-def size(queue: Queue, store: str) -> int:
+def size(lab: Lab, queue: Queue, store: str) -> int:
     """Return the size of a database by what it says itself."""
     if store == SQLITE:
         # Until then, the pages are in the log.
@@ -63,6 +64,10 @@ def size(queue: Queue, store: str) -> int:
         db = apsw.Connection(queue.place.url.removeprefix("sqlite:"))
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         db.close()
+    elif store == MARIADB:
+        # It answers with what it last counted, until it counts again.
+        database = queue.place.url.rpartition("/")[2]
+        lab.mariadb().sql(f"ANALYZE TABLE {', '.join(ANALYZED)}", database)
     return int(queue.store.info()["size_bytes"])
 
 
