@@ -116,9 +116,14 @@ class Lab:
     # -- programs -----------------------------------------------------------------
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Return an environment in which no setting of whoever runs this shines through."""
-        plain = {k: v for k, v in os.environ.items() if not k.startswith("QUEUECTL_")}
-        return plain | more
+        """Return an environment in which no setting of whoever runs this shines through.
+
+        One that keeps Python from storing what it has compiled would make every start slow.
+        """
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("QUEUECTL_", "PYTHON"))}
+        if path := os.environ.get("PYTHONPATH"):
+            kept["PYTHONPATH"] = path
+        return kept | more
 
     def log(self) -> Path:
         """Return a new file for what a program says."""

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import statistics
 import subprocess
 import tempfile
@@ -35,7 +36,7 @@ def describe() -> Json:
         "commit": _said(["git", "-C", str(CHECKOUT), "describe", "--always", "--dirty"]),
         "cores": os.cpu_count(),
         "processor": _processor(),
-        "linux": platform.release(),
+        "linux": platform.release().split("-")[0],
         "python": platform.python_version(),
         "sqlite": apsw.sqlite_lib_version(),
         "load": [round(load, 2) for load in os.getloadavg()],
@@ -78,7 +79,8 @@ def _versions() -> dict[str, str]:
             continue
     for name, (program, flag) in PROGRAMS.items():
         if path := find(program):
-            found[name] = _said([path, flag]).splitlines()[0]
+            number = re.search(r"\d+(\.\d+)*", _said([path, flag]))
+            found[name] = number[0] if number else "unknown"
     return found
 
 

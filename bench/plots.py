@@ -78,7 +78,12 @@ def _drain(book: Book, axes: Any) -> bool:
     bars = []
     for subject in ("xargs", *STORES):
         if (best := book.best(f"drain/{subject}/*")) is not None:
-            label = f"{who(subject)}, {best.id.rpartition('/')[2]}"
+            workers = best.id.rpartition("/")[2]
+            label = (
+                f"xargs -P {workers}"
+                if subject == "xargs"
+                else f"{who(subject)}, {workers} workers"
+            )
             bars.append((label, best, _colour(subject)))
     peers = sorted(book.matching("drain/peer/*"), key=lambda figure: -figure.summary.median)
     bars += [(OTHERS[figure.id.rpartition("/")[2]], figure, PEER) for figure in peers]
@@ -131,16 +136,18 @@ def _memory(book: Book, axes: Any) -> bool:
 def _backlog(book: Book, axes: Any) -> bool:
     """Draw everything as a multiple of what it was with the fewest jobs; 1 is flat."""
     for store, style in (("sqlite", "-"), ("postgresql", "--"), ("mariadb", ":")):
-        for what in ("drain", "status", "list", "stats", "enqueue"):
+        for colour, what in enumerate(("drain", "status", "list", "stats", "enqueue")):
             found = {int(f.id.split("/")[2]): f for f in book.matching(f"backlog/{store}/*/{what}")}
             if len(found) < 2:
                 continue
             sizes = sorted(found)
             first = found[sizes[0]]
             ratios = [found[size].over(first).median for size in sizes]
-            axes.plot(sizes, ratios, style, marker="o", label=f"{what} on {STORES[store]}")
+            label = f"{what} on {STORES[store]}"
+            axes.plot(sizes, ratios, style, color=f"C{colour}", marker="o", label=label)
     axes.set_xscale("log")
     axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.axhline(1, color="#444444", linewidth=0.8)
     axes.set_xlabel("jobs that wait, as many finished, as many delayed")
     axes.set_ylabel("x its value with the fewest")
@@ -168,7 +175,7 @@ def _line(axes: Any, label: str, x: list[int], figures: list[Figure], colour: st
 def _legend(axes: Any) -> bool:
     if not axes.get_legend_handles_labels()[1]:
         return False
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return True
 
 
