@@ -10,11 +10,12 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench import machine, page, tables
 from bench.figures import Book, Json
-from bench.goals import MISSED
+from bench.goals import MISSED, UNKNOWN
 from bench.lab import SQLITE, STORES, Lab
 from bench.measures import MEASURES
 from bench.run import Runner, say
@@ -131,10 +132,12 @@ def tell(book: Book, about: Json, args: argparse.Namespace) -> Json:
     for table in tables.all_tables(book):
         print(f"\n{MEASURES[table.measure].title}\n")
         print(table.text())
-    verdicts = tables.goals(book, args.measures)
-    print(f"\nGoals\n\n{verdicts.text()}")
-    missed = sum(row[-1] == MISSED for row in verdicts.rows)
-    print(f"\n{missed} of {len(verdicts.rows)} goals missed." if missed else "")
+    verdicts = tables.goals(book)
+    known = replace(verdicts, rows=tuple(row for row in verdicts.rows if row[-1] != UNKNOWN))
+    print(f"\nGoals\n\n{known.text()}")
+    missed = sum(row[-1] == MISSED for row in known.rows)
+    unknown = len(verdicts.rows) - len(known.rows)
+    print(f"\n{missed} of {len(known.rows)} goals missed; {unknown} can't be told from this run.")
     for what, why in book.missing.items():
         print(f"Not measured: {what}: {why}")
     results = page.as_json(book, about)

@@ -1,6 +1,6 @@
 """Figures as tables: one for each measure, and one of the goals. Ratios come with them."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.figures import Book, Figure, Summary
@@ -60,12 +60,10 @@ def all_tables(book: Book) -> list[Table]:
     return [table for table in made if table.rows]
 
 
-def goals(book: Book, measures: Collection[str] | None = None) -> Table:
-    """Return the goals, of all measures or of some, each with what was found."""
+def goals(book: Book) -> Table:
+    """Return the goals, each with what was found."""
     rows = []
     for goal in GOALS:
-        if measures is not None and goal.figure.split("/")[0] not in measures:
-            continue
         verdict = judge(goal, book)
         found = NONE if verdict.found is None else spread(verdict.found)
         rows.append((goal.about, goal.bound, found, verdict.status))
