@@ -1,5 +1,5 @@
-"""Measurements of queuectl against the limits of the machine it runs on.
+"""Measurements of queuectl against the limits of the machine it runs on, and against its peers.
 
-Speed is told as ratios between things measured in the same run, several rounds interleaved, with
-medians: machines differ and are shared. `python -m bench` runs all of them and prints a table.
+Speed is told as ratios between things measured in the same run, round by round in turns, with
+medians: machines differ and are shared. `python -m bench --help` says how to run it.
 """

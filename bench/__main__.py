@@ -1,71 +1,150 @@
-"""Run the measurements and print them: `python -m bench [--quick] [--stores]`."""
+"""Measure queuectl against the limits of this machine, and against its peers.
 
+Everything that is compared is measured in one run, round by round in turns. Progress goes to
+stderr, tables to stdout. A full run takes about 50 minutes on a quiet machine with two cores; use
+--only, --stores and --rounds for parts of it.
+"""
+
+import argparse
+import json
+import signal
 import sys
-from statistics import median
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
-from bench import lab, measures
+from bench import machine, page, tables
+from bench.figures import Book, Json
+from bench.goals import MISSED, UNKNOWN
+from bench.lab import SQLITE, STORES, Lab
+from bench.measures import MEASURES
+from bench.run import Runner, say
+from bench.sizes import SIZES
+from bench.subject import Measure
 
+EXAMPLES = """\
+examples:
+  make bench                                      # everything, and the page
+  make bench-quick                                # SQLite and the limit, in under two minutes
+  python -m bench --list
+  python -m bench --quick --only drain
+  python -m bench --only drain,latency --stores sqlite,postgresql --rounds 3 --json /tmp/now.json
+  python -m bench.page docs/performance.json      # write the page again, without measuring
 
-def main() -> None:
-    """Measure everything, the things to be compared in turns."""
-    quick = "--quick" in sys.argv
-    if "--stores" in sys.argv:
-        compare_stores(rounds=1 if quick else 3, jobs=1000 if quick else 3000)
-        return
-    rounds, jobs = (1, 1000) if quick else (3, 4000)
-    for workers in (4, 16):
-        ours, limit = [], []
-        for _ in range(rounds):
-            limit.append(measures.xargs_rate(jobs, workers))
-            ours.append(measures.drain_rate(jobs, workers))
-        rate, most = median(ours), median(limit)
-        say(f"drain, {workers} workers", f"{rate:.0f}/s", f"{rate / most:.2f} x xargs {most:.0f}/s")
-    found = measures.wake_ups(50)
-    own = measures.date_cost(20)
-    say("wake-up p50", f"{found[25]:.1f} ms", f"of which {own:.1f} ms are the stamp's own")
-    say("wake-up p98", f"{found[48]:.1f} ms", "")
-    for workers in (4, 64):
-        cpu, memory = measures.idle(workers, 5 if quick else 20)
-        say(f"idle, {workers} workers", f"{cpu:.2f} % CPU", f"{memory:.1f} MB")
-    one, bulk = measures.enqueue_rates(500, 10_000 if quick else 100_000)
-    say("enqueue", f"{one:.0f}/s", f"bulk {bulk:.0f}/s")
-    small = measures.backlog_cost(100, 100)
-    large = measures.backlog_cost(*((20_000, 20_000) if quick else (200_000, 200_000)))
-    for name, ms in large.items():
-        say(
-            f"{name} with a backlog", f"{ms:.2f} ms", f"{ms / small[name]:.1f} x that with 100 jobs"
-        )
+exit codes: 0 all was measured, 1 something could not be (it is named), 2 usage, 130 interrupted
+"""
 
 
-def compare_stores(rounds: int, jobs: int) -> None:
-    """Measure the three stores and the limit of this machine, in turns."""
-    with lab.servers() as servers:
-        stores: dict[str, str | None] = {"sqlite": None, **servers}
-        for workers in (4, 16):
-            limit: list[float] = []
-            rates: dict[str, list[float]] = {name: [] for name in stores}
-            for _ in range(rounds):
-                limit.append(measures.xargs_rate(jobs, workers))
-                for name, url in stores.items():
-                    rates[name].append(measures.drain_rate(jobs, workers, url))
-            most = median(limit)
-            for name, found in rates.items():
-                rate = median(found)
-                note = f"{rate / most:.2f} x xargs {most:.0f}/s"
-                say(f"drain {name}, {workers} workers", f"{rate:.0f}/s", note)
-        for name, url in stores.items():
-            waits = measures.wake_ups(40, url)
-            say(f"wake-up {name}", f"{waits[20]:.1f} ms", f"p95 {waits[38]:.1f} ms")
-            cpu, memory = measures.idle(4, 10, url)
-            say(f"idle {name}, 4 workers", f"{cpu:.2f} % CPU", f"{memory:.1f} MB")
-            one, bulk = measures.enqueue_rates(300, 20_000, url)
-            say(f"enqueue {name}", f"{one:.0f}/s", f"bulk {bulk:.0f}/s")
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--list", action="store_true", help="say what there is, and exit")
+    parser.add_argument("--only", metavar="NAMES", help="these measures, with commas between them")
+    parser.add_argument(
+        "--stores",
+        metavar="NAMES",
+        help=f"some of {', '.join(STORES)} (default: all; with --quick, {SQLITE})",
+    )
+    parser.add_argument("--rounds", type=int, metavar="N", help="so many rounds of each measure")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, no peers: under two minutes"
+    )
+    parser.add_argument(
+        "--size", choices=SIZES, help="how much is measured (tiny only shows that it works)"
+    )
+    parser.add_argument("--no-peers", action="store_true", help="ours and the limit only")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
+    parser.add_argument(
+        "--page", action="store_true", help="write docs/performance.md, its JSON and its plots"
+    )
+    args = parser.parse_args(argv)
+    if args.rounds is not None and args.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    args.measures = _chosen(parser, args.only, list(MEASURES), "measure")
+    stores = args.stores or (SQLITE if args.quick else None)
+    args.stores = _chosen(parser, stores, list(STORES), "store")
+    args.size = args.size or ("quick" if args.quick else "full")
+    return args
 
 
-def say(what: str, value: str, note: str) -> None:
-    """Print one row as soon as it is known."""
-    print(f"{what:<28}{value:>14}   {note}", flush=True)
+def _chosen(
+    parser: argparse.ArgumentParser, asked: str | None, known: list[str], what: str
+) -> list[str]:
+    names = known if asked is None else asked.split(",")
+    for name in names:
+        if name not in known:
+            parser.error(f"there is no {what} {name!r}; there is {', '.join(known)}")
+    return [name for name in known if name in names]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure what the command line asks for, and tell what was found."""
+    args = arguments(argv)
+    if args.list:
+        print("\n".join(describe(measure) for measure in MEASURES.values()))
+        return 0
+    # Whoever ends us ends the servers and workers, too.
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        return measure(args)
+    except KeyboardInterrupt:
+        say("interrupted; all that was started has been stopped")
+        return 130
+
+
+def _stop(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
+
+
+def describe(measure: Measure) -> str:
+    """Say what a measure is about, in a paragraph."""
+    first, _, _ = measure.about.partition("\n\n")
+    return f"{measure.name:<10}{' '.join(first.split())}"
+
+
+def measure(args: argparse.Namespace) -> int:
+    """Run the measures and tell what they found; if interrupted, what they have found so far."""
+    sizes = SIZES[args.size]
+    about = machine.describe() | {"size": sizes.name, "stores": args.stores}
+    if machine.busy():
+        say(f"this machine is busy (load {about['load'][0]}); the figures will mean little")
+    book = Book()
+    with Lab(sizes, stores=args.stores, peers=not (args.quick or args.no_peers)) as lab:
+        runner = Runner(lab, book, rounds=args.rounds)
+        try:
+            for name in args.measures:
+                runner.run(MEASURES[name])
+        finally:
+            results = tell(book, about, args)
+        if args.page:
+            page.write_page(results)
+    return 1 if book.missing else 0
+
+
+def tell(book: Book, about: Json, args: argparse.Namespace) -> Json:
+    """Print the tables, and write all figures if that was asked for."""
+    for table in tables.all_tables(book):
+        print(f"\n{MEASURES[table.measure].title}\n")
+        print(table.text())
+    verdicts = tables.goals(book)
+    known = replace(verdicts, rows=tuple(row for row in verdicts.rows if row[-1] != UNKNOWN))
+    print(f"\nGoals\n\n{known.text()}")
+    missed = sum(row[-1] == MISSED for row in known.rows)
+    unknown = len(verdicts.rows) - len(known.rows)
+    print(f"\n{missed} of {len(known.rows)} goals missed; {unknown} can't be told from this run.")
+    for what, why in book.missing.items():
+        print(f"Not measured: {what}: {why}")
+    results = page.as_json(book, about)
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    return results
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

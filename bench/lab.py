@@ -1,94 +1,148 @@
-"""Queues and nodes for the benchmarks, in temporary folders that vanish afterwards."""
+"""Where subjects are run: fresh queues, nodes started as a user would, and the servers they need.
+
+Everything is on loopback and in temporary folders, and gone in the end.
+"""
 
 import os
-import secrets
-import signal
-import subprocess
+import shutil
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
 
+from bench.processes import BenchError, Group, wait_for
+from bench.servers import FullMariaDB, FullPostgres, Redis
+from bench.sizes import Sizes
 from queuectl import Queue
+from tests.servers import ServerError
+from tests.servers.install import InstallError
+
+SQLITE, POSTGRESQL, MARIADB = "sqlite", "postgresql", "mariadb"
+STORES = (SQLITE, POSTGRESQL, MARIADB)
+CHECKOUT = Path(__file__).parents[1]
+S = TypeVar("S", FullPostgres, FullMariaDB, Redis)
 
 
-@contextmanager
-def queue(url: str | None = None) -> Iterator[Queue]:
-    """Open a fresh queue: a file, or a place on a server with a name of its own."""
-    if url is not None:
-        name = f"bench_{secrets.token_hex(4)}_"
-        with Queue(
-            f"{url}?{'schema' if url.startswith('postgres') else 'prefix'}={name}"
-        ) as opened:
-            yield opened
-        return
-    with (
-        tempfile.TemporaryDirectory(prefix="queuectl-bench-") as folder,
-        Queue(os.path.join(folder, "queue.db")) as opened,
-    ):
-        yield opened
+class Lab:
+    """The place of a run of benchmarks, with all that subjects share."""
+
+    def __init__(self, sizes: Sizes, *, stores: Sequence[str], peers: bool) -> None:
+        self.sizes = sizes
+        self.stores = tuple(stores)
+        self.peers = peers
+        self.folder = Path(tempfile.mkdtemp(prefix="queuectl-bench-"))
+        self._stack = ExitStack()
+        self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self._numbers = count(1)
+        self._postgres: FullPostgres | None = None
+        self._mariadb: FullMariaDB | None = None
+        self._redis: Redis | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    # -- servers ------------------------------------------------------------------
+
+    def postgres(self) -> FullPostgres:
+        """Return our PostgreSQL, which is started for the first who asks."""
+        if self._postgres is None:
+            self._postgres = self._run(FullPostgres)
+        return self._postgres
+
+    def mariadb(self) -> FullMariaDB:
+        """Return our MariaDB, likewise."""
+        if self._mariadb is None:
+            self._mariadb = self._run(FullMariaDB)
+        return self._mariadb
+
+    def redis(self) -> Redis:
+        """Return our Redis, likewise, without anything in it."""
+        if self._redis is None:
+            self._redis = self._run(Redis)
+        self._redis.flush()
+        return self._redis
+
+    def _run(self, kind: type[S]) -> S:
+        try:
+            return self._stack.enter_context(kind())
+        except (InstallError, ServerError, KeyError) as error:
+            raise BenchError(f"there is no {kind.NAME} here: {error}") from error
+
+    # -- places -------------------------------------------------------------------
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Lend a folder."""
+        folder = self.folder / f"scratch{next(self._numbers)}"
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def place(self, store: str) -> Iterator[str]:
+        """Lend the URL of an empty place for a queue: a file, or a database on our server."""
+        if store == SQLITE:
+            with self.scratch() as folder:
+                yield f"sqlite:{folder / 'queue.db'}"
+            return
+        server = self.postgres() if store == POSTGRESQL else self.mariadb()
+        name = f"bench{next(self._numbers)}"
+        server.create_database(name)
+        try:
+            yield server.url(name)
+        finally:
+            server.drop_database(name)
+
+    @contextmanager
+    def queue(self, store: str) -> Iterator[Queue]:
+        """Lend an empty queue."""
+        with self.place(store) as url, Queue(url) as queue:
+            yield queue
+
+    # -- programs -----------------------------------------------------------------
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Return an environment in which no setting of whoever runs this shines through.
+
+        One that keeps Python from storing what it has compiled would make every start slow.
+        """
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("QUEUECTL_", "PYTHON"))}
+        if path := os.environ.get("PYTHONPATH"):
+            kept["PYTHONPATH"] = path
+        return kept | more
+
+    def log(self) -> Path:
+        """Return a new file for what a program says."""
+        return self.folder / f"log{next(self._numbers)}"
+
+    @contextmanager
+    def node(self, queue: Queue, workers: int) -> Iterator[Group]:
+        """Run a node on a queue, as a user would, and wait until it is there."""
+        known = len(queue.nodes())
+        with Group(
+            queuectl("worker", "start", "--count", str(workers)),
+            env=self.environment(QUEUECTL_DB=queue.place.url),
+            cwd=self.folder,
+            log=self.log(),
+        ) as group:
+            wait_for(lambda: len(queue.nodes()) > known, "the node", group.check)
+            yield group
 
 
-@contextmanager
-def servers() -> Iterator[dict[str, str]]:
-    """Run a PostgreSQL and a MariaDB of our own, as durable as they come; gives their URLs."""
-    from tests.servers.mariadb import MariaDB
-    from tests.servers.postgres import Postgres
-
-    with Postgres() as postgres, MariaDB() as mariadb:
-        for server in (postgres, mariadb):
-            server.create_database("bench")
-        yield {"postgresql": postgres.url("bench"), "mariadb": mariadb.url("bench")}
-
-
-def command(*args: str) -> list[str]:
+def queuectl(*args: str) -> list[str]:
     """Return the installed command with arguments."""
     return [str(Path(sys.executable).with_name("queuectl")), *args]
-
-
-@contextmanager
-def node(opened: Queue, workers: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a node beside the measurement."""
-    process = subprocess.Popen(
-        command("worker", "start", "--count", str(workers)),
-        env=os.environ | {"QUEUECTL_DB": opened.place.url},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        while not opened.nodes():
-            if process.poll() is not None:
-                raise RuntimeError("the node did not start")
-            time.sleep(0.01)
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-
-
-def family(pid: int) -> list[int]:
-    """Return a node and its guard."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *map(int, children)]
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time all threads of a node and its guard have used."""
-    total = 0
-    for member in family(pid):
-        for task in Path(f"/proc/{member}/task").iterdir():
-            total += int((task / "schedstat").read_text().split()[0])
-    return total / 1e9
-
-
-def memory_mb(pid: int) -> float:
-    """Return the proportional memory of a node and its guard."""
-    total = 0
-    for member in family(pid):
-        for line in Path(f"/proc/{member}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                total += int(line.split()[1])
-    return total / 1024

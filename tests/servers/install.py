@@ -69,7 +69,7 @@ def install_missing(names: Iterable[str] = PACKAGES) -> list[str]:
         # Asked again: while we waited, another test run may have installed them.
         packages = _packages_without(names)
         if packages:
-            _install(packages)
+            install_packages(packages)
     missing = [name for name in names if find(name) is None]
     if missing:
         raise InstallError(f"These programs are missing even now: {', '.join(missing)}.")
@@ -94,7 +94,8 @@ def _one_at_a_time() -> Iterator[None]:
         yield
 
 
-def _install(packages: list[str]) -> None:
+def install_packages(packages: list[str]) -> None:
+    """Install packages of Debian, without starting the servers among them."""
     by_hand = f"Install them yourself: apt-get install {' '.join(packages)}"
     if shutil.which("apt-get") is None:
         raise InstallError(f"Servers for the tests are missing, and so is apt-get. {by_hand}")

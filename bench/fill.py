@@ -1,0 +1,139 @@
+"""Fills a queue with a past and a future: jobs that wait, are delayed, or were finished long ago.
+
+A node runs one real job first, and one of each other kind is really enqueued. All others are
+copies of those rows, made by the database itself: with their attempts, output and rollups, and
+with times of their own. So what is there is what the product leaves, without the days it takes.
+"""
+
+from dataclasses import dataclass
+
+from bench.lab import MARIADB, POSTGRESQL, SQLITE, Lab
+from queuectl import Queue
+from queuectl.job import JOB_COLUMNS, Job
+from queuectl.store.contract import Filter
+from queuectl.store.sql import SqlStore
+
+CHUNK = 50_000
+"""Rows in one transaction."""
+HOUR = 3600 * 1000
+DAY = 24 * HOUR
+"""Finished jobs have ended over the last day, as evenly as they come."""
+NUMBERS = {
+    SQLITE: (
+        "(WITH RECURSIVE line (n) AS"
+        " (SELECT {first} UNION ALL SELECT n + 1 FROM line WHERE n < {last}) SELECT n FROM line)"
+    ),
+    POSTGRESQL: "(SELECT n FROM generate_series({first}::bigint, {last}::bigint) AS one (n))",
+    MARIADB: "(SELECT seq AS n FROM seq_{first}_to_{last})",
+}
+"""How a database counts from one number to another."""
+
+# Ids are in no order, as those of the product are, and yet none comes twice.
+_ID = "concat('{kind}', (n * 2654435761) % 4294967296)"
+_COLUMNS = [name for name in JOB_COLUMNS if name not in ("seq", "id")] + ["ready"]
+
+_COPY_JOBS = """
+INSERT INTO {jobs} (id, {columns})
+SELECT {id}, {values} FROM {numbers} line, {jobs} t WHERE t.seq = :seq
+"""
+_COPY_ATTEMPTS = """
+INSERT INTO {attempts} (seq, number, node, host, worker, started_at, finished_at, duration_ms,
+    outcome, exit_code, stdout_bytes, stderr_bytes)
+SELECT j.seq, t.number, t.node, t.host, t.worker, j.started_at, j.finished_at, j.duration_ms,
+    t.outcome, t.exit_code, t.stdout_bytes, t.stderr_bytes
+FROM {jobs} j, {attempts} t WHERE t.seq = :seq AND j.seq > :first AND j.seq <= :last
+"""
+_COPY_OUTPUTS = """
+INSERT INTO {outputs} (seq, number, stdout, stderr)
+SELECT j.seq, t.number, t.stdout, t.stderr
+FROM {jobs} j, {outputs} t WHERE t.seq = :seq AND j.seq > :first AND j.seq <= :last
+"""
+# Durations are below 128 ms, where a bucket is one millisecond.
+_ADD_ROLLUPS = """
+INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms)
+SELECT finished_at - finished_at % 60000, queue, node, 'MEASURE', MS, count(*), sum(MS), min(MS),
+    max(MS)
+FROM {jobs} WHERE seq > :seq AND seq <= :last
+GROUP BY finished_at - finished_at % 60000, queue, node, MS
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """Jobs of one kind: the row they are copies of, and what is different in each."""
+
+    letter: str
+    template: Job
+    different: dict[str, str]
+
+
+def fill(lab: Lab, store: str, queue: Queue, size: int) -> None:
+    """Make `size` finished jobs, as many delayed ones of high priority, and as many that wait."""
+    sql = queue.store
+    assert isinstance(sql, SqlStore)
+    done = _really_run(lab, queue)
+    _copy(sql, store, _finished(sql, done, size), size)
+    _copy_history(sql, done)
+    queue.pause("default")
+    delayed = queue.enqueue("true", priority=100, delay="1d")
+    later = _Kind(letter="d", template=delayed, different={"run_at": "t.run_at + n"})
+    _copy(sql, store, later, size)
+    waiting = _Kind(letter="w", template=queue.enqueue("true"), different={})
+    _copy(sql, store, waiting, size)
+    sql.coarsen(now=sql.now())
+    if store == POSTGRESQL:
+        # By then, autovacuum would have come by.
+        sql.vacuum()
+
+
+def _really_run(lab: Lab, queue: Queue) -> Job:
+    with lab.node(queue, 1):
+        (job,) = queue.wait(queue.enqueue("echo hello").id, timeout=60)
+    return job
+
+
+def _finished(sql: SqlStore, template: Job, size: int) -> _Kind:
+    # None ends in the minute of the real one, which has its rollup already.
+    began = sql.now() - DAY - HOUR
+    # Whole numbers only: databases differ in how they divide.
+    ended = f"({began} + n * {max(1, DAY // size)})"
+    duration, wait = "(5 + n * 7919 % 56)", "(n * 104729 % 41)"
+    return _Kind(
+        letter="f",
+        template=template,
+        different={
+            "created_at": f"{ended} - {duration} - {wait}",
+            "run_at": f"{ended} - {duration} - {wait}",
+            "started_at": f"{ended} - {duration}",
+            "finished_at": ended,
+            "updated_at": ended,
+            "duration_ms": duration,
+        },
+    )
+
+
+def _copy(sql: SqlStore, store: str, kind: _Kind, size: int) -> None:
+    values = ", ".join(kind.different.get(name, f"t.{name}") for name in _COLUMNS)
+    for first in range(1, size + 1, CHUNK):
+        last = min(first + CHUNK - 1, size)
+        numbers = NUMBERS[store].format(first=first, last=last)
+        statement = _COPY_JOBS.format(
+            jobs="{jobs}",
+            id=_ID.format(kind=kind.letter),
+            columns=", ".join(_COLUMNS),
+            values=values,
+            numbers=numbers,
+        )
+        sql._write(statement, seq=kind.template.seq)
+
+
+def _copy_history(sql: SqlStore, template: Job) -> None:
+    """Give the finished jobs, all behind their template, the records that its run has left."""
+    (newest,) = sql.select(Filter(), limit=1)
+    for first in range(template.seq, newest.seq, CHUNK):
+        last = min(first + CHUNK, newest.seq)
+        for statement in (_COPY_ATTEMPTS, _COPY_OUTPUTS):
+            sql._write(statement, seq=template.seq, first=first, last=last)
+    for measure, ms in (("completed", "duration_ms"), ("wait", "(started_at - run_at)")):
+        statement = _ADD_ROLLUPS.replace("MEASURE", measure).replace("MS", ms)
+        sql._write(statement, seq=template.seq, last=newest.seq)

@@ -1,0 +1,27 @@
+"""Celery with Redis."""
+
+import os
+
+from celery import Celery
+
+from bench.peers.shell import run_shell
+
+app = Celery("bench", broker=os.environ["BENCH_BROKER"])
+
+
+@app.task
+def shell(command: str) -> None:
+    """Run a shell command."""
+    run_shell(command)
+
+
+def enqueue(command: str) -> None:
+    """Enqueue one."""
+    shell.delay(command)
+
+
+def enqueue_many(command: str, times: int) -> None:
+    """Enqueue many over one connection."""
+    with app.producer_pool.acquire(block=True) as producer:
+        for _ in range(times):
+            shell.apply_async((command,), producer=producer)

@@ -1,0 +1,26 @@
+"""huey with its SQLite storage, as it comes."""
+
+import os
+
+from huey import SqliteHuey
+
+from bench.peers.shell import run_shell
+
+huey = SqliteHuey("bench", filename=os.environ["BENCH_BROKER"])
+
+
+@huey.task()
+def shell(command: str) -> None:
+    """Run a shell command."""
+    run_shell(command)
+
+
+def enqueue(command: str) -> None:
+    """Enqueue one."""
+    shell(command)
+
+
+def enqueue_many(command: str, times: int) -> None:
+    """Enqueue many; huey has no bulk call."""
+    for _ in range(times):
+        shell(command)

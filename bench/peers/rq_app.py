@@ -1,0 +1,20 @@
+"""RQ: each job is run in a process that is forked for it."""
+
+import os
+
+from redis import Redis
+from rq import Queue
+
+from bench.peers.shell import run_shell
+
+queue = Queue(connection=Redis.from_url(os.environ["BENCH_BROKER"]))
+
+
+def enqueue(command: str) -> None:
+    """Enqueue one."""
+    queue.enqueue(run_shell, command)
+
+
+def enqueue_many(command: str, times: int) -> None:
+    """Enqueue many, by its bulk call."""
+    queue.enqueue_many([Queue.prepare_data(run_shell, (command,)) for _ in range(times)])

@@ -1,0 +1,130 @@
+"""How much of everything is measured: in full, quickly, or just enough to see that it works."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How many rounds, and how much in each of them."""
+
+    name: str
+    rounds: Mapping[str, int]
+    """By the name of the measure."""
+    drain_jobs: int
+    drain_workers: tuple[int, ...]
+    xargs_workers: tuple[int, ...]
+    drain_nodes: tuple[int, ...]
+    probes: int
+    """Jobs whose start is awaited, one after the other, in a round."""
+    load_rate: float
+    """Other jobs per second while a node is under load."""
+    backlog_beside_probes: int
+    enqueue_single: int
+    enqueue_bulk: int
+    startup_runs: int
+    backlogs: tuple[int, ...]
+    """So many jobs wait, so many are finished, and so many are delayed."""
+    backlog_jobs: int
+    """Jobs that are drained from the front of such a backlog."""
+    backlog_calls: int
+    idle_workers: tuple[int, ...]
+    idle_seconds: float
+    claim_jobs: int
+    claim_batches: tuple[int, ...]
+    size_jobs: int
+
+    @property
+    def warm_up_jobs(self) -> int:
+        """Jobs of a drain that isn't counted, and shows how a peer is best set up."""
+        return max(20, self.drain_jobs // 5)
+
+
+FULL = Sizes(
+    name="full",
+    rounds={
+        "drain": 5,
+        "latency": 3,
+        "enqueue": 5,
+        "startup": 5,
+        "backlog": 3,
+        "idle": 2,
+        "claims": 5,
+        "size": 1,
+    },
+    drain_jobs=5_000,
+    drain_workers=(1, 4, 16),
+    xargs_workers=(1, 2, 4, 8, 16),
+    drain_nodes=(1, 2),
+    probes=100,
+    load_rate=50,
+    backlog_beside_probes=30_000,
+    enqueue_single=1_000,
+    enqueue_bulk=100_000,
+    startup_runs=10,
+    backlogs=(1_000, 10_000, 100_000, 1_000_000),
+    backlog_jobs=3_000,
+    backlog_calls=40,
+    idle_workers=(4, 64, 256),
+    idle_seconds=10,
+    claim_jobs=2_000,
+    claim_batches=(1, 4, 16),
+    size_jobs=2_000,
+)
+
+QUICK = Sizes(
+    name="quick",
+    rounds={
+        "drain": 3,
+        "latency": 1,
+        "enqueue": 2,
+        "startup": 2,
+        "backlog": 1,
+        "idle": 1,
+        "claims": 2,
+        "size": 1,
+    },
+    drain_jobs=1_500,
+    drain_workers=(1, 4, 16),
+    xargs_workers=(1, 4, 16),
+    drain_nodes=(1,),
+    probes=40,
+    load_rate=50,
+    backlog_beside_probes=15_000,
+    enqueue_single=500,
+    enqueue_bulk=50_000,
+    startup_runs=5,
+    backlogs=(1_000, 50_000),
+    backlog_jobs=1_500,
+    backlog_calls=20,
+    idle_workers=(4, 64, 256),
+    idle_seconds=3,
+    claim_jobs=500,
+    claim_batches=(1, 4, 16),
+    size_jobs=500,
+)
+
+TINY = Sizes(
+    name="tiny",
+    rounds={},
+    drain_jobs=60,
+    drain_workers=(4,),
+    xargs_workers=(4,),
+    drain_nodes=(1,),
+    probes=5,
+    load_rate=20,
+    backlog_beside_probes=2_000,
+    enqueue_single=20,
+    enqueue_bulk=500,
+    startup_runs=1,
+    backlogs=(50, 500),
+    backlog_jobs=50,
+    backlog_calls=3,
+    idle_workers=(4,),
+    idle_seconds=1,
+    claim_jobs=32,
+    claim_batches=(1, 16),
+    size_jobs=50,
+)
+
+SIZES = {sizes.name: sizes for sizes in (FULL, QUICK, TINY)}

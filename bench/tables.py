@@ -1,0 +1,258 @@
+"""Figures as tables: one for each measure, and one of the goals. Ratios come with them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from bench.figures import Book, Figure, Summary
+from bench.goals import GOALS, judge
+from bench.peers.roster import PEERS
+
+STORES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mariadb": "MariaDB"}
+OTHERS = {
+    "xargs": "xargs -P",
+    "sh": "sh, without a queue",
+    "apsw": "raw APSW",
+    "psycopg": "raw psycopg",
+    "parallel": "GNU parallel",
+    "task-spooler": "task-spooler",
+    **{peer.name: peer.title for peer in PEERS},
+}
+COMMANDS = {
+    "enqueue": "queuectl enqueue true",
+    "help": "queuectl --help",
+    "imports": 'python -c "import click, apsw"',
+    "python": "python -c pass",
+}
+NONE = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Headings and rows; the first column is text, the others are figures."""
+
+    measure: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """Write it for a page."""
+        line = "|---|" + "---:|" * (len(self.headings) - 1)
+        rows = [self.headings, *self.rows]
+        written = ["| " + " | ".join(row) + " |" for row in rows]
+        return "\n".join([written[0], line, *written[1:]])
+
+    def text(self) -> str:
+        """Write it for a terminal."""
+        rows = [self.headings, *self.rows]
+        widths = [max(len(row[n]) for row in rows) for n in range(len(self.headings))]
+        return "\n".join(
+            "  ".join(
+                cell.rjust(width) if n else cell.ljust(width)
+                for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        )
+
+
+def all_tables(book: Book) -> list[Table]:
+    """Return the tables of all measures of which there are figures."""
+    made = [make(book) for make in _MAKERS]
+    return [table for table in made if table.rows]
+
+
+def goals(book: Book) -> Table:
+    """Return the goals, each with what was found."""
+    rows = []
+    for goal in GOALS:
+        verdict = judge(goal, book)
+        found = NONE if verdict.found is None else spread(verdict.found)
+        rows.append((goal.about, goal.bound, found, verdict.status))
+    return Table(measure="goals", headings=("goal", "must be", "is", "verdict"), rows=tuple(rows))
+
+
+# -- one for each measure ---------------------------------------------------------------
+
+
+def drain(book: Book) -> Table:
+    """Return rates, and how they compare with xargs."""
+    best = book.best("drain/xargs/*")
+    found = [*book.matching("drain/*/*"), *book.matching("drain/*/*/*")]
+    limits = [figure for figure in found if figure.id.startswith("drain/xargs/")]
+    peers = book.matching("drain/peer/*")
+    ours = [figure for figure in found if figure not in limits and figure not in peers]
+    peers.sort(key=lambda figure: -figure.summary.median)
+    rows = [
+        (
+            _drainer(figure),
+            spread(figure.summary),
+            ratio(figure, best),
+            ratio(figure, book.figures.get(f"drain/xargs/{figure.id.split('/')[2]}")),
+        )
+        for figure in (*limits, *ours, *peers)
+    ]
+    headings = ("who", "jobs/s", "x the best xargs", "x xargs with as many workers")
+    return Table(measure="drain", headings=headings, rows=tuple(rows))
+
+
+def latency(book: Book) -> Table:
+    """Return milliseconds until a job starts."""
+    columns = [f"{how}/{share}" for how in ("idle", "load", "backlog") for share in ("p50", "p99")]
+    rows = _grid(book, "latency", columns, lambda figure: spread(figure.summary))
+    headings = ("who", *(f"{column.replace('/', ' ')}, ms" for column in columns))
+    return Table(measure="latency", headings=headings, rows=rows)
+
+
+def enqueue(book: Book) -> Table:
+    """Return rates, and how they compare with raw inserts."""
+    columns = ("single", "threaded", "bulk", "jsonl")
+
+    def cell(figure: Figure) -> str:
+        return spread(figure.summary) + _over_limit(book, figure)
+
+    headings = ("who", *(f"{column}, jobs/s" for column in columns))
+    return Table(measure="enqueue", headings=headings, rows=_grid(book, "enqueue", columns, cell))
+
+
+def _over_limit(book: Book, figure: Figure) -> str:
+    _, subject, how = figure.id.split("/")
+    limit = {"sqlite": "apsw", "postgresql": "psycopg"}.get(subject)
+    other = book.figures.get(f"enqueue/{limit}/{'bulk' if how == 'jsonl' else how}")
+    return f"; {ratio(figure, other)} x raw" if other else ""
+
+
+def startup(book: Book) -> Table:
+    """Return milliseconds, and how they compare with the least."""
+    least = book.figures.get("startup/imports")
+    least_cpu = book.figures.get("startup/imports/cpu")
+    rows = []
+    for figure in book.matching("startup/*"):
+        cpu = book.figures[f"{figure.id}/cpu"]
+        name = COMMANDS[figure.id.split("/")[1]]
+        rows.append(
+            (
+                f"`{name}`",
+                spread(figure.summary),
+                ratio(figure, least),
+                spread(cpu.summary),
+                ratio(cpu, least_cpu),
+            )
+        )
+    headings = ("command", "ms", "x the imports", "CPU, ms", "x their CPU")
+    return Table(measure="startup", headings=headings, rows=tuple(rows))
+
+
+def idle(book: Book) -> Table:
+    """Return what idle workers take."""
+    columns = ("cpu", "memory", "alone")
+    rows = []
+    for figure in book.matching("idle/*/*/cpu"):
+        _, subject, workers, _ = figure.id.split("/")
+        cells = [
+            spread(book.figures[f"idle/{subject}/{workers}/{column}"].summary) for column in columns
+        ]
+        rows.append((f"{who(subject)}, {workers} workers", *cells))
+    headings = ("who", "% of a CPU", "proportional, MB", "alone, MB")
+    return Table(measure="idle", headings=headings, rows=tuple(rows))
+
+
+def claims(book: Book) -> Table:
+    """Return rates by the number of jobs in a transaction."""
+    batches = _third_words(book.matching("claims/*/*"))
+    rows = _grid(book, "claims", batches, lambda figure: spread(figure.summary))
+    headings = ("store", *(f"{batch} at once, jobs/s" for batch in batches))
+    return Table(measure="claims", headings=headings, rows=rows)
+
+
+def size(book: Book) -> Table:
+    """Return bytes per job."""
+    columns = ("waiting", "finished", "output")
+    rows = _grid(book, "size", columns, lambda figure: spread(figure.summary))
+    headings = ("store", "waiting, bytes", "finished, bytes", "with 100 bytes of output, bytes")
+    return Table(measure="size", headings=headings, rows=rows)
+
+
+def backlog(book: Book) -> Table:
+    """Return what things cost by the number of jobs, and how that compares with the fewest."""
+    found = book.matching("backlog/*/*/*")
+    sizes = sorted({int(figure.id.split("/")[2]) for figure in found})
+    rows = []
+    for store, what in dict.fromkeys((f.id.split("/")[1], f.id.split("/")[3]) for f in found):
+        first = book.figures.get(f"backlog/{store}/{sizes[0]}/{what}")
+        cells = []
+        for size in sizes:
+            figure = book.figures.get(f"backlog/{store}/{size}/{what}")
+            text = NONE if figure is None else spread(figure.summary)
+            if figure is not None and figure is not first:
+                text += f"; {ratio(figure, first)} x"
+            cells.append(text)
+        unit = "jobs/s" if what == "drain" else "ms"
+        rows.append((f"{what} on {STORES[store]}, {unit}", *cells))
+    headings = ("what", *(f"{size:,} of each" for size in sizes))
+    return Table(measure="backlog", headings=headings, rows=tuple(rows))
+
+
+_MAKERS: Sequence[Callable[[Book], Table]] = (
+    drain,
+    latency,
+    enqueue,
+    startup,
+    idle,
+    claims,
+    size,
+    backlog,
+)
+
+# -- cells ------------------------------------------------------------------------------
+
+
+def _grid(
+    book: Book, measure: str, columns: Sequence[str], cell: Callable[[Figure], str]
+) -> tuple[tuple[str, ...], ...]:
+    """Return a row for each subject and a cell for each column."""
+    subjects = dict.fromkeys(id.split("/")[1] for id in book.figures if id.split("/")[0] == measure)
+    rows = []
+    for subject in subjects:
+        found = [book.figures.get(f"{measure}/{subject}/{column}") for column in columns]
+        rows.append((who(subject), *(cell(one) if one else NONE for one in found)))
+    return tuple(rows)
+
+
+def _third_words(figures: Iterable[Figure]) -> list[str]:
+    return list(dict.fromkeys(figure.id.split("/")[2] for figure in figures))
+
+
+def _drainer(figure: Figure) -> str:
+    _, subject, *rest = figure.id.split("/")
+    if subject == "peer":
+        return OTHERS[rest[0]]
+    if subject == "xargs":
+        return f"`xargs -P {rest[0]}`"
+    nodes = f" in {rest[1]}" if len(rest) > 1 else ""
+    return f"{who(subject)}, {rest[0]} worker{'' if rest[0] == '1' else 's'}{nodes}"
+
+
+def who(subject: str) -> str:
+    """Name a subject for people."""
+    return f"queuectl on {STORES[subject]}" if subject in STORES else OTHERS[subject]
+
+
+def ratio(figure: Figure, other: Figure | None) -> str:
+    """Say how a figure compares with another of the same rounds."""
+    if other is None or not figure.values.keys() & other.values.keys():
+        return NONE
+    return f"{figure.over(other).median:.2f}"
+
+
+def spread(summary: Summary) -> str:
+    """Write the median, with the lowest and the highest if there were several rounds."""
+    middle = number(summary.median)
+    if summary.rounds == 1:
+        return middle
+    return f"{middle} ({number(summary.low)}-{number(summary.high)})"
+
+
+def number(value: float) -> str:
+    """Write a figure with about three digits that mean something."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

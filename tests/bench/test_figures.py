@@ -1,0 +1,197 @@
+"""What the benchmarks make of their readings: medians, ratios, verdicts, tables and the page."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import page, tables
+from bench.__main__ import arguments
+from bench.figures import Book, Figure, Reading, percentile, summarize
+from bench.goals import GOALS, MISSED, REACHED, UNKNOWN, Goal, judge
+from bench.lab import CHECKOUT
+from bench.measures import MEASURES
+from bench.peers.roster import PEERS
+from bench.peers.shell import MARK, marks
+
+
+def book_of(**values: list[float]) -> Book:
+    """A book with figures, each with a value per round; `a__b` is called `a/b`."""
+    book = Book()
+    for name, found in values.items():
+        for number, value in enumerate(found, 1):
+            id = name.replace("__", "/")
+            book.add(number, [Reading(id=id, value=value, unit="jobs/s")])
+    return book
+
+
+def test_a_summary_is_the_median_with_the_extremes() -> None:
+    found = summarize([5.0, 1.0, 9.0, 2.0])
+    assert (found.median, found.low, found.high, found.rounds) == (3.5, 1.0, 9.0, 4)
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.0, 1), (0.01, 1), (0.5, 50), (0.501, 51), (0.99, 99), (1.0, 100)]
+)
+def test_a_percentile_is_a_value_that_was_found(share: float, expected: int) -> None:
+    assert percentile(range(100, 0, -1), share) == expected
+    assert percentile([7.0], share) == 7.0
+
+
+def test_ratios_are_taken_within_a_round() -> None:
+    ours = Figure(id="a", unit="", values={1: 10, 2: 100, 3: 50})
+    limit = Figure(id="b", unit="", values={1: 20, 2: 100, 4: 1})
+    found = ours.over(limit)
+    assert (found.median, found.low, found.high, found.rounds) == (0.75, 0.5, 1.0, 2)
+
+
+def test_the_best_is_found_among_those_that_fit_word_by_word() -> None:
+    book = book_of(
+        drain__sqlite__1=[1, 2, 3],
+        drain__sqlite__4=[7, 8, 9],
+        drain__sqlite__16=[5, 6, 100],
+        drain__sqlite__4__2=[1000],
+        drain__mariadb__4=[2000],
+    )
+    best, least = book.best("drain/sqlite/*"), book.best("drain/sqlite/*", lowest=True)
+    assert best is not None and best.id == "drain/sqlite/4"
+    assert least is not None and least.id == "drain/sqlite/1"
+    assert book.best("drain/postgresql/*") is None
+
+
+def test_goals_are_reached_missed_or_unknown() -> None:
+    book = book_of(a__ours=[80, 95, 90], a__limit=[100, 100, 100])
+
+    def verdict(**bound: float) -> str:
+        return judge(Goal(about="", figure="a/ours", against="a/limit", **bound), book).status
+
+    assert verdict(at_least=0.9) == REACHED
+    assert verdict(at_least=0.91) == MISSED
+    assert verdict(at_most=0.9) == REACHED
+    assert verdict(at_most=0.89) == MISSED
+    assert judge(Goal(about="", figure="a/ours", at_most=90), book).status == REACHED
+    assert judge(Goal(about="", figure="a/ours", at_most=89.9), book).status == MISSED
+    assert judge(Goal(about="", figure="a/nobody", at_least=1), book).status == UNKNOWN
+    assert judge(Goal(about="", figure="a/ours", against="b/*", at_least=1), book).status == UNKNOWN
+
+
+def test_every_goal_has_one_bound_and_asks_for_what_is_measured() -> None:
+    for goal in GOALS:
+        assert (goal.at_least is None) != (goal.at_most is None)
+        for id in filter(None, (goal.figure, goal.against)):
+            assert id.split("/")[0] in MEASURES
+    assert len({goal.about for goal in GOALS}) == len(GOALS)
+
+
+def full_book() -> Book:
+    """A book with a figure in every table."""
+    book = book_of(
+        drain__xargs__4=[2000, 2100],
+        drain__sqlite__4=[1800, 1890],
+        drain__peer__rq=[138, 140],
+        latency__sqlite__idle__p50=[3.2, 3.4],
+        latency__rq__load__p99=[40, 60],
+        enqueue__sqlite__single=[600, 660],
+        enqueue__apsw__single=[1000, 1000],
+        startup__enqueue=[60, 61],
+        startup__enqueue__cpu=[50, 51],
+        startup__imports=[50, 50],
+        startup__imports__cpu=[40, 40],
+        idle__sqlite__4__cpu=[0.05, 0.07],
+        idle__sqlite__4__memory=[25, 25],
+        idle__sqlite__4__alone=[28, 28],
+        claims__sqlite__16=[9000, 9100],
+        size__sqlite__waiting=[300, 300],
+        backlog__sqlite__1000__drain=[1800, 1900],
+        backlog__sqlite__1000000__drain=[1710, 1805],
+    )
+    book.missing["drain: Celery"] = "there is no celery here"
+    book.configured["drain: RQ"] = "worker-pool -n 4"
+    return book
+
+
+def test_tables_show_medians_spread_and_ratios() -> None:
+    found = {table.measure: table for table in tables.all_tables(full_book())}
+    assert set(found) == set(MEASURES)
+    assert (
+        "| queuectl on SQLite, 4 workers | 1,845 (1,800-1,890) | 0.90 | 0.90 |"
+        in found["drain"].markdown()
+    )
+    assert "| RQ | 139 (138-140) | 0.07 | - |" in found["drain"].markdown()
+    assert "630 (600-660); 0.63 x raw" in found["enqueue"].text()
+    assert "; 0.95 x" in found["backlog"].text()
+    assert "1.21" in found["startup"].text()
+    for table in found.values():
+        assert all(len(row) == len(table.headings) for row in table.rows)
+
+
+def test_the_goals_say_what_was_found() -> None:
+    rows = {row[0]: row[1:] for row in tables.goals(full_book()).rows}
+    assert rows["drain on SQLite, at its best, against the best `xargs -P`"] == (
+        "≥ 0.9",
+        "0.90 (0.90-0.90)",
+        "reached",
+    )
+    assert rows["64 idle workers, proportional memory, MB"] == ("≤ 35", "-", "not measured")
+
+
+def test_results_survive_being_written() -> None:
+    book = full_book()
+    results = json.loads(json.dumps(page.as_json(book, {})))
+    again = Book.from_json(results)
+    assert again.as_json() == book.as_json()
+    assert {goal["verdict"] for goal in results["goals"]} == {REACHED, UNKNOWN}
+
+
+def test_the_page_has_a_place_for_results_and_names_what_is_missing() -> None:
+    about = {
+        "on": "2026-01-01",
+        "commit": "abc",
+        "cores": 2,
+        "processor": "a processor",
+        "linux": "6",
+        "python": "3.11",
+        "sqlite": "3.51",
+        "load": [0.0, 0.0, 0.0],
+        "fdatasync_ms": 0.5,
+        "size": "full",
+        "versions": {"rq": "2"},
+    }
+    text = page.render(full_book(), about, ["drain"])
+    assert "- drain: Celery: there is no celery here" in text
+    assert "Set up as: RQ: worker-pool -n 4." in text
+    assert "![Drain of true jobs](performance/drain.svg)" in text
+    old = page.PAGE.read_text(encoding="utf-8")
+    new = page.renewed(old, text)
+    assert text in new
+    assert page.renewed(new, "x\n") == page.renewed(old, "x\n") != old
+
+
+def test_every_measure_says_what_it_measures() -> None:
+    for measure in MEASURES.values():
+        assert len(measure.about.split()) > 20
+    on_the_page = page.PAGE.read_text(encoding="utf-8")
+    assert all(f"| `{name}` |" in on_the_page for name in MEASURES)
+
+
+def test_marks_of_peers_are_read_in_order(tmp_path: Path) -> None:
+    assert marks(MARK.pack(7) + MARK.pack(3)) == [3, 7]
+
+
+def test_peers_are_set_up_in_several_ways_but_start_in_one() -> None:
+    for peer in PEERS:
+        assert len({setup.name for setup in peer.setups}) == len(peer.setups) > 1
+        assert peer.plain in peer.setups
+        assert (CHECKOUT / "bench" / "peers" / f"{peer.app}.py").exists()
+
+
+def test_arguments_choose_and_refuse(capsys: pytest.CaptureFixture[str]) -> None:
+    args = arguments(["--only", "latency,drain", "--stores", "mariadb"])
+    assert (args.measures, args.stores, args.size) == (["drain", "latency"], ["mariadb"], "full")
+    args = arguments(["--quick"])
+    assert (args.stores, args.size) == (["sqlite"], "quick")
+    for wrong in (["--only", "speed"], ["--stores", "oracle"], ["--rounds", "0"]):
+        with pytest.raises(SystemExit) as stopped:
+            arguments(wrong)
+        assert stopped.value.code == 2
+    assert "there is drain, latency" in capsys.readouterr().err

@@ -1,0 +1,110 @@
+"""The benchmarks run, for real and very small, and leave nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.figures import Book, Reading
+from bench.fill import fill
+from bench.lab import CHECKOUT, SQLITE, Lab
+from bench.processes import BenchError, Group, is_alive
+from bench.run import Runner
+from bench.sizes import TINY
+from bench.subject import Measure, Plain, Subject
+from tests.support import wait_for
+
+
+def test_a_drain_is_measured_beside_the_limit(tmp_path: Path) -> None:
+    """The smallest real run: a node and `xargs`, with figures in a file, and exit code 0."""
+    results = tmp_path / "results.json"
+    args = ["--size", "tiny", "--only", "drain", "--stores", SQLITE, "--no-peers"]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", *args, "--rounds", "1", "--json", results],
+        cwd=CHECKOUT,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(results.read_text())["figures"]
+    assert figures["drain/sqlite/4"]["median"] > 0
+    assert figures["drain/xargs/4"]["median"] > 0
+    assert "drain on SQLite, at 4 workers" in done.stdout
+    assert list(tmp_path.iterdir()) == [results]
+
+
+def test_a_queue_is_filled_with_what_the_product_would_leave() -> None:
+    with Lab(TINY, stores=[SQLITE], peers=False) as lab, lab.queue(SQLITE) as queue:
+        fill(lab, SQLITE, queue, 30)
+        assert queue.store.verify() == []
+        counts = {
+            (count.state, count.priority): count.jobs
+            for count in queue.store.counts()
+            if count.jobs
+        }
+        # One of each is real.
+        assert counts == {("completed", 0): 31, ("pending", 100): 31, ("pending", 0): 31}
+        stats = queue.stats()
+        assert stats.total == 93
+        assert sum(r.count for r in queue.store.rollups() if r.measure == "completed") == 31
+        for job in queue.list(state="completed", limit=None):
+            (attempt,) = queue.attempts(job.id)
+            assert attempt.duration_ms == job.duration_ms
+            assert queue.output(job.id).stdout == b"hello\n"
+        assert len({job.id for job in queue.list(limit=None)}) == 93
+
+
+def subject(name: str, seen: list[str], *, fails: int = 0) -> Subject:
+    """One that notes when it is run, and fails from a certain time on."""
+
+    def run() -> list[Reading]:
+        seen.append(name)
+        if fails and seen.count(name) >= fails:
+            raise BenchError("it is broken")
+        return [Reading(id=f"test/{name}", value=1.0, unit="")]
+
+    return Plain(name, run)
+
+
+def test_subjects_take_turns_and_one_that_fails_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seen: list[str] = []
+    subjects = [
+        subject("good", seen),
+        subject("broken", seen, fails=1),
+        subject("fine", seen),
+        subject("tired", seen, fails=3),
+    ]
+    measure = Measure(name="test", title="Test", about="", subjects=lambda _: subjects)
+    book = Book()
+    with Lab(TINY, stores=[], peers=False) as lab:
+        Runner(lab, book, rounds=3).run(measure)
+    assert seen == [
+        *("good", "broken", "fine", "tired"),
+        *("good", "fine", "tired"),
+        *("fine", "tired", "good"),
+        *("good", "fine"),
+    ]
+    assert book.missing == {"test: broken": "it is broken", "test: tired": "it is broken"}
+    assert sorted(book.figures["test/good"].values) == [1, 2, 3]
+    assert sorted(book.figures["test/tired"].values) == [1]
+    assert "tired can't be measured: it is broken" in capsys.readouterr().err
+
+
+def test_a_group_ends_to_the_last_process(tmp_path: Path) -> None:
+    script = "sleep 1000 & setsid sleep 1000 & echo up > up; wait"
+    with Group(
+        ["/bin/sh", "-c", script], env=os.environ, cwd=tmp_path, log=tmp_path / "log"
+    ) as group:
+        wait_for(lambda: len(group.members()) == 3 and (tmp_path / "up").exists(), "all of them")
+        pids = group.members()
+        group.process.send_signal(signal.SIGKILL)
+    assert not any(map(is_alive, pids))
