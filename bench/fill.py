@@ -51,11 +51,15 @@ FROM {jobs} j, {outputs} t WHERE t.seq = :seq AND j.seq > :first AND j.seq <= :l
 # Durations are below 128 ms, where a bucket is one millisecond.
 _ADD_ROLLUPS = """
 INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms)
-SELECT finished_at - finished_at % 60000, queue, node, 'MEASURE', MS, count(*), sum(MS), min(MS),
-    max(MS)
-FROM {jobs} WHERE seq > :seq AND seq <= :last
-GROUP BY finished_at - finished_at % 60000, queue, node, MS
+SELECT TIME, queue, node, 'MEASURE', MS, count(*), sum(MS), min(MS), max(MS)
+FROM {jobs} WHERE seq > :seq AND seq <= :last GROUP BY GROUPqueue, node, MS
+{on_conflict[at, queue, node, measure, bucket]}
+    count = {rollups}.count + {excluded[count]},
+    total_ms = {rollups}.total_ms + {excluded[total_ms]},
+    least_ms = {least}({rollups}.least_ms, {excluded[least_ms]}),
+    most_ms = {greatest}({rollups}.most_ms, {excluded[most_ms]})
 """
+_MINUTE = "finished_at - finished_at % 60000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,5 +139,7 @@ def _copy_history(sql: SqlStore, template: Job) -> None:
         for statement in (_COPY_ATTEMPTS, _COPY_OUTPUTS):
             sql._write(statement, seq=template.seq, first=first, last=last)
     for measure, ms in (("completed", "duration_ms"), ("wait", "(started_at - run_at)")):
-        statement = _ADD_ROLLUPS.replace("MEASURE", measure).replace("MS", ms)
-        sql._write(statement, seq=template.seq, last=newest.seq)
+        added = _ADD_ROLLUPS.replace("MEASURE", measure).replace("MS", ms)
+        for time, group in ((_MINUTE, f"{_MINUTE}, "), ("0", "")):
+            statement = added.replace("TIME", time).replace("GROUP BY GROUP", f"GROUP BY {group}")
+            sql._write(statement, seq=template.seq, last=newest.seq)

@@ -8,6 +8,8 @@ import pytest
 from queuectl.job import Exited
 from queuectl.store import Store
 from queuectl.store.contract import Event, QueueInfo
+from queuectl.store.migrate import migrate
+from queuectl.store.records import Records
 from tests.contract.tools import DAY, HOUR, MINUTE, NOW, SECOND, Client, a_node, add, run
 
 
@@ -179,6 +181,41 @@ class TestRollups:
         store.coarsen(now=now)
         assert Counter(client.run("SELECT * FROM {rollups}")) == once
 
+    def test_of_all_time_there_is_one_for_each_bucket(self, store: Store, client: Client) -> None:
+        for n in range(30):
+            self.run_at(store, NOW + n * 13 * HOUR, ms=n % 3)
+        ((rows,),) = client.run(
+            "SELECT count(*) FROM {rollups} WHERE at = 0 AND measure = 'completed'"
+        )
+        assert rows == 3
+        assert self.sums(store) == self.sums(store, since=1)
+
+    def test_those_of_nodes_that_are_gone_come_together(self, store: Store, client: Client) -> None:
+        for n, node in enumerate(("node-1", "node-2", "node-3")):
+            if n:
+                a_node(store, node)
+            add(store, node, queue=f"queue {n % 2}", now=NOW - MINUTE)
+            run(store, node, node=node, now=NOW, duration_ms=5)
+        before = self.sums(store), self.sums(store, queue="queue 0")
+        for node in ("node-2", "node-3"):
+            store.forget(node)
+        for _ in range(2):
+            store.coarsen(now=NOW)
+            assert (self.sums(store), self.sums(store, queue="queue 0")) == before
+            found = client.run("SELECT DISTINCT node FROM {rollups} WHERE at = 0")
+            assert sorted(node for (node,) in found) == ["", "node-1"]
+
+    def test_an_older_schema_gets_those_of_all_time(self, store: Store, client: Client) -> None:
+        for n in range(30):
+            self.run_at(store, NOW + n * 13 * HOUR, queue=f"queue {n % 2}", ms=n % 3)
+        before = self.sums(store), self.sums(store, queue="queue 0")
+        client.run("DELETE FROM {rollups} WHERE at = 0")
+        assert self.sums(store) == {}
+        assert isinstance(store, Records)
+        with store.transaction():
+            migrate(store, 2)
+        assert (self.sums(store), self.sums(store, queue="queue 0")) == before
+
     def test_counters_that_came_down_to_nothing_are_swept(
         self, store: Store, client: Client
     ) -> None:
@@ -188,7 +225,9 @@ class TestRollups:
 
     def rows(self, client: Client) -> int:
         """Count the rows of completed runs."""
-        ((count,),) = client.run("SELECT count(*) FROM {rollups} WHERE measure = 'completed'")
+        ((count,),) = client.run(
+            "SELECT count(*) FROM {rollups} WHERE measure = 'completed' AND at > 0"
+        )
         return int(count)
 
 

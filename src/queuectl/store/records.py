@@ -9,9 +9,11 @@ from queuectl.errors import StateError
 from queuectl.job import Job
 from queuectl.store import statements as sql
 from queuectl.store.contract import LONGEST_PIECE, Event, Node, Piece, QueueInfo, Rollup, Stop
+from queuectl.store.rollups import EVER, Tally
 from queuectl.store.transactions import Row, Transactions
 
 HOUR = 3_600_000
+FOREVER = 2**62
 COPY = "copy"
 """The note in `meta` of a store that is being filled with a copy of another."""
 PIECES_AT_ONCE = 8
@@ -203,10 +205,13 @@ class Records(Transactions):
         return self._change(self._text(sql.PRUNE_EVENTS), {"seqs": seqs})
 
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
+        span = {"since": EVER, "until": EVER}
+        if since is not None:
+            span = {"since": max(since, EVER + 1), "until": FOREVER}
         if queue is None:
-            rows = self._rows(sql.ROLLUPS, since=since or 0)
+            rows = self._rows(sql.ROLLUPS, **span)
         else:
-            rows = self._rows(sql.ROLLUPS_OF_QUEUE, since=since or 0, queue=queue)
+            rows = self._rows(sql.ROLLUPS_OF_QUEUE, **span, queue=queue)
         return [
             Rollup(
                 measure=measure,
@@ -228,6 +233,23 @@ class Records(Transactions):
             bounds = {"span": span, "before": now - age - (now - age) % span}
             self._change(self._text(sql.COARSEN), bounds)
             self._change(self._text(sql.DROP_FINE), bounds)
+        self._bring_totals_together()
+
+    def _bring_totals_together(self) -> None:
+        """Add the totals of nodes that are gone to those under no name."""
+        gone = {node for (node,) in self._rows(sql.TOTALED_NODES)}
+        gone -= {node.id for node in self.nodes()}
+        if not gone:
+            return
+        tally = Tally()
+        rows = []
+        for queue, node, measure, bucket, *sums in self._rows(
+            sql.TOTALS, ids=self.dialect.bind_list(sorted(gone))
+        ):
+            tally.merge((EVER, queue, "", measure, bucket), list(map(int, sums)))
+            rows.append({"queue": queue, "node": node, "measure": measure, "bucket": bucket})
+        self._insert_rows(sql.ADD_ROLLUPS, list(tally.rows()))
+        self._change_many(self._text(sql.DROP_TOTAL), rows)
 
     def fold(self) -> None:
         self._write(sql.DROP_EMPTY_COUNTS)

@@ -10,11 +10,14 @@ MINUTE = 60_000
 WAIT = "wait"
 """The measure of the time between due and started; all others are states jobs came to."""
 
+EVER = 0
+"""The time of a rollup of all time."""
+
 _Key = tuple[int, str, str, str, int]
 
 
 class Tally:
-    """Durations by minute, queue, node, measure and bucket."""
+    """Durations by minute, or of all time, and by queue, node, measure and bucket."""
 
     def __init__(self) -> None:
         self._cells: dict[_Key, list[int]] = {}
@@ -26,20 +29,26 @@ class Tally:
         self._count(end, WAIT, waited)
 
     def _count(self, end: Ended, measure: str, ms: int) -> None:
-        at = end.finished_at - end.finished_at % MINUTE
-        key = (at, end.job.queue, end.job.node or "", measure, bucket_of(ms))
+        minute = end.finished_at - end.finished_at % MINUTE
+        what = end.job.queue, end.job.node or "", measure, bucket_of(ms)
+        self.merge((minute, *what), [1, ms, ms, ms])
+        self.merge((EVER, *what), [1, ms, ms, ms])
+
+    def merge(self, key: _Key, sums: list[int]) -> None:
+        """Add a count, a total, the least and the most to what is there."""
         cell = self._cells.get(key)
         if cell is None:
-            self._cells[key] = [1, ms, ms, ms]
+            self._cells[key] = sums
             return
-        cell[0] += 1
-        cell[1] += ms
-        cell[2] = min(cell[2], ms)
-        cell[3] = max(cell[3], ms)
+        cell[0] += sums[0]
+        cell[1] += sums[1]
+        cell[2] = min(cell[2], sums[2])
+        cell[3] = max(cell[3], sums[3])
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the sums, in the names of the statement that adds them."""
-        for (at, queue, node, measure, bucket), (count, total, least, most) in self._cells.items():
+        for key, (count, total, least, most) in sorted(self._cells.items()):
+            at, queue, node, measure, bucket = key
             yield {
                 "at": at,
                 "queue": queue,

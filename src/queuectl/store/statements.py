@@ -450,14 +450,27 @@ SELECT seq FROM (SELECT seq, at FROM {events} ORDER BY seq LIMIT :limit) oldest 
 # ... which are deleted.
 PRUNE_EVENTS = "DELETE FROM {events} WHERE seq {in_seqs}"
 
-# Rollups, summed over time and nodes.
+# Rollups, summed over time and nodes. Those of all time are there as such: `at` is 0.
 ROLLUPS = """
 SELECT measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
-FROM {rollups} WHERE at >= :since GROUP BY measure, bucket
+FROM {rollups} WHERE at >= :since AND at <= :until GROUP BY measure, bucket
 """
 ROLLUPS_OF_QUEUE = """
 SELECT measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
-FROM {rollups} WHERE at >= :since AND queue = :queue GROUP BY measure, bucket
+FROM {rollups} WHERE at >= :since AND at <= :until AND queue = :queue GROUP BY measure, bucket
+"""
+
+# Nodes that have rollups of all time.
+TOTALED_NODES = "SELECT DISTINCT node FROM {rollups} WHERE at = 0 AND node > ''"
+
+# Those rollups of some nodes, which come together with those of all other nodes that are gone.
+TOTALS = """
+SELECT queue, node, measure, bucket, count, total_ms, least_ms, most_ms
+FROM {rollups} WHERE at = 0 AND node {in_ids}{row_lock}
+"""
+DROP_TOTAL = """
+DELETE FROM {rollups} WHERE at = 0 AND queue = :queue AND node = :node AND measure = :measure
+    AND bucket = :bucket
 """
 
 # Merge fine rollups older than a time into coarser ones ...
