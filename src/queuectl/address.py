@@ -6,10 +6,10 @@ mark goes to the driver.
 """
 
 import re
-from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from queuectl.errors import UsageError
+from queuectl.values import dataclass, field
 
 SCHEMES = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql"} | {
     "mariadb": "mysql"

@@ -6,9 +6,10 @@ Nothing here decides anything: `lifecycle` does.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
+
+from queuectl.values import dataclass, field, fields
 
 DEFAULT_QUEUE = "default"
 

@@ -4,7 +4,6 @@ Pure and total: no clock, no store, no randomness (jitter comes from the job's o
 Stores apply what is decided here; they hold no policy of their own.
 """
 
-from dataclasses import dataclass
 from math import isfinite, log
 from zlib import crc32
 
@@ -19,6 +18,7 @@ from queuectl.job import (
     Strategy,
     Transition,
 )
+from queuectl.values import dataclass
 
 LONGEST_WAIT = 366 * 24 * 3600 * 1000
 """No backoff waits longer than a year, whatever `max_backoff` says."""

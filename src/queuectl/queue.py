@@ -10,7 +10,6 @@ queue.wait(job.id)
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Unpack
@@ -25,6 +24,7 @@ from queuectl.request import Fields, check_request, check_text, complete, read_r
 from queuectl.settings import Settings
 from queuectl.store import open_store
 from queuectl.store.contract import Batch, Event, Filter, Progress, Store, Topic
+from queuectl.values import replace
 from queuectl.waiting import wait_until
 
 if TYPE_CHECKING:

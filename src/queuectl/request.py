@@ -6,13 +6,13 @@ fail with the same sentence. Nothing is stored, nothing is guessed.
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from queuectl.errors import BadJobError, BadSettingError, BadTimeError, shown
 from queuectl.job import NewJob
 from queuectl.settings import Settings, read_value
+from queuectl.values import replace
 from queuectl.when import parse_duration, parse_time
 
 LONGEST_COMMAND = 2**20

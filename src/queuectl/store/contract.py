@@ -8,11 +8,11 @@ transaction of its own, or part of the one opened with `transaction()`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from queuectl.job import Attempt, Job, NewJob, Outcome, Output, State, Transition
+from queuectl.values import dataclass, field
 
 T = TypeVar("T")
 LONGEST_PIECE = 1 << 18

@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from queuectl.job import JOB_COLUMNS
+from queuectl.values import dataclass
 
 TABLES = (
     "jobs attempts outputs tags counts nodes queues rollups events config meta"

@@ -5,7 +5,6 @@ import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 import pymysql
@@ -38,6 +37,7 @@ from queuectl.store.server import (
     UnsteadyError,
 )
 from queuectl.store.transactions import Params, Row
+from queuectl.values import replace
 
 KINDS: Mapping[bool, tuple[str, tuple[int, ...]]] = {
     True: ("MariaDB", (10, 6)),

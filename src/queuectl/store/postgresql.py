@@ -6,7 +6,6 @@ notifications don't come through, nodes poll instead of listening.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Any
@@ -40,6 +39,7 @@ from queuectl.store.server import (
     UnsteadyError,
 )
 from queuectl.store.transactions import Params, Row
+from queuectl.values import replace
 
 OLDEST = 130000
 """PostgreSQL 13."""
