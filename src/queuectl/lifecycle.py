@@ -5,7 +5,6 @@ Stores apply what is decided here; they hold no policy of their own.
 """
 
 from math import isfinite, log
-from zlib import crc32
 
 from queuectl.job import (
     Cancelled,
@@ -151,6 +150,8 @@ def _jittered(wait: int, key: str, jitter: float) -> int:
     """Spread the wait by up to that share of it either way; the same for the same key."""
     if not jitter:
         return wait
+    from zlib import crc32
+
     share = crc32(key.encode("utf-8", "surrogatepass")) / 0xFFFFFFFF
     return max(0, int(wait * (1 + jitter * (2 * share - 1))))
 

@@ -12,9 +12,10 @@ TABLES = (
     "jobs attempts outputs tags counts nodes queues rollups events config meta"
     " watches live receipts"
 ).split()
-_PARAMETER = re.compile(r"(?<!:):([a-z_0-9]+)")
-_LETTER = re.compile(r"[a-z]")
-_PUNCTUATION = re.compile(r"([^A-Za-z0-9_\s\x80-\U0010ffff])")
+# Patterns stay text, compiled (and cached by re) when first needed: SQLite needs none.
+_PARAMETER = r"(?<!:):([a-z_0-9]+)"
+_LETTER = r"[a-z]"
+_PUNCTUATION = r"([^A-Za-z0-9_\s\x80-\U0010ffff])"
 
 
 class _Phrase:
@@ -102,7 +103,7 @@ class Dialect:
         }
         text = statement.format_map(words | more)
         if self.percent:
-            text = _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
+            text = re.sub(_PARAMETER, r"%(\1)s", text.replace("%", "%%"))
         return text
 
     def render_schema(self, statement: str) -> str:
@@ -116,9 +117,8 @@ def _same(text: str) -> str:
 
 def _pattern(text: str) -> str:
     """Return a regular expression for a text in lower case whose ASCII letters may be in upper."""
-    return _LETTER.sub(
-        lambda letter: f"[{letter[0]}{letter[0].upper()}]", _PUNCTUATION.sub(r"\\\1", text)
-    )
+    escaped = re.sub(_PUNCTUATION, r"\\\1", text)
+    return re.sub(_LETTER, lambda letter: f"[{letter[0]}{letter[0].upper()}]", escaped)
 
 
 SQLITE = Dialect(

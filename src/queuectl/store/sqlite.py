@@ -8,7 +8,6 @@ begins IMMEDIATE, so it waits for its turn instead of failing half-way. Beside `
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from random import random
 from time import CLOCK_MONOTONIC, clock_gettime_ns, monotonic, sleep, time_ns
 from typing import Any
 
@@ -240,6 +239,8 @@ class SqliteStore(SqlStore):
             self._waiting_since = monotonic()
         elif monotonic() - self._waiting_since > self._patience:
             return False
+        from random import random
+
         sleep(min(0.0005 * 1.5 ** min(tries, 10), 0.02) * (0.5 + random()))
         return True
 
