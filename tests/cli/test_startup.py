@@ -26,6 +26,10 @@ print(json.dumps([code, more]), file=sys.stderr)
 
 TRANSLATIONS = {"_locale", "locale"}
 """Imported by `gettext`, for click's own texts."""
+WRAPPING = set(
+    "_bz2 _compression _lzma bz2 click._textwrap fnmatch lzma shutil textwrap zlib".split()
+)
+"""Imported by click, to fit help into the terminal."""
 JSON = {"_json", "json", "json.decoder", "json.encoder", "json.scanner"}
 
 FOR_ALL = TRANSLATIONS | {
@@ -36,7 +40,7 @@ FOR_ALL = TRANSLATIONS | {
     "queuectl.cli.main",
     "queuectl.errors",
 }
-FOR_HELP = FOR_ALL | JSON | {
+FOR_PLACE = FOR_ALL | JSON | {
     "queuectl.address",
     "queuectl.cli.render",
     "queuectl.job",
@@ -45,7 +49,8 @@ FOR_HELP = FOR_ALL | JSON | {
     "queuectl.values",
     "queuectl.when",
 }  # fmt: skip
-FOR_ENQUEUE = FOR_HELP | {
+FOR_HELP = FOR_PLACE | WRAPPING
+FOR_ENQUEUE = FOR_PLACE | {
     "queuectl.administration",
     "queuectl.cli.enqueue",
     "queuectl.cli.moments",
