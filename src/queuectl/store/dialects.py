@@ -39,7 +39,8 @@ class Dialect:
     collation: str = ""
     """How texts are compared, for the schema: by their code points."""
     percent: bool
-    """Whether the driver wants `%(name)s` for a value, and `%%` for a percent sign."""
+    """Whether the driver wants `%(name)s` for a value, `%s` for one without a name, and `%%` for a
+    percent sign."""
     skip_locked: str
     """How a read for a claim passes over rows that others are claiming."""
     share_lock: str

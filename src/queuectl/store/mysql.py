@@ -215,7 +215,7 @@ class MysqlStore(ServerStore):
             rows = list(cursor.fetchall()) if cursor.description is not None else []
             return rows, int(count)
 
-    def _execute_many(self, db: Any, text: str, rows: Sequence[Params]) -> None:
+    def _execute_many(self, db: Any, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
         with db.cursor(Cursor) as cursor:
             cursor.executemany(text, rows)
 

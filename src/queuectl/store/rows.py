@@ -5,32 +5,36 @@ from typing import Any
 
 from queuectl.job import FINISHED, Job, NewJob, State, Transition
 from queuectl.store.contract import Ended
+from queuectl.store.transactions import Row
+
+_PENDING = State.PENDING.value
 
 
-def new_row(job: NewJob, id: str, now: int) -> dict[str, Any]:
-    """Describe a job to be stored."""
+def new_row(job: NewJob, id: str, now: int) -> Row:
+    """Describe a job to be stored: what goes into the columns that `ENQUEUE` names."""
     run_at = now if job.run_at is None else job.run_at
-    return {
-        "id": id,
-        "queue": job.queue,
-        "state": State.PENDING.value,
-        "ready": 1 if run_at <= now else 0,
-        "priority": job.priority,
-        "run_at": run_at,
-        "command": job.command,
-        "argv": None if job.argv is None else json.dumps(job.argv, ensure_ascii=False),
-        "cwd": job.cwd,
-        "env": json.dumps(dict(job.env), ensure_ascii=False) if job.env else None,
-        "tags": json.dumps(job.tags, ensure_ascii=False) if job.tags else None,
-        "expires_at": job.expires_at,
-        "timeout": job.timeout,
-        "max_retries": job.max_retries,
-        "backoff": None if job.backoff is None else job.backoff.value,
-        "backoff_base": job.backoff_base,
-        "retry_delay": job.retry_delay,
-        "max_backoff": job.max_backoff,
-        "now": now,
-    }
+    return (
+        id,
+        job.queue,
+        _PENDING,
+        1 if run_at <= now else 0,
+        job.priority,
+        run_at,
+        job.command,
+        None if job.argv is None else json.dumps(job.argv, ensure_ascii=False),
+        job.cwd,
+        json.dumps(dict(job.env), ensure_ascii=False) if job.env else None,
+        json.dumps(job.tags, ensure_ascii=False) if job.tags else None,
+        job.expires_at,
+        job.timeout,
+        job.max_retries,
+        None if job.backoff is None else job.backoff.value,
+        job.backoff_base,
+        job.retry_delay,
+        job.max_backoff,
+        now,
+        now,
+    )
 
 
 def storable(text: str) -> bool:

@@ -17,7 +17,7 @@ from queuectl.store.records import Records
 from queuectl.store.rollups import Tally
 from queuectl.store.rows import ended_row, fence, new_row, storable, transition_row
 from queuectl.store.selection import select_seqs
-from queuectl.store.transactions import Params
+from queuectl.store.transactions import Params, Row
 
 PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
@@ -44,15 +44,14 @@ class SqlStore(Records):
     # -- jobs -------------------------------------------------------------------------
 
     def enqueue(self, jobs: Sequence[NewJob], *, now: int, skip_duplicates: bool = False) -> Batch:
-        made = iter(new_ids(sum(job.id is None for job in jobs)))
-        ids = [job.id or next(made) for job in jobs]
-        rows = [new_row(job, id, now) for job, id in zip(jobs, ids, strict=True)]
         chosen = [job.id for job in jobs if job.id is not None]
+        made = iter(new_ids(len(jobs) - len(chosen)))
+        rows = [new_row(job, job.id or next(made), now) for job in jobs]
         if skip_duplicates:
             return self._atomic(lambda: self._enqueue_some(rows, chosen))
         return self._atomic(lambda: self._enqueue_all(rows, chosen))
 
-    def _enqueue_all(self, rows: Sequence[Params], chosen: Sequence[str]) -> Batch:
+    def _enqueue_all(self, rows: Sequence[Row], chosen: Sequence[str]) -> Batch:
         """Store all of them; raises before anything is written, so nothing has to be undone."""
         twice = next((id for id, times in Counter(chosen).items() if times > 1), None)
         taken = next(iter(self.states(chosen)), None) if chosen else None
@@ -67,22 +66,28 @@ class SqlStore(Records):
             )
         self._insert_jobs(rows)
         self.nudge(Topic.WORK)
-        return Batch(ids=tuple(row["id"] for row in rows))
+        return Batch(ids=tuple(row[0] for row in rows))
 
-    def _insert_jobs(self, rows: Sequence[Params]) -> None:
+    def _insert_jobs(self, rows: Sequence[Row]) -> None:
         """Write jobs whose ids are free, in this order."""
-        self._change_many(self._text(sql.ENQUEUE), rows)
+        self._change_many(self._enqueue_text(1), rows)
 
-    def _enqueue_some(self, rows: Sequence[Params], chosen: Sequence[str]) -> Batch:
+    def _enqueue_text(self, jobs: int) -> str:
+        """Return the statement that stores so many jobs at once."""
+        place = "%s" if self.dialect.percent else "?"
+        row = f"({', '.join([place] * len(sql.NEW_JOB.split(',')))})"
+        return self._text(sql.ENQUEUE) + ", ".join([row] * jobs)
+
+    def _enqueue_some(self, rows: Sequence[Row], chosen: Sequence[str]) -> Batch:
         """Store those whose ids are free, and of several with one id the first."""
         taken = set(self.states(chosen))
-        fresh: dict[str, Params] = {}
+        fresh: dict[str, Row] = {}
         duplicates: list[str] = []
         for row in rows:
-            if row["id"] in taken or row["id"] in fresh:
-                duplicates.append(row["id"])
+            if row[0] in taken or row[0] in fresh:
+                duplicates.append(row[0])
             else:
-                fresh[row["id"]] = row
+                fresh[row[0]] = row
         if fresh:
             self._insert_jobs(list(fresh.values()))
             self.nudge(Topic.WORK)

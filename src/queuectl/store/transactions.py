@@ -46,7 +46,7 @@ class Transactions(Store):
         """Run a rendered statement and return how many rows it changed or found unchanged."""
 
     @abstractmethod
-    def _change_many(self, text: str, rows: Sequence[Params]) -> None:
+    def _change_many(self, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
         """Run a rendered statement for each of these rows, in this order."""
 
     @abstractmethod
