@@ -99,16 +99,8 @@ class Queue(Administration):
         # One look at the clock: a delay counts from the moment the job is created.
         now = self.store.now()
         new = self._completion().job(_read(what, fields, now), now=now)
-
-        def store() -> Job:
-            (id,) = self.store.enqueue([new], now=now).ids
-            # In the same transaction: whoever can't be told of a job must not have enqueued it.
-            return self.get(id)
-
-        if connection is None:
-            return self.store.transact(store)
         with self._on(connection):
-            return store()
+            return self.store.enqueue_one(new, now=now)
 
     def enqueue_many(
         self,

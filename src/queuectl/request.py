@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 from queuectl.errors import BadJobError, BadSettingError, BadTimeError, shown
 from queuectl.job import NewJob
 from queuectl.settings import Settings, read_value
-from queuectl.values import fields
+from queuectl.values import fields, in_order
 from queuectl.when import parse_duration, parse_time
 
 LONGEST_COMMAND = 2**20
@@ -138,7 +138,9 @@ class Completion:
 
     def __init__(self, settings: Settings) -> None:
         self._expire = settings.expire
+        # All fields of a job, in their order.
         self._usual: Values = {
+            **{f.name: f.default for f in fields(NewJob)},
             "timeout": settings.job_timeout,
             "max_retries": settings.max_retries,
             "backoff": settings.backoff,
@@ -150,18 +152,19 @@ class Completion:
     def job(self, given: Values, *, now: int, folder: Callable[[], str] | None = None) -> NewJob:
         """Make a job of what is given; `folder` finds the current folder, if that is needed."""
         values = self._usual | given
-        delay = values.pop("delay", None)
-        if delay is not None:
-            values["run_at"] = now + delay
-        expire = values.pop("expire", self._expire)
-        if expire and "expires_at" not in values:
-            values["expires_at"] = max(now, values.get("run_at", now)) + expire
+        if "delay" in given:
+            values["run_at"], values["delay"] = now + given["delay"], None
+        expire, values["expire"] = given.get("expire", self._expire), None
+        if expire and "expires_at" not in given:
+            values["expires_at"] = max(now, values["run_at"] or now) + expire
         if "retry_delay" in given and "max_backoff" not in given:
             # Whoever asks for a long delay means it, whatever the general cap is.
-            values["max_backoff"] = max(values["max_backoff"], values["retry_delay"])
-        if "cwd" not in values:
+            values["max_backoff"] = max(values["max_backoff"], given["retry_delay"])
+        if "cwd" not in given:
             values["cwd"] = (folder or current_folder)()
-        return NewJob(**values)
+        if "env" not in given:
+            values["env"] = {}
+        return in_order(NewJob, values.values())
 
 
 def current_folder() -> str:

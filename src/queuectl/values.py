@@ -6,12 +6,13 @@ what `dataclasses.dataclass(frozen=True, slots=True)` makes, type checkers take 
 `dataclasses.replace`, `fields` and `asdict` can be used on what it made.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["dataclass", "field", "fields", "replace"]
+__all__ = ["dataclass", "field", "fields", "in_order", "replace"]
 
+T = TypeVar("T")
 _MISSING: Any = object()
 
 
@@ -37,6 +38,17 @@ class _Field:
         self.metadata = metadata or {}
 
 
+def in_order(kind: type[T], values: Iterable[Any]) -> T:
+    """Make a value of what is in its fields, all of them in their order: for those who make many.
+
+    Names take three times as long.
+    """
+    made: Any = kind.__new__(kind)
+    for set_field, value in zip(made._setters_, values, strict=True):
+        set_field(made, value)
+    return made  # type: ignore[no-any-return]
+
+
 def _dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type[Any]], Any]:
     assert frozen and slots, "what may change is for the standard dataclass"
 
@@ -51,6 +63,7 @@ def _dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[
             "_compared_": staticmethod(attrgetter(*compared)),
             "__dataclass_fields__": _StandardFields(),
         })  # fmt: skip
+        made._setters_ = [vars(made)[name].__set__ for name in names]
         made.__init__ = _initializer(made, known, kw_only)
         return made
 
@@ -71,9 +84,9 @@ def _made_anew(cls: type[Any], more: dict[str, Any]) -> Any:
     return type(cls.__name__, cls.__bases__, _METHODS | namespace | more)
 
 
-def _initializer(made: type[Any], known: list[_Field], kw_only: bool) -> Callable[..., None]:
+def _initializer(made: Any, known: list[_Field], kw_only: bool) -> Callable[..., None]:
     names = [spec.name for spec in known]
-    setters = {name: vars(made)[name].__set__ for name in names}
+    setters: dict[str, Any] = dict(zip(names, made._setters_, strict=True))
     defaults = {spec.name: spec.default for spec in known if spec.default is not _MISSING}
     factories = {
         spec.name: spec.default_factory for spec in known if spec.default_factory is not None
@@ -130,8 +143,8 @@ def _get_state(self: Any) -> list[Any]:
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
-    for spec, value in zip(self._values_, state, strict=True):
-        object.__setattr__(self, spec.name, value)
+    for set_field, value in zip(self._setters_, state, strict=True):
+        set_field(self, value)
 
 
 def _fields(of: Any) -> tuple[_Field, ...]:

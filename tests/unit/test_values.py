@@ -10,7 +10,7 @@ import pytest
 
 from queuectl import values
 from queuectl.job import Exited, NewJob, TimedOut
-from queuectl.values import dataclass, field, fields, replace
+from queuectl.values import dataclass, field, fields, in_order, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +123,13 @@ def test_replace_makes_a_changed_copy() -> None:
     assert value.size == 3
     with pytest.raises(TypeError):
         replace(value, sise=9)  # type: ignore[call-arg]
+
+
+def test_in_order_takes_all_fields_by_their_place() -> None:
+    assert in_order(Mine, ["a", 1, 2, "s", {}]) == Mine(name="a", size=1, seen=2, secret="s")
+    for wrong in (["a", 1, 2, "s"], ["a", 1, 2, "s", {}, 5]):
+        with pytest.raises(ValueError, match="argument"):
+            in_order(Mine, wrong)
 
 
 def test_fields_are_known_by_name() -> None:

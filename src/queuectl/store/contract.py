@@ -301,6 +301,10 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def enqueue_one(self, job: NewJob, *, now: int) -> Job:
+        """Store a job, complete with policy, and return it; a taken id is a `DuplicateError`."""
+
+    @abstractmethod
     def get(self, id: str) -> Job | None:
         """Return the job with exactly this id."""
 

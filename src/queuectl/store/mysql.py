@@ -310,6 +310,13 @@ class MysqlStore(ServerStore):
 
     ready_queues = sql.READY_QUEUES_COUNTED
 
+    def _insert_job(self, row: Params) -> Job:
+        if self.is_mariadb:
+            return super()._insert_job(row)
+        self._change(self._text(sql.ENQUEUE_ONE), row)
+        (job,) = self._jobs(sql.GET, id=row["id"])
+        return job
+
     def _take(self, seq: int, run: Params) -> list[Job]:
         if not self._change(self._text(sql.CLAIM), {"seq": seq, **run}):
             return []

@@ -200,6 +200,11 @@ class PostgresStore(ServerStore):
                 for row in rows:
                     copy.write_row(row)
 
+    def _nudge_for_new_jobs(self) -> None:
+        # A trigger has told those who listen. Behind a pooler nobody does.
+        if self.pooled:
+            super()._nudge_for_new_jobs()
+
     # -- errors -------------------------------------------------------------------------
 
     def _explain(self, error: Exception) -> Exception:

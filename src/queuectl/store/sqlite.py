@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 from time import CLOCK_MONOTONIC, clock_gettime_ns, monotonic, sleep, time_ns
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -33,6 +33,7 @@ from queuectl.store.migrate import VERSION, check_version, migrate
 from queuectl.store.sql import SqlStore, UnreadableError
 from queuectl.store.transactions import Params, Row
 
+T = TypeVar("T")
 APPLICATION_ID = 0x51435431
 """Marks the file as ours: "QCT1"."""
 PATIENCE = 30.0
@@ -191,6 +192,11 @@ class SqliteStore(SqlStore):
                 self._db.executemany(text, rows)
             except apsw.Error as error:
                 raise self._explain(error) from error
+
+    def _in_one_statement(self, action: Callable[[], T]) -> T:
+        # It is a transaction by itself, and waits for the lock as BEGIN IMMEDIATE does.
+        with self._lock:
+            return action()
 
     def _insert_jobs(self, rows: Sequence[Row]) -> None:
         # A statement that writes one row costs as much as the row: so it writes many at once.

@@ -135,6 +135,10 @@ class Transactions(Store):
         with self._lock:
             return action() if self._depth else self.transact(action)
 
+    def _in_one_statement(self, action: Callable[[], T]) -> T:
+        """Do what takes no more than one statement, durably."""
+        return self._atomic(action)
+
     def _outer(self) -> Iterator[None]:
         self._begin()
         self._depth = 1
