@@ -3,20 +3,18 @@
 `postgresql://user:password@host:5432/database?schema=queuectl` and
 `mysql://user:password@host:3306/database?prefix=queuectl_`. Everything else after the question
 mark goes to the driver.
+
+Every command asks whether its queue is on a server. Only when it is, `urllib` is imported.
 """
 
-import re
-from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
-
 from queuectl.errors import UsageError
+from queuectl.values import dataclass, field
 
 SCHEMES = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql"} | {
     "mariadb": "mysql"
 }
 """What URLs begin with, and which dialect is spoken there."""
 SECRET = frozenset({"password", "sslpassword", "passwd"})
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +35,8 @@ class Address:
     @property
     def public(self) -> str:
         """The URL without secrets: what may be shown, logged and handed to jobs."""
+        from urllib.parse import quote, urlencode
+
         options = {k: v for k, v in self.options.items() if k not in SECRET}
         if self.namespace is not None:
             options[_namespace_option(self.dialect)] = self.namespace
@@ -55,6 +55,8 @@ class Address:
         return self._host_and_port()[1]
 
     def _host_and_port(self) -> tuple[str, int | None]:
+        from urllib.parse import unquote, urlsplit
+
         try:
             parts = urlsplit(f"//{self.hosts}")
             return unquote(parts.hostname or ""), parts.port
@@ -69,6 +71,8 @@ def is_server(url: str) -> bool:
 
 def read_address(url: str) -> Address:
     """Take a server URL apart; a wrong one is a `UsageError` that repeats no password."""
+    from urllib.parse import parse_qsl, unquote
+
     scheme, _, rest = url.partition("://")
     scheme = scheme.lower()
     dialect = SCHEMES[scheme]
@@ -85,7 +89,7 @@ def read_address(url: str) -> Address:
     user, colon, password = userinfo.partition(":")
     options = dict(parse_qsl(query, keep_blank_values=True))
     namespace = options.pop(_namespace_option(dialect), None)
-    if namespace is not None and not _NAME.fullmatch(namespace):
+    if namespace is not None and not _is_name(namespace):
         raise UsageError(
             f"{_namespace_option(dialect)}={namespace} can't be used; take up to 32 letters,"
             " digits and underscores."
@@ -120,3 +124,8 @@ def without_secrets(url: str) -> str:
 
 def _namespace_option(dialect: str) -> str:
     return "schema" if dialect == "postgresql" else "prefix"
+
+
+def _is_name(text: str) -> bool:
+    """Tell whether it may be (a part of) a name in SQL without further ado."""
+    return text.isascii() and text.isidentifier() and len(text) <= 32

@@ -6,9 +6,10 @@ Nothing here decides anything: `lifecycle` does.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
+
+from queuectl.values import dataclass, field, fields, in_order
 
 DEFAULT_QUEUE = "default"
 
@@ -116,20 +117,18 @@ class Job:
     """Set while a running job is being cancelled."""
 
     @classmethod
-    def from_row(cls, row: Sequence[Any], **changed: Any) -> "Job":
-        """Build a job from a row that has `JOB_COLUMNS` in their order, but for what changed."""
-        values: dict[str, Any] = dict(zip(JOB_COLUMNS, row, strict=True))
-        values.update(changed)
-        values["state"] = State(values["state"])
-        argv, tags, env = values["argv"], values["tags"], values["env"]
+    def from_row(cls, row: Sequence[Any]) -> "Job":
+        """Build a job from a row that has `JOB_COLUMNS` in their order."""
+        values = list(row)
+        argv, tags, env, backoff = values[_ARGV], values[_TAGS], values[_ENV], values[_BACKOFF]
+        values[_STATE] = State(values[_STATE])
         # Whatever a foreign client may have put there, one odd row must not stop the others.
-        values["argv"] = None if argv is None else tuple(map(str, json.loads(argv)))
-        values["tags"] = () if tags is None else tuple(map(str, json.loads(tags)))
-        values["env"] = {} if env is None else {k: str(v) for k, v in json.loads(env).items()}
-        values["after"] = ()
-        if values["backoff"] is not None:
-            values["backoff"] = Strategy(values["backoff"])
-        return cls(**values)
+        values[_ARGV] = None if argv is None else tuple(map(str, json.loads(argv)))
+        values[_TAGS] = () if tags is None else tuple(map(str, json.loads(tags)))
+        values[_ENV] = {} if env is None else {k: str(v) for k, v in json.loads(env).items()}
+        values[_BACKOFF] = None if backoff is None else Strategy(backoff)
+        values.insert(_AFTER, ())
+        return in_order(cls, values)
 
     @property
     def title(self) -> str:
@@ -158,7 +157,11 @@ class Job:
         return max(self.attempts + left, 1)
 
 
+_AFTER = [f.name for f in fields(Job)].index("after")
 JOB_COLUMNS = tuple(f.name for f in fields(Job) if f.name != "after")
+_STATE, _ARGV, _TAGS, _ENV, _BACKOFF = map(
+    JOB_COLUMNS.index, ("state", "argv", "tags", "env", "backoff")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,7 @@ Pure and total: no clock, no store, no randomness (jitter comes from the job's o
 Stores apply what is decided here; they hold no policy of their own.
 """
 
-from dataclasses import dataclass
 from math import isfinite, log
-from zlib import crc32
 
 from queuectl.job import (
     Cancelled,
@@ -19,6 +17,7 @@ from queuectl.job import (
     Strategy,
     Transition,
 )
+from queuectl.values import dataclass
 
 LONGEST_WAIT = 366 * 24 * 3600 * 1000
 """No backoff waits longer than a year, whatever `max_backoff` says."""
@@ -151,6 +150,8 @@ def _jittered(wait: int, key: str, jitter: float) -> int:
     """Spread the wait by up to that share of it either way; the same for the same key."""
     if not jitter:
         return wait
+    from zlib import crc32
+
     share = crc32(key.encode("utf-8", "surrogatepass")) / 0xFFFFFFFF
     return max(0, int(wait * (1 + jitter * (2 * share - 1))))
 

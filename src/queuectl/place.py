@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from queuectl.errors import BadSettingError
 from queuectl.settings import (
@@ -13,6 +12,7 @@ from queuectl.settings import (
     layered,
     read_file,
 )
+from queuectl.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ queue.wait(job.id)
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from functools import cache
 from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Unpack
@@ -21,10 +21,18 @@ from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Attempt, Job, NewJob, Output, State
 from queuectl.place import Place, find_place
-from queuectl.request import Fields, check_request, check_text, complete, read_request
-from queuectl.settings import Settings
+from queuectl.request import (
+    Completion,
+    Fields,
+    Values,
+    check_request,
+    check_text,
+    current_folder,
+    read_values,
+)
 from queuectl.store import open_store
 from queuectl.store.contract import Batch, Event, Filter, Progress, Store, Topic
+from queuectl.values import replace
 from queuectl.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -90,17 +98,9 @@ class Queue(Administration):
         """
         # One look at the clock: a delay counts from the moment the job is created.
         now = self.store.now()
-        new = self._complete(self._read(what, fields, now), now)
-
-        def store() -> Job:
-            (id,) = self.store.enqueue([new], now=now).ids
-            # In the same transaction: whoever can't be told of a job must not have enqueued it.
-            return self.get(id)
-
-        if connection is None:
-            return self.store.transact(store)
+        new = self._completion().job(_read(what, fields, now), now=now)
         with self._on(connection):
-            return store()
+            return self.store.enqueue_one(new, now=now)
 
     def enqueue_many(
         self,
@@ -118,7 +118,29 @@ class Queue(Administration):
         With a `connection`, they are part of its transaction, as in `enqueue`.
         """
         now = self.store.now()
-        requests = (self._complete(self._read(item, {}, now), now) for item in what)
+        return self.enqueue_read(
+            (_read(item, {}, now) for item in what),
+            now=now,
+            keep_going=keep_going,
+            connection=connection,
+            progress=progress,
+            total=total,
+        )
+
+    def enqueue_read(
+        self,
+        given: Iterable[Values],
+        *,
+        now: int,
+        keep_going: bool = False,
+        connection: Any = None,
+        progress: Progress | None = None,
+        total: int = 0,
+    ) -> Batch:
+        """Do what `enqueue_many` does with requests that `request.read_values` has read."""
+        # All of them are enqueued here and now.
+        folder = cache(current_folder)
+        requests = (self._completion().job(item, now=now, folder=folder) for item in given)
         if keep_going and connection is None:
             return self._enqueue_batches(requests, progress, total, skip_duplicates=True)
         # Everything is read before the store is locked: others wait for the writing only.
@@ -160,30 +182,13 @@ class Queue(Administration):
                 progress(len(ids) + len(duplicates), total)
         return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
 
-    def _read(self, what: Request | None, fields: Mapping[str, Any], now: int) -> NewJob:
-        if isinstance(what, NewJob):
-            if fields:
-                raise BadJobError("A NewJob is complete; keywords can't be added to it.")
-            return check_request(what)
-        given: dict[str, Any] = {}
-        if isinstance(what, str):
-            given["command"] = what
-        elif isinstance(what, Mapping):
-            given.update(what)
-        elif what is not None:
-            given["argv"] = what
-        return read_request({**given, **fields}, now=now)
+    _settings_read: tuple[float, Completion] | None = None
 
-    def _complete(self, new: NewJob, now: int) -> NewJob:
-        return complete(new, self._enqueue_settings(), now=now)
-
-    _settings_read: tuple[float, Settings] | None = None
-
-    def _enqueue_settings(self) -> Settings:
-        """The settings, read again at most every tenth of a second: bulk enqueues ask often."""
+    def _completion(self) -> Completion:
+        """What the settings say, read again at most every tenth of a second: it is asked often."""
         read = self._settings_read
         if read is None or monotonic() - read[0] > 0.1:
-            read = self._settings_read = (monotonic(), self.settings)
+            read = self._settings_read = (monotonic(), Completion(self.settings))
         return read[1]
 
     # -- reading --------------------------------------------------------------
@@ -391,6 +396,21 @@ class Queue(Administration):
             return job if gone else self.get(job.id)
 
         return self.store.transact(apply)
+
+
+def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
+    if isinstance(what, NewJob):
+        if fields:
+            raise BadJobError("A NewJob is complete; keywords can't be added to it.")
+        return check_request(what)
+    given: Mapping[str, Any]
+    if isinstance(what, str):
+        given = {"command": what}
+    elif isinstance(what, Mapping):
+        given = what
+    else:
+        given = {} if what is None else {"argv": what}
+    return read_values({**given, **fields} if fields else given, now=now)
 
 
 def spool_paths(spool: str, job: Job) -> tuple[str, str]:

@@ -5,12 +5,12 @@ The table on the terminal and `--json` are made from the same dicts. Only ever e
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from queuectl.job import Attempt, Job, State
 from queuectl.store.contract import Count, Event, Node, QueueInfo, Rollup
 from queuectl.store.histogram import quantile
+from queuectl.values import dataclass
 from queuectl.when import iso
 
 

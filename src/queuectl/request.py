@@ -5,14 +5,14 @@ fail with the same sentence. Nothing is stored, nothing is guessed.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from queuectl.errors import BadJobError, BadSettingError, BadTimeError, shown
 from queuectl.job import NewJob
 from queuectl.settings import Settings, read_value
+from queuectl.values import fields, in_order
 from queuectl.when import parse_duration, parse_time
 
 LONGEST_COMMAND = 2**20
@@ -63,45 +63,63 @@ _ALIASES = {
     "max_backoff_seconds": "max_backoff",
     "run_after": "run_at",
 }
-_TIMEOUTS = ("timeout", "timeout_ms", "timeout_seconds")
+_SAME = (
+    ("max_retries", "max_attempts"),
+    ("run_at", "delay"),
+    ("expire", "expires_at"),
+    ("timeout", "timeout_ms", "timeout_seconds"),
+)
+"""Fields that say one thing in several ways."""
+_OTHER_WAYS = frozenset(name for names in _SAME for name in names[1:])
+
+Values = dict[str, Any]
+"""What is given of a `NewJob`, read and checked: bulk enqueues make the job itself only once."""
 
 
 def read_request(given: Mapping[str, Any], *, now: int) -> NewJob:
     """Read the fields of one job; raises `BadJobError` with one sentence that names the field."""
+    return NewJob(**read_values(given, now=now))
+
+
+def read_values(given: Mapping[str, Any], *, now: int) -> Values:
+    """Read the fields of one job as `read_request` does, but don't make it yet."""
     fields = _fields(given)
-    _one_of(fields, "max_retries", "max_attempts")
-    _one_of(fields, "run_at", "delay")
-    _one_of(fields, "expire", "expires_at")
-    _one_of(fields, *_TIMEOUTS)
+    if not _OTHER_WAYS.isdisjoint(fields):
+        for names in _SAME:
+            _one_of(fields, *names)
     values: dict[str, Any] = {}
-    for name, value in fields.items():
-        key, read = _READERS[name]
-        try:
+    try:
+        for name, value in fields.items():
+            key, read = _READERS[name]
             values[key] = read(name, value, now)
-        except (BadTimeError, BadSettingError) as error:
-            raise BadJobError(f"Bad {name}: {error}") from None
+    except (BadTimeError, BadSettingError) as error:
+        raise BadJobError(f"Bad {name}: {error}") from None
     if "retry_delay" in values and "backoff" not in values:
         values["backoff"] = read_value("backoff", "fixed")[1]
-    job = NewJob(**values)
-    _check_work(job)
-    return job
+    _check_work(values)
+    return values
 
 
-def check_request(new: NewJob) -> NewJob:
-    """Return a request made in Python, or raise as if it had come as fields."""
+def check_request(new: NewJob) -> Values:
+    """Return what is given of a request made in Python, or raise as if it had come as fields."""
     for name in ("command", "argv", "id", "queue", "priority", "max_retries", "cwd", "env", "tags"):
         value = getattr(new, name)
         if value is not None:
             _READERS[name][1](name, value, 0)
-    _check_work(new)
-    return new
+    values = _given(new)
+    _check_work(values)
+    return values
+
+
+def _given(new: NewJob) -> Values:
+    return {f.name: value for f in fields(new) if (value := getattr(new, f.name)) is not None}
 
 
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """Bring the fields to their one true names; two names for one field contradict each other."""
     fields: dict[str, Any] = {}
     for name, value in given.items():
-        key = _field(name)
+        key = name if name in _READERS else _field(name)
         if value is None:
             continue
         if key in fields:
@@ -112,31 +130,45 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def complete(new: NewJob, settings: Settings, *, now: int) -> NewJob:
     """Copy what the settings say into a request, so that later changes leave the job alone."""
-    run_at = new.run_at if new.delay is None else now + new.delay
-    expire = settings.expire if new.expire is None else new.expire
-    expires_at = new.expires_at
-    if expires_at is None and expire:
-        expires_at = max(now, run_at or now) + expire
-    return replace(
-        new,
-        run_at=run_at,
-        delay=None,
-        expire=None,
-        expires_at=expires_at,
-        timeout=settings.job_timeout if new.timeout is None else new.timeout,
-        max_retries=settings.max_retries if new.max_retries is None else new.max_retries,
-        backoff=new.backoff or settings.backoff,
-        backoff_base=new.backoff_base or settings.backoff_base,
-        retry_delay=settings.retry_delay if new.retry_delay is None else new.retry_delay,
-        # Whoever asks for a long delay means it, whatever the general cap is.
-        max_backoff=max(settings.max_backoff, new.retry_delay or 0)
-        if new.max_backoff is None
-        else new.max_backoff,
-        cwd=_current_folder() if new.cwd is None else new.cwd,
-    )
+    return Completion(settings).job(_given(new), now=now)
 
 
-def _current_folder() -> str:
+class Completion:
+    """Completes requests with what the settings say, so that later changes leave jobs alone."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._expire = settings.expire
+        # All fields of a job, in their order.
+        self._usual: Values = {
+            **{f.name: f.default for f in fields(NewJob)},
+            "timeout": settings.job_timeout,
+            "max_retries": settings.max_retries,
+            "backoff": settings.backoff,
+            "backoff_base": settings.backoff_base,
+            "retry_delay": settings.retry_delay,
+            "max_backoff": settings.max_backoff,
+        }
+
+    def job(self, given: Values, *, now: int, folder: Callable[[], str] | None = None) -> NewJob:
+        """Make a job of what is given; `folder` finds the current folder, if that is needed."""
+        values = self._usual | given
+        if "delay" in given:
+            values["run_at"], values["delay"] = now + given["delay"], None
+        expire, values["expire"] = given.get("expire", self._expire), None
+        if expire and "expires_at" not in given:
+            values["expires_at"] = max(now, values["run_at"] or now) + expire
+        if "retry_delay" in given and "max_backoff" not in given:
+            # Whoever asks for a long delay means it, whatever the general cap is.
+            values["max_backoff"] = max(values["max_backoff"], given["retry_delay"])
+        if "cwd" not in given:
+            values["cwd"] = (folder or current_folder)()
+        if "env" not in given:
+            values["env"] = {}
+        return in_order(NewJob, values.values())
+
+
+def current_folder() -> str:
+    """Return where we are, which is where jobs run that don't say it themselves."""
     try:
         return check_text("the current folder", os.getcwd(), longest=4096)
     except FileNotFoundError:
@@ -167,9 +199,9 @@ def _one_of(fields: Mapping[str, Any], *names: str) -> None:
         raise BadJobError(f"{' and '.join(found)} say the same thing twice; give one of them.")
 
 
-def _check_work(job: NewJob) -> None:
-    if (job.command is None) == (job.argv is None):
-        if job.command is None:
+def _check_work(values: Values) -> None:
+    if ("command" in values) == ("argv" in values):
+        if "command" not in values:
             raise BadJobError("A job needs a command; give it as text or as 'command' in the JSON.")
         raise BadJobError("A job has either a command or an argv; give one of them.")
 
@@ -299,7 +331,7 @@ def _cwd(name: str, value: object, now: int) -> str:
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     path = check_text(name, value, longest=4096)
-    return os.path.normpath(path if os.path.isabs(path) else f"{_current_folder()}/{path}")
+    return os.path.normpath(path if os.path.isabs(path) else f"{current_folder()}/{path}")
 
 
 def _env(name: str, value: object, now: int) -> dict[str, str]:

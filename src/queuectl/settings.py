@@ -6,11 +6,11 @@ Flag > environment (`QUEUECTL_…`) > `queuectl.toml` (nearest, upwards) > `conf
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from queuectl.errors import BadSettingError, BadTimeError, shown
 from queuectl.job import Strategy
+from queuectl.values import dataclass, field, fields, replace
 from queuectl.when import format_duration, parse_duration
 
 FILE_NAME = "queuectl.toml"

@@ -91,7 +91,9 @@ HOT = [
     "ATTEMPTS",
     "OUTPUT",
 ]
-COLD = {"ENQUEUE", "SELECT", "SELECT_TAGGED", "PRUNABLE", "STRAYS"}
+COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "SELECT", "SELECT_TAGGED", "PRUNABLE"} | {
+    "STRAYS"
+}
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
     "sqlite": {"READY_QUEUES_COUNTED", "READY_ANYWHERE"},

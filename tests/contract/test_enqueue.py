@@ -7,7 +7,7 @@ import pytest
 from queuectl.errors import DuplicateError
 from queuectl.job import Cancelled, Exited, Job, NewJob, State, Strategy
 from queuectl.store import Store
-from queuectl.store.contract import Batch
+from queuectl.store.contract import Batch, Filter
 from tests.contract.tools import (
     MINUTE,
     NOW,
@@ -39,6 +39,10 @@ EVERYTHING = NewJob(
     env={"NAME_13": "value 14", "NAME_15": ""},
     tags=("tag-16", "tag-17"),
 )
+
+
+def _all(store: Store) -> list[Job]:
+    return store.select(Filter(), limit=None, oldest=True)
 
 
 class TestEnqueue:
@@ -83,6 +87,35 @@ class TestEnqueue:
             reason=None,
             cancel_reason=None,
         )
+
+    def test_a_single_job_is_returned_as_it_is_kept(self, store: Store) -> None:
+        assert store.enqueue_one(EVERYTHING, now=NOW) == the(store, "job-1")
+        bare = store.enqueue_one(NewJob(argv=("printf", "%s", "ä")), now=NOW)
+        assert bare == the(store, bare.id)
+        assert re.fullmatch("[a-z2-7]{12}", bare.id)
+        assert ids(_all(store)) == ["job-1", bare.id]
+
+    def test_a_single_job_with_a_taken_id_is_refused(self, store: Store) -> None:
+        add(store, "job-1")
+        with pytest.raises(DuplicateError, match="'job-1' is taken"):
+            store.enqueue_one(EVERYTHING, now=NOW)
+        assert ids(_all(store)) == ["job-1"]
+        assert the(store, "job-1").command != EVERYTHING.command
+
+    @pytest.mark.parametrize("count", [1, 19, 20, 99, 100, 101, 250])
+    def test_many_at_once_come_in_their_order_each_with_its_own(
+        self, store: Store, count: int
+    ) -> None:
+        jobs = [
+            NewJob(id=f"job {n}", command=f"echo {n}", priority=n, tags=(f"tag {n}",))
+            for n in range(count)
+        ]
+        store.enqueue(jobs, now=NOW)
+        kept = _all(store)
+        assert [(job.id, job.command, job.priority, job.tags) for job in kept] == [
+            (new.id, new.command, new.priority, new.tags) for new in jobs
+        ]
+        assert sum(group.jobs for group in store.counts()) == count
 
     def test_what_is_not_said_stays_unsaid(self, store: Store) -> None:
         job = add(store, "bare")

@@ -9,9 +9,8 @@ from queuectl.cli.feed import Feed, overlay
 from queuectl.cli.progress import Bar
 from queuectl.cli.render import complain, plural, safe, write, write_json
 from queuectl.errors import BadJobError, DuplicateError
-from queuectl.job import NewJob
 from queuectl.queue import Queue
-from queuectl.request import read_request
+from queuectl.request import Values, read_values
 from queuectl.store.contract import Batch
 
 
@@ -41,8 +40,9 @@ class Bulk:
         first = [] if self._first is None else [self._request(*self._first)]
         try:
             with Bar("Enqueueing") as bar:
-                return queue.enqueue_many(
+                return queue.enqueue_read(
                     chain(first, self._jobs),
+                    now=self._now(),
                     keep_going=self._keep_going,
                     progress=bar,
                     total=self._feed.count,
@@ -74,7 +74,7 @@ class Bulk:
             bad = f"; {plural(self.refused, 'line')} could not be" if self.refused else ""
             write(f"{told}{bad}.")
 
-    def _read(self) -> Iterator[NewJob]:
+    def _read(self) -> Iterator[Values]:
         """Read the file line by line; a bad line ends it, or is reported and passed over."""
         for number, line in enumerate(self._feed.lines, 1):
             try:
@@ -90,16 +90,17 @@ class Bulk:
                 continue
             yield job
 
-    def _request(self, number: int, fields: dict[str, Any]) -> NewJob:
+    def _request(self, number: int, fields: dict[str, Any]) -> Values:
         try:
             merged = overlay(self._defaults, fields) if self._defaults else fields
-            job = read_request(merged, now=self._now())
+            job = read_values(merged, now=self._now())
         except BadJobError as error:
             raise self._feed.error(number, error) from None
-        if job.id is not None:
-            other = self._lines.setdefault(job.id, number)
+        id = job.get("id")
+        if id is not None:
+            other = self._lines.setdefault(id, number)
             if other != number:
-                raise self._feed.error(number, f"the id {job.id!r} is on line {other} already.")
+                raise self._feed.error(number, f"the id {id!r} is on line {other} already.")
         return job
 
     def _note(self, number: int, why: str) -> None:

@@ -1,7 +1,5 @@
 """The `dlq` commands: the dead letter queue, which is all jobs in state dead."""
 
-from dataclasses import replace
-
 import click
 
 from queuectl.cli.command import Group
@@ -41,6 +39,7 @@ from queuectl.errors import StateError
 from queuectl.job import Job, State
 from queuectl.queue import Queue
 from queuectl.store.contract import Filter
+from queuectl.values import replace
 from queuectl.when import ago
 
 DEAD = (State.DEAD,)

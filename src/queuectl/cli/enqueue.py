@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +13,7 @@ from queuectl.cli.options import json_option, open_queue, quiet_option
 from queuectl.cli.render import cut, safe, say, write, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, BadJobError, UsageError
 from queuectl.job import DEFAULT_QUEUE, Job
+from queuectl.values import dataclass
 from queuectl.when import format_duration
 
 if TYPE_CHECKING:

@@ -103,7 +103,7 @@ def read_json(text: str, hint: str = "") -> Fields:
     The hint ends the sentence about what isn't JSON at all.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
+        value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         where = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}"
         raise BadJobError(f"Invalid JSON: {error.msg} at {where}{hint}.") from None
@@ -130,6 +130,9 @@ def _pairs(pairs: Sequence[tuple[str, Any]]) -> Fields:
 
 def _no_constant(name: str) -> Any:
     raise BadJobError(f"Invalid JSON: {name} is not a number.")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant)
 
 
 def overlay(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> Fields:

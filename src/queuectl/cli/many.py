@@ -1,7 +1,6 @@
 """Makes one change to many jobs: those that were named, or all that fit the filters."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 import click
 
@@ -11,6 +10,7 @@ from queuectl.errors import EXIT_DONE, QueuectlError, StateError, StoreError, Us
 from queuectl.job import Job, State
 from queuectl.queue import Queue
 from queuectl.store.contract import Filter
+from queuectl.values import dataclass, replace
 
 MOST_TOLD = 20
 PAGE = 500

@@ -1,11 +1,11 @@
 """Finds jobs as they begin to run, also those that are over before anybody could look."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from queuectl.job import WAITING, Job, State
 from queuectl.queue import Queue
 from queuectl.store.contract import Event, Filter
+from queuectl.values import replace
 
 WATCHED = 2_000
 """Waiting jobs that are watched: more than can run between two looks."""

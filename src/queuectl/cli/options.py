@@ -11,7 +11,6 @@ A command returns its exit code, or None for 0, and lets errors fly: `main` expl
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +19,7 @@ import click
 from queuectl.cli.command import DB, Command, Group
 from queuectl.errors import BadTimeError
 from queuectl.job import State
+from queuectl.values import dataclass
 from queuectl.when import parse_duration, parse_moment
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """`output`: a job's facts and what one of its runs wrote, finished or not."""
 
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -16,6 +15,7 @@ from queuectl.cli.stream import Writer
 from queuectl.errors import NotFoundError
 from queuectl.job import FINISHED, Attempt, Job, Output, State, signal_name
 from queuectl.queue import Queue
+from queuectl.values import dataclass
 from queuectl.when import format_duration
 
 Facts = list[tuple[str, str | None]]

@@ -8,8 +8,9 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TextIO
+
+from queuectl.values import dataclass
 
 # C0, DEL, C1, bidirectional controls, line separators, byte order mark, lone surrogates: what can
 # move the cursor, recolour, reorder or hide. The list is in JSON's and Python's escapes alike.

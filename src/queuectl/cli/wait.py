@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 
 import click
 
@@ -22,6 +21,7 @@ from queuectl.errors import EXIT_DONE, EXIT_FAILED, NotFoundError
 from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.queue import Queue
 from queuectl.store.contract import Filter
+from queuectl.values import replace
 from queuectl.when import format_duration
 
 OPEN = (*WAITING, State.PROCESSING)

@@ -8,11 +8,11 @@ transaction of its own, or part of the one opened with `transaction()`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from queuectl.job import Attempt, Job, NewJob, Outcome, Output, State, Transition
+from queuectl.values import dataclass, field
 
 T = TypeVar("T")
 LONGEST_PIECE = 1 << 18
@@ -299,6 +299,10 @@ class Store(ABC):
 
         A taken id is a `DuplicateError` and stores none of them, unless duplicates are skipped.
         """
+
+    @abstractmethod
+    def enqueue_one(self, job: NewJob, *, now: int) -> Job:
+        """Store a job, complete with policy, and return it; a taken id is a `DuplicateError`."""
 
     @abstractmethod
     def get(self, id: str) -> Job | None:

@@ -11,7 +11,6 @@ with a lease that is over: whoever works at the target first rescues their jobs.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from hashlib import sha256
@@ -25,6 +24,7 @@ from queuectl.store.records import COPY
 from queuectl.store.sql import SqlStore
 from queuectl.store.tables import TABLES, Table
 from queuectl.store.transactions import Row
+from queuectl.values import dataclass, replace
 
 ROWS = 1_000
 """Rows in one transaction at most ..."""

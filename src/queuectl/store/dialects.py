@@ -3,21 +3,22 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from queuectl.job import JOB_COLUMNS
+from queuectl.values import dataclass
 
 TABLES = (
     "jobs attempts outputs tags counts nodes queues rollups events config meta"
     " watches live receipts"
 ).split()
-_PARAMETER = re.compile(r"(?<!:):([a-z_0-9]+)")
-_OF_ROW = re.compile(r"\{(?:row|each)\[([a-z_,\s]+)\]\}")
+# Patterns stay text, compiled (and cached by re) when first needed: SQLite needs few.
+_PARAMETER = r"(?<!:):([a-z_0-9]+)"
+_OF_ROW = r"\{(?:row|each)\[([a-z_,\s]+)\]\}"
+_LETTER = r"[a-z]"
+_PUNCTUATION = r"([^A-Za-z0-9_\s\x80-\U0010ffff])"
 _TEXTS = frozenset("id node state error reason host outcome queue measure".split())
 """Values of rows that are texts; all others are whole numbers."""
-_LETTER = re.compile(r"[a-z]")
-_PUNCTUATION = re.compile(r"([^A-Za-z0-9_\s\x80-\U0010ffff])")
 
 
 class _Phrase:
@@ -54,7 +55,8 @@ class Dialect:
     collation: str = ""
     """How texts are compared, for the schema: by their code points."""
     percent: bool
-    """Whether the driver wants `%(name)s` for a value, and `%%` for a percent sign."""
+    """Whether the driver wants `%(name)s` for a value, `%s` for one without a name, and `%%` for a
+    percent sign."""
     skip_locked: str
     """How a read for a claim passes over rows that others are claiming."""
     share_lock: str
@@ -150,7 +152,7 @@ class Dialect:
         }
         text = statement.format_map(words | more)
         if self.percent:
-            text = _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
+            text = re.sub(_PARAMETER, r"%(\1)s", text.replace("%", "%%"))
         return text
 
     def _rows_of(self, statement: str) -> str:
@@ -168,7 +170,7 @@ class Dialect:
 
 def row_names(statement: str) -> tuple[str, ...]:
     """Return which values of rows a statement is about."""
-    found = (name for names in _OF_ROW.findall(statement) for name in _listed(names))
+    found = (name for names in re.findall(_OF_ROW, statement) for name in _listed(names))
     return tuple(dict.fromkeys(found))
 
 
@@ -182,9 +184,8 @@ def _same(text: str) -> str:
 
 def _pattern(text: str) -> str:
     """Return a regular expression for a text in lower case whose ASCII letters may be in upper."""
-    return _LETTER.sub(
-        lambda letter: f"[{letter[0]}{letter[0].upper()}]", _PUNCTUATION.sub(r"\\\1", text)
-    )
+    escaped = re.sub(_PUNCTUATION, r"\\\1", text)
+    return re.sub(_LETTER, lambda letter: f"[{letter[0]}{letter[0].upper()}]", escaped)
 
 
 SQLITE = Dialect(

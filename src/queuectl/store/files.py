@@ -119,12 +119,14 @@ def touch(folder: str, topics: Iterable[Topic]) -> None:
     keeps us from it is no reason to call a commit a failure.
     """
     for topic in topics:
-        path = os.path.join(folder, topic.value)
+        path = f"{folder}/{topic}"
         with suppress(OSError, StoreError):
-            if not os.path.exists(path):
+            try:
+                os.utime(path)
+            except FileNotFoundError:
                 make_folder(folder)
                 create_private(path, exist_ok=True)
-            os.utime(path)
+                os.utime(path)
 
 
 def refuse_network(path: str) -> None:

@@ -5,7 +5,6 @@ import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 import pymysql
@@ -22,6 +21,7 @@ from queuectl.errors import (
     StoreUnreachableError,
     UsageError,
 )
+from queuectl.job import Job
 from queuectl.store import statements as sql
 from queuectl.store.contract import Ended, Listener
 from queuectl.store.dialects import MYSQL
@@ -37,6 +37,7 @@ from queuectl.store.server import (
     UnsteadyError,
 )
 from queuectl.store.transactions import Params, Row
+from queuectl.values import replace
 
 KINDS: Mapping[bool, tuple[str, tuple[int, ...]]] = {
     True: ("MariaDB", (10, 6)),
@@ -214,7 +215,7 @@ class MysqlStore(ServerStore):
             rows = list(cursor.fetchall()) if cursor.description is not None else []
             return rows, int(count)
 
-    def _execute_many(self, db: Any, text: str, rows: Sequence[Params]) -> None:
+    def _execute_many(self, db: Any, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
         with db.cursor(Cursor) as cursor:
             cursor.executemany(text, rows)
 
@@ -326,6 +327,13 @@ class MysqlStore(ServerStore):
     def _commit(self) -> None:
         super()._commit()
         self._singly = False
+
+    def _insert_job(self, row: Params) -> Job:
+        if self.is_mariadb:
+            return super()._insert_job(row)
+        self._change(self._text(sql.ENQUEUE_ONE), row)
+        (job,) = self._jobs(sql.GET, id=row["id"])
+        return job
 
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
         fitting = {id(end): self._fit(end) for end in ends}

@@ -6,7 +6,6 @@ notifications don't come through, nodes poll instead of listening.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Any
@@ -41,7 +40,9 @@ from queuectl.store.server import (
     ServerStore,
     UnsteadyError,
 )
+from queuectl.store.statements import NEW_JOB
 from queuectl.store.transactions import Params, Row
+from queuectl.values import replace
 
 OLDEST = 130000
 """PostgreSQL 13."""
@@ -51,15 +52,7 @@ FOLD_AT = 200
 """How many rows of changed counters there may be before they are added up."""
 COPY_FROM = 20
 """How many jobs at once are worth a COPY, which runs the triggers once for all of them."""
-_COPIED = {
-    column: column
-    for column in (
-        "id queue state ready priority run_at command argv cwd env tags expires_at timeout"
-        " max_retries backoff backoff_base retry_delay max_backoff"
-    ).split()
-} | {"created_at": "now", "updated_at": "now"}
-"""Columns of a new job, and what `new_row` calls them."""
-_COPY = f"COPY {{jobs}} ({', '.join(_COPIED)}) FROM STDIN"
+_COPY = f"COPY {{jobs}} ({NEW_JOB}) FROM STDIN"
 _SESSION = (
     "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';"
     " SET default_transaction_read_only = off"
@@ -181,7 +174,7 @@ class PostgresStore(ServerStore):
             rows = cursor.fetchall() if cursor.description is not None else []
             return rows, cursor.rowcount
 
-    def _execute_many(self, db: Any, text: str, rows: Sequence[Params]) -> None:
+    def _execute_many(self, db: Any, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
         with psycopg.Cursor(db, row_factory=tuple_row) as cursor:
             cursor.executemany(text, rows)
 
@@ -213,7 +206,7 @@ class PostgresStore(ServerStore):
         begun = {job.seq: job for job in self._jobs(sql.CLAIM, rows=self._table(sql.CLAIM, runs))}
         return [begun[seq] for seq in line if seq in begun]
 
-    def _insert_jobs(self, rows: Sequence[Params]) -> None:
+    def _insert_jobs(self, rows: Sequence[Row]) -> None:
         if len(rows) < COPY_FROM:
             super()._insert_jobs(rows)
             return
@@ -221,7 +214,12 @@ class PostgresStore(ServerStore):
             self._wrote = True
             with cursor.copy(self.dialect.render(_COPY)) as copy:
                 for row in rows:
-                    copy.write_row([row[column] for column in _COPIED.values()])
+                    copy.write_row(row)
+
+    def _nudge_for_new_jobs(self) -> None:
+        # A trigger has told those who listen. Behind a pooler nobody does.
+        if self.pooled:
+            super()._nudge_for_new_jobs()
 
     # -- errors -------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from queuectl.errors import StateError
@@ -11,6 +10,7 @@ from queuectl.store import statements as sql
 from queuectl.store.contract import LONGEST_PIECE, Event, Node, Piece, QueueInfo, Rollup, Stop
 from queuectl.store.rollups import EVER, Tally
 from queuectl.store.transactions import Row, Transactions
+from queuectl.values import fields
 
 HOUR = 3_600_000
 FOREVER = 2**62

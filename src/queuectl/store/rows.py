@@ -6,34 +6,39 @@ from typing import Any
 
 from queuectl.job import FINISHED, JOB_COLUMNS, Job, NewJob, State, Transition
 from queuectl.store.contract import Ended
+from queuectl.store.transactions import Row
 
-_ATTEMPTS = JOB_COLUMNS.index("attempts")
+_PENDING = State.PENDING.value
+
+_PLACES = {name: place for place, name in enumerate(JOB_COLUMNS)}
+_ATTEMPTS = _PLACES["attempts"]
 
 
-def new_row(job: NewJob, id: str, now: int) -> dict[str, Any]:
-    """Describe a job to be stored."""
+def new_row(job: NewJob, id: str, now: int) -> Row:
+    """Describe a job to be stored: what goes into the columns that `ENQUEUE` names."""
     run_at = now if job.run_at is None else job.run_at
-    return {
-        "id": id,
-        "queue": job.queue,
-        "state": State.PENDING.value,
-        "ready": 1 if run_at <= now else 0,
-        "priority": job.priority,
-        "run_at": run_at,
-        "command": job.command,
-        "argv": None if job.argv is None else json.dumps(job.argv, ensure_ascii=False),
-        "cwd": job.cwd,
-        "env": json.dumps(dict(job.env), ensure_ascii=False) if job.env else None,
-        "tags": json.dumps(job.tags, ensure_ascii=False) if job.tags else None,
-        "expires_at": job.expires_at,
-        "timeout": job.timeout,
-        "max_retries": job.max_retries,
-        "backoff": None if job.backoff is None else job.backoff.value,
-        "backoff_base": job.backoff_base,
-        "retry_delay": job.retry_delay,
-        "max_backoff": job.max_backoff,
-        "now": now,
-    }
+    return (
+        id,
+        job.queue,
+        _PENDING,
+        1 if run_at <= now else 0,
+        job.priority,
+        run_at,
+        job.command,
+        None if job.argv is None else json.dumps(job.argv, ensure_ascii=False),
+        job.cwd,
+        json.dumps(dict(job.env), ensure_ascii=False) if job.env else None,
+        json.dumps(job.tags, ensure_ascii=False) if job.tags else None,
+        job.expires_at,
+        job.timeout,
+        job.max_retries,
+        None if job.backoff is None else job.backoff.value,
+        job.backoff_base,
+        job.retry_delay,
+        job.max_backoff,
+        now,
+        now,
+    )
 
 
 def storable(text: str) -> bool:
@@ -71,20 +76,22 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
 
 def claimed_job(row: Sequence[Any], run: Mapping[str, Any]) -> Job:
     """Make a job of what was read right before it was claimed."""
-    return Job.from_row(
-        row,
-        state=State.PROCESSING,
-        attempts=row[_ATTEMPTS] + 1,
-        node=run["node"],
-        worker=run["worker"],
-        started_at=run["now"],
-        updated_at=run["now"],
-        finished_at=None,
-        duration_ms=None,
-        exit_code=None,
-        reason=None,
-        cancel_reason=None,
-    )
+    values = list(row)
+    values[_ATTEMPTS] += 1
+    for name, value in (
+        ("state", State.PROCESSING),
+        ("node", run["node"]),
+        ("worker", run["worker"]),
+        ("started_at", run["now"]),
+        ("updated_at", run["now"]),
+        ("finished_at", None),
+        ("duration_ms", None),
+        ("exit_code", None),
+        ("reason", None),
+        ("cancel_reason", None),
+    ):
+        values[_PLACES[name]] = value
+    return Job.from_row(values)
 
 
 def ended_row(end: Ended) -> dict[str, Any]:

@@ -6,14 +6,13 @@ the pairs: twenty dead jobs among ten million completed ones are found in twenty
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from queuectl.store import statements as sql
 from queuectl.store.contract import Count, Filter
 
 NO_LIMIT = 2**62
-_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 Look = Callable[[str, Sequence[str], str, Mapping[str, Any]], list[int]]
 """Runs a selecting statement with conditions, a direction and parameters; returns places."""
 

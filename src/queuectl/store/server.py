@@ -114,7 +114,7 @@ class ServerStore(SqlStore):
         """Run a statement on a connection: rows, and how many it changed."""
 
     @abstractmethod
-    def _execute_many(self, db: Any, text: str, rows: Sequence[Params]) -> None:
+    def _execute_many(self, db: Any, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
         """Run a statement for each of these rows."""
 
     @abstractmethod
@@ -216,7 +216,7 @@ class ServerStore(SqlStore):
     def _change(self, text: str, params: Params) -> int:
         return self._do(text, params)[1]
 
-    def _change_many(self, text: str, rows: Sequence[Params]) -> None:
+    def _change_many(self, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
         with self._lock, self._explained():
             self._check_process()
             self._wrote = True

@@ -29,6 +29,7 @@ from queuectl.store.transactions import Params, Row
 
 PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
+NEW_COLUMNS = tuple(sql.NEW_JOB.split(", "))
 LONGEST_TEXT = 1_000
 """Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
 
@@ -62,48 +63,81 @@ class SqlStore(Records):
     # -- jobs -------------------------------------------------------------------------
 
     def enqueue(self, jobs: Sequence[NewJob], *, now: int, skip_duplicates: bool = False) -> Batch:
-        made = iter(new_ids(sum(job.id is None for job in jobs)))
-        ids = [job.id or next(made) for job in jobs]
-        rows = [new_row(job, id, now) for job, id in zip(jobs, ids, strict=True)]
         chosen = [job.id for job in jobs if job.id is not None]
+        made = iter(new_ids(len(jobs) - len(chosen)))
+        rows = [new_row(job, job.id or next(made), now) for job in jobs]
         if skip_duplicates:
             return self._atomic(lambda: self._enqueue_some(rows, chosen))
         return self._atomic(lambda: self._enqueue_all(rows, chosen))
 
-    def _enqueue_all(self, rows: Sequence[Params], chosen: Sequence[str]) -> Batch:
-        """Store all of them; raises before anything is written, so nothing has to be undone."""
-        twice = next((id for id, times in Counter(chosen).items() if times > 1), None)
+    def enqueue_one(self, job: NewJob, *, now: int) -> Job:
+        row = new_row(job, job.id or new_ids(1)[0], now)
+        chosen = job.id
+        if chosen is None:
+            return self._in_one_statement(lambda: self._enqueue_one(row))
+
+        def enqueue() -> Job:
+            self._refuse_taken([chosen])
+            return self._enqueue_one(row)
+
+        return self._atomic(enqueue)
+
+    def _enqueue_one(self, row: Row) -> Job:
+        job = self._insert_job(dict(zip(NEW_COLUMNS, row, strict=True)))
+        self._nudge_for_new_jobs()
+        return job
+
+    def _insert_job(self, row: Params) -> Job:
+        """Write a job whose id is free, and return it as it is then."""
+        (job,) = self._jobs(sql.ENQUEUE_RETURNING, **row)
+        return job
+
+    def _nudge_for_new_jobs(self) -> None:
+        self.nudge(Topic.WORK)
+
+    def _refuse_taken(self, chosen: Sequence[str]) -> None:
         taken = next(iter(self.states(chosen)), None) if chosen else None
         if taken is not None:
             raise DuplicateError(
                 f"The id {taken!r} is taken; choose another, or remove that job first"
                 " (finished jobs keep their ids until they are pruned)."
             )
+
+    def _enqueue_all(self, rows: Sequence[Row], chosen: Sequence[str]) -> Batch:
+        """Store all of them; raises before anything is written, so nothing has to be undone."""
+        twice = next((id for id, times in Counter(chosen).items() if times > 1), None)
+        self._refuse_taken(chosen)
         if twice is not None:
             raise DuplicateError(
                 f"The id {twice!r} is given twice in one request; nothing was enqueued."
             )
         self._insert_jobs(rows)
-        self.nudge(Topic.WORK)
-        return Batch(ids=tuple(row["id"] for row in rows))
+        self._nudge_for_new_jobs()
+        return Batch(ids=tuple(row[0] for row in rows))
 
-    def _insert_jobs(self, rows: Sequence[Params]) -> None:
+    def _insert_jobs(self, rows: Sequence[Row]) -> None:
         """Write jobs whose ids are free, in this order."""
-        self._change_many(self._text(sql.ENQUEUE), rows)
+        self._change_many(self._enqueue_text(1), rows)
 
-    def _enqueue_some(self, rows: Sequence[Params], chosen: Sequence[str]) -> Batch:
+    def _enqueue_text(self, jobs: int) -> str:
+        """Return the statement that stores so many jobs at once."""
+        place = "%s" if self.dialect.percent else "?"
+        row = f"({', '.join([place] * len(NEW_COLUMNS))})"
+        return self._text(sql.ENQUEUE) + ", ".join([row] * jobs)
+
+    def _enqueue_some(self, rows: Sequence[Row], chosen: Sequence[str]) -> Batch:
         """Store those whose ids are free, and of several with one id the first."""
         taken = set(self.states(chosen))
-        fresh: dict[str, Params] = {}
+        fresh: dict[str, Row] = {}
         duplicates: list[str] = []
         for row in rows:
-            if row["id"] in taken or row["id"] in fresh:
-                duplicates.append(row["id"])
+            if row[0] in taken or row[0] in fresh:
+                duplicates.append(row[0])
             else:
-                fresh[row["id"]] = row
+                fresh[row[0]] = row
         if fresh:
             self._insert_jobs(list(fresh.values()))
-            self.nudge(Topic.WORK)
+            self._nudge_for_new_jobs()
         return Batch(ids=tuple(fresh), duplicates=tuple(duplicates))
 
     def get(self, id: str) -> Job | None:

@@ -8,9 +8,9 @@ begins IMMEDIATE, so it waits for its turn instead of failing half-way. Beside `
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from random import random
+from itertools import chain
 from time import CLOCK_MONOTONIC, clock_gettime_ns, monotonic, sleep, time_ns
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -33,11 +33,14 @@ from queuectl.store.migrate import VERSION, check_version, migrate
 from queuectl.store.sql import SqlStore, UnreadableError
 from queuectl.store.transactions import Params, Row
 
+T = TypeVar("T")
 APPLICATION_ID = 0x51435431
 """Marks the file as ours: "QCT1"."""
 PATIENCE = 30.0
 """Seconds to wait for the write lock before giving up."""
 WAL_LIMIT = 64 * 2**20
+ROWS_AT_ONCE = 100
+"""New jobs in one statement of a bulk enqueue. Their values must be fewer than 32,767."""
 
 
 class SqliteStore(SqlStore):
@@ -182,7 +185,7 @@ class SqliteStore(SqlStore):
             except apsw.Error as error:
                 raise self._explain(error) from error
 
-    def _change_many(self, text: str, rows: Sequence[Params]) -> None:
+    def _change_many(self, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
         with self._lock:
             self._check_process()
             try:
@@ -201,6 +204,21 @@ class SqliteStore(SqlStore):
 
     def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:
         self._change_many(self._text(statement), rows)
+
+    def _in_one_statement(self, action: Callable[[], T]) -> T:
+        # It is a transaction by itself, and waits for the lock as BEGIN IMMEDIATE does.
+        with self._lock:
+            return action()
+
+    def _insert_jobs(self, rows: Sequence[Row]) -> None:
+        # A statement that writes one row costs as much as the row: so it writes many at once.
+        many = self._enqueue_text(ROWS_AT_ONCE)
+        full = len(rows) - len(rows) % ROWS_AT_ONCE
+        self._change_many(many, [
+            tuple(chain.from_iterable(rows[i : i + ROWS_AT_ONCE]))
+            for i in range(0, full, ROWS_AT_ONCE)
+        ])  # fmt: skip
+        super()._insert_jobs(rows[full:])
 
     def _begin(self) -> None:
         self._run("BEGIN IMMEDIATE", {})
@@ -252,6 +270,8 @@ class SqliteStore(SqlStore):
             self._waiting_since = monotonic()
         elif monotonic() - self._waiting_since > self._patience:
             return False
+        from random import random
+
         sleep(min(0.0005 * 1.5 ** min(tries, 10), 0.02) * (0.5 + random()))
         return True
 

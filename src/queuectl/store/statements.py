@@ -7,17 +7,21 @@ keeps for itself are in double quotes.
 
 # -- jobs -----------------------------------------------------------------------
 
-# Store one job. `seq` is given by the database: its place in the line.
-ENQUEUE = """
-INSERT INTO {jobs} (
-    id, queue, state, ready, priority, run_at, command, argv, cwd, env, tags, expires_at, timeout,
-    max_retries, backoff, backoff_base, retry_delay, max_backoff, created_at, updated_at
-) VALUES (
-    :id, :queue, :state, :ready, :priority, :run_at, :command, :argv, :cwd, :env, :tags,
-    :expires_at, :timeout, :max_retries, :backoff, :backoff_base, :retry_delay, :max_backoff,
-    :now, :now
+# The columns of a new job, in the order of what `new_row` makes. The database gives `seq`: its
+# place in the line.
+NEW_JOB = (
+    "id, queue, state, ready, priority, run_at, command, argv, cwd, env, tags, expires_at, timeout"
+    ", max_retries, backoff, backoff_base, retry_delay, max_backoff, created_at, updated_at"
 )
-"""
+
+# Store jobs; the store adds a place for each value of each.
+ENQUEUE = f"INSERT INTO {{jobs}} ({NEW_JOB}) VALUES "
+
+# Store one job ...
+ENQUEUE_ONE = f"{ENQUEUE}(:{NEW_JOB.replace(', ', ', :')})"
+
+# ... and return it as it is then, where a database can do that.
+ENQUEUE_RETURNING = ENQUEUE_ONE + " RETURNING {job_columns}"
 
 # One job by its id.
 GET = "SELECT {job_columns} FROM {jobs} WHERE id = :id"

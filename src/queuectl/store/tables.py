@@ -1,9 +1,8 @@
 """The tables that make up a queue, with all their columns: what a copy has to take along."""
 
-from dataclasses import dataclass
-
 from queuectl.job import JOB_COLUMNS
 from queuectl.store.transactions import Row
+from queuectl.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ class Transactions(Store):
         """Run a rendered statement and return how many rows it changed or found unchanged."""
 
     @abstractmethod
-    def _change_many(self, text: str, rows: Sequence[Params]) -> None:
+    def _change_many(self, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
         """Run a rendered statement for each of these rows, in this order."""
 
     @abstractmethod
@@ -142,6 +142,10 @@ class Transactions(Store):
         """
         with self._lock:
             return action() if self._depth else self.transact(action)
+
+    def _in_one_statement(self, action: Callable[[], T]) -> T:
+        """Do what takes no more than one statement, durably."""
+        return self._atomic(action)
 
     def _outer(self) -> Iterator[None]:
         self._begin()

@@ -1,7 +1,8 @@
 """What a checkup finds."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from queuectl.values import dataclass
 
 
 class Level(StrEnum):
