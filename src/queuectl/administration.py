@@ -93,9 +93,13 @@ class Administration:
         from queuectl.report import node_dict
 
         return [
-            node_dict(node, alive=self.is_alive(node), running=len(self.store.held(node.id)))
+            node_dict(node, alive=self.is_alive(node), running=self._busy_workers(node))
             for node in self.store.nodes()
         ]
+
+    def _busy_workers(self, node: Node) -> int:
+        # A worker may have short jobs in line behind the one that it runs.
+        return len({job.worker for job in self.store.held(node.id)})
 
     def is_alive(self, node: Node) -> bool:
         """Tell whether a node lives: by its process where we can see it, and by its lease."""

@@ -63,6 +63,7 @@ def jobs(lab: Lab, ids: list[str]) -> list[Job]:
 
 def test_all_are_run_once_and_in_order(lab: Lab) -> None:
     ids = hold_up(lab, behind=12)
+    assert [node["running"] for node in lab.queue.nodes()] == [1]
     (lab.folder / "go").touch()
     lab.queue.wait(*ids)
     assert lab.lines("ran") == [f"{id} 1" for id in ids[1:]]
