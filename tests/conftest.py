@@ -1,6 +1,7 @@
 """Fixtures all tests share."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,10 @@ import pytest
 from tests.support import Lab, lab_in
 
 pytest_plugins = ["tests.servers.shared"]
+
+# A shell starts what is in the background with SIGINT ignored, and what we start would inherit it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -161,6 +161,8 @@ def main() -> int:
             print(campaign.row, campaign.name, store, sizes)
         return 0
     install_missing()
+    # A shell starts what is in the background with SIGINT ignored, and nodes would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Whoever ends us ends the nodes and servers, too: they would go on for ever.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     seed = SystemRandom().randrange(1_000_000) if args.seed is None else args.seed
