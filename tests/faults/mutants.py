@@ -579,6 +579,65 @@ MUTANTS: Sequence[Mutant] = (
             "::test_of_a_role_in_postgresql[synchronous_commit = off]",
         ],
     ),
+    # -- jobs that are claimed ahead -------------------------------------------------------------
+    Mutant(
+        name="line-without-waiting",
+        broken="A job that was claimed ahead is started beside the one that its worker is at.",
+        edits=[
+            Edit(file="guard/line.py", old="if worker in self._busy:", new="if worker in ():"),
+            Edit(
+                file="guard/line.py",
+                old="waiting = self._busy[worker]",
+                new="waiting = self._busy.setdefault(worker, {})",
+            ),
+        ],
+        tests=[
+            "tests/guard/test_line.py::TestOneAtATime::test_a_worker_runs_one_after_the_other",
+        ],
+    ),
+    Mutant(
+        name="put-back-the-cancelled",
+        broken="A job that is to be cancelled is put back in line, and runs after all.",
+        edits=[
+            Edit(
+                file="store/statements.py",
+                old="    AND cancel_reason IS NULL\n){returning_seq}",
+                new="){returning_seq}",
+            )
+        ],
+        tests=[
+            "tests/contract/test_put_back.py::test_what_is_to_be_cancelled_is_not_put_back",
+        ],
+    ),
+    Mutant(
+        name="board-unread",
+        broken="All that a dead node had claimed counts a crash, whether or not it was begun.",
+        edits=[
+            Edit(
+                file="node/upkeep.py",
+                old="read_board(runs.board_of(spool)) if local else None",
+                new="None",
+            )
+        ],
+        tests=[
+            "tests/node/test_ahead.py"
+            "::test_only_what_was_begun_counts_a_crash_when_the_node_is_killed",
+        ],
+    ),
+    Mutant(
+        name="held-up-for-ever",
+        broken="Jobs that wait behind a long one stay there, while others have nothing to do.",
+        edits=[
+            Edit(
+                file="node/node.py",
+                old="if monotonic() >= self.workers.look_at:",
+                new="if False:",
+            )
+        ],
+        tests=[
+            "tests/node/test_ahead.py::test_those_behind_a_long_job_are_put_back_for_others",
+        ],
+    ),
 )
 
 
