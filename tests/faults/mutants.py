@@ -326,7 +326,12 @@ MUTANTS: Sequence[Mutant] = (
                 file="store/statements.py",
                 old="WHERE ready = 0 AND run_at <= :now\n",
                 new="WHERE ready = 0 AND :now > 0\n",
-            )
+            ),
+            Edit(
+                file="store/sql.py",
+                old="look.due is not None and look.due <= now",
+                new="look.due is not None",
+            ),
         ],
         tests=[
             f"{SHORT_FORM}[histories-sqlite]",

@@ -86,8 +86,9 @@ def test_an_idle_node_is_woken_by_new_work(lab: Lab) -> None:
         lab.queue.enqueue("true", id=f"job{n}")
         lab.wait_state(f"job{n}", State.COMPLETED)
         waits.append(monotonic() - began)
-    # Work that nobody tells of is found once a second: always long after the job before it.
-    assert min(waits) < TICK / 2
+    # Work that nobody tells of is found once a second: always long after the job before it. The
+    # first has none before it, and may be lucky.
+    assert min(waits[1:]) < TICK / 2
 
 
 def test_an_expired_job_is_dead_without_having_run(lab: Lab) -> None:
