@@ -80,7 +80,7 @@ class TestWithdraw:
 
 
 class TestBoard:
-    def test_it_names_what_each_worker_began_last(self, guard: Harness) -> None:
+    def test_it_names_what_each_worker_has_begun(self, guard: Harness) -> None:
         board = str(guard.folder / "board")
         guard.tell("board", board)
         done = guard.shell("true", worker=1, token="a")
@@ -89,7 +89,7 @@ class TestBoard:
         other = guard.shell("true", worker=300, token="d")
         guard.wait(done, other)
         until((guard.folder / "begun").exists)
-        assert read_board(board) == {"b", "d"}
+        assert read_board(board) == {"a", "b", "d"}
         assert not guard.over(going)
 
     def test_a_new_board_names_those_that_go_on(self, guard: Harness) -> None:
@@ -98,6 +98,12 @@ class TestBoard:
         guard.tell("board", str(guard.folder / "board"))
         guard.end(guard.shell("true", worker=1, token="b"))
         assert read_board(str(guard.folder / "board")) == {"a", "b"}
+
+    def test_the_oldest_make_room(self, guard: Harness) -> None:
+        board = str(guard.folder / "board")
+        guard.tell("board", board)
+        guard.wait(*[guard.shell("true", worker=1, token=f"run {n}") for n in range(40)])
+        assert read_board(board) == {f"run {n}" for n in range(8, 40)}
 
     def test_without_a_board_nothing_is_known(self, tmp_path: Path) -> None:
         assert read_board(str(tmp_path / "none")) is None

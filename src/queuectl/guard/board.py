@@ -1,26 +1,32 @@
-"""The board: a small file that says what each worker runs, for whoever finds the node dead.
+"""The board: a small file that says what was begun, for whoever finds the node dead.
 
-Of all that a node had claimed, only what its workers were at when it died can have taken it down.
-The guard writes a worker's run on the board right before it starts it.
+Of all that a node had claimed, only what was begun can have taken it down. Right before it starts
+a run, the guard writes it on the board, in one of the places of its worker; the oldest makes room.
+A job may kill its node and be over before anybody notices, so not only the last one counts.
 """
 
 import os
 from contextlib import suppress
 
 _ROOM = 64
-"""Bytes for each worker: longer than any token."""
+"""Bytes for each run: longer than any token."""
+_PLACES = 32
+"""For each worker: more than it can have begun without any of it being written down."""
 
 
 class Board:
     """The guard's end of it. Without a file it does nothing: then all runs are under suspicion."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_fd", "_next")
 
     def __init__(self) -> None:
         self._fd = -1
+        self._next: dict[int, int] = {}
+        """The place for the next run of each worker."""
 
     def open(self, path: str) -> None:
         """Begin a board; one that is open is given up."""
+        self._next.clear()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -31,8 +37,11 @@ class Board:
         """Say what a worker is about to run."""
         if self._fd < 0:
             return
+        place = self._next.get(worker, 0)
+        self._next[worker] = (place + 1) % _PLACES
+        at = (worker * _PLACES + place) * _ROOM
         try:
-            os.pwrite(self._fd, token.encode().ljust(_ROOM, b"\0"), worker * _ROOM)
+            os.pwrite(self._fd, token.encode().ljust(_ROOM, b"\0"), at)
         except OSError:
             # A board with a gap would clear somebody who isn't innocent.
             with suppress(OSError):
@@ -42,7 +51,7 @@ class Board:
 
 
 def read_board(path: str) -> set[str] | None:
-    """Return the tokens of the runs that were started last, each by its worker; None if unknown."""
+    """Return the tokens of the runs that were begun last by each worker; None if unknown."""
     try:
         with open(path, "rb") as file:
             raw = file.read()

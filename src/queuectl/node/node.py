@@ -354,10 +354,10 @@ class NodeLoop:
         self._poll.unregister(self.guard.fileno())
         self.guard.close()
         tree.kill_descendants()
-        started = read_board(self.member.board)
+        begun = read_board(self.member.board)
         why = "the process that watched it was killed"
         for number, run in list(self.running.items()):
-            run.outcome = runs.lost_with_node(run.job, why, started)
+            run.outcome = runs.lost_with_node(run.job, why, begun)
             self._over(number)
         self.guard = self._start_guard()
         self._poll.register(self.guard.fileno(), select.POLLIN)

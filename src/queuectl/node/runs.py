@@ -210,18 +210,17 @@ def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ende
 
 
 def board_of(spool: str) -> str:
-    """Return where it is said what the workers of a node run."""
+    """Return where it is said what the workers of a node have begun."""
     return os.path.join(spool, "board")
 
 
-def lost_with_node(job: Job, why: str, started: Collection[str] | None) -> Outcome:
+def lost_with_node(job: Job, why: str, begun: Collection[str] | None) -> Outcome:
     """Say what a run came to whose node is gone.
 
-    `started` names the runs that its workers were at, if that is known: only these can have to do
-    with it. The others were in line, or they were over but not written down yet.
+    `begun` names the runs that its workers had begun, if that is known: only these can have to do
+    with it. The others were still in line.
     """
-    at_work = started is None or token_of(job) in started
-    return Lost(why) if at_work else Released(why)
+    return Lost(why) if begun is None or token_of(job) in begun else Released(why)
 
 
 def lost_by(
@@ -229,7 +228,7 @@ def lost_by(
     spool: str,
     why: str,
     *,
-    started: Collection[str] | None,
+    begun: Collection[str] | None,
     now: int,
     policy: Policy,
     limit: int,
@@ -238,7 +237,7 @@ def lost_by(
     """Decide what becomes of the jobs of a node that is gone, with the output it left behind."""
     ends = []
     for job in jobs:
-        outcome = lost_with_node(job, why, started)
+        outcome = lost_with_node(job, why, begun)
         run = Run(job=job, spool=spool, claimed=0, outcome=outcome)
         end = finish(run, now=now, policy=policy, limit=limit, host=host)
         took = max(0, now - end.started_at)

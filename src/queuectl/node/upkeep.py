@@ -106,12 +106,12 @@ class Rescuer:
         store = self.queue.store
         now = store.now()
         # What was written before the host went down may not have reached its disk.
-        started = read_board(runs.board_of(spool)) if local else None
+        begun = read_board(runs.board_of(spool)) if local else None
         ends = runs.lost_by(
             jobs,
             spool,
             why,
-            started=started,
+            begun=begun,
             now=now,
             policy=self.policy(),
             limit=self.settings().output_limit,
