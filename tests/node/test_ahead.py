@@ -112,7 +112,8 @@ def test_only_what_was_begun_counts_a_crash_when_the_node_is_killed(lab: Lab) ->
     lab.node()
     lab.queue.wait(*ids)
     assert [job.crashes for job in jobs(lab, ids)] == [1, 0, 0, 0]
-    assert sorted(lab.lines("ran")) == sorted(f"{id} 2" for id in ids[1:])
+    assert [job.attempts for job in jobs(lab, ids)] == [2, 1, 1, 1]
+    assert sorted(lab.lines("ran")) == sorted(f"{id} 1" for id in ids[1:])
 
 
 def test_only_what_was_begun_counts_a_crash_when_the_guard_is_killed(lab: Lab) -> None:
@@ -123,3 +124,4 @@ def test_only_what_was_begun_counts_a_crash_when_the_guard_is_killed(lab: Lab) -
     (lab.folder / "go").touch()
     lab.queue.wait(*ids)
     assert [job.crashes for job in jobs(lab, ids)] == [1, 0, 0, 0]
+    assert [job.attempts for job in jobs(lab, ids)] == [2, 1, 1, 1]

@@ -358,6 +358,7 @@ class NodeLoop:
         why = "the process that watched it was killed"
         for number, run in list(self.running.items()):
             run.outcome = runs.lost_with_node(run.job, why, begun)
+            run.withdrawn = not runs.may_have_begun(run.job, begun)
             self._over(number)
         self.guard = self._start_guard()
         self._poll.register(self.guard.fileno(), select.POLLIN)

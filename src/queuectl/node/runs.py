@@ -220,7 +220,12 @@ def lost_with_node(job: Job, why: str, begun: Collection[str] | None) -> Outcome
     `begun` names the runs that its workers had begun, if that is known: only these can have to do
     with it. The others were still in line.
     """
-    return Lost(why) if begun is None or token_of(job) in begun else Released(why)
+    return Lost(why) if may_have_begun(job, begun) else Released(why)
+
+
+def may_have_begun(job: Job, begun: Collection[str] | None) -> bool:
+    """Tell whether the run that a node had claimed may have been started."""
+    return begun is None or token_of(job) in begun
 
 
 def lost_by(

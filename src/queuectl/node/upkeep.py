@@ -107,8 +107,9 @@ class Rescuer:
         now = store.now()
         # What was written before the host went down may not have reached its disk.
         begun = read_board(runs.board_of(spool)) if local else None
+        kept = store.put_back([job for job in jobs if not runs.may_have_begun(job, begun)], now=now)
         ends = runs.lost_by(
-            jobs,
+            [job for job in jobs if runs.may_have_begun(job, begun) or job in kept],
             spool,
             why,
             begun=begun,
@@ -117,21 +118,15 @@ class Rescuer:
             limit=self.settings().output_limit,
             host=host,
         )
-        late = store.finish(ends)
-        given = [end for end in ends if end not in late]
-        for end in given:
-            detail = f"{why}; now {end.transition.state}"
+        late = {end.job.seq for end in store.finish(ends)}
+        states = {end.job.seq: end.transition.state for end in ends}
+        given = [job for job in jobs if job.seq not in late]
+        for job in given:
+            detail = f"{why}; now {states.get(job.seq, State.PENDING)}"
             store.record(
-                Event(
-                    at=now,
-                    kind="rescue",
-                    job=end.job.id,
-                    node=end.job.node,
-                    who=whoami(),
-                    detail=detail,
-                )
+                Event(at=now, kind="rescue", job=job.id, node=job.node, who=whoami(), detail=detail)
             )
-        return [end.job for end in given]
+        return given
 
 
 def _reason(node: Node, local: bool) -> str:
