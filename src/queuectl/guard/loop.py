@@ -22,8 +22,9 @@ from queuectl.guard.clocks import Lease, Timers
 from queuectl.guard.line import Line
 from queuectl.guard.mark import OWNER, Marker
 from queuectl.guard.orphans import Orphans
-from queuectl.guard.output import Spools
+from queuectl.guard.output import Spool, Spools
 from queuectl.guard.run import KILLING, NEVER, RUNNING, TERMINATING, Run
+from queuectl.guard.spares import Spares
 from queuectl.guard.spawn import IGNORED, NotStartedError, Spawner, UnableError
 from queuectl.guard.wire import Decoder, encode
 
@@ -41,7 +42,7 @@ EXITED = "exited"
 TIMEOUT = "timeout"
 LEASE = "lease"
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _SPAWNING = 0.005
 """Seconds to go on starting runs before looking after those that run."""
 
@@ -66,7 +67,8 @@ class Loop:
         self._unsent = bytearray()
         self._choked = False
         """Whether the node hasn't taken all that we have to say."""
-        self._spawner = Spawner()
+        self._spares = Spares()
+        self._spawner = Spawner(self._spares)
         self._marker = Marker()
         self._spools = Spools()
         self._orphans = Orphans()
@@ -145,6 +147,7 @@ class Loop:
             case ("lease", clock, deadline):
                 self._lease.extend(clock, deadline)
             case ("board", path):
+                self._spares.clear()
                 self._board.open(path)
                 for going in self._runs.values():
                     self._board.note(going.worker, going.token)
@@ -201,6 +204,8 @@ class Loop:
             kind = "unable" if isinstance(error, UnableError) else "not_started"
             self._replies.append((kind, number, error.errno, error.text))
             self._line.free(spec["worker"])
+            self._spares.keep(spec["stdout"])
+            self._spares.keep(spec["stderr"])
             return
         run = Run(number, pid, spec["token"], spec["grace"], now)
         run.worker = spec["worker"]
@@ -260,12 +265,19 @@ class Loop:
         self._timers.clear(run)
         self._orphans.release(run)
         self._line.free(run.worker)
-        out = err = self._spools.remove(run.out)
+        out = err = self._close(run.out)
         if run.err is not run.out:
-            err = self._spools.remove(run.err)
+            err = self._close(run.err)
         self._replies.append(
             ("ended", run.id, run.status, run.how or EXITED, run.started, run.ended, out, err)
         )
+
+    def _close(self, spool: Spool) -> int:
+        """Be done with a stream; return how much was written to it."""
+        written = self._spools.remove(spool)
+        if not written:
+            self._spares.keep(spool.path)
+        return written
 
     def _stop(self, run: Run, how: str) -> None:
         """Ask all processes of a run to end, and give them its grace to do so."""

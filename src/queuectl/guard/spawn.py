@@ -20,6 +20,7 @@ import signal
 import sys
 
 from queuectl.guard.orphans import TOKEN
+from queuectl.guard.spares import Spares
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ IGNORED = (
     signal.SIGTTOU,
     signal.SIGUSR1,
     signal.SIGUSR2,
+    signal.SIGIO,
 )
 """What the guard ignores: it ends when its node does, not when a terminal or a user says so."""
 
@@ -66,9 +68,10 @@ class UnableError(NotStartedError):
 class Spawner:
     """Starts processes from one place: the guard's environment and directory, no descriptors."""
 
-    __slots__ = ("_base", "_cwd", "_encoding", "_home", "_odd_umask")
+    __slots__ = ("_base", "_cwd", "_encoding", "_home", "_odd_umask", "_spares")
 
-    def __init__(self) -> None:
+    def __init__(self, spares: Spares) -> None:
+        self._spares = spares
         self._base: Environment = dict(os.environb)
         self._encoding = sys.getfilesystemencoding()
         self._home = _where_we_are()
@@ -121,22 +124,31 @@ class Spawner:
 
     def _open_streams(self, spec: "dict[str, Any]", opened: list[int]) -> "list[Action]":
         """Open the files of a run; `opened` gets the descriptors, also when it fails half-way."""
-        actions: list[Action] = []
-        streams = [(1, spec["stdout"], _APPEND), (2, spec["stderr"], _APPEND)]
-        if spec["stdin"] is not None:
-            streams.append((0, spec["stdin"], os.O_RDONLY | os.O_CLOEXEC))
-        for target, path, flags in streams:
-            try:
-                fd = os.open(path, flags, 0o600)
-            except OSError as error:
-                verb = "write" if target else "read"
-                text = f"can't {verb} {path}: {_reason(error)}"
-                raise UnableError(error.errno or errno.EIO, text) from error
-            opened.append(fd)
-            if self._odd_umask and target:
-                os.fchmod(fd, 0o600)
-            actions.append((os.POSIX_SPAWN_DUP2, fd, target))
+        out, err, source = spec["stdout"], spec["stderr"], spec["stdin"]
+        opened.append(self._open_spool(out))
+        opened.append(_open(err, _APPEND) if err == out else self._open_spool(err))
+        actions = [(os.POSIX_SPAWN_DUP2, opened[0], 1), (os.POSIX_SPAWN_DUP2, opened[1], 2)]
+        if source is not None:
+            opened.append(_open(source, os.O_RDONLY | os.O_CLOEXEC))
+            actions.append((os.POSIX_SPAWN_DUP2, opened[2], 0))
         return actions
+
+    def _open_spool(self, path: str) -> int:
+        fd = self._spares.take(path)
+        if fd < 0:
+            fd = _open(path, _APPEND)
+            if self._odd_umask:
+                os.fchmod(fd, 0o600)
+        return fd
+
+
+def _open(path: str, flags: int) -> int:
+    try:
+        return os.open(path, flags, 0o600)
+    except OSError as error:
+        verb = "write" if flags & os.O_WRONLY else "read"
+        text = f"can't {verb} {path}: {_reason(error)}"
+        raise UnableError(error.errno or errno.EIO, text) from error
 
 
 def _where_we_are() -> str:

@@ -18,7 +18,7 @@ from queuectl.guard.wire import Decoder, encode
 if TYPE_CHECKING:
     from queuectl.guard.wire import Message
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _READY_WITHIN = 20.0
 _STALLED_AFTER = 30.0
 """Seconds without a byte taken after which the guard counts as lost; it never waits for us."""

@@ -280,8 +280,14 @@ def error_line(outcome: Outcome, output: Output) -> str:
 
 
 def clean(run: Run) -> None:
-    """Remove the files of a run whose end is stored."""
-    for path in (*run.files, run.script) if run.scripted else run.files:
+    """Remove the files of a run whose end is stored; empty ones are the guard's to use again."""
+    stdout, stderr = run.files
+    paths = [stdout] if run.stdout_bytes != 0 else []
+    if run.stderr_bytes != 0:
+        paths.append(stderr)
+    if run.scripted:
+        paths.append(run.script)
+    for path in paths:
         # What can't be removed now is swept when no node owns the folder any more.
         with suppress(OSError):
             os.unlink(path)
