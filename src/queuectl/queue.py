@@ -415,7 +415,7 @@ def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
 
 def spool_paths(spool: str, job: Job) -> tuple[str, str]:
     """Return where a run writes its output while it lives, within its node's spool folder."""
-    base = os.path.join(spool, f"{job.seq}.{job.attempts}")
+    base = f"{spool}/{job.seq}.{job.attempts}"
     return base + ".out", base + ".err"
 
 

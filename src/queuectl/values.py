@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["dataclass", "field", "fields", "in_order", "replace"]
+__all__ = ["dataclass", "field", "fields", "in_order", "quicken", "replace"]
 
 T = TypeVar("T")
 _MISSING: Any = object()
@@ -47,6 +47,25 @@ def in_order(kind: type[T], values: Iterable[Any]) -> T:
     for set_field, value in zip(made._setters_, values, strict=True):
         set_field(made, value)
     return made  # type: ignore[no-any-return]
+
+
+def quicken(*kinds: Any) -> None:
+    """Generate code for the making of such values after all: for a process that makes thousands."""
+    for kind in kinds:
+        known: list[_Field] = kind._values_
+        assert not any(spec.default_factory for spec in known)
+        names = [spec.name for spec in known]
+        scope = {f"set_{n}": set_ for n, set_ in zip(names, kind._setters_, strict=True)}
+        scope |= {f"usual_{spec.name}": spec.default for spec in known}
+        given = (
+            spec.name if spec.default is _MISSING else f"{spec.name}=usual_{spec.name}"
+            for spec in known
+        )
+        marker = [] if kind.__match_args__ else ["*"]
+        lines = [f"def __init__({', '.join(['self', *marker, *given])}):"]
+        lines += [f"    set_{name}(self, {name})" for name in names]
+        exec("\n".join(lines), scope)
+        kind.__init__ = scope["__init__"]
 
 
 def _dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type[Any]], Any]:

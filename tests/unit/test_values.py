@@ -147,3 +147,26 @@ def test_the_standard_functions_take_it_for_a_dataclass() -> None:
             theirs.default,
             theirs.compare,
         )
+
+
+def test_quickened_values_are_made_as_before() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Named:
+        name: str
+        size: int = 3
+
+    @dataclass(frozen=True, slots=True)
+    class Placed:
+        name: str
+        tags: tuple[str, ...] = ("a",)
+
+    before = Named(name="x"), Placed("x")
+    values.quicken(Named, Placed)
+    assert (Named(name="x"), Placed("x")) == before
+    assert (Named(name="x", size=4).size, Placed("x", ("b",)).tags) == (4, ("b",))
+    assert replace(Placed(name="y"), name="z") == Placed("z")
+    for wrong in (lambda: Named("x"), lambda: Named(), lambda: Placed("x", ("b",), 1)):  # type: ignore[call-arg]
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        before[0].name = "other"  # type: ignore[misc]

@@ -56,12 +56,13 @@ class Line:
         else:
             del self._busy[self._behind.pop(run)][run]
 
-    def free(self, worker: int) -> None:
-        """Let the next run of a worker be started, as its last one is over."""
+    def free(self, worker: int) -> bool:
+        """Let the next run of a worker be started, as its last one is over; False: it has none."""
         waiting = self._busy[worker]
         if not waiting:
             del self._busy[worker]
-            return
+            return False
         run = next(iter(waiting))
         self._ready[run] = waiting.pop(run)
         del self._behind[run]
+        return True

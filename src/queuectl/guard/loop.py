@@ -23,10 +23,11 @@ from queuectl.guard.line import Line
 from queuectl.guard.mark import OWNER, Marker
 from queuectl.guard.orphans import Orphans
 from queuectl.guard.output import Spool, Spools
+from queuectl.guard.replies import Replies
 from queuectl.guard.run import KILLING, NEVER, RUNNING, TERMINATING, Run
 from queuectl.guard.spares import Spares
 from queuectl.guard.spawn import IGNORED, NotStartedError, Spawner, UnableError
-from queuectl.guard.wire import Decoder, encode
+from queuectl.guard.wire import Decoder
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
@@ -63,10 +64,8 @@ class Loop:
     def __init__(self, link: int) -> None:
         self._link = link
         self._decoder = Decoder()
-        self._replies: list[Message] = []
-        self._unsent = bytearray()
-        self._choked = False
-        """Whether the node hasn't taken all that we have to say."""
+        self._poll = select.poll()
+        self._replies = Replies(link, self._poll)
         self._spares = Spares()
         self._spawner = Spawner(self._spares)
         self._marker = Marker()
@@ -82,16 +81,15 @@ class Loop:
         self._timers = Timers()
         self._lease = Lease()
         self._wake = _wake_on_child()
-        self._poll = select.poll()
         for fd in (link, self._wake, self._spools.fileno()):
             if fd >= 0:
                 self._poll.register(fd, select.POLLIN)
 
     def serve(self) -> None:
         """Run until the node is gone."""
-        self._replies.append(("ready", os.getpid()))
+        self._replies.say(("ready", os.getpid()))
         while True:
-            self._flush()
+            self._replies.flush()
             ready = {fd for fd, _ in self._poll.poll(self._pause())}
             # Ends come before timeouts, so that a run which made it in time isn't called late.
             if self._wake in ready:
@@ -108,7 +106,7 @@ class Loop:
         if self._line:
             return 0
         now = time.monotonic()
-        due = min(self._spools.due(), self._timers.next())
+        due = min(self._replies.due(), self._spools.due(), self._timers.next())
         if self._runs:
             due = min(due, now + self._lease.look_in())
         return None if due == NEVER else math.ceil(max(0.0, min(due - now, _LONGEST_SLEEP)) * 1000)
@@ -132,10 +130,10 @@ class Loop:
             case ("spawn", run, spec) if run not in self._runs and run not in self._line:
                 self._line.add(run, spec)
             case ("spawn", run, _):
-                self._replies.append(("not_started", run, errno.EEXIST, f"run {run} exists"))
+                self._replies.say(("not_started", run, errno.EEXIST, f"run {run} exists"))
             case ("withdraw", run) if run in self._line:
                 self._line.drop(run)
-                self._replies.append(("withdrawn", run))
+                self._replies.say(("withdrawn", run))
             case ("stop" | "kill", run, how) if run in self._line:
                 self._decline(run, how)
             case ("stop", run, how) if run in self._runs:
@@ -158,25 +156,7 @@ class Loop:
         """Report a run that is over before it began; its status can't be taken for success."""
         self._line.drop(run)
         now = time.monotonic()
-        self._replies.append(("ended", run, signal.SIGKILL.value, how, now, now, 0, 0))
-
-    def _flush(self) -> None:
-        """Send what the node's socket takes now; never wait, so that we always go on reading."""
-        if self._replies:
-            self._unsent += encode(self._replies)
-            self._replies.clear()
-        if not self._unsent:
-            return
-        try:
-            del self._unsent[: os.write(self._link, self._unsent)]
-        except BlockingIOError:
-            pass
-        except ConnectionError:
-            self._unsent.clear()  # The end of the file will be read next.
-        if bool(self._unsent) != self._choked:
-            self._choked = bool(self._unsent)
-            more = select.POLLOUT if self._choked else 0
-            self._poll.modify(self._link, select.POLLIN | more)
+        self._replies.say(("ended", run, signal.SIGKILL.value, how, now, now, 0, 0))
 
     # Starting
 
@@ -202,7 +182,7 @@ class Loop:
             pid = self._spawner.start(spec)
         except NotStartedError as error:
             kind = "unable" if isinstance(error, UnableError) else "not_started"
-            self._replies.append((kind, number, error.errno, error.text))
+            self._replies.say((kind, number, error.errno, error.text))
             self._line.free(spec["worker"])
             self._spares.keep(spec["stdout"])
             self._spares.keep(spec["stderr"])
@@ -264,13 +244,16 @@ class Loop:
         self._leftovers.pop(run.id, None)
         self._timers.clear(run)
         self._orphans.release(run)
-        self._line.free(run.worker)
+        goes_on = self._line.free(run.worker)
         out = err = self._close(run.out)
         if run.err is not run.out:
             err = self._close(run.err)
-        self._replies.append(
-            ("ended", run.id, run.status, run.how or EXITED, run.started, run.ended, out, err)
-        )
+        how = run.how or EXITED
+        ended = ("ended", run.id, run.status, how, run.started, run.ended, out, err)
+        if goes_on:
+            self._replies.say_soon(ended)
+        else:
+            self._replies.say(ended)
 
     def _close(self, spool: Spool) -> int:
         """Be done with a stream; return how much was written to it."""
@@ -319,7 +302,7 @@ class Loop:
         now = time.monotonic()
         if found and now >= run.complain_at:
             run.complain_at = now + _COMPLAIN_EVERY
-            self._replies.append(("trouble", run.id, _trouble(found, refused)))
+            self._replies.say(("trouble", run.id, _trouble(found, refused)))
         self._timers.set(run, now + run.backoff)
         run.backoff = min(run.backoff * 2, _SWEEP_LAST)
 

@@ -7,6 +7,7 @@ read it in /proc. Half of it names the node, half of it the run.
 
 import resource
 from binascii import crc32
+from functools import cache
 
 from queuectl.guard import tree
 
@@ -70,6 +71,7 @@ def find_marked(owners: "Collection[str]") -> list[tree.Proc]:
     return found
 
 
+@cache
 def _of(owner: str) -> int:
     return _LEAST + crc32(owner.encode()) * _RUNS
 

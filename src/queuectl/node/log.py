@@ -24,7 +24,7 @@ class Log:
     def __init__(self, *, node: str, as_json: bool, to_terminal: bool = True) -> None:
         """Say what this node does; `to_terminal` is off for a daemon."""
         self.node = node
-        self._json = as_json
+        self.as_json = as_json
         self._terminal: TextIO | None = sys.stderr if to_terminal else None
         self._file: RotatingFile | None = None
         self._lines: list[str] = []
@@ -47,7 +47,7 @@ class Log:
         self, now: int, event: str, job: Job, text: str = "", *, level: str = "info", **facts: Any
     ) -> None:
         """Say something about a run of a job: `event` is one word, `text` the rest of the line."""
-        if self._json:
+        if self.as_json:
             runs = {"attempt": job.attempts, "max_attempts": job.max_attempts}
             about = {"event": event, "job": job.id, "worker": job.worker, **runs}
             self._add(now, level, text, about | {"command": job.title} | facts)
@@ -55,7 +55,7 @@ class Log:
         self._add(now, level, f"worker {job.worker}: job {printable(job.id)} {event}{text}", {})
 
     def _add(self, now: int, level: str, text: str, facts: dict[str, Any]) -> None:
-        if self._json:
+        if self.as_json:
             line = {"at": iso(now), "level": level, "node": self.node, **facts}
             if text:
                 line["message"] = text.strip(" :;,")

@@ -23,7 +23,7 @@ from queuectl.errors import (
 )
 from queuectl.guard import tree
 from queuectl.guard.board import read_board
-from queuectl.job import Job, State
+from queuectl.job import Exited, Job, Output, State, Transition
 from queuectl.lifecycle import Policy
 from queuectl.node import runs, upkeep
 from queuectl.node.broadcast import Broadcast
@@ -39,12 +39,17 @@ from queuectl.node.workers import Workers
 from queuectl.place import Place
 from queuectl.queue import Queue
 from queuectl.settings import Settings
-from queuectl.store.contract import Node, Stop, Suspects, Topic
+from queuectl.store.contract import Ended, Node, Stop, Suspects, Topic
+from queuectl.values import quicken
 
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
 TIDY_EVERY = 60.0
 """Seconds between prunings."""
+
+
+# A node makes these for every run.
+quicken(Exited, Transition, Output, Ended)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +174,11 @@ class NodeLoop:
 
     def _loop(self) -> None:
         while not self._is_done():
-            self._sleep()
-            if (name := self.interrupts.take()) is not None:
+            ready = self._sleep()
+            if self.interrupts.fileno() in ready and (name := self.interrupts.take()) is not None:
                 self._on_signal(name)
-            self._hear_guard()
+            if self.guard.fileno() in ready:
+                self._hear_guard()
             self._hear_store()
             if monotonic() >= self.workers.look_at:
                 self._withdraw(self.workers.held_up(monotonic()))
@@ -253,8 +259,8 @@ class NodeLoop:
             stops.append(signal.SIGHUP)
         self.interrupts.catch(*stops)
 
-    def _sleep(self) -> None:
-        """Wait until there is something to do."""
+    def _sleep(self) -> set[int]:
+        """Wait until there is something to do; return the descriptors that have something."""
         waits = [min(self.next_tick, self.broadcast.due) - monotonic()]
         if self.caution.until > monotonic():
             waits.append(self.caution.until - monotonic())
@@ -265,7 +271,7 @@ class NodeLoop:
         if (look := self.listener.recheck_in()) is not None:
             waits.append(look)
         pause = max(0, min(waits))
-        self._poll.poll(int(pause * 1000) + (1 if pause else 0))
+        return {fd for fd, _ in self._poll.poll(int(pause * 1000) + (1 if pause else 0))}
 
     def _turn_in(self) -> float:
         """Return in how many seconds a turn is wanted, if nothing else happens."""
@@ -488,11 +494,12 @@ class NodeLoop:
             return
         self._guarded(self.member.make_spool)
         claimed = monotonic()
+        spool = self.member.spool
         messages: list[tuple[Any, ...]] = []
         for job in jobs:
             self.last_run += 1
             self.workers.begin(job.worker or 0, self.last_run, claimed)
-            run = Run(job=job, spool=self.member.spool, claimed=claimed)
+            run = Run(job=job, spool=spool, claimed=claimed)
             self.running[self.last_run] = run
             try:
                 spec = runs.spec_of(run, self.settings, self.store)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from errno import ENOSYS
+from functools import lru_cache
 from typing import Any
 
 from queuectl.guard.mark import OWNER
@@ -98,20 +99,17 @@ def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
     job = run.job
     out, err = run.files
     timeout = settings.job_timeout if job.timeout is None else job.timeout
-    node = job.node or ""
-    own = {
-        "QUEUECTL_JOB_ID": job.id,
-        "QUEUECTL_ATTEMPT": str(job.attempts),
-        "QUEUECTL_QUEUE": job.queue,
-        "QUEUECTL_DB": store.url,
-        "QUEUECTL_NODE": node,
-        OWNER: owner_of(node, store.identity),
-        "QUEUECTL_WORKER": str(job.worker),
-    }
     return {
         "argv": _argv(run),
         "cwd": job.cwd,
-        "env": {**job.env, **own},
+        "env": {
+            **job.env,
+            **_node_variables(job.node or "", store.url, store.identity),
+            "QUEUECTL_JOB_ID": job.id,
+            "QUEUECTL_ATTEMPT": str(job.attempts),
+            "QUEUECTL_QUEUE": job.queue,
+            "QUEUECTL_WORKER": str(job.worker),
+        },
         "token": token_of(job),
         "worker": job.worker,
         "stdout": out,
@@ -121,6 +119,12 @@ def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
         "grace": settings.kill_grace / 1000,
         "output_limit": settings.output_limit,
     }
+
+
+@lru_cache(maxsize=1)
+def _node_variables(node: str, url: str, queue: str) -> dict[str, str]:
+    """Return what all runs of a node are told about it."""
+    return {"QUEUECTL_DB": url, "QUEUECTL_NODE": node, OWNER: owner_of(node, queue)}
 
 
 def _argv(run: Run) -> list[str]:
@@ -281,10 +285,10 @@ def error_line(outcome: Outcome, output: Output) -> str:
 
 def clean(run: Run) -> None:
     """Remove the files of a run whose end is stored; empty ones are the guard's to use again."""
-    stdout, stderr = run.files
-    paths = [stdout] if run.stdout_bytes != 0 else []
-    if run.stderr_bytes != 0:
-        paths.append(stderr)
+    paths = []
+    if run.stdout_bytes != 0 or run.stderr_bytes != 0:
+        sizes = run.stdout_bytes, run.stderr_bytes
+        paths += [path for path, size in zip(run.files, sizes, strict=True) if size != 0]
     if run.scripted:
         paths.append(run.script)
     for path in paths:

@@ -18,12 +18,7 @@ def tell_start(log: Log, job: Job) -> None:
 def tell_end(log: Log, now: int, end: Ended, *, lost: bool) -> None:
     """Say how a run ended and what becomes of its job."""
     job, to = end.job, end.transition
-    facts: dict[str, Any] = {
-        "duration_ms": end.duration_ms,
-        "outcome": end.outcome.name,
-        "exit_code": getattr(end.outcome, "code", None),
-        "error": end.error,
-    }
+    facts = _facts(end) if log.as_json else {}
     if lost:
         log.job(now, "ended too late", job, ": its lease was lost", level="warning")
     elif to.state == State.COMPLETED:
@@ -43,6 +38,15 @@ def tell_end(log: Log, now: int, end: Ended, *, lost: bool) -> None:
         log.job(now, "given back", job, text, level="warning", **facts)
 
 
+def _facts(end: Ended) -> dict[str, Any]:
+    return {
+        "duration_ms": end.duration_ms,
+        "outcome": end.outcome.name,
+        "exit_code": getattr(end.outcome, "code", None),
+        "error": end.error,
+    }
+
+
 def tell_put_back(log: Log, job: Job) -> None:
     """Say that a job was claimed ahead and can't be run soon."""
     log.job(job.started_at or 0, "put back", job, ", not started yet")
@@ -58,4 +62,5 @@ def name_runs(runs: Iterable[Run]) -> str:
 
 
 def _which(job: Job) -> str:
-    return f"attempt {job.attempts}" + (f"/{job.max_attempts}" if job.max_attempts else "")
+    of = job.max_attempts
+    return f"attempt {job.attempts}/{of}" if of else f"attempt {job.attempts}"

@@ -246,7 +246,7 @@ class Records(Transactions):
         for queue, node, measure, bucket, *sums in self._rows(
             sql.TOTALS, ids=self.dialect.bind_list(sorted(gone))
         ):
-            tally.merge((EVER, queue, "", measure, bucket), list(map(int, sums)))
+            tally.merge((EVER, queue, "", measure, bucket), tuple(map(int, sums)))  # type: ignore[arg-type]
             rows.append({"queue": queue, "node": node, "measure": measure, "bucket": bucket})
         self._insert_rows(sql.ADD_ROLLUPS, list(tally.rows()))
         self._change_many(self._text(sql.DROP_TOTAL), rows)

@@ -14,13 +14,14 @@ EVER = 0
 """The time of a rollup of all time."""
 
 _Key = tuple[int, str, str, str, int]
+_Sums = tuple[int, int, int, int]
 
 
 class Tally:
     """Durations by minute, or of all time, and by queue, node, measure and bucket."""
 
     def __init__(self) -> None:
-        self._cells: dict[_Key, list[int]] = {}
+        self._cells: dict[_Key, _Sums] = {}
 
     def add(self, end: Ended) -> None:
         """Count one run: how long it took, and how long its job waited for it."""
@@ -30,20 +31,18 @@ class Tally:
 
     def _count(self, end: Ended, measure: str, ms: int) -> None:
         minute = end.finished_at - end.finished_at % MINUTE
-        what = end.job.queue, end.job.node or "", measure, bucket_of(ms)
-        self.merge((minute, *what), [1, ms, ms, ms])
-        self.merge((EVER, *what), [1, ms, ms, ms])
+        key = minute, end.job.queue, end.job.node or "", measure, bucket_of(ms)
+        self.merge(key, (1, ms, ms, ms))
 
-    def merge(self, key: _Key, sums: list[int]) -> None:
+    def merge(self, key: _Key, sums: _Sums) -> None:
         """Add a count, a total, the least and the most to what is there."""
-        cell = self._cells.get(key)
-        if cell is None:
-            self._cells[key] = sums
-            return
-        cell[0] += sums[0]
-        cell[1] += sums[1]
-        cell[2] = min(cell[2], sums[2])
-        cell[3] = max(cell[3], sums[3])
+        known = self._cells.get(key)
+        self._cells[key] = sums if known is None else _together(known, sums)
+
+    def count_for_ever(self) -> None:
+        """Add what there is by the minute to the rollups of all time."""
+        for key, sums in list(self._cells.items()):
+            self.merge((EVER, *key[1:]), sums)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the sums, in the names of the statement that adds them."""
@@ -60,3 +59,12 @@ class Tally:
                 "least_ms": least,
                 "most_ms": most,
             }
+
+
+def _together(one: _Sums, other: _Sums) -> _Sums:
+    return (
+        one[0] + other[0],
+        one[1] + other[1],
+        one[2] if one[2] < other[2] else other[2],
+        one[3] if one[3] > other[3] else other[3],
+    )

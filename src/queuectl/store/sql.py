@@ -371,6 +371,7 @@ class SqlStore(Records):
             if end.output.stdout or end.output.stderr:
                 self._change(self._text(sql.KEEP_OUTPUT), output_row(end))
         if kept:
+            tally.count_for_ever()
             self._insert_rows(sql.ADD_ROLLUPS, list(tally.rows()))
         return lost
 
