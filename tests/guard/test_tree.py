@@ -174,6 +174,15 @@ class TestKilling:
         assert not any(map(alive, pids))
         assert tree.kill_all([first]) == []
 
+    def test_what_is_not_found_again_is_waited_for(self, started: Started, tmp_path: Path) -> None:
+        # The kernel takes a while to take so much memory back.
+        script = "import time; x = b'x' * (300 << 20); open('pids', 'w').write('1'); time.sleep(1e3)"
+        process = python(started, script, tmp_path)
+        pids_in(tmp_path / "pids", 1)
+        finds = [tree.family([process.pid])]
+        assert tree.kill_until_gone(lambda: finds.pop() if finds else [], 60.0) == []
+        assert not alive(process.pid)
+
     def test_what_does_not_go_is_returned(self, started: Started, tmp_path: Path) -> None:
         process = shell(started, "exec sleep 1000", tmp_path)
         found = tree.family([process.pid])

@@ -114,7 +114,8 @@ def test_retention_prunes_by_rule(lab: Lab) -> None:
     lab.node()
     wait_for(lambda: not lab.queue.store.get(done), "the completed job to be pruned")
     assert lab.queue.get(dead).state == State.DEAD
-    assert "retention: 1 completed" in [event.detail for event in lab.queue.events()]
+    told = "retention: 1 completed"
+    wait_for(lambda: told in [event.detail for event in lab.queue.events()], "the event of that")
 
 
 def test_events_are_pruned_by_a_rule_of_their_own(lab: Lab) -> None:

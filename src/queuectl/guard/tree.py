@@ -356,10 +356,13 @@ def kill_until_gone(find: "Callable[[], list[Proc]]", within: float) -> list[Pro
     """Kill all that is found, until nothing is; return what didn't go in time."""
     deadline = time.monotonic() + within
     pause = 0.001
+    left: set[Proc] = set()
     while True:
         found, _ = freeze_and_kill(find)
-        if not found or time.monotonic() > deadline:
-            return sorted(found, key=lambda process: process.pid)
+        # When its parent went first, one that is still on its way out isn't found again.
+        left = found | {process for process in left if same_process(process.pid, process.start)}
+        if not left or time.monotonic() > deadline:
+            return sorted(left, key=lambda process: process.pid)
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
 
