@@ -44,8 +44,8 @@ IGNORED = (
 """What the guard ignores: it ends when its node does, not when a terminal or a user says so."""
 
 # An ignored signal stays ignored across exec, so a job would inherit what the guard and the
-# interpreter ignore.
-_RESET = tuple(map(int, (*IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)))
+# interpreter ignore. Of all others the C library would ask first whether they have to be reset.
+_RESET = tuple(sorted(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})))
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _TRY_NEXT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)

@@ -446,19 +446,20 @@ class NodeLoop:
         self.turns.refusals = 0
         if turn is not None:
             self._settle(turn)
+            that_was_all = len(turn.jobs) < turn.asked
+            if that_was_all:
+                self.maybe_work = False
             if turn.jobs:
                 self.listener.expect()
                 self._start(turn.jobs)
+            if that_was_all:
+                # The turn is made, whether or not the server can still say this.
+                self._guarded(self._ask_what_next)
 
     def _take_turn(self) -> Turn | None:
         claiming = self.maybe_work and self._may_claim()
         workers = self.caution.few(self.workers.wanted()) if claiming else []
-        turn = self.turns.take(workers, self._suspects)
-        if turn is not None and len(turn.jobs) < turn.asked:
-            self.maybe_work = False
-            # The turn is made, whether or not the server can still say this.
-            self._guarded(self._ask_what_next)
-        return turn
+        return self.turns.take(workers, self._suspects)
 
     def _ask_what_next(self) -> None:
         """Ask why there was no more to claim."""

@@ -6,9 +6,10 @@ commit is visible, so it is only a hint: look again a little later, then later s
 """
 
 import os
+from contextlib import suppress
 from time import monotonic
 
-from queuectl.inotify import ATTRIB, MODIFY, Inotify
+from queuectl.inotify import ATTRIB, MODIFY, ONESHOT, Inotify
 from queuectl.store.contract import Listener, Topic
 from queuectl.store.files import touch
 
@@ -32,9 +33,15 @@ class _Watching(Listener):
 
     def __init__(self, path: str, folder: str) -> None:
         self._inotify = Inotify()
-        self._wal = self._inotify.watch(path + "-wal", MODIFY)
+        self._log = path + "-wal"
+        self._wal = -1
+        """The watch on the log; one write is enough to know, so it is set anew with every look."""
+        self._watch_log()
         self._folder = self._inotify.watch(folder, ATTRIB)
         self._looks: list[float] = []
+
+    def _watch_log(self) -> None:
+        self._wal = self._inotify.watch(self._log, MODIFY | ONESHOT)
 
     def fileno(self) -> int:
         return self._inotify.fileno()
@@ -45,10 +52,17 @@ class _Watching(Listener):
             if watch == self._folder and name in (Topic.WORK, Topic.CONTROL):
                 topics.add(Topic(name))
             elif watch == self._wal:
+                self._wal = -1
                 self._expect(monotonic())
         if self._looks and monotonic() >= self._looks[0]:
             self._looks.pop(0)
             topics.add(Topic.WORK)
+            if self._wal < 0:
+                # Without a log nobody writes; it is there again when somebody does.
+                with suppress(OSError):
+                    self._watch_log()
+                if self._wal < 0:
+                    self._expect(monotonic())
         return topics
 
     def _expect(self, now: float) -> None:
