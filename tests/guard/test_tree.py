@@ -176,7 +176,7 @@ class TestKilling:
 
     def test_what_is_not_found_again_is_waited_for(self, started: Started, tmp_path: Path) -> None:
         # The kernel takes a while to take so much memory back.
-        script = "import time; x = b'x' * (300 << 20); open('pids', 'w').write('1'); time.sleep(1e3)"
+        script = "import time; x = b'x' * (3 << 27); open('pids', 'w').write('1'); time.sleep(1e3)"
         process = python(started, script, tmp_path)
         pids_in(tmp_path / "pids", 1)
         finds = [tree.family([process.pid])]
