@@ -7,10 +7,10 @@ keeps for itself are in double quotes.
 
 # -- jobs -----------------------------------------------------------------------
 
-# The columns of a new job, in the order of what `new_row` makes. The database gives `seq`: its
-# place in the line.
+# The columns of a new job: first what each has for itself, then what many share, as `NewRow` has
+# them. The database gives `seq`: its place in the line.
 NEW_JOB = (
-    "id, queue, state, ready, priority, run_at, command, argv, cwd, env, tags, expires_at, timeout"
+    "id, command, argv, queue, state, ready, priority, run_at, cwd, env, tags, expires_at, timeout"
     ", max_retries, backoff, backoff_base, retry_delay, max_backoff, created_at, updated_at"
 )
 

@@ -1,0 +1,70 @@
+"""Completes requests with what the settings say, so that later changes leave jobs alone."""
+
+from collections.abc import Callable
+from functools import cache
+
+from queuectl.job import Like, NewJob
+from queuectl.request import Values, current_folder
+from queuectl.settings import Settings
+from queuectl.values import fields, in_order
+
+
+class Completion:
+    """What a request gets where it says nothing itself."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._expire = settings.expire
+        # All fields of a job, in their order.
+        self._usual: Values = {
+            **{f.name: f.default for f in fields(NewJob)},
+            "timeout": settings.job_timeout,
+            "max_retries": settings.max_retries,
+            "backoff": settings.backoff,
+            "backoff_base": settings.backoff_base,
+            "retry_delay": settings.retry_delay,
+            "max_backoff": settings.max_backoff,
+        }
+
+    def job(self, given: Values, *, now: int, folder: Callable[[], str] = current_folder) -> NewJob:
+        """Make a job of what is given; `folder` finds the current folder, if that is needed."""
+        values = self._usual | given
+        if "delay" in given:
+            values["run_at"], values["delay"] = now + given["delay"], None
+        expire, values["expire"] = given.get("expire", self._expire), None
+        if expire and "expires_at" not in given:
+            values["expires_at"] = max(now, values["run_at"] or now) + expire
+        if "retry_delay" in given and "max_backoff" not in given:
+            # Whoever asks for a long delay means it, whatever the general cap is.
+            values["max_backoff"] = max(values["max_backoff"], given["retry_delay"])
+        if "cwd" not in given:
+            values["cwd"] = folder()
+        if "env" not in given:
+            values["env"] = {}
+        return in_order(NewJob, values.values())
+
+
+class Series:
+    """Completes requests that are enqueued together, here and now."""
+
+    def __init__(self, completion: Callable[[], Completion], *, now: int) -> None:
+        """Take from `completion` what goes for a request at the moment."""
+        self._completion = completion
+        self._now = now
+        self._folder = cache(current_folder)
+        self._model = NewJob()
+        self._given: Values = {}
+        self._by: Completion | None = None
+
+    def job(self, given: Values) -> Like:
+        """Make a job of what is given, which is taken apart.
+
+        What doesn't differ from the request before isn't made again.
+        """
+        id = given.pop("id", None)
+        command = given.pop("command", None)
+        argv = given.pop("argv", None)
+        completion = self._completion()
+        if given != self._given or completion is not self._by:
+            self._model = completion.job(given, now=self._now, folder=self._folder)
+            self._given, self._by = given, completion
+        return id, command, argv, self._model
