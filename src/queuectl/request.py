@@ -111,7 +111,10 @@ def check_request(new: NewJob) -> Values:
             _READERS[name][1](name, value, 0)
     values = _given(new)
     _check_work(values)
-    return values
+    # Where a number is meant, text that is one will do.
+    return values | {
+        name: int(values[name]) for name in ("priority", "max_retries") if name in values
+    }
 
 
 def _given(new: NewJob) -> Values:

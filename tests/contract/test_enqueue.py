@@ -98,6 +98,10 @@ class TestEnqueue:
         assert re.fullmatch("[a-z2-7]{12}", bare.id)
         assert ids(_all(store)) == ["job-1", bare.id]
 
+    def test_each_single_job_is_returned_with_its_place(self, store: Store) -> None:
+        jobs = [store.enqueue_one(NewJob(command="x", tags=("a", "b")), now=NOW) for _ in range(3)]
+        assert jobs == _all(store)
+
     def test_a_single_job_with_a_taken_id_is_refused(self, store: Store) -> None:
         add(store, "job-1")
         with pytest.raises(DuplicateError, match="'job-1' is taken"):

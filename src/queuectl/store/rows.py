@@ -7,12 +7,13 @@ from typing import Any
 from queuectl.job import FINISHED, JOB_COLUMNS, Job, Like, NewJob, State, Transition
 from queuectl.store.contract import Ended
 from queuectl.store.ids import new_ids
+from queuectl.store.statements import NEW_JOB
 from queuectl.store.transactions import Row
 
 _PENDING = State.PENDING.value
 
 _PLACES = {name: place for place, name in enumerate(JOB_COLUMNS)}
-_ATTEMPTS = _PLACES["attempts"]
+_SEQ, _ATTEMPTS = _PLACES["seq"], _PLACES["attempts"]
 
 
 NewRow = tuple[str, str | None, str | None, Row]
@@ -21,12 +22,30 @@ NewRow = tuple[str, str | None, str | None, Row]
 `ENQUEUE` names them in this order. Jobs like one model share the last part.
 """
 OWN_COLUMNS = 3
+NEW_COLUMNS = tuple(NEW_JOB.split(", "))
+_KEPT = [(_PLACES[name], at) for at, name in enumerate(NEW_COLUMNS) if name in _PLACES]
+_AT_FIRST = [0 if name in ("attempts", "failures", "crashes") else None for name in JOB_COLUMNS]
 
 
 def all_columns(row: NewRow) -> Row:
     """Return what goes into the columns of a new job, one by one."""
     id, command, argv, rest = row
     return (id, command, argv, *rest)
+
+
+def named(row: NewRow) -> dict[str, Any]:
+    """Return what goes into the columns of a new job, by their names."""
+    return dict(zip(NEW_COLUMNS, all_columns(row), strict=True))
+
+
+def stored_job(row: NewRow, seq: int) -> Job:
+    """Return the job that a row is when it has its place in the line."""
+    given = all_columns(row)
+    values: list[Any] = list(_AT_FIRST)
+    for place, at in _KEPT:
+        values[place] = given[at]
+    values[_SEQ] = seq
+    return Job.from_row(values)
 
 
 def as_like(job: NewJob | Like) -> Like:

@@ -5,6 +5,7 @@ A database overrides a verb only where it must say it in another way.
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from queuectl import lifecycle
@@ -15,15 +16,18 @@ from queuectl.store.contract import Batch, Count, Ended, Filter, InLine, Suspect
 from queuectl.store.records import Records
 from queuectl.store.rollups import Tally
 from queuectl.store.rows import (
+    NEW_COLUMNS,
     NewRow,
     all_columns,
     as_like,
     claimed_job,
     ended_row,
     fence,
+    named,
     new_rows,
     output_row,
     storable,
+    stored_job,
     transition_row,
 )
 from queuectl.store.selection import select_seqs
@@ -31,7 +35,6 @@ from queuectl.store.transactions import Params, Row
 
 PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
-NEW_COLUMNS = tuple(sql.NEW_JOB.split(", "))
 LONGEST_TEXT = 1_000
 """Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
 
@@ -87,14 +90,13 @@ class SqlStore(Records):
         return self._atomic(enqueue)
 
     def _enqueue_one(self, row: NewRow) -> Job:
-        job = self._insert_job(dict(zip(NEW_COLUMNS, all_columns(row), strict=True)))
+        seq = self._insert_job(row)
         self._nudge_for_new_jobs()
-        return job
+        return stored_job(row, seq)
 
-    def _insert_job(self, row: Params) -> Job:
-        """Write a job whose id is free, and return it as it is then."""
-        (job,) = self._jobs(sql.ENQUEUE_RETURNING, **row)
-        return job
+    def _insert_job(self, row: NewRow) -> int:
+        """Write a job whose id is free, and return its place in the line."""
+        return int(self._run(self._text(sql.ENQUEUE_RETURNING), named(row))[0][0])
 
     def _nudge_for_new_jobs(self) -> None:
         self.nudge(Topic.WORK)
@@ -121,7 +123,11 @@ class SqlStore(Records):
 
     def _insert_jobs(self, rows: Sequence[NewRow]) -> None:
         """Write jobs whose ids are free, in this order."""
-        self._change_many(self._enqueue_text(1), [all_columns(row) for row in rows])
+        self._change_many(self._enqueue_row, [all_columns(row) for row in rows])
+
+    @cached_property
+    def _enqueue_row(self) -> str:
+        return self._enqueue_text(1)
 
     def _enqueue_text(self, jobs: int) -> str:
         """Return the statement that stores so many jobs at once."""

@@ -20,8 +20,8 @@ ENQUEUE = f"INSERT INTO {{jobs}} ({NEW_JOB}) VALUES "
 # Store one job ...
 ENQUEUE_ONE = f"{ENQUEUE}(:{NEW_JOB.replace(', ', ', :')})"
 
-# ... and return it as it is then, where a database can do that.
-ENQUEUE_RETURNING = ENQUEUE_ONE + " RETURNING {job_columns}"
+# ... and return its place in the line, where a database can do that.
+ENQUEUE_RETURNING = ENQUEUE_ONE + " RETURNING seq"
 
 # One job by its id.
 GET = "SELECT {job_columns} FROM {jobs} WHERE id = :id"
