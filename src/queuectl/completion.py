@@ -1,12 +1,15 @@
 """Completes requests with what the settings say, so that later changes leave jobs alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import cache
 
 from queuectl.job import Like, NewJob
 from queuectl.request import Values, current_folder
 from queuectl.settings import Settings
 from queuectl.values import fields, in_order
+
+MOST_MODELS = 1_000
+"""What is different each time need not be remembered."""
 
 
 class Completion:
@@ -51,20 +54,37 @@ class Series:
         self._completion = completion
         self._now = now
         self._folder = cache(current_folder)
-        self._model = NewJob()
-        self._given: Values = {}
         self._by: Completion | None = None
+        self._models: dict[Hashable, NewJob] = {}
+        self._given: Values | None = None
+        self._model = NewJob()
 
     def job(self, given: Values) -> Like:
         """Make a job of what is given, which is taken apart.
 
-        What doesn't differ from the request before isn't made again.
+        What doesn't differ from a request before isn't made again.
         """
         id = given.pop("id", None)
         command = given.pop("command", None)
         argv = given.pop("argv", None)
         completion = self._completion()
-        if given != self._given or completion is not self._by:
-            self._model = completion.job(given, now=self._now, folder=self._folder)
-            self._given, self._by = given, completion
+        if completion is not self._by:
+            self._by, self._given = completion, None
+            self._models.clear()
+        if given != self._given:
+            self._given, self._model = given, self._find_model(completion, given)
         return id, command, argv, self._model
+
+    def _find_model(self, completion: Completion, given: Values) -> NewJob:
+        what = tuple(given.items())
+        try:
+            model = self._models.get(what)
+        except TypeError:
+            # It sets variables, and so can't be looked up.
+            return completion.job(given, now=self._now, folder=self._folder)
+        if model is None:
+            if len(self._models) == MOST_MODELS:
+                self._models.clear()
+            model = completion.job(given, now=self._now, folder=self._folder)
+            self._models[what] = model
+        return model

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from queuectl.completion import Completion, Series
+from queuectl.completion import MOST_MODELS, Completion, Series
 from queuectl.errors import BadJobError
 from queuectl.job import NewJob, Strategy
 from queuectl.request import check_request
@@ -138,6 +138,21 @@ class TestSeries:
         plain, different = models[0], models[1]
         assert models == [plain, different, different, plain, different]
         assert different == Completion(Settings()).job(given, now=NOW) != plain
+
+    def test_what_was_said_before_is_remembered(self) -> None:
+        series = self.series(Settings())
+        models = [series.job({"command": "x", "priority": n % 3})[3] for n in range(6)]
+        assert [model.priority for model in models] == [0, 1, 2, 0, 1, 2]
+        assert all(models[n] is models[n + 3] for n in range(3))
+
+    def test_not_everything_is_remembered(self) -> None:
+        series = self.series(Settings())
+        first = series.job({"command": "x", "priority": -1})[3]
+        for n in range(MOST_MODELS):
+            assert series.job({"command": "x", "priority": n})[3].priority == n
+        again = series.job({"command": "x", "priority": -1})[3]
+        assert again == first
+        assert again is not first
 
     def test_new_settings_hold_from_the_next_request_on(self) -> None:
         series = self.series(Settings(max_retries=1), Settings(max_retries=2))
