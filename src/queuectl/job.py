@@ -69,6 +69,13 @@ class NewJob:
     tags: tuple[str, ...] = ()
 
 
+Like = tuple[str | None, str | None, tuple[str, ...] | None, NewJob]
+"""A request for a job: its own id, command and argv, and a model that it is like otherwise.
+
+Of many jobs that are enqueued at once, most differ in nothing more. So they share the model.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A stored job, one field per column. `from_row` stands next to the fields on purpose."""

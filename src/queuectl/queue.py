@@ -10,26 +10,18 @@ queue.wait(job.id)
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Unpack
 
 from queuectl import lifecycle
 from queuectl.administration import Administration
+from queuectl.completion import Completion, Series
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 from queuectl.host import whoami
-from queuectl.job import FINISHED, Attempt, Job, NewJob, Output, State
+from queuectl.job import FINISHED, Attempt, Job, Like, NewJob, Output, State
 from queuectl.place import Place, find_place
-from queuectl.request import (
-    Completion,
-    Fields,
-    Values,
-    check_request,
-    check_text,
-    current_folder,
-    read_values,
-)
+from queuectl.request import Fields, Values, check_request, check_text, read_values
 from queuectl.store import open_store
 from queuectl.store.contract import Batch, Event, Filter, Progress, Store, Topic
 from queuectl.values import replace
@@ -46,7 +38,7 @@ Events = list[Event]
 
 SHORTEST_PREFIX = 4
 LONGEST_REASON = 10_000
-BATCH = 10_000
+BATCH = 20_000
 MOST_AT_ONCE = 250_000
 """Jobs in one transaction. It holds up all other writers, who must renew their leases in time."""
 
@@ -138,9 +130,7 @@ class Queue(Administration):
         total: int = 0,
     ) -> Batch:
         """Do what `enqueue_many` does with requests that `request.read_values` has read."""
-        # All of them are enqueued here and now.
-        folder = cache(current_folder)
-        requests = (self._completion().job(item, now=now, folder=folder) for item in given)
+        requests = map(Series(self._completion, now=now).job, given)
         if keep_going and connection is None:
             return self._enqueue_batches(requests, progress, total, skip_duplicates=True)
         # Everything is read before the store is locked: others wait for the writing only.
@@ -166,7 +156,7 @@ class Queue(Administration):
 
     def _enqueue_batches(
         self,
-        requests: Iterator[NewJob],
+        requests: Iterator[Like],
         progress: Progress | None,
         total: int,
         *,
@@ -406,7 +396,7 @@ def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
     given: Mapping[str, Any]
     if isinstance(what, str):
         given = {"command": what}
-    elif isinstance(what, Mapping):
+    elif isinstance(what, dict | Mapping):
         given = what
     else:
         given = {} if what is None else {"argv": what}

@@ -5,14 +5,14 @@ fail with the same sentence. Nothing is stored, nothing is guessed.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from queuectl.errors import BadJobError, BadSettingError, BadTimeError, shown
 from queuectl.job import NewJob
-from queuectl.settings import Settings, read_value
-from queuectl.values import fields, in_order
+from queuectl.settings import read_value
+from queuectl.values import fields
 from queuectl.when import parse_duration, parse_time
 
 LONGEST_COMMAND = 2**20
@@ -83,6 +83,9 @@ def read_request(given: Mapping[str, Any], *, now: int) -> NewJob:
 
 def read_values(given: Mapping[str, Any], *, now: int) -> Values:
     """Read the fields of one job as `read_request` does, but don't make it yet."""
+    if len(given) == 1 and isinstance(command := given.get("command"), str):
+        # Most say no more, and where they come by the thousand, the rest takes longer than this.
+        return {"command": _command("command", command, now)}
     fields = _fields(given)
     if not _OTHER_WAYS.isdisjoint(fields):
         for names in _SAME:
@@ -108,7 +111,10 @@ def check_request(new: NewJob) -> Values:
             _READERS[name][1](name, value, 0)
     values = _given(new)
     _check_work(values)
-    return values
+    # Where a number is meant, text that is one will do.
+    return values | {
+        name: int(values[name]) for name in ("priority", "max_retries") if name in values
+    }
 
 
 def _given(new: NewJob) -> Values:
@@ -126,45 +132,6 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
             raise BadJobError(f"The field {key!r} is given twice, once as {name!r}; keep one.")
         fields[key] = value
     return fields
-
-
-def complete(new: NewJob, settings: Settings, *, now: int) -> NewJob:
-    """Copy what the settings say into a request, so that later changes leave the job alone."""
-    return Completion(settings).job(_given(new), now=now)
-
-
-class Completion:
-    """Completes requests with what the settings say, so that later changes leave jobs alone."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._expire = settings.expire
-        # All fields of a job, in their order.
-        self._usual: Values = {
-            **{f.name: f.default for f in fields(NewJob)},
-            "timeout": settings.job_timeout,
-            "max_retries": settings.max_retries,
-            "backoff": settings.backoff,
-            "backoff_base": settings.backoff_base,
-            "retry_delay": settings.retry_delay,
-            "max_backoff": settings.max_backoff,
-        }
-
-    def job(self, given: Values, *, now: int, folder: Callable[[], str] | None = None) -> NewJob:
-        """Make a job of what is given; `folder` finds the current folder, if that is needed."""
-        values = self._usual | given
-        if "delay" in given:
-            values["run_at"], values["delay"] = now + given["delay"], None
-        expire, values["expire"] = given.get("expire", self._expire), None
-        if expire and "expires_at" not in given:
-            values["expires_at"] = max(now, values["run_at"] or now) + expire
-        if "retry_delay" in given and "max_backoff" not in given:
-            # Whoever asks for a long delay means it, whatever the general cap is.
-            values["max_backoff"] = max(values["max_backoff"], given["retry_delay"])
-        if "cwd" not in given:
-            values["cwd"] = (folder or current_folder)()
-        if "env" not in given:
-            values["env"] = {}
-        return in_order(NewJob, values.values())
 
 
 def current_folder() -> str:

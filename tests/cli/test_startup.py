@@ -55,6 +55,7 @@ FOR_ENQUEUE = FOR_PLACE | {
     "queuectl.cli.enqueue",
     "queuectl.cli.moments",
     "queuectl.cli.options",
+    "queuectl.completion",
     "queuectl.host",
     "queuectl.lifecycle",
     "queuectl.queue",

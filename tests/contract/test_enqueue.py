@@ -1,13 +1,16 @@
 """Enqueue and find again: every column, order, ids, and what happens to taken ones."""
 
 import re
+from collections import Counter
+from typing import Any
 
 import pytest
 
 from queuectl.errors import DuplicateError
-from queuectl.job import Cancelled, Exited, Job, NewJob, State, Strategy
+from queuectl.job import Cancelled, Exited, Job, Like, NewJob, State, Strategy
 from queuectl.store import Store
 from queuectl.store.contract import Batch, Filter
+from queuectl.values import replace
 from tests.contract.tools import (
     MINUTE,
     NOW,
@@ -95,6 +98,10 @@ class TestEnqueue:
         assert re.fullmatch("[a-z2-7]{12}", bare.id)
         assert ids(_all(store)) == ["job-1", bare.id]
 
+    def test_each_single_job_is_returned_with_its_place(self, store: Store) -> None:
+        jobs = [store.enqueue_one(NewJob(command="x", tags=("a", "b")), now=NOW) for _ in range(3)]
+        assert jobs == _all(store)
+
     def test_a_single_job_with_a_taken_id_is_refused(self, store: Store) -> None:
         add(store, "job-1")
         with pytest.raises(DuplicateError, match="'job-1' is taken"):
@@ -116,6 +123,35 @@ class TestEnqueue:
             (new.id, new.command, new.priority, new.tags) for new in jobs
         ]
         assert sum(group.jobs for group in store.counts()) == count
+
+    @pytest.mark.parametrize("stretches", [[250], [150, 3, 250, 1, 1, 99, 101], [1] * 250])
+    def test_what_is_like_a_model_has_all_of_it_but_what_is_its_own(
+        self, store: Store, stretches: list[int]
+    ) -> None:
+        models = EVERYTHING, NewJob(id="bare", command="x")
+        full, bare = (store.enqueue_one(model, now=NOW) for model in models)
+        likes: list[Like] = []
+        expected = []
+        for place, length in enumerate(stretches):
+            model, kept = [(models[0], full), (models[1], bare)][place % 2]
+            for n in range(len(likes), len(likes) + length):
+                own: dict[str, Any] = {"id": f"job {n}", "command": f"echo {n}", "argv": None}
+                if n % 3 == 1:
+                    own |= {"command": None, "argv": ("printf", f"ä {n}")}
+                likes.append((own["id"], own["command"], own["argv"], model))
+                expected.append(replace(kept, **own))
+        store.enqueue(likes, now=NOW)
+        found = _all(store)[2:]
+        assert [replace(job, seq=0) for job in found] == [replace(job, seq=0) for job in expected]
+        tagged = store.select(Filter(tags=EVERYTHING.tags), limit=None)
+        assert len(tagged) == len([job for job in (full, *expected) if job.tags])
+        groups = Counter((job.queue, job.priority, job.timeout) for job in (full, bare, *expected))
+        assert {
+            (group.queue, group.priority, group.jobs, group.timed) for group in store.counts()
+        } == {
+            (queue, priority, jobs, jobs if timeout else 0)
+            for (queue, priority, timeout), jobs in groups.items()
+        }
 
     def test_what_is_not_said_stays_unsaid(self, store: Store) -> None:
         job = add(store, "bare")

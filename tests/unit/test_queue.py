@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,13 @@ def test_a_request_made_in_python_is_checked_like_any_other(queue: Queue, new: N
     with pytest.raises(BadJobError):
         queue.enqueue(new)
     assert queue.list() == []
+
+
+def test_a_number_that_a_request_has_as_text_is_a_number(queue: Queue) -> None:
+    texts: Any = {"priority": "-5", "max_retries": "7"}
+    job = queue.enqueue(NewJob(command="x", **texts))
+    assert (job.priority, job.max_retries) == (-5, 7)
+    assert queue.get(job.id) == job
 
 
 def test_durations_may_be_timedeltas(queue: Queue) -> None:

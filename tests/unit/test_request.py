@@ -19,10 +19,8 @@ from queuectl.request import (
     SYSTEM_FIELDS,
     Fields,
     check_name,
-    complete,
     read_request,
 )
-from queuectl.settings import Settings
 from tests.unit.samples import NOW
 
 INT32 = 2**31 - 1
@@ -601,98 +599,6 @@ class TestTags:
     @pytest.mark.parametrize("tag", ["", " ", " a", "a\nb", 5, None, True, ["a"], "x" * 129])
     def test_are_names(self, tag: object) -> None:
         assert refusal({"command": "x", "tags": [tag]}).startswith("a tag ")
-
-
-class TestComplete:
-    """What the settings say is copied into the job, where it says nothing itself."""
-
-    SETTINGS = Settings(
-        max_retries=1,
-        backoff=Strategy.LINEAR,
-        backoff_base=2.5,
-        retry_delay=3_000,
-        max_backoff=4_000,
-        job_timeout=5_000,
-        expire=6_000,
-    )
-
-    def test_a_bare_request_takes_everything_from_the_settings(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        assert complete(NewJob(command="x"), self.SETTINGS, now=NOW) == NewJob(
-            command="x",
-            expires_at=NOW + 6_000,
-            timeout=5_000,
-            max_retries=1,
-            backoff=Strategy.LINEAR,
-            backoff_base=2.5,
-            retry_delay=3_000,
-            max_backoff=4_000,
-            cwd=str(tmp_path),
-        )
-
-    def test_what_a_request_says_stays(self) -> None:
-        new = NewJob(
-            command="x",
-            id="job-7",
-            queue="queue-8",
-            priority=9,
-            run_at=NOW + 10,
-            expires_at=NOW + 11,
-            timeout=12,
-            max_retries=13,
-            backoff=Strategy.FIXED,
-            backoff_base=14.0,
-            retry_delay=15,
-            max_backoff=16,
-            cwd="/folder/17",
-            env={"NAME_18": "value 19"},
-            tags=("tag-20",),
-        )
-        assert complete(new, self.SETTINGS, now=NOW) == new
-
-    def test_zero_is_something_said(self) -> None:
-        new = NewJob(
-            command="x", timeout=0, max_retries=0, retry_delay=0, max_backoff=0, expire=0, cwd="/"
-        )
-        done = complete(new, self.SETTINGS, now=NOW)
-        assert (done.timeout, done.max_retries, done.retry_delay, done.max_backoff) == (0, 0, 0, 0)
-        assert done.expires_at is None
-
-    def test_a_delay_counts_from_now(self) -> None:
-        done = complete(NewJob(command="x", delay=500, cwd="/"), Settings(), now=NOW)
-        assert (done.run_at, done.delay) == (NOW + 500, None)
-
-    @pytest.mark.parametrize(
-        ("new", "expires_at"),
-        [
-            (NewJob(command="x", expire=70), NOW + 70),
-            (NewJob(command="x", expire=70, delay=500), NOW + 570),
-            (NewJob(command="x", expire=70, run_at=NOW + 500), NOW + 570),
-            (NewJob(command="x", expire=70, run_at=NOW - 500), NOW + 70),
-            (NewJob(command="x", delay=500), NOW + 6_500),
-        ],
-    )
-    def test_the_time_to_start_counts_from_when_it_is_due(
-        self, new: NewJob, expires_at: int
-    ) -> None:
-        assert complete(new, self.SETTINGS, now=NOW).expires_at == expires_at
-
-    def test_by_default_nothing_expires_or_times_out(self) -> None:
-        done = complete(NewJob(command="x"), Settings(), now=NOW)
-        assert (done.expires_at, done.timeout, done.run_at) == (None, 0, None)
-
-    def test_a_folder_that_is_gone_is_refused(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        gone = tmp_path / "gone"
-        gone.mkdir()
-        monkeypatch.chdir(gone)
-        gone.rmdir()
-        with pytest.raises(BadJobError, match="current folder doesn't exist any more"):
-            complete(NewJob(command="x"), Settings(), now=NOW)
-        assert complete(NewJob(command="x", cwd="/"), Settings(), now=NOW).cwd == "/"
 
 
 json_values = st.recursive(

@@ -103,7 +103,10 @@ def read_json(text: str, hint: str = "") -> Fields:
     The hint ends the sentence about what isn't JSON at all.
     """
     try:
-        value = _DECODER.decode(text)
+        value, end = _DECODER.raw_decode(text) if text.startswith("{") else (None, -1)
+        if end != len(text):
+            # It isn't as plain as most are, or it is wrong: this looks at the blanks around it.
+            value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         where = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}"
         raise BadJobError(f"Invalid JSON: {error.msg} at {where}{hint}.") from None

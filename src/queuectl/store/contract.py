@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from queuectl.job import Attempt, Job, NewJob, Outcome, Output, State, Transition
+from queuectl.job import Attempt, Job, Like, NewJob, Outcome, Output, State, Transition
 from queuectl.values import dataclass, field
 
 T = TypeVar("T")
@@ -294,7 +294,9 @@ class Store(ABC):
     # -- jobs -----------------------------------------------------------------
 
     @abstractmethod
-    def enqueue(self, jobs: Sequence[NewJob], *, now: int, skip_duplicates: bool = False) -> Batch:
+    def enqueue(
+        self, jobs: Sequence[NewJob | Like], *, now: int, skip_duplicates: bool = False
+    ) -> Batch:
         """Store jobs, complete with policy, in this order.
 
         A taken id is a `DuplicateError` and stores none of them, unless duplicates are skipped.

@@ -120,13 +120,15 @@ def touch(folder: str, topics: Iterable[Topic]) -> None:
     """
     for topic in topics:
         path = f"{folder}/{topic}"
-        with suppress(OSError, StoreError):
-            try:
-                os.utime(path)
-            except FileNotFoundError:
+        try:
+            os.utime(path)
+        except FileNotFoundError:
+            with suppress(OSError, StoreError):
                 make_folder(folder)
                 create_private(path, exist_ok=True)
                 os.utime(path)
+        except OSError:
+            pass
 
 
 def refuse_network(path: str) -> None:

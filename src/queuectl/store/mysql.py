@@ -21,13 +21,13 @@ from queuectl.errors import (
     StoreUnreachableError,
     UsageError,
 )
-from queuectl.job import Job
 from queuectl.store import statements as sql
 from queuectl.store.contract import Ended, Listener
 from queuectl.store.dialects import MYSQL
 from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
 from queuectl.store.polling import PollingListener
+from queuectl.store.rows import NewRow, named
 from queuectl.store.server import (
     CONNECT_WITHIN,
     SILENT_FOR,
@@ -328,12 +328,12 @@ class MysqlStore(ServerStore):
         super()._commit()
         self._singly = False
 
-    def _insert_job(self, row: Params) -> Job:
+    def _insert_job(self, row: NewRow) -> int:
         if self.is_mariadb:
             return super()._insert_job(row)
-        self._change(self._text(sql.ENQUEUE_ONE), row)
-        (job,) = self._jobs(sql.GET, id=row["id"])
-        return job
+        self._change(self._text(sql.ENQUEUE_ONE), named(row))
+        (job,) = self._jobs(sql.GET, id=row[0])
+        return job.seq
 
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
         fitting = {id(end): self._fit(end) for end in ends}

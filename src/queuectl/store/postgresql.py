@@ -32,6 +32,7 @@ from queuectl.store.dialects import POSTGRESQL
 from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
 from queuectl.store.polling import PollingListener
+from queuectl.store.rows import NewRow, all_columns
 from queuectl.store.server import (
     CONNECT_WITHIN,
     SILENT_FOR,
@@ -206,7 +207,7 @@ class PostgresStore(ServerStore):
         begun = {job.seq: job for job in self._jobs(sql.CLAIM, rows=self._table(sql.CLAIM, runs))}
         return [begun[seq] for seq in line if seq in begun]
 
-    def _insert_jobs(self, rows: Sequence[Row]) -> None:
+    def _insert_jobs(self, rows: Sequence[NewRow]) -> None:
         if len(rows) < COPY_FROM:
             super()._insert_jobs(rows)
             return
@@ -214,7 +215,7 @@ class PostgresStore(ServerStore):
             self._wrote = True
             with cursor.copy(self.dialect.render(_COPY)) as copy:
                 for row in rows:
-                    copy.write_row(row)
+                    copy.write_row(all_columns(row))
 
     def _nudge_for_new_jobs(self) -> None:
         # A trigger has told those who listen. Behind a pooler nobody does.

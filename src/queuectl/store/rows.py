@@ -4,31 +4,80 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from queuectl.job import FINISHED, JOB_COLUMNS, Job, NewJob, State, Transition
+from queuectl.job import FINISHED, JOB_COLUMNS, Job, Like, NewJob, State, Transition
 from queuectl.store.contract import Ended
+from queuectl.store.ids import new_ids
+from queuectl.store.statements import NEW_JOB
 from queuectl.store.transactions import Row
 
 _PENDING = State.PENDING.value
 
 _PLACES = {name: place for place, name in enumerate(JOB_COLUMNS)}
-_ATTEMPTS = _PLACES["attempts"]
+_SEQ, _ATTEMPTS = _PLACES["seq"], _PLACES["attempts"]
 
 
-def new_row(job: NewJob, id: str, now: int) -> Row:
-    """Describe a job to be stored: what goes into the columns that `ENQUEUE` names."""
+NewRow = tuple[str, str | None, str | None, Row]
+"""A job to be stored: its id, command and argv, and what goes into the other columns.
+
+`ENQUEUE` names them in this order. Jobs like one model share the last part.
+"""
+OWN_COLUMNS = 3
+NEW_COLUMNS = tuple(NEW_JOB.split(", "))
+_KEPT = [(_PLACES[name], at) for at, name in enumerate(NEW_COLUMNS) if name in _PLACES]
+_AT_FIRST = [0 if name in ("attempts", "failures", "crashes") else None for name in JOB_COLUMNS]
+
+
+def all_columns(row: NewRow) -> Row:
+    """Return what goes into the columns of a new job, one by one."""
+    id, command, argv, rest = row
+    return (id, command, argv, *rest)
+
+
+def named(row: NewRow) -> dict[str, Any]:
+    """Return what goes into the columns of a new job, by their names."""
+    return dict(zip(NEW_COLUMNS, all_columns(row), strict=True))
+
+
+def stored_job(row: NewRow, seq: int) -> Job:
+    """Return the job that a row is when it has its place in the line."""
+    given = all_columns(row)
+    values: list[Any] = list(_AT_FIRST)
+    for place, at in _KEPT:
+        values[place] = given[at]
+    values[_SEQ] = seq
+    return Job.from_row(values)
+
+
+def as_like(job: NewJob | Like) -> Like:
+    """Return a request as one that may be like others."""
+    return job if isinstance(job, tuple) else (job.id, job.command, job.argv, job)
+
+
+def new_rows(jobs: Sequence[Like], now: int) -> list[NewRow]:
+    """Describe jobs to be stored; one without an id gets one."""
+    # Sorted, so that they come side by side into their index.
+    made = iter(sorted(new_ids([job[0] for job in jobs].count(None))))
+    rows: list[NewRow] = []
+    known: NewJob | None = None
+    for id, command, argv, model in jobs:
+        if model is not known:
+            known, rest = model, _rest(model, now)
+        text = None if argv is None else _json(argv)
+        rows.append((next(made) if id is None else id, command, text, rest))
+    return rows
+
+
+def _rest(job: NewJob, now: int) -> Row:
     run_at = now if job.run_at is None else job.run_at
     return (
-        id,
         job.queue,
         _PENDING,
         1 if run_at <= now else 0,
         job.priority,
         run_at,
-        job.command,
-        None if job.argv is None else json.dumps(job.argv, ensure_ascii=False),
         job.cwd,
-        json.dumps(dict(job.env), ensure_ascii=False) if job.env else None,
-        json.dumps(job.tags, ensure_ascii=False) if job.tags else None,
+        _json(dict(job.env)) if job.env else None,
+        _json(job.tags) if job.tags else None,
         job.expires_at,
         job.timeout,
         job.max_retries,
@@ -39,6 +88,10 @@ def new_row(job: NewJob, id: str, now: int) -> Row:
         now,
         now,
     )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def storable(text: str) -> bool:

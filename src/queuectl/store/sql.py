@@ -5,23 +5,29 @@ A database overrides a verb only where it must say it in another way.
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from queuectl import lifecycle
 from queuectl.errors import DuplicateError, LeaseLostError, StoreCorruptError, UsageError
-from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, NewJob, Output, State, Transition
+from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, Like, NewJob, Output, State, Transition
 from queuectl.store import statements as sql
 from queuectl.store.contract import Batch, Count, Ended, Filter, InLine, Suspects, Topic, chunks
-from queuectl.store.ids import new_ids
 from queuectl.store.records import Records
 from queuectl.store.rollups import Tally
 from queuectl.store.rows import (
+    NEW_COLUMNS,
+    NewRow,
+    all_columns,
+    as_like,
     claimed_job,
     ended_row,
     fence,
-    new_row,
+    named,
+    new_rows,
     output_row,
     storable,
+    stored_job,
     transition_row,
 )
 from queuectl.store.selection import select_seqs
@@ -29,7 +35,6 @@ from queuectl.store.transactions import Params, Row
 
 PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
-NEW_COLUMNS = tuple(sql.NEW_JOB.split(", "))
 LONGEST_TEXT = 1_000
 """Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
 
@@ -62,16 +67,18 @@ class SqlStore(Records):
 
     # -- jobs -------------------------------------------------------------------------
 
-    def enqueue(self, jobs: Sequence[NewJob], *, now: int, skip_duplicates: bool = False) -> Batch:
-        chosen = [job.id for job in jobs if job.id is not None]
-        made = iter(new_ids(len(jobs) - len(chosen)))
-        rows = [new_row(job, job.id or next(made), now) for job in jobs]
+    def enqueue(
+        self, jobs: Sequence[NewJob | Like], *, now: int, skip_duplicates: bool = False
+    ) -> Batch:
+        likes = [as_like(job) for job in jobs]
+        chosen = [like[0] for like in likes if like[0] is not None]
+        rows = new_rows(likes, now)
         if skip_duplicates:
             return self._atomic(lambda: self._enqueue_some(rows, chosen))
         return self._atomic(lambda: self._enqueue_all(rows, chosen))
 
     def enqueue_one(self, job: NewJob, *, now: int) -> Job:
-        row = new_row(job, job.id or new_ids(1)[0], now)
+        (row,) = new_rows([as_like(job)], now)
         chosen = job.id
         if chosen is None:
             return self._in_one_statement(lambda: self._enqueue_one(row))
@@ -82,15 +89,14 @@ class SqlStore(Records):
 
         return self._atomic(enqueue)
 
-    def _enqueue_one(self, row: Row) -> Job:
-        job = self._insert_job(dict(zip(NEW_COLUMNS, row, strict=True)))
+    def _enqueue_one(self, row: NewRow) -> Job:
+        seq = self._insert_job(row)
         self._nudge_for_new_jobs()
-        return job
+        return stored_job(row, seq)
 
-    def _insert_job(self, row: Params) -> Job:
-        """Write a job whose id is free, and return it as it is then."""
-        (job,) = self._jobs(sql.ENQUEUE_RETURNING, **row)
-        return job
+    def _insert_job(self, row: NewRow) -> int:
+        """Write a job whose id is free, and return its place in the line."""
+        return int(self._run(self._text(sql.ENQUEUE_RETURNING), named(row))[0][0])
 
     def _nudge_for_new_jobs(self) -> None:
         self.nudge(Topic.WORK)
@@ -103,7 +109,7 @@ class SqlStore(Records):
                 " (finished jobs keep their ids until they are pruned)."
             )
 
-    def _enqueue_all(self, rows: Sequence[Row], chosen: Sequence[str]) -> Batch:
+    def _enqueue_all(self, rows: Sequence[NewRow], chosen: Sequence[str]) -> Batch:
         """Store all of them; raises before anything is written, so nothing has to be undone."""
         twice = next((id for id, times in Counter(chosen).items() if times > 1), None)
         self._refuse_taken(chosen)
@@ -115,9 +121,13 @@ class SqlStore(Records):
         self._nudge_for_new_jobs()
         return Batch(ids=tuple(row[0] for row in rows))
 
-    def _insert_jobs(self, rows: Sequence[Row]) -> None:
+    def _insert_jobs(self, rows: Sequence[NewRow]) -> None:
         """Write jobs whose ids are free, in this order."""
-        self._change_many(self._enqueue_text(1), rows)
+        self._change_many(self._enqueue_row, [all_columns(row) for row in rows])
+
+    @cached_property
+    def _enqueue_row(self) -> str:
+        return self._enqueue_text(1)
 
     def _enqueue_text(self, jobs: int) -> str:
         """Return the statement that stores so many jobs at once."""
@@ -125,10 +135,10 @@ class SqlStore(Records):
         row = f"({', '.join([place] * len(NEW_COLUMNS))})"
         return self._text(sql.ENQUEUE) + ", ".join([row] * jobs)
 
-    def _enqueue_some(self, rows: Sequence[Row], chosen: Sequence[str]) -> Batch:
+    def _enqueue_some(self, rows: Sequence[NewRow], chosen: Sequence[str]) -> Batch:
         """Store those whose ids are free, and of several with one id the first."""
         taken = set(self.states(chosen))
-        fresh: dict[str, Row] = {}
+        fresh: dict[str, NewRow] = {}
         duplicates: list[str] = []
         for row in rows:
             if row[0] in taken or row[0] in fresh:

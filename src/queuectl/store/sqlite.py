@@ -8,7 +8,8 @@ begins IMMEDIATE, so it waits for its turn instead of failing half-way. Beside `
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from itertools import chain
+from functools import cached_property
+from itertools import chain, count, islice
 from time import CLOCK_MONOTONIC, clock_gettime_ns, monotonic, sleep, time_ns
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ from queuectl.store.contract import Listener, Progress, Topic
 from queuectl.store.dialects import SQLITE
 from queuectl.store.lent import check_open, wrong_connection
 from queuectl.store.migrate import VERSION, check_version, migrate
+from queuectl.store.rows import NEW_COLUMNS, OWN_COLUMNS, NewRow, all_columns
 from queuectl.store.sql import SqlStore, UnreadableError
 from queuectl.store.transactions import Params, Row
 
@@ -210,15 +212,41 @@ class SqliteStore(SqlStore):
         with self._lock:
             return action()
 
-    def _insert_jobs(self, rows: Sequence[Row]) -> None:
+    def _insert_job(self, row: NewRow) -> int:
+        # Cheaper than to have it returned. Triggers don't change what this says.
+        with self._lock:
+            self._change_many(self._enqueue_row, [all_columns(row)])
+            return self._db.last_insert_rowid()
+
+    def _insert_jobs(self, rows: Sequence[NewRow]) -> None:
         # A statement that writes one row costs as much as the row: so it writes many at once.
-        many = self._enqueue_text(ROWS_AT_ONCE)
         full = len(rows) - len(rows) % ROWS_AT_ONCE
-        self._change_many(many, [
-            tuple(chain.from_iterable(rows[i : i + ROWS_AT_ONCE]))
-            for i in range(0, full, ROWS_AT_ONCE)
-        ])  # fmt: skip
+        for start in range(0, full, ROWS_AT_ONCE):
+            self._insert_block(rows[start : start + ROWS_AT_ONCE])
         super()._insert_jobs(rows[full:])
+
+    def _insert_block(self, rows: Sequence[NewRow]) -> None:
+        """Write as many jobs as go into one statement."""
+        rest = rows[0][-1]
+        if all(row[-1] is rest for row in rows):
+            own = chain.from_iterable(row[:-1] for row in rows)
+            self._change_many(self._enqueue_alike, [(*rest, *own)])
+        else:
+            values = chain.from_iterable(map(all_columns, rows))
+            self._change_many(self._enqueue_block, [tuple(values)])
+
+    @cached_property
+    def _enqueue_block(self) -> str:
+        return self._enqueue_text(ROWS_AT_ONCE)
+
+    @cached_property
+    def _enqueue_alike(self) -> str:
+        """The same for jobs alike: first comes what they share, which is bound only once."""
+        shared = len(NEW_COLUMNS) - OWN_COLUMNS
+        rest = [f"?{n}" for n in range(1, shared + 1)]
+        own = (f"?{n}" for n in count(shared + 1))
+        rows = [", ".join([*islice(own, OWN_COLUMNS), *rest]) for _ in range(ROWS_AT_ONCE)]
+        return self._text(sql.ENQUEUE) + ", ".join(f"({row})" for row in rows)
 
     def _begin(self) -> None:
         self._run("BEGIN IMMEDIATE", {})

@@ -7,10 +7,10 @@ keeps for itself are in double quotes.
 
 # -- jobs -----------------------------------------------------------------------
 
-# The columns of a new job, in the order of what `new_row` makes. The database gives `seq`: its
-# place in the line.
+# The columns of a new job: first what each has for itself, then what many share, as `NewRow` has
+# them. The database gives `seq`: its place in the line.
 NEW_JOB = (
-    "id, queue, state, ready, priority, run_at, command, argv, cwd, env, tags, expires_at, timeout"
+    "id, command, argv, queue, state, ready, priority, run_at, cwd, env, tags, expires_at, timeout"
     ", max_retries, backoff, backoff_base, retry_delay, max_backoff, created_at, updated_at"
 )
 
@@ -20,8 +20,8 @@ ENQUEUE = f"INSERT INTO {{jobs}} ({NEW_JOB}) VALUES "
 # Store one job ...
 ENQUEUE_ONE = f"{ENQUEUE}(:{NEW_JOB.replace(', ', ', :')})"
 
-# ... and return it as it is then, where a database can do that.
-ENQUEUE_RETURNING = ENQUEUE_ONE + " RETURNING {job_columns}"
+# ... and return its place in the line, where a database can do that.
+ENQUEUE_RETURNING = ENQUEUE_ONE + " RETURNING seq"
 
 # One job by its id.
 GET = "SELECT {job_columns} FROM {jobs} WHERE id = :id"

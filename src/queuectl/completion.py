@@ -1,0 +1,90 @@
+"""Completes requests with what the settings say, so that later changes leave jobs alone."""
+
+from collections.abc import Callable, Hashable
+from functools import cache
+
+from queuectl.job import Like, NewJob
+from queuectl.request import Values, current_folder
+from queuectl.settings import Settings
+from queuectl.values import fields, in_order
+
+MOST_MODELS = 1_000
+"""What is different each time need not be remembered."""
+
+
+class Completion:
+    """What a request gets where it says nothing itself."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._expire = settings.expire
+        # All fields of a job, in their order.
+        self._usual: Values = {
+            **{f.name: f.default for f in fields(NewJob)},
+            "timeout": settings.job_timeout,
+            "max_retries": settings.max_retries,
+            "backoff": settings.backoff,
+            "backoff_base": settings.backoff_base,
+            "retry_delay": settings.retry_delay,
+            "max_backoff": settings.max_backoff,
+        }
+
+    def job(self, given: Values, *, now: int, folder: Callable[[], str] = current_folder) -> NewJob:
+        """Make a job of what is given; `folder` finds the current folder, if that is needed."""
+        values = self._usual | given
+        if "delay" in given:
+            values["run_at"], values["delay"] = now + given["delay"], None
+        expire, values["expire"] = given.get("expire", self._expire), None
+        if expire and "expires_at" not in given:
+            values["expires_at"] = max(now, values["run_at"] or now) + expire
+        if "retry_delay" in given and "max_backoff" not in given:
+            # Whoever asks for a long delay means it, whatever the general cap is.
+            values["max_backoff"] = max(values["max_backoff"], given["retry_delay"])
+        if "cwd" not in given:
+            values["cwd"] = folder()
+        if "env" not in given:
+            values["env"] = {}
+        return in_order(NewJob, values.values())
+
+
+class Series:
+    """Completes requests that are enqueued together, here and now."""
+
+    def __init__(self, completion: Callable[[], Completion], *, now: int) -> None:
+        """Take from `completion` what goes for a request at the moment."""
+        self._completion = completion
+        self._now = now
+        self._folder = cache(current_folder)
+        self._by: Completion | None = None
+        self._models: dict[Hashable, NewJob] = {}
+        self._given: Values | None = None
+        self._model = NewJob()
+
+    def job(self, given: Values) -> Like:
+        """Make a job of what is given, which is taken apart.
+
+        What doesn't differ from a request before isn't made again.
+        """
+        id = given.pop("id", None)
+        command = given.pop("command", None)
+        argv = given.pop("argv", None)
+        completion = self._completion()
+        if completion is not self._by:
+            self._by, self._given = completion, None
+            self._models.clear()
+        if given != self._given:
+            self._given, self._model = given, self._find_model(completion, given)
+        return id, command, argv, self._model
+
+    def _find_model(self, completion: Completion, given: Values) -> NewJob:
+        what = tuple(given.items())
+        try:
+            model = self._models.get(what)
+        except TypeError:
+            # It sets variables, and so can't be looked up.
+            return completion.job(given, now=self._now, folder=self._folder)
+        if model is None:
+            if len(self._models) == MOST_MODELS:
+                self._models.clear()
+            model = completion.job(given, now=self._now, folder=self._folder)
+            self._models[what] = model
+        return model

@@ -1,0 +1,169 @@
+"""What the settings say becomes part of a request, and what requests share is made once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queuectl.completion import MOST_MODELS, Completion, Series
+from queuectl.errors import BadJobError
+from queuectl.job import NewJob, Strategy
+from queuectl.request import check_request
+from queuectl.settings import Settings
+from tests.unit.samples import NOW
+
+
+def complete(new: NewJob, settings: Settings, *, now: int) -> NewJob:
+    return Completion(settings).job(check_request(new), now=now)
+
+
+class TestComplete:
+    """What the settings say is copied into the job, where it says nothing itself."""
+
+    SETTINGS = Settings(
+        max_retries=1,
+        backoff=Strategy.LINEAR,
+        backoff_base=2.5,
+        retry_delay=3_000,
+        max_backoff=4_000,
+        job_timeout=5_000,
+        expire=6_000,
+    )
+
+    def test_a_bare_request_takes_everything_from_the_settings(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert complete(NewJob(command="x"), self.SETTINGS, now=NOW) == NewJob(
+            command="x",
+            expires_at=NOW + 6_000,
+            timeout=5_000,
+            max_retries=1,
+            backoff=Strategy.LINEAR,
+            backoff_base=2.5,
+            retry_delay=3_000,
+            max_backoff=4_000,
+            cwd=str(tmp_path),
+        )
+
+    def test_what_a_request_says_stays(self) -> None:
+        new = NewJob(
+            command="x",
+            id="job-7",
+            queue="queue-8",
+            priority=9,
+            run_at=NOW + 10,
+            expires_at=NOW + 11,
+            timeout=12,
+            max_retries=13,
+            backoff=Strategy.FIXED,
+            backoff_base=14.0,
+            retry_delay=15,
+            max_backoff=16,
+            cwd="/folder/17",
+            env={"NAME_18": "value 19"},
+            tags=("tag-20",),
+        )
+        assert complete(new, self.SETTINGS, now=NOW) == new
+
+    def test_zero_is_something_said(self) -> None:
+        new = NewJob(
+            command="x", timeout=0, max_retries=0, retry_delay=0, max_backoff=0, expire=0, cwd="/"
+        )
+        done = complete(new, self.SETTINGS, now=NOW)
+        assert (done.timeout, done.max_retries, done.retry_delay, done.max_backoff) == (0, 0, 0, 0)
+        assert done.expires_at is None
+
+    def test_a_delay_counts_from_now(self) -> None:
+        done = complete(NewJob(command="x", delay=500, cwd="/"), Settings(), now=NOW)
+        assert (done.run_at, done.delay) == (NOW + 500, None)
+
+    @pytest.mark.parametrize(
+        ("new", "expires_at"),
+        [
+            (NewJob(command="x", expire=70), NOW + 70),
+            (NewJob(command="x", expire=70, delay=500), NOW + 570),
+            (NewJob(command="x", expire=70, run_at=NOW + 500), NOW + 570),
+            (NewJob(command="x", expire=70, run_at=NOW - 500), NOW + 70),
+            (NewJob(command="x", delay=500), NOW + 6_500),
+        ],
+    )
+    def test_the_time_to_start_counts_from_when_it_is_due(
+        self, new: NewJob, expires_at: int
+    ) -> None:
+        assert complete(new, self.SETTINGS, now=NOW).expires_at == expires_at
+
+    def test_by_default_nothing_expires_or_times_out(self) -> None:
+        done = complete(NewJob(command="x"), Settings(), now=NOW)
+        assert (done.expires_at, done.timeout, done.run_at) == (None, 0, None)
+
+    def test_a_folder_that_is_gone_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gone = tmp_path / "gone"
+        gone.mkdir()
+        monkeypatch.chdir(gone)
+        gone.rmdir()
+        with pytest.raises(BadJobError, match="current folder doesn't exist any more"):
+            complete(NewJob(command="x"), Settings(), now=NOW)
+        assert complete(NewJob(command="x", cwd="/"), Settings(), now=NOW).cwd == "/"
+
+
+class TestSeries:
+    """Requests that are enqueued together share what they don't say differently."""
+
+    def series(self, *settings: Settings) -> Series:
+        said = [Completion(each) for each in settings]
+        return Series(lambda: said.pop(0) if len(said) > 1 else said[0], now=NOW)
+
+    def test_each_has_its_own_id_and_its_own_work(self) -> None:
+        series = self.series(Settings())
+        first = series.job({"id": "a", "command": "x"})
+        second = series.job({"argv": ("y", "z")})
+        assert first[:3] == ("a", "x", None)
+        assert second[:3] == (None, None, ("y", "z"))
+        assert first[3] is second[3]
+        assert (first[3].id, first[3].command, first[3].argv) == (None, None, None)
+
+    @pytest.mark.parametrize(
+        "given",
+        [{"priority": 1}, {"env": {"A": "1"}}, {"tags": ("a",)}, {"delay": 5}, {"cwd": "/"}],
+    )
+    def test_what_they_say_differently_they_do_not_share(self, given: dict[str, Any]) -> None:
+        series = self.series(Settings())
+        models = [
+            series.job({"command": "x", **said})[3] for said in ({}, given, dict(given), {}, given)
+        ]
+        assert models[1] is models[2]
+        plain, different = models[0], models[1]
+        assert models == [plain, different, different, plain, different]
+        assert different == Completion(Settings()).job(given, now=NOW) != plain
+
+    def test_what_was_said_before_is_remembered(self) -> None:
+        series = self.series(Settings())
+        models = [series.job({"command": "x", "priority": n % 3})[3] for n in range(6)]
+        assert [model.priority for model in models] == [0, 1, 2, 0, 1, 2]
+        assert all(models[n] is models[n + 3] for n in range(3))
+
+    def test_not_everything_is_remembered(self) -> None:
+        series = self.series(Settings())
+        first = series.job({"command": "x", "priority": -1})[3]
+        for n in range(MOST_MODELS):
+            assert series.job({"command": "x", "priority": n})[3].priority == n
+        again = series.job({"command": "x", "priority": -1})[3]
+        assert again == first
+        assert again is not first
+
+    def test_new_settings_hold_from_the_next_request_on(self) -> None:
+        series = self.series(Settings(max_retries=1), Settings(max_retries=2))
+        assert [series.job({"command": "x"})[3].max_retries for _ in range(3)] == [1, 2, 2]
+
+    def test_all_of_them_are_enqueued_where_the_first_was(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        series = self.series(Settings())
+        monkeypatch.chdir(tmp_path)
+        first = series.job({"command": "x"})[3]
+        monkeypatch.chdir("/")
+        other = series.job({"command": "x", "priority": 1})[3]
+        assert (first.cwd, other.cwd) == (str(tmp_path), str(tmp_path))
