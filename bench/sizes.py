@@ -53,7 +53,7 @@ FULL = Sizes(
         "size": 1,
     },
     drain_jobs=5_000,
-    drain_workers=(1, 4, 16),
+    drain_workers=(1, 4, 8, 16),
     xargs_workers=(1, 2, 4, 8, 16),
     drain_nodes=(1, 2),
     probes=100,
