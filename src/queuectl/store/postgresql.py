@@ -55,7 +55,10 @@ COPY_FROM = 20
 _COPY = f"COPY {{jobs}} ({NEW_JOB}) FROM STDIN"
 _SESSION = (
     "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';"
-    " SET default_transaction_read_only = off"
+    " SET default_transaction_read_only = off;"
+    # Rows that a statement is about are looked up one by one. Before it has statistics, or when it
+    # keeps a plan from when there were few, the server would read all jobs to find a handful.
+    " SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off"
 )
 _SILENCE = f"SET LOCAL idle_in_transaction_session_timeout = '{SILENT_FOR}s'"
 _UNSTEADY = (
