@@ -86,14 +86,12 @@ class Dialect:
     integer: str = ""
     text: str = ""
     """A whole number and a text of a row, as columns of that table."""
-    rows_first: str = ""
-    """Where an UPDATE names that table: before its own ..."""
+    from_rows: str = ""
+    """Where an UPDATE names that table."""
     by_place: str = ""
     """How it finds the job of each row."""
     by_readiness: str = ""
     """How a claim finds the jobs that are ready, where that must be said."""
-    from_rows: str = ""
-    """... or before its conditions."""
     returning_seq: str = ""
     """How an UPDATE says which rows it has changed."""
     returning_claimed: str = ""
@@ -145,7 +143,6 @@ class Dialect:
         words |= {
             "row": _Phrase(self.row),
             "each": _Each(self.each, self.row, rows),
-            "rows_first": self.rows_first.format(rows),
             "by_place": self.by_place,
             "by_readiness": self.by_readiness,
             "from_rows": self.from_rows.format(rows),
@@ -272,13 +269,7 @@ MYSQL = Dialect(
     and_also="AND 1 = ",
     least="least",
     greatest="greatest",
-    row="r.{}_",
-    each="SELECT {values} FROM {rows}",
-    rows="JSON_TABLE(:rows, '$[*]' COLUMNS ({})) AS r",
-    integer="{0}_ BIGINT PATH '$.{0}_'",
-    text="{0}_ LONGTEXT CHARACTER SET utf8mb4 {collation} PATH '$.{0}_'",
-    # In this order and by this index, or it may read, and lock, all jobs to find those few.
-    rows_first="{} STRAIGHT_JOIN ",
+    # Or it may read, and lock, all jobs to find a few.
     by_place=" FORCE INDEX (PRIMARY)",
     # Without statistics it would rather read all jobs of a queue.
     by_readiness=" FORCE INDEX (jobs_ready)",

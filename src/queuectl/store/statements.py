@@ -167,7 +167,7 @@ KEEP_LEASE = "SELECT {clock} FROM {nodes} WHERE id = :id AND {lease_holds}{share
 
 # Begin runs: from here on, `attempts` is the fence of each.
 CLAIM = """
-UPDATE {rows_first}{jobs}{by_place} SET
+UPDATE {jobs}{by_place} SET
     state = 'processing', ready = NULL, attempts = attempts + 1, node = {row[node]},
     worker = {row[worker]}, started_at = {row[now]}, updated_at = {row[now]}, finished_at = NULL,
     duration_ms = NULL, exit_code = NULL, reason = NULL, cancel_reason = NULL
@@ -186,7 +186,7 @@ WHERE seq = :seq
 
 # End runs. One that isn't changed has lost its lease: somebody else has the job, or it is gone.
 FINISH = """
-UPDATE {rows_first}{jobs}{by_place} SET
+UPDATE {jobs}{by_place} SET
     state = {row[state]}, ready = {row[ready]}, run_at = coalesce({row[run_at]}, run_at),
     failures = {row[failures]}, crashes = {row[crashes]}, started_at = {row[started_at]},
     updated_at = {row[finished_at]},
@@ -200,7 +200,7 @@ UPDATE {rows_first}{jobs}{by_place} SET
 
 # Take claims back whose runs were never started, so that their numbers stay free.
 PUT_BACK = """
-UPDATE {rows_first}{jobs}{by_place} SET
+UPDATE {jobs}{by_place} SET
     state = 'pending', ready = 1, attempts = attempts - 1, node = NULL, worker = NULL,
     started_at = NULL, updated_at = {row[now]}
 {from_rows}WHERE seq = {row[seq]} {and_also}(
