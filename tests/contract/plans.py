@@ -60,6 +60,7 @@ HOT = [
     "READY_QUEUES",
     "READY_QUEUES_COUNTED",
     "READY",
+    "READY_WHOLE",
     "READY_ANYWHERE",
     "DUE",
     "PROMOTE",
@@ -96,8 +97,8 @@ COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "SELECT", "SELECT_TAGGED"
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
-    "sqlite": {"READY_QUEUES_COUNTED", "READY_ANYWHERE"},
-    "postgresql": {"READY_QUEUES_COUNTED", "READY", "BURY_UNREADABLE"},
+    "sqlite": {"READY_QUEUES_COUNTED", "READY_WHOLE", "READY_ANYWHERE"},
+    "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "BURY_UNREADABLE"},
     "mysql": {"READY_QUEUES", "READY_ANYWHERE", "BURY_UNREADABLE"},
 }
 """Statements that a database has no use for."""

@@ -46,6 +46,8 @@ class InLine(NamedTuple):
     seq: int
     crashes: int
     run_at: int
+    row: tuple[Any, ...] | None = None
+    """All that is stored of the job, if that was read at once."""
 
 
 class Suspects(NamedTuple):

@@ -314,6 +314,7 @@ class MysqlStore(ServerStore):
     # -- what it says in another way ------------------------------------------------------
 
     ready_queues = sql.READY_QUEUES_COUNTED
+    reads_whole = True
 
     _singly = False
 

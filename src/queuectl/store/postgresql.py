@@ -201,13 +201,15 @@ class PostgresStore(ServerStore):
         found.sort(key=lambda job: (-job.priority, job.seq))
         return found[:limit]
 
-    def _begin_runs(self, line: Sequence[int], workers: Sequence[int], same: Params) -> list[Job]:
+    def _begin_runs(
+        self, line: Sequence[InLine], workers: Sequence[int], same: Params
+    ) -> list[Job]:
         runs = [
-            {"seq": seq, "worker": worker, **same}
-            for seq, worker in zip(line, workers, strict=False)
+            {"seq": job.seq, "worker": worker, **same}
+            for job, worker in zip(line, workers, strict=False)
         ]
         begun = {job.seq: job for job in self._jobs(sql.CLAIM, rows=self._table(sql.CLAIM, runs))}
-        return [begun[seq] for seq in line if seq in begun]
+        return [begun[job.seq] for job in line if job.seq in begun]
 
     def _insert_jobs(self, rows: Sequence[Row]) -> None:
         if len(rows) < COPY_FROM:

@@ -23,6 +23,7 @@ from queuectl.store.rows import (
     output_row,
     storable,
     transition_row,
+    whole_in_line,
 )
 from queuectl.store.selection import select_seqs
 from queuectl.store.transactions import Params, Row
@@ -53,6 +54,8 @@ class SqlStore(Records):
 
     ready_queues: ClassVar[str] = sql.READY_QUEUES
     """The statement that names the queues with ready jobs in a few steps."""
+    reads_whole: ClassVar[bool] = False
+    """Whether jobs are read as they are chosen; what can't be read would be in the way."""
 
     def _jobs(self, statement: str, **params: Any) -> list[Job]:
         return [Job.from_row(row) for row in self._run(self._text(statement), params)]
@@ -258,12 +261,16 @@ class SqlStore(Records):
             self._check_lease(sql.KEEP_LEASE, node)
         return jobs
 
-    def _begin_runs(self, line: Sequence[int], workers: Sequence[int], same: Params) -> list[Job]:
+    def _begin_runs(
+        self, line: Sequence[InLine], workers: Sequence[int], same: Params
+    ) -> list[Job]:
         """Begin a run of each of these jobs that is still ready, and return them as they are then.
 
         They are read first: what can't be read is put aside, and leaves its place to the next.
         """
-        found = self._readable(line, same["now"])
+        found = {job.seq: job.row for job in line if job.row is not None}
+        if not found:
+            found = self._readable([job.seq for job in line], same["now"])
         runs = [
             {"seq": seq, "worker": worker, **same}
             for seq, worker in zip(found, workers, strict=False)
@@ -308,23 +315,30 @@ class SqlStore(Records):
 
     def _line(
         self, queues: Sequence[str], limit: int, now: int, suspects: Suspects | None
-    ) -> list[int]:
-        """Return the places of the jobs whose turn it is."""
+    ) -> list[InLine]:
+        """Return the jobs whose turn it is."""
         line = self._first_ready(queues, limit, now)
         for place, job in enumerate(line):
             if suspects is not None and suspects.has(job):
                 line = line[:1] if suspects.idle and place == 0 else line[:place]
                 break
-        return [job.seq for job in line]
+        return line
 
     def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
         """Return the first ready jobs over all queues a node serves."""
         found: list[InLine] = []
-        for queue in self._ready_queues(queues):
+        names = self._ready_queues(queues)
+        if len(names) == 1 and self.reads_whole:
+            return self._ready_whole(names[0], limit, now)
+        for queue in names:
             rows = self._rows(sql.READY, queue=queue, limit=limit, now=now)
             found += [InLine(*row) for row in rows]
         found.sort(key=lambda job: (-job.priority, job.seq))
         return found[:limit]
+
+    def _ready_whole(self, queue: str, limit: int, now: int) -> list[InLine]:
+        rows = self._rows(sql.READY_WHOLE, queue=queue, limit=limit, now=now)
+        return list(map(whole_in_line, rows))
 
     def _ready_queues(self, queues: Sequence[str]) -> list[str]:
         names = [name for (name,) in self._rows(self.ready_queues)]

@@ -135,17 +135,21 @@ WHERE (
 
 # The first ready jobs of a queue, in the order of promise 5.
 _FIRST_OF = """
-SELECT priority, seq, crashes, run_at FROM {jobs}{by_readiness}
+SELECT {seen} FROM {jobs}{by_readiness}
 WHERE ready = 1 AND queue = QUEUE AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY {by_urgency} LIMIT :limit{skip_locked}
 """
-READY = _FIRST_OF.replace("QUEUE", ":queue")
+_IN_LINE = "priority, seq, crashes, run_at"
+READY = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", _IN_LINE)
+
+# The same jobs with all that is stored of them, for when there is just one queue to choose from.
+READY_WHOLE = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", "{job_columns}")
 
 # Those of all queues at once, where a database can do that; no names of queues mean all.
 READY_ANYWHERE = (
     _LINES
     + "SELECT first.* FROM line CROSS JOIN LATERAL ("
-    + _FIRST_OF.replace("QUEUE", "line.name")
+    + _FIRST_OF.replace("QUEUE", "line.name").replace("{seen}", _IN_LINE)
     + ") AS first"
     + _OPEN_LINE
     + "AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))"
