@@ -14,7 +14,7 @@ TABLES = (
 ).split()
 # Patterns stay text, compiled (and cached by re) when first needed: SQLite needs few.
 _PARAMETER = r"(?<!:):([a-z_0-9]+)"
-_OF_ROW = r"\{(?:row|each)\[([a-z_,\s]+)\]\}"
+_OF_ROW = r"\{(?:row|each|each_ended)\[([a-z_,\s]+)\]\}"
 _LETTER = r"[a-z]"
 _PUNCTUATION = r"([^A-Za-z0-9_\s\x80-\U0010ffff])"
 _TEXTS = frozenset("id node state error reason host outcome queue measure".split())
@@ -143,6 +143,7 @@ class Dialect:
         words |= {
             "row": _Phrase(self.row),
             "each": _Each(self.each, self.row, rows),
+            "each_ended": _Each(self.each, self.row, "ended AS r"),
             "by_place": self.by_place,
             "by_readiness": self.by_readiness,
             "from_rows": self.from_rows.format(rows),

@@ -211,6 +211,9 @@ class PostgresStore(ServerStore):
         begun = {job.seq: job for job in self._jobs(sql.CLAIM, rows=self._table(sql.CLAIM, runs))}
         return [begun[job.seq] for job in line if job.seq in begun]
 
+    def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
+        return self._change_rows(sql.FINISH_AND_KEEP, list(rows.values()))
+
     def _insert_jobs(self, rows: Sequence[Row]) -> None:
         if len(rows) < COPY_FROM:
             super()._insert_jobs(rows)

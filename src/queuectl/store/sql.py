@@ -4,7 +4,7 @@ A database overrides a verb only where it must say it in another way.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from queuectl import lifecycle
@@ -369,12 +369,9 @@ class SqlStore(Records):
     def _finish_apart(self, ends: Sequence[Ended]) -> list[Ended]:
         """Finish runs of as many jobs."""
         rows = {end.job.seq: ended_row(end) for end in ends}
-        finished = self._change_rows(sql.FINISH, list(rows.values()))
-        kept = [row for seq, row in rows.items() if seq in finished]
-        if kept:
-            self._insert_rows(sql.KEEP_ATTEMPTS, kept)
-            if any(row["ready"] == 1 for row in kept):
-                self.nudge(Topic.WORK)
+        finished = self._end_runs(rows)
+        if any(rows[seq]["ready"] == 1 for seq in finished):
+            self.nudge(Topic.WORK)
         tally = Tally()
         lost = []
         for end in ends:
@@ -384,10 +381,18 @@ class SqlStore(Records):
             tally.add(end)
             if end.output.stdout or end.output.stderr:
                 self._change(self._text(sql.KEEP_OUTPUT), output_row(end))
-        if kept:
+        if finished:
             tally.count_for_ever()
             self._insert_rows(sql.ADD_ROLLUPS, list(tally.rows()))
         return lost
+
+    def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
+        """End the runs of the jobs at these places that still have them, and keep a record."""
+        finished = self._change_rows(sql.FINISH, list(rows.values()))
+        if finished:
+            kept = [row for seq, row in rows.items() if seq in finished]
+            self._insert_rows(sql.KEEP_ATTEMPTS, kept)
+        return finished
 
     def put_back(self, jobs: Sequence[Job], *, now: int) -> list[Job]:
         return self._atomic(lambda: self._put_back(jobs, now)) if jobs else []

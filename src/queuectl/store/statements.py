@@ -214,14 +214,22 @@ UPDATE {jobs}{by_place} SET
 """
 
 # Keep the records of runs.
-KEEP_ATTEMPTS = """
+_KEEP_ATTEMPTS = """
 INSERT INTO {attempts} (
     seq, number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
     "signal", error, stdout_bytes, stderr_bytes
-) {each[
+) EACH[
     seq, attempt, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
     signal, error, stdout_bytes, stderr_bytes
 ]}
+"""
+KEEP_ATTEMPTS = _KEEP_ATTEMPTS.replace("EACH[", "{each[")
+
+# End runs and keep the records of those that were changed, where a database can do both at once.
+FINISH_AND_KEEP = f"""
+WITH ended AS ({FINISH.replace("{returning_seq}", " RETURNING r.*")}),
+kept AS ({_KEEP_ATTEMPTS.replace("EACH[", "{each_ended[")})
+SELECT {{row[seq]}} FROM ended AS r
 """
 
 # Keep what it wrote.
