@@ -174,7 +174,8 @@ class PostgresStore(ServerStore):
             # To prepare these gains nothing, and two statements in one can't be prepared.
             prepare = False if text in (self.BEGIN, "COMMIT") else None
             cursor.execute(text, params or None, prepare=prepare)
-            rows = cursor.fetchall() if cursor.description is not None else []
+            # There are rows to fetch; a description of the columns would be made to be thrown away.
+            rows = cursor.fetchall() if cursor.rownumber is not None else []
             return rows, cursor.rowcount
 
     def _execute_many(self, db: Any, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
