@@ -27,6 +27,7 @@ VALUES: dict[str, Any] = {
     "failures": 0,
     "final": 1,
     "finished_at": NOW,
+    "host": "host-1",
     "how": "drain",
     "id": "job 5",
     "ids": ["job 5", "job 6"],
@@ -37,6 +38,7 @@ VALUES: dict[str, Any] = {
     "node": "node-1",
     "now": NOW,
     "number": 1,
+    "outcome": "exited",
     "prefix": "job 5",
     "queue": "queue 1",
     "queues": [],
@@ -45,8 +47,11 @@ VALUES: dict[str, Any] = {
     "run_at": None,
     "seq": 5,
     "seqs": [5, 6],
+    "signal": None,
     "started_at": NOW,
     "state": "pending",
+    "stderr_bytes": 0,
+    "stdout_bytes": 0,
     "steady": 5,
     "tag0": "tag 3",
     "tag1": "all",
@@ -60,6 +65,7 @@ HOT = [
     "READY_QUEUES",
     "READY_QUEUES_COUNTED",
     "READY",
+    "READY_WHOLE",
     "READY_ANYWHERE",
     "DUE",
     "PROMOTE",
@@ -68,6 +74,7 @@ HOT = [
     "KEEP_LEASE",
     "CLAIM",
     "FINISH",
+    "FINISH_AND_KEEP",
     "PUT_BACK",
     "NEXT_DUE",
     "HORIZON",
@@ -96,9 +103,9 @@ COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "SELECT", "SELECT_TAGGED"
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
-    "sqlite": {"READY_QUEUES_COUNTED", "READY_ANYWHERE"},
-    "postgresql": {"READY_QUEUES_COUNTED", "READY", "BURY_UNREADABLE"},
-    "mysql": {"READY_QUEUES", "READY_ANYWHERE", "BURY_UNREADABLE"},
+    "sqlite": {"READY_QUEUES_COUNTED", "READY_WHOLE", "READY_ANYWHERE", "FINISH_AND_KEEP"},
+    "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "FINISH", "BURY_UNREADABLE"},
+    "mysql": {"READY_QUEUES", "READY_ANYWHERE", "FINISH_AND_KEEP", "BURY_UNREADABLE"},
 }
 """Statements that a database has no use for."""
 

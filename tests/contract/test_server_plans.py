@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import pytest
 from psycopg.sql import Literal
 
+from queuectl.job import NewJob
 from queuectl.store import open_store
 from queuectl.store.migrations.m0001_initial import mysql as mysql_schema
 from queuectl.store.mysql import MysqlStore
@@ -22,7 +23,15 @@ from queuectl.store.postgresql import PostgresStore
 from queuectl.store.server import ServerStore
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
 from tests.contract.plans import BIG, VERBS, bound, names, rendered
-from tests.contract.tools import HOUR, NOW, a_node, assert_counts_are_right
+from tests.contract.tools import (
+    HOUR,
+    MINUTE,
+    NOW,
+    a_node,
+    assert_counts_are_right,
+    ended,
+    take,
+)
 
 MANY = 200_000
 MOST_ROWS = 2_000
@@ -348,3 +357,39 @@ class TestFull:
                 before = server.rows_read()
                 verb(server.store)
                 assert server.rows_read() - before < MOST_ROWS_OF_A_VERB
+
+
+FEW = 3_000
+AT_ONCE = 24
+
+
+class TestFresh:
+    """A few thousand jobs that were just enqueued: whoever guesses takes them for a handful."""
+
+    def test_postgresql_reads_only_what_it_claims(self, postgres_url: str) -> None:
+        with (
+            closing(open_store(postgres_url, create=True)) as store,
+            closing(PostgresClient(postgres_url)) as client,
+        ):
+            assert isinstance(store, PostgresStore)
+            self.turn(PostgresServer(store, client))
+
+    def test_mariadb_reads_only_what_it_claims(self, mariadb_url: str) -> None:
+        with (
+            closing(open_store(mariadb_url, create=True)) as store,
+            closing(MariaDBClient(mariadb_url)) as client,
+        ):
+            assert isinstance(store, MysqlStore)
+            self.turn(MariaDBServer(store, client))
+
+    def turn(self, server: Server) -> None:
+        store = server.store
+        a_node(store, "node-1", lease=1_000 * HOUR)
+        server.client.run(server.keep_ignorant.format("{jobs}"))
+        store.enqueue([NewJob(command="true")] * FEW, now=NOW)
+        with store.transaction():
+            before = server.rows_read()
+            jobs = take(store, AT_ONCE)
+            assert len(jobs) == AT_ONCE
+            assert store.finish([ended(job, now=NOW + MINUTE) for job in jobs]) == []
+            assert server.rows_read() - before < FEW // 2

@@ -1,6 +1,14 @@
 """How many jobs a node claims for its workers, and what it gives back."""
 
-from queuectl.node.workers import AHEAD_FOR, BEHIND_FOR, MOST_AHEAD, MOST_AT_ONCE, Workers
+from queuectl.node.workers import (
+    AHEAD_FOR,
+    BEHIND_FOR,
+    COMMITS_AHEAD,
+    LONGEST_AHEAD,
+    MOST_AHEAD,
+    MOST_AT_ONCE,
+    Workers,
+)
 
 
 def at_pace(count: int, seconds: float) -> Workers:
@@ -33,6 +41,25 @@ class TestWanted:
         workers = Workers(1)
         workers.begin(1, 7, now=0.0)
         assert (workers.wanted(), workers.idle, workers.hungry) == ([], False, False)
+
+
+class TestSlowStore:
+    """The more a commit costs, the more jobs it is for."""
+
+    def test_more_is_claimed_ahead(self) -> None:
+        workers = at_pace(1, AHEAD_FOR / 2)
+        workers.commit_takes = 2 * AHEAD_FOR / COMMITS_AHEAD
+        assert workers.ahead == 4
+
+    def test_but_not_for_ever(self) -> None:
+        workers = at_pace(1, AHEAD_FOR / 2)
+        workers.commit_takes = 60.0
+        assert workers.ahead == int(LONGEST_AHEAD / (AHEAD_FOR / 2))
+
+    def test_nothing_waits_behind_a_run_that_takes_long(self) -> None:
+        workers = at_pace(1, AHEAD_FOR * 1.1)
+        workers.commit_takes = 60.0
+        assert workers.ahead == 0
 
 
 class TestPace:

@@ -458,6 +458,7 @@ class NodeLoop:
 
     def _take_turn(self) -> Turn | None:
         claiming = self.maybe_work and self._may_claim()
+        self.workers.commit_takes = self.turns.takes
         workers = self.caution.few(self.workers.wanted()) if claiming else []
         return self.turns.take(workers, self._suspects)
 

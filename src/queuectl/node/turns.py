@@ -21,11 +21,15 @@ from queuectl.store.contract import Ended, Store, Suspects
 
 LINGER = 0.005
 """Seconds that the end of a run waits for others, to be written down with them, while no worker
-has to wait for that."""
+has to wait for that. At a store that takes longer for a commit, twice as long as that ..."""
+LONGEST_LINGER = 0.02
+"""... but no longer than this."""
 RETRY = 0.5
 """Seconds until a commit that the store refused is tried again, at first."""
 LONGEST_RETRY = 5.0
 """Seconds after which it is tried again at the latest."""
+_WEIGHT = 0.2
+"""How much the last commit counts for the time that one takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,8 @@ class Turns:
         """How often in a row the store has refused a commit."""
         self.made = 0
         """How many commits there were."""
+        self.takes = 0.0
+        """Seconds that a commit takes, lately."""
 
     @property
     def pending(self) -> bool:
@@ -89,10 +95,14 @@ class Turns:
         if claiming or self._doubt is not None:
             wait = 0.0
         elif self.ended:
-            wait = self._since + LINGER - now if lingers else 0.0
+            wait = self._since + self._linger - now if lingers else 0.0
         else:
             wait = inf
         return max(self._retry_at - now, wait)
+
+    @property
+    def _linger(self) -> float:
+        return min(max(LINGER, 2 * self.takes), LONGEST_LINGER)
 
     def take(self, workers: Sequence[int], suspects: Callable[[int], Suspects]) -> Turn | None:
         """Make one commit, if there is something to do; or learn what became of the last one."""
@@ -100,13 +110,16 @@ class Turns:
             committed, result = self._doubt.committed(), self._doubt.result
             self._doubt = None
             if committed:
-                turn: Turn = result
-                return turn
+                known: Turn = result
+                return known
         if not self.ended and not workers:
             return None
         over = tuple(self.ended)
         self.made += 1
-        return self._store.transact(lambda: self._commit(over, workers, suspects))
+        began = monotonic()
+        turn = self._store.transact(lambda: self._commit(over, workers, suspects))
+        self.takes += (monotonic() - began - self.takes) * _WEIGHT
+        return turn
 
     def _commit(
         self, over: tuple[Run, ...], workers: Sequence[int], suspects: Callable[[int], Suspects]

@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from math import inf
 
 AHEAD_FOR = 0.025
-"""Seconds of work that a worker has in line at most, at the pace of the last runs."""
+"""Seconds of work that a worker has in line at most, at the pace of the last runs. A run that
+takes longer has none behind it. At a store that is slow to commit, as long as some commits take:
+each finishes and claims more jobs then, and costs no more."""
+COMMITS_AHEAD = 10
+LONGEST_AHEAD = 0.075
+"""Seconds of work that a worker has in line in any case at most."""
 MOST_AHEAD = 16
 """Jobs that a worker has in line at most."""
 MOST_AT_ONCE = 256
@@ -34,6 +39,8 @@ class Workers:
         self._idle = count
         self._pace = inf
         """Seconds that a run takes, lately."""
+        self.commit_takes = 0.0
+        """Seconds that a commit takes, lately."""
         self._look_at = inf
 
     @property
@@ -49,7 +56,10 @@ class Workers:
     @property
     def ahead(self) -> int:
         """How many jobs a worker should have in line, besides the one that it runs."""
-        return min(MOST_AHEAD, int(AHEAD_FOR / self._pace)) if self._pace > 0 else MOST_AHEAD
+        if self._pace > AHEAD_FOR:
+            return 0
+        work = min(max(AHEAD_FOR, COMMITS_AHEAD * self.commit_takes), LONGEST_AHEAD)
+        return min(MOST_AHEAD, int(work / self._pace)) if self._pace > 0 else MOST_AHEAD
 
     @property
     def hungry(self) -> bool:

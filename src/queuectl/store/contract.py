@@ -46,6 +46,8 @@ class InLine(NamedTuple):
     seq: int
     crashes: int
     run_at: int
+    row: tuple[Any, ...] | None = None
+    """All that is stored of the job, if that was read at once."""
 
 
 class Suspects(NamedTuple):
@@ -569,6 +571,6 @@ class Store(ABC):
         """Let go of everything. A closed store can't be used again."""
 
 
-def chunks(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:
+def chunks(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
     """Cut a sequence into pieces of at most `size`."""
     return (items[i : i + size] for i in range(0, len(items), size))

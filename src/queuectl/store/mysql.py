@@ -22,10 +22,11 @@ from queuectl.errors import (
     UsageError,
 )
 from queuectl.store import statements as sql
-from queuectl.store.contract import Ended, Listener
-from queuectl.store.dialects import MYSQL
+from queuectl.store.contract import Ended, Listener, chunks
+from queuectl.store.dialects import MYSQL, row_names
 from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
+from queuectl.store.mysql_rows import insert_all, update_all
 from queuectl.store.polling import PollingListener
 from queuectl.store.rows import NewRow, named
 from queuectl.store.server import (
@@ -46,6 +47,8 @@ KINDS: Mapping[bool, tuple[str, tuple[int, ...]]] = {
 """What it is called, and its oldest version that will do, by whether it is MariaDB."""
 MIGRATE_WITHIN = 60
 """Seconds to wait for somebody else who migrates the same schema."""
+ROWS_AT_ONCE = 64
+"""Rows of one statement. In a longer one, the value of each would be looked for too long."""
 SMALL_CHANGE = 64 * 1024
 """Bytes of a packet that the other columns of a row may take."""
 CUT = b"\n[... cut here: the server's max_allowed_packet has no room for more ...]\n"
@@ -94,6 +97,8 @@ class MysqlStore(ServerStore):
         self.prefix = "queuectl_" if address.namespace is None else address.namespace
         self.is_mariadb = True
         self._packet = 0
+        self._names: dict[str, Sequence[str]] = {}
+        """The values of rows that statements are about."""
         dialect = replace(MYSQL, prefix=self.prefix)
         super().__init__(address, dialect, create=create, upgrade=upgrade)
 
@@ -309,6 +314,7 @@ class MysqlStore(ServerStore):
     # -- what it says in another way ------------------------------------------------------
 
     ready_queues = sql.READY_QUEUES_COUNTED
+    reads_whole = True
 
     _singly = False
 
@@ -322,7 +328,21 @@ class MysqlStore(ServerStore):
         raise ConflictError(f"Jobs at {self.url} have changed meanwhile.")
 
     def _count_changed(self, statement: str, rows: Sequence[Params]) -> int:
-        return self._change(self._text(statement), {"rows": self._table(statement, rows)})
+        text, names = self._text(statement), self._row_names(statement)
+        return sum(
+            self._change(*update_all(text, names, part)) for part in chunks(rows, ROWS_AT_ONCE)
+        )
+
+    def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:
+        text, names = self._text(statement), self._row_names(statement)
+        for part in chunks(rows, ROWS_AT_ONCE):
+            self._change(*insert_all(text, names, part))
+
+    def _row_names(self, statement: str) -> Sequence[str]:
+        names = self._names.get(statement)
+        if names is None:
+            names = self._names[statement] = row_names(statement)
+        return names
 
     def _commit(self) -> None:
         super()._commit()

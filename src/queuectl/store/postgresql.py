@@ -56,7 +56,10 @@ COPY_FROM = 20
 _COPY = f"COPY {{jobs}} ({NEW_JOB}) FROM STDIN"
 _SESSION = (
     "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';"
-    " SET default_transaction_read_only = off"
+    " SET default_transaction_read_only = off;"
+    # Rows that a statement is about are looked up one by one. Before it has statistics, or when it
+    # keeps a plan from when there were few, the server would read all jobs to find a handful.
+    " SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off"
 )
 _SILENCE = f"SET LOCAL idle_in_transaction_session_timeout = '{SILENT_FOR}s'"
 _UNSTEADY = (
@@ -172,7 +175,8 @@ class PostgresStore(ServerStore):
             # To prepare these gains nothing, and two statements in one can't be prepared.
             prepare = False if text in (self.BEGIN, "COMMIT") else None
             cursor.execute(text, params or None, prepare=prepare)
-            rows = cursor.fetchall() if cursor.description is not None else []
+            # There are rows to fetch; a description of the columns would be made to be thrown away.
+            rows = cursor.fetchall() if cursor.rownumber is not None else []
             return rows, cursor.rowcount
 
     def _execute_many(self, db: Any, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
@@ -199,13 +203,18 @@ class PostgresStore(ServerStore):
         found.sort(key=lambda job: (-job.priority, job.seq))
         return found[:limit]
 
-    def _begin_runs(self, line: Sequence[int], workers: Sequence[int], same: Params) -> list[Job]:
+    def _begin_runs(
+        self, line: Sequence[InLine], workers: Sequence[int], same: Params
+    ) -> list[Job]:
         runs = [
-            {"seq": seq, "worker": worker, **same}
-            for seq, worker in zip(line, workers, strict=False)
+            {"seq": job.seq, "worker": worker, **same}
+            for job, worker in zip(line, workers, strict=False)
         ]
         begun = {job.seq: job for job in self._jobs(sql.CLAIM, rows=self._table(sql.CLAIM, runs))}
-        return [begun[seq] for seq in line if seq in begun]
+        return [begun[job.seq] for job in line if job.seq in begun]
+
+    def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
+        return self._change_rows(sql.FINISH_AND_KEEP, list(rows.values()))
 
     def _insert_jobs(self, rows: Sequence[NewRow]) -> None:
         if len(rows) < COPY_FROM:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from queuectl.job import FINISHED, JOB_COLUMNS, Job, Like, NewJob, State, Transition
-from queuectl.store.contract import Ended
+from queuectl.store.contract import Ended, InLine
 from queuectl.store.ids import new_ids
 from queuectl.store.statements import NEW_JOB
 from queuectl.store.transactions import Row
@@ -14,6 +14,7 @@ _PENDING = State.PENDING.value
 
 _PLACES = {name: place for place, name in enumerate(JOB_COLUMNS)}
 _SEQ, _ATTEMPTS = _PLACES["seq"], _PLACES["attempts"]
+_IN_LINE = tuple(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at"))
 
 
 NewRow = tuple[str, str | None, str | None, Row]
@@ -125,6 +126,12 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
         "reason": transition.reason,
         "final": int(state in FINISHED),
     }
+
+
+def whole_in_line(row: Row) -> InLine:
+    """Make what a claim looks at of a row that has `JOB_COLUMNS` in their order."""
+    priority, seq, crashes, run_at = (row[place] for place in _IN_LINE)
+    return InLine(priority, seq, crashes, run_at, row)
 
 
 def claimed_job(row: Sequence[Any], run: Mapping[str, Any]) -> Job:

@@ -224,6 +224,9 @@ class ServerStore(SqlStore):
 
     def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
         found = self._run(self._text(statement), {"rows": self._table(statement, rows)})
+        if found:
+            # Its first word needn't tell.
+            self._wrote = True
         return {seq for (seq,) in found}
 
     def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:

@@ -4,7 +4,7 @@ A database overrides a verb only where it must say it in another way.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,6 +29,7 @@ from queuectl.store.rows import (
     storable,
     stored_job,
     transition_row,
+    whole_in_line,
 )
 from queuectl.store.selection import select_seqs
 from queuectl.store.transactions import Params, Row
@@ -58,6 +59,8 @@ class SqlStore(Records):
 
     ready_queues: ClassVar[str] = sql.READY_QUEUES
     """The statement that names the queues with ready jobs in a few steps."""
+    reads_whole: ClassVar[bool] = False
+    """Whether jobs are read as they are chosen; what can't be read would be in the way."""
 
     def _jobs(self, statement: str, **params: Any) -> list[Job]:
         return [Job.from_row(row) for row in self._run(self._text(statement), params)]
@@ -268,12 +271,16 @@ class SqlStore(Records):
             self._check_lease(sql.KEEP_LEASE, node)
         return jobs
 
-    def _begin_runs(self, line: Sequence[int], workers: Sequence[int], same: Params) -> list[Job]:
+    def _begin_runs(
+        self, line: Sequence[InLine], workers: Sequence[int], same: Params
+    ) -> list[Job]:
         """Begin a run of each of these jobs that is still ready, and return them as they are then.
 
         They are read first: what can't be read is put aside, and leaves its place to the next.
         """
-        found = self._readable(line, same["now"])
+        found = {job.seq: job.row for job in line if job.row is not None}
+        if not found:
+            found = self._readable([job.seq for job in line], same["now"])
         runs = [
             {"seq": seq, "worker": worker, **same}
             for seq, worker in zip(found, workers, strict=False)
@@ -318,23 +325,30 @@ class SqlStore(Records):
 
     def _line(
         self, queues: Sequence[str], limit: int, now: int, suspects: Suspects | None
-    ) -> list[int]:
-        """Return the places of the jobs whose turn it is."""
+    ) -> list[InLine]:
+        """Return the jobs whose turn it is."""
         line = self._first_ready(queues, limit, now)
         for place, job in enumerate(line):
             if suspects is not None and suspects.has(job):
                 line = line[:1] if suspects.idle and place == 0 else line[:place]
                 break
-        return [job.seq for job in line]
+        return line
 
     def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
         """Return the first ready jobs over all queues a node serves."""
         found: list[InLine] = []
-        for queue in self._ready_queues(queues):
+        names = self._ready_queues(queues)
+        if len(names) == 1 and self.reads_whole:
+            return self._ready_whole(names[0], limit, now)
+        for queue in names:
             rows = self._rows(sql.READY, queue=queue, limit=limit, now=now)
             found += [InLine(*row) for row in rows]
         found.sort(key=lambda job: (-job.priority, job.seq))
         return found[:limit]
+
+    def _ready_whole(self, queue: str, limit: int, now: int) -> list[InLine]:
+        rows = self._rows(sql.READY_WHOLE, queue=queue, limit=limit, now=now)
+        return list(map(whole_in_line, rows))
 
     def _ready_queues(self, queues: Sequence[str]) -> list[str]:
         names = [name for (name,) in self._rows(self.ready_queues)]
@@ -365,12 +379,9 @@ class SqlStore(Records):
     def _finish_apart(self, ends: Sequence[Ended]) -> list[Ended]:
         """Finish runs of as many jobs."""
         rows = {end.job.seq: ended_row(end) for end in ends}
-        finished = self._change_rows(sql.FINISH, list(rows.values()))
-        kept = [row for seq, row in rows.items() if seq in finished]
-        if kept:
-            self._insert_rows(sql.KEEP_ATTEMPTS, kept)
-            if any(row["ready"] == 1 for row in kept):
-                self.nudge(Topic.WORK)
+        finished = self._end_runs(rows)
+        if any(rows[seq]["ready"] == 1 for seq in finished):
+            self.nudge(Topic.WORK)
         tally = Tally()
         lost = []
         for end in ends:
@@ -380,10 +391,18 @@ class SqlStore(Records):
             tally.add(end)
             if end.output.stdout or end.output.stderr:
                 self._change(self._text(sql.KEEP_OUTPUT), output_row(end))
-        if kept:
+        if finished:
             tally.count_for_ever()
             self._insert_rows(sql.ADD_ROLLUPS, list(tally.rows()))
         return lost
+
+    def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
+        """End the runs of the jobs at these places that still have them, and keep a record."""
+        finished = self._change_rows(sql.FINISH, list(rows.values()))
+        if finished:
+            kept = [row for seq, row in rows.items() if seq in finished]
+            self._insert_rows(sql.KEEP_ATTEMPTS, kept)
+        return finished
 
     def put_back(self, jobs: Sequence[Job], *, now: int) -> list[Job]:
         return self._atomic(lambda: self._put_back(jobs, now)) if jobs else []

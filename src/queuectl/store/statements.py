@@ -135,17 +135,21 @@ WHERE (
 
 # The first ready jobs of a queue, in the order of promise 5.
 _FIRST_OF = """
-SELECT priority, seq, crashes, run_at FROM {jobs}{by_readiness}
+SELECT {seen} FROM {jobs}{by_readiness}
 WHERE ready = 1 AND queue = QUEUE AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY {by_urgency} LIMIT :limit{skip_locked}
 """
-READY = _FIRST_OF.replace("QUEUE", ":queue")
+_IN_LINE = "priority, seq, crashes, run_at"
+READY = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", _IN_LINE)
+
+# The same jobs with all that is stored of them, for when there is just one queue to choose from.
+READY_WHOLE = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", "{job_columns}")
 
 # Those of all queues at once, where a database can do that; no names of queues mean all.
 READY_ANYWHERE = (
     _LINES
     + "SELECT first.* FROM line CROSS JOIN LATERAL ("
-    + _FIRST_OF.replace("QUEUE", "line.name")
+    + _FIRST_OF.replace("QUEUE", "line.name").replace("{seen}", _IN_LINE)
     + ") AS first"
     + _OPEN_LINE
     + "AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))"
@@ -167,7 +171,7 @@ KEEP_LEASE = "SELECT {clock} FROM {nodes} WHERE id = :id AND {lease_holds}{share
 
 # Begin runs: from here on, `attempts` is the fence of each.
 CLAIM = """
-UPDATE {rows_first}{jobs}{by_place} SET
+UPDATE {jobs}{by_place} SET
     state = 'processing', ready = NULL, attempts = attempts + 1, node = {row[node]},
     worker = {row[worker]}, started_at = {row[now]}, updated_at = {row[now]}, finished_at = NULL,
     duration_ms = NULL, exit_code = NULL, reason = NULL, cancel_reason = NULL
@@ -186,7 +190,7 @@ WHERE seq = :seq
 
 # End runs. One that isn't changed has lost its lease: somebody else has the job, or it is gone.
 FINISH = """
-UPDATE {rows_first}{jobs}{by_place} SET
+UPDATE {jobs}{by_place} SET
     state = {row[state]}, ready = {row[ready]}, run_at = coalesce({row[run_at]}, run_at),
     failures = {row[failures]}, crashes = {row[crashes]}, started_at = {row[started_at]},
     updated_at = {row[finished_at]},
@@ -200,7 +204,7 @@ UPDATE {rows_first}{jobs}{by_place} SET
 
 # Take claims back whose runs were never started, so that their numbers stay free.
 PUT_BACK = """
-UPDATE {rows_first}{jobs}{by_place} SET
+UPDATE {jobs}{by_place} SET
     state = 'pending', ready = 1, attempts = attempts - 1, node = NULL, worker = NULL,
     started_at = NULL, updated_at = {row[now]}
 {from_rows}WHERE seq = {row[seq]} {and_also}(
@@ -210,14 +214,22 @@ UPDATE {rows_first}{jobs}{by_place} SET
 """
 
 # Keep the records of runs.
-KEEP_ATTEMPTS = """
+_KEEP_ATTEMPTS = """
 INSERT INTO {attempts} (
     seq, number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
     "signal", error, stdout_bytes, stderr_bytes
-) {each[
+) EACH[
     seq, attempt, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
     signal, error, stdout_bytes, stderr_bytes
 ]}
+"""
+KEEP_ATTEMPTS = _KEEP_ATTEMPTS.replace("EACH[", "{each[")
+
+# End runs and keep the records of those that were changed, where a database can do both at once.
+FINISH_AND_KEEP = f"""
+WITH ended AS ({FINISH.replace("{returning_seq}", " RETURNING r.*")}),
+kept AS ({_KEEP_ATTEMPTS.replace("EACH[", "{each_ended[")})
+SELECT {{row[seq]}} FROM ended AS r
 """
 
 # Keep what it wrote.

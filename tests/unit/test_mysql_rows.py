@@ -1,0 +1,44 @@
+"""One statement for many rows."""
+
+from queuectl.store.mysql_rows import insert_all, update_all
+
+UPDATE = "UPDATE jobs SET worker = %(worker)s, node = %(node)s WHERE seq = %(seq)s AND id = %(id)s"
+INSERT = (
+    "INSERT INTO runs (seq, id) VALUES (%(seq)s, %(id)s) ON DUPLICATE KEY UPDATE id = VALUES(id)"
+)
+NAMES = ("worker", "node", "seq", "id")
+
+
+def row(seq: int, id: str, *, worker: int | None = 1) -> dict[str, object]:
+    return {"seq": seq, "id": id, "worker": worker, "node": "n", "more": "not asked for"}
+
+
+class TestUpdate:
+    def test_what_all_have_is_there_once(self) -> None:
+        text, bound = update_all(UPDATE, NAMES, [row(5, "a"), row(7, "a")])
+        assert text == (
+            "UPDATE jobs SET worker = 1, node = %(value0)s WHERE seq IN (5, 7) AND id = %(value1)s"
+        )
+        assert bound == {"value0": "n", "value1": "a"}
+
+    def test_what_differs_is_chosen_by_the_place(self) -> None:
+        text, bound = update_all(UPDATE, NAMES, [row(5, "a"), row(7, "b", worker=None)])
+        assert "worker = CASE seq WHEN 5 THEN 1 WHEN 7 THEN NULL END" in text
+        assert "id = CASE seq WHEN 5 THEN %(value1)s WHEN 7 THEN %(value2)s END" in text
+        assert bound == {"value0": "n", "value1": "a", "value2": "b"}
+
+    def test_texts_are_only_ever_bound(self) -> None:
+        odd = "'; DROP TABLE jobs; %(seq)s %s"
+        text, bound = update_all(UPDATE, NAMES, [row(5, odd), row(7, "b")])
+        assert odd not in text
+        assert odd in bound.values()
+
+
+class TestInsert:
+    def test_has_all_rows(self) -> None:
+        text, bound = insert_all(INSERT, ("seq", "id"), [row(5, "a"), row(7, "b")])
+        assert text == (
+            "INSERT INTO runs (seq, id) VALUES (5, %(value0)s), (7, %(value1)s)"
+            " ON DUPLICATE KEY UPDATE id = VALUES(id)"
+        )
+        assert bound == {"value0": "a", "value1": "b"}
