@@ -620,7 +620,7 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="node/upkeep.py",
-                old="read_board(runs.board_of(spool)) if local else None",
+                old="read_boards(spool) if local else None",
                 new="None",
             )
         ],

@@ -104,12 +104,12 @@ def test_an_enqueue_that_nobody_can_settle_says_so(
 
 
 @pytest.mark.parametrize("shut", [False, True])
-def test_an_enqueue_that_fails_later_than_its_commit_doesnt_exist(
+def test_an_enqueue_that_cant_be_told_its_place_doesnt_exist(
     shut: bool, far: Queue, near: Queue, proxy: Proxy
 ) -> None:
-    """The job is read back. Whoever can't be told of it must not have enqueued it."""
+    """The statement that stores it tells its place. Whoever can't hear that has no job."""
     far.store.patience = 0.2
-    proxy.cut_when(b"cancel_reason", when="before", shut=shut)
+    proxy.cut_when(b"RETURNING seq", when="before", shut=shut)
     if shut:
         with pytest.raises(StoreError):
             far.enqueue("true", id="mine")

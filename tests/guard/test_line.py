@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from queuectl.guard.board import Board, read_board
+from queuectl.guard.board import Board, board_at, read_board, read_boards
 from tests.guard.harness import Harness, until
 
 
@@ -82,7 +82,7 @@ class TestWithdraw:
 class TestBoard:
     def test_it_names_what_each_worker_has_begun(self, guard: Harness) -> None:
         board = str(guard.folder / "board")
-        guard.tell("board", board)
+        guard.tell("board", board, 1)
         done = guard.shell("true", worker=1, token="a")
         going = guard.shell("touch begun; sleep 1000", worker=1, token="b")
         guard.shell("sleep 1000", worker=1, token="c")
@@ -95,28 +95,43 @@ class TestBoard:
     def test_a_new_board_names_those_that_go_on(self, guard: Harness) -> None:
         guard.shell("touch begun; sleep 1000", worker=2, token="a")
         until((guard.folder / "begun").exists)
-        guard.tell("board", str(guard.folder / "board"))
+        guard.tell("board", str(guard.folder / "board"), 1)
         guard.end(guard.shell("true", worker=1, token="b"))
         assert read_board(str(guard.folder / "board")) == {"a", "b"}
 
     def test_the_oldest_make_room(self, guard: Harness) -> None:
         board = str(guard.folder / "board")
-        guard.tell("board", board)
+        guard.tell("board", board, 1)
         guard.wait(*[guard.shell("true", worker=1, token=f"run {n}") for n in range(40)])
         assert read_board(board) == {f"run {n}" for n in range(8, 40)}
 
     def test_without_a_board_nothing_is_known(self, tmp_path: Path) -> None:
         assert read_board(str(tmp_path / "none")) is None
 
-    def test_an_empty_board_says_nothing(self, tmp_path: Path) -> None:
-        path = str(tmp_path / "board")
+    def test_a_board_without_its_first_line_says_nothing(self, tmp_path: Path) -> None:
+        path = tmp_path / "board"
         Board().note(1, "a")
+        path.touch()
+        assert read_board(str(path)) is None
         board = Board()
-        board.open(path)
-        assert read_board(path) is None
+        board.open(str(path), 1)
+        assert read_board(str(path)) == set()
         board.note(3, "a")
-        assert read_board(path) == {"a"}
+        assert read_board(str(path)) == {"a"}
+
+    def test_only_all_boards_together_say_what_was_begun(self, tmp_path: Path) -> None:
+        first, second = Board(), Board()
+        assert read_boards(str(tmp_path)) is None
+        first.open(board_at(str(tmp_path), 1), 2)
+        first.note(1, "a")
+        assert read_boards(str(tmp_path)) is None
+        second.open(board_at(str(tmp_path), 2), 2)
+        assert read_boards(str(tmp_path)) == {"a"}
+        second.note(2, "b")
+        assert read_boards(str(tmp_path)) == {"a", "b"}
+        Path(board_at(str(tmp_path), 2)).write_bytes(b"")
+        assert read_boards(str(tmp_path)) is None
 
     def test_a_board_that_cannot_be_made_is_done_without(self, guard: Harness) -> None:
-        guard.tell("board", str(guard.folder / "no" / "such" / "folder"))
+        guard.tell("board", str(guard.folder / "no" / "such" / "folder"), 1)
         assert guard.end(guard.shell("exit 3")).code == 3

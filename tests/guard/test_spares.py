@@ -139,7 +139,7 @@ class TestRuns:
 
     def test_a_new_board_clears_them(self, guard: Harness, tmp_path: Path) -> None:
         guard.end(guard.shell("true"))
-        guard.tell("board", str(tmp_path / "board"))
+        guard.tell("board", str(tmp_path / "board"), 1)
         run = guard.shell("echo x; echo y >&2")
         guard.end(run)
         names = sorted(path.name for path in tmp_path.iterdir())

@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from queuectl import State
@@ -99,6 +100,24 @@ def test_a_job_that_kills_its_guard_counts_as_a_crash_and_the_node_goes_on(lab: 
     assert (job.attempts, job.failures, job.crashes) == (3, 0, 3)
     good = lab.queue.enqueue("echo fine").id
     lab.wait_state(good, State.COMPLETED)
+    assert node.poll() is None
+
+
+def test_what_another_guard_looks_after_goes_on(lab: Lab) -> None:
+    node = lab.node(count=2)
+    pair = [
+        lab.queue.enqueue(f"echo $PPID > {lab.folder}/$QUEUECTL_JOB_ID; exec sleep 1000").id
+        for _ in "ab"
+    ]
+    files = [lab.folder / id for id in pair]
+    wait_for(lambda: all(file.exists() and file.read_text() for file in files), "both to run")
+    parents = [int(file.read_text()) for file in files]
+    assert len(set(parents)) == 2
+    os.kill(parents[0], signal.SIGKILL)
+    wait_for(lambda: lab.queue.get(pair[0]).attempts == 2, "the first to run again")
+    assert [lab.queue.get(id).crashes for id in pair] == [1, 0]
+    assert lab.queue.get(pair[1]).attempts == 1
+    assert psutil.Process(parents[1]).children()
     assert node.poll() is None
 
 

@@ -144,9 +144,9 @@ class Loop:
                 pass  # It ended, or began, while the message was under way.
             case ("lease", clock, deadline):
                 self._lease.extend(clock, deadline)
-            case ("board", path):
+            case ("board", path, boards):
                 self._spares.clear()
-                self._board.open(path)
+                self._board.open(path, boards)
                 for going in self._runs.values():
                     self._board.note(going.worker, going.token)
             case _:

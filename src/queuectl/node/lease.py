@@ -10,7 +10,7 @@ from threading import Event, Thread
 from time import clock_gettime
 
 from queuectl.errors import StoreError
-from queuectl.node.link import Guard, GuardLostError
+from queuectl.node.guards import Guards
 from queuectl.store import Store, open_store
 
 RETRY = 0.2
@@ -39,7 +39,7 @@ class Lease:
         node: str,
         clock: int,
         until: int,
-        guard: Callable[[], Guard],
+        guards: Callable[[], Guards],
         settings: Callable[[], tuple[int, int]],
         wake: Callable[[], None],
         trouble: Callable[[str], None],
@@ -52,7 +52,7 @@ class Lease:
         self._node = node
         self._clock = clock
         self._until = until
-        self._guard = guard
+        self._guards = guards
         self._settings = settings
         self._wake = wake
         self._trouble = trouble
@@ -118,16 +118,10 @@ class Lease:
             # An answer that comes later than that didn't save the runs.
             self.outage = False
         self._until = began + lease
-        extend(self._guard(), clock, self._until - margin(lease))
+        extend(self._guards(), clock, self._until - margin(lease))
         return True
 
 
-def extend(guard: Guard, clock: int, until: int) -> None:
-    """Tell the guard until when runs may live, in milliseconds of that clock.
-
-    A guard that is gone has no runs; the node's loop notices and starts another.
-    """
-    try:
-        guard.send([("lease", clock, until / 1000)])
-    except GuardLostError:
-        return
+def extend(guards: Guards, clock: int, until: int) -> None:
+    """Tell the guards until when runs may live, in milliseconds of that clock."""
+    guards.tell_all([("lease", clock, until / 1000)])

@@ -47,6 +47,13 @@ class Guard:
 
     @classmethod
     def start(cls, *, env: Mapping[str, str] | None = None, hidden: Collection[str] = ()) -> Self:
+        """Start a guard, and wait until it is ready."""
+        guard = cls.launch(env=env, hidden=hidden)
+        guard.wait_until_ready()
+        return guard
+
+    @classmethod
+    def launch(cls, *, env: Mapping[str, str] | None = None, hidden: Collection[str] = ()) -> Self:
         """Start a guard whose jobs inherit this environment with `env` laid over it.
 
         Variables in `hidden` they don't get to see.
@@ -64,21 +71,20 @@ class Guard:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        guard = cls(process, link)
-        try:
-            guard._wait_until_ready()
-        except GuardLostError:
-            guard.close()
-            raise
-        return guard
+        return cls(process, link)
 
-    def _wait_until_ready(self) -> None:
+    def wait_until_ready(self) -> None:
+        """Wait until it serves; if that fails, it is closed."""
         deadline = time.monotonic() + _READY_WITHIN
-        while not self._wait(select.POLLIN, deadline - time.monotonic()):
-            if time.monotonic() > deadline:
-                raise self._loss("does not start")
-        # It reports only what it was asked for, so there is nothing else yet.
-        self.receive()
+        try:
+            while not self._wait(select.POLLIN, deadline - time.monotonic()):
+                if time.monotonic() > deadline:
+                    raise self._loss("does not start")
+            # It reports only what it was asked for, so there is nothing else yet.
+            self.receive()
+        except GuardLostError:
+            self.close()
+            raise
 
     def fileno(self) -> int:
         """Return the descriptor that is readable when `receive` has something."""

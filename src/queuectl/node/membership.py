@@ -10,10 +10,11 @@ from contextlib import suppress
 
 from queuectl import __version__
 from queuectl.errors import StoreError
+from queuectl.guard.board import board_at
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.node import lease as leases
+from queuectl.node.guards import Guards
 from queuectl.node.link import Guard, GuardLostError
-from queuectl.node.runs import board_of
 from queuectl.queue import Queue
 from queuectl.settings import Settings
 from queuectl.store.contract import Node
@@ -31,7 +32,7 @@ class Membership:
         workers: int,
         queues: tuple[str, ...],
         settings: Callable[[], Settings],
-        guard: Callable[[], Guard],
+        guards: Callable[[], Guards],
         wake: Callable[[], None],
         trouble: Callable[[str], None],
     ) -> None:
@@ -40,7 +41,7 @@ class Membership:
         self._workers = workers
         self._queues = queues
         self._settings = settings
-        self._guard = guard
+        self._guards = guards
         self._wake = wake
         self._trouble = trouble
         self.host = host_name()
@@ -51,11 +52,6 @@ class Membership:
     def spool(self) -> str:
         """Where the output of its runs is while they live."""
         return os.path.join(self._store.spool_root(), self.id)
-
-    @property
-    def board(self) -> str:
-        """Where the guard says what the workers run."""
-        return board_of(self.spool)
 
     @property
     def lost(self) -> bool:
@@ -108,17 +104,17 @@ class Membership:
             node=self.id,
             clock=clock,
             until=began + lease,
-            guard=self._guard,
+            guards=self._guards,
             settings=lambda: (self._settings().lease, self._settings().heartbeat),
             wake=self._wake,
             trouble=self._trouble,
         )
-        leases.extend(self._guard(), clock, began + lease - leases.margin(lease))
+        leases.extend(self._guards(), clock, began + lease - leases.margin(lease))
         self.lease.start()
 
-    def lend(self) -> None:
+    def lend(self, guard: Guard) -> None:
         """Tell a new guard until when runs may live; if that fails, the next renewal does."""
-        self._set_up_board()
+        self._set_up_board(guard)
         if self.lease is not None:
             self.lease.renew(self._store)
 
@@ -139,9 +135,14 @@ class Membership:
             root = self._store.spool_root()
             for folder in (os.path.dirname(root), root, self.spool):
                 make_folder(folder)
-            self._set_up_board()
+            for guard in self._guards():
+                self._set_up_board(guard)
 
-    def _set_up_board(self) -> None:
-        # That the guard is gone is heard elsewhere; the next one gets a board of its own.
+    def board_of(self, guard: Guard) -> str:
+        """Return where a guard says what its workers run."""
+        return board_at(self.spool, self._guards().number(guard))
+
+    def _set_up_board(self, guard: Guard) -> None:
+        # That it is gone is heard elsewhere; the next one gets a board of its own.
         with suppress(GuardLostError):
-            self._guard().send([("board", self.board)])
+            guard.send([("board", self.board_of(guard), len(self._guards()))])

@@ -9,7 +9,8 @@ guard, the store, a signal or a clock has something to say.
 import os
 import select
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from errno import ENOSYS
 from time import monotonic
@@ -28,6 +29,7 @@ from queuectl.lifecycle import Policy
 from queuectl.node import runs, upkeep
 from queuectl.node.broadcast import Broadcast
 from queuectl.node.caution import Caution, suspects
+from queuectl.node.guards import Guards
 from queuectl.node.interrupts import Interrupts
 from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import Log, printable
@@ -92,7 +94,7 @@ class NodeLoop:
             workers=self.count,
             queues=options.queues,
             settings=lambda: self.settings,
-            guard=lambda: self.guard,
+            guards=lambda: self.guards,
             wake=self.interrupts.rouse,
             trouble=lambda text: self._say(text, level="warning"),
         )
@@ -138,30 +140,28 @@ class NodeLoop:
     def serve(self) -> int:
         """Register, work until there is nothing left to do or somebody says stop, and leave."""
         tree.become_subreaper()
-        self.guard = self._start_guard()
+        # The URL may carry a password; jobs are told where the queue is without it.
+        hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *self.store.secret_variables}
+        self.guards = Guards.start(workers=self.count, hidden=hidden)
         try:
             self._catch_signals()
             self.member.join()
             self.listener = self.store.listen()
             self._poll = select.poll()
-            for fd in (self.interrupts.fileno(), self.guard.fileno(), self.listener.fileno()):
-                if fd >= 0:
-                    self._poll.register(fd, select.POLLIN)
+            for heard in (self.interrupts, self.listener, *self.guards):
+                if heard.fileno() >= 0:
+                    self._poll.register(heard.fileno(), select.POLLIN)
             self._greet()
             if self.options.ready is not None:
                 self.options.ready()
             self._loop()
             self._leave()
         finally:
-            self.guard.close()
+            self.guards.close()
             self.log.flush()
         # Nothing is left to be stopped. One more signal must not make a good end look like a kill.
         self.interrupts.ignore()
         return 0
-
-    def _start_guard(self) -> Guard:
-        # The URL may carry a password; jobs are told where the queue is without it.
-        return Guard.start(hidden={"QUEUECTL_DB", "QUEUECTL_DB_PATH", *self.store.secret_variables})
 
     def _greet(self) -> None:
         serves = ", ".join(self.options.queues) or "all queues"
@@ -177,8 +177,7 @@ class NodeLoop:
             ready = self._sleep()
             if self.interrupts.fileno() in ready and (name := self.interrupts.take()) is not None:
                 self._on_signal(name)
-            if self.guard.fileno() in ready:
-                self._hear_guard()
+            self._hear_guards(ready)
             self._hear_store()
             if monotonic() >= self.workers.look_at:
                 self._withdraw(self.workers.held_up(monotonic()))
@@ -239,8 +238,7 @@ class NodeLoop:
         self.member.stop_renewing()
         self._order([("kill", number, runs.LEASE) for number in self.running])
         while self.running:
-            self._poll.poll(1000)
-            self._hear_guard()
+            self._hear_guards({fd for fd, _ in self._poll.poll(1000)})
         self._settle(self.turns.give_up_all())
         old = self.member.rename()
         self.log.node = self.id
@@ -310,11 +308,16 @@ class NodeLoop:
             self._withdraw(self.workers.waiting())
             self._order([("stop", number, runs.RELEASE) for number in self.running])
 
-    def _hear_guard(self) -> None:
+    def _hear_guards(self, ready: Collection[int]) -> None:
+        for guard in self.guards:
+            if guard.fileno() in ready:
+                self._hear(guard)
+
+    def _hear(self, guard: Guard) -> None:
         try:
-            messages = self.guard.receive()
+            messages = guard.receive()
         except GuardLostError:
-            self._replace_guard()
+            self._replace(guard)
             return
         for message in messages:
             if message[0] in ("ended", "not_started", "unable", "withdrawn"):
@@ -335,11 +338,16 @@ class NodeLoop:
         self.maybe_work = True
 
     def _order(self, messages: Sequence[tuple[Any, ...]]) -> None:
-        """Tell the guard something. If it is gone, `_hear_guard` finds out and deals with it."""
-        try:
-            self.guard.send(messages)
-        except GuardLostError:
-            return
+        """Tell each guard what is about its runs. If it is gone, `_hear` finds out."""
+        shares: dict[Guard, list[tuple[Any, ...]]] = {}
+        for message in messages:
+            shares.setdefault(self._guard_of(self.running[message[1]]), []).append(message)
+        for guard, share in shares.items():
+            with suppress(GuardLostError):
+                guard.send(share)
+
+    def _guard_of(self, run: Run) -> Guard:
+        return self.guards.of(run.job.worker or 0)
 
     def _withdraw(self, numbers: Iterable[int]) -> None:
         """Take back what hasn't been started; the guard says what that is."""
@@ -354,21 +362,23 @@ class NodeLoop:
             # Now there is room for the job that gets the whole node.
             self.maybe_work = True
 
-    def _replace_guard(self) -> None:
+    def _replace(self, guard: Guard) -> None:
         """End what a killed guard left, count its runs as lost, and go on with a new one."""
-        self._say("The guard process is gone; its runs are lost.", level="error")
-        self._poll.unregister(self.guard.fileno())
-        self.guard.close()
-        tree.kill_descendants()
-        begun = read_board(self.member.board)
+        self._say("A guard process is gone; its runs are lost.", level="error")
+        self._poll.unregister(guard.fileno())
+        guard.close()
+        tree.kill_descendants(spare=self.guards.pids() - {guard.pid})
+        begun = read_board(self.member.board_of(guard))
         why = "the process that watched it was killed"
         for number, run in list(self.running.items()):
+            if self._guard_of(run) is not guard:
+                continue
             run.outcome = runs.lost_with_node(run.job, why, begun)
             run.withdrawn = not runs.may_have_begun(run.job, begun)
             self._over(number)
-        self.guard = self._start_guard()
-        self._poll.register(self.guard.fileno(), select.POLLIN)
-        self._guarded(self.member.lend)
+        new = self.guards.replace(guard)
+        self._poll.register(new.fileno(), select.POLLIN)
+        self._guarded(lambda: self.member.lend(new))
 
     def _hear_store(self) -> None:
         topics = self.listener.heard()

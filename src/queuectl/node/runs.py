@@ -213,11 +213,6 @@ def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ende
     )
 
 
-def board_of(spool: str) -> str:
-    """Return where it is said what the workers of a node have begun."""
-    return os.path.join(spool, "board")
-
-
 def lost_with_node(job: Job, why: str, begun: Collection[str] | None) -> Outcome:
     """Say what a run came to whose node is gone.
 

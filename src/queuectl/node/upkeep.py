@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from shutil import rmtree
 from time import monotonic
 
-from queuectl.guard.board import read_board
+from queuectl.guard.board import read_boards
 from queuectl.guard.left import kill_left
 from queuectl.guard.mark import OWNER
 from queuectl.host import host_identity, host_name, is_running, whoami
@@ -106,7 +106,7 @@ class Rescuer:
         store = self.queue.store
         now = store.now()
         # What was written before the host went down may not have reached its disk.
-        begun = read_board(runs.board_of(spool)) if local else None
+        begun = read_boards(spool) if local else None
         kept = store.put_back([job for job in jobs if not runs.may_have_begun(job, begun)], now=now)
         ends = runs.lost_by(
             [job for job in jobs if runs.may_have_begun(job, begun) or job in kept],

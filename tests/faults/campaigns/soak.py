@@ -218,12 +218,12 @@ class Sample:
 
 
 class Watch:
-    """Watches what the node, its guard and the store need, from outside."""
+    """Watches what the node, its guards and the store need, from outside."""
 
     def __init__(self, arena: Arena, node: int) -> None:
         self.arena = arena
         self._node = node
-        [self._guard] = wait_for(lambda: children_of(node), "a guard")
+        self._guards = wait_for(lambda: children_of(node), "a guard")
         info = json.loads(arena.run("db", "info", "--json").stdout)
         self._spool = Path(info["files"]) / "spool"
         self._wal = Path(f"{arena.db}-wal")
@@ -235,7 +235,7 @@ class Watch:
     def wait_until_idle(self) -> None:
         """Wait until all jobs are over, and the node has nothing left to do."""
         wait_for(lambda: open_jobs(self.arena) == 0, "all jobs to be over", within=600)
-        wait_for(lambda: not children_of(self._guard), "the last runs to end")
+        wait_for(lambda: not any(map(children_of, self._guards)), "the last runs to end")
 
     def wait_until_renewed(self) -> None:
         """Wait until the node has renewed its lease, for which it opens the store once more."""
@@ -247,12 +247,15 @@ class Watch:
         return node["seen_at"]
 
     def descriptors(self) -> tuple[int, int]:
-        """Return how many descriptors the node and its guard have, once that doesn't change."""
+        """Return how many descriptors the node and its guards have, once that doesn't change."""
+
+        def now() -> tuple[int, int]:
+            return _descriptors(self._node), sum(map(_descriptors, self._guards))
 
         def steady() -> tuple[int, int] | None:
-            first = _descriptors(self._node), _descriptors(self._guard)
+            first = now()
             time.sleep(0.1)
-            return first if first == (_descriptors(self._node), _descriptors(self._guard)) else None
+            return first if first == now() else None
 
         return wait_for(steady, "an unchanging number of descriptors")
 
@@ -264,11 +267,11 @@ class Watch:
             at=round(at, 1),
             node_resident=_memory(self._node, "Rss"),
             node_proportional=_memory(self._node, "Pss"),
-            guard_resident=_memory(self._guard, "Rss"),
-            guard_proportional=_memory(self._guard, "Pss"),
+            guard_resident=sum(_memory(guard, "Rss") for guard in self._guards),
+            guard_proportional=sum(_memory(guard, "Pss") for guard in self._guards),
             node_descriptors=_descriptors(self._node),
-            guard_descriptors=_descriptors(self._guard),
-            spool_files=sum(1 for _ in self._spool.rglob("*.*")),
+            guard_descriptors=sum(map(_descriptors, self._guards)),
+            spool_files=self._outputs(),
             database=self.arena.db.stat().st_size if self.arena.store == SQLITE else 0,
             jobs=sum(states.values()),
             waiting=waiting,
@@ -279,6 +282,11 @@ class Watch:
         if time.monotonic() > self._rows_taken + 30:
             self._take_rows()
         return waiting
+
+    def _outputs(self) -> int:
+        """Count the files with output; empty ones wait for the next run."""
+        files = (path for end in ("out", "err") for path in self._spool.rglob(f"*.{end}"))
+        return sum(path.stat().st_size > 0 for path in files if path.exists())
 
     def look_at_wal(self) -> None:
         """Take down the size of the write-ahead log."""
@@ -311,7 +319,7 @@ class Watch:
     def judge_descriptors(self, before: tuple[int, int]) -> None:
         """Expect the node and its guard to have as many descriptors as before, and no files."""
         after = self.descriptors()
-        files = sum(1 for _ in self._spool.rglob("*.*"))
+        files = self._outputs()
         self.arena.report.note(
             descriptors_before=" + ".join(map(str, before)),
             descriptors_after=" + ".join(map(str, after)),

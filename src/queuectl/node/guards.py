@@ -1,0 +1,82 @@
+"""The guards of a node: who looks after which worker.
+
+To start a process takes a guard a moment in which it can do nothing else. With short jobs one
+guard would be what all workers wait for, so two of them share the workers.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from queuectl.node.link import Guard, GuardLostError
+
+if TYPE_CHECKING:
+    from queuectl.guard.wire import Message
+
+MOST = 2
+"""More of them would each have less to do than they cost."""
+
+
+class Guards:
+    """All guards of a node; each worker has one of them, and keeps it."""
+
+    def __init__(self, guards: list[Guard], hidden: Collection[str]) -> None:
+        self._guards = guards
+        self._hidden = hidden
+
+    @classmethod
+    def start(cls, *, workers: int, hidden: Collection[str]) -> "Guards":
+        """Start as many as these workers are worth; jobs don't get to see `hidden` variables."""
+        count = min(MOST, workers, _cores())
+        made = cls([Guard.launch(hidden=hidden) for _ in range(count)], hidden)
+        try:
+            for guard in made:
+                guard.wait_until_ready()
+        except GuardLostError:
+            made.close()
+            raise
+        return made
+
+    def __iter__(self) -> Iterator[Guard]:
+        return iter(tuple(self._guards))
+
+    def __len__(self) -> int:
+        return len(self._guards)
+
+    def of(self, worker: int) -> Guard:
+        """Return who looks after a worker."""
+        return self._guards[worker % len(self._guards)]
+
+    def number(self, guard: Guard) -> int:
+        """Return which of them this is, counted from one."""
+        return 1 + self._guards.index(guard)
+
+    def pids(self) -> set[int]:
+        """Return their processes."""
+        return {guard.pid for guard in self._guards}
+
+    def tell_all(self, messages: "Sequence[Message]") -> None:
+        """Tell all of them something. Who is gone has no runs; the node's loop notices."""
+        for guard in self:
+            with suppress(GuardLostError):
+                guard.send(messages)
+
+    def replace(self, lost: Guard) -> Guard:
+        """Put a new guard in the place of one that is gone."""
+        new = Guard.launch(hidden=self._hidden)
+        new.wait_until_ready()
+        self._guards[self._guards.index(lost)] = new
+        return new
+
+    def close(self) -> None:
+        """Let them kill what still runs, and end."""
+        for guard in self:
+            guard.close()
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
