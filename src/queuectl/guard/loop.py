@@ -93,7 +93,7 @@ class Loop:
             ready = {fd for fd, _ in self._poll.poll(self._pause())}
             # Ends come before timeouts, so that a run which made it in time isn't called late.
             if self._wake in ready:
-                os.read(self._wake, 65536)
+                os.read(self._wake, 512)
                 self._reap()
             if self._link in ready and not self._receive():
                 return

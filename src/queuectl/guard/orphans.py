@@ -88,7 +88,7 @@ class Orphans:
         if self._list < 0:
             return [b"%d" % pid for pid in tree.children(os.getpid())]
         found = b""
-        while chunk := os.pread(self._list, 65536, len(found)):
+        while chunk := os.pread(self._list, 4096, len(found)):
             found += chunk
         return found.split()
 

@@ -10,8 +10,10 @@ import errno
 import os
 import stat
 import sys
+from collections import deque
 from functools import cache
 from heapq import heappop, heappush
+from math import inf
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
@@ -271,9 +273,11 @@ class Spools:
     get that far, so they pay for neither.
     """
 
-    __slots__ = ("_heap", "_inotify", "_open", "_serial", "_watches")
+    __slots__ = ("_heap", "_inotify", "_new", "_open", "_serial", "_watches")
 
     def __init__(self) -> None:
+        self._new: deque[tuple[float, Spool]] = deque()
+        """Those that nobody has looked at yet, with the time for that, which only grows."""
         self._heap: list[tuple[float, int, Spool]] = []
         self._serial = 0
         self._open: dict[Spool, int] = {}
@@ -289,7 +293,7 @@ class Spools:
         """Begin to watch a spool that is about to be written."""
         spool = Spool(path, limit, now)
         self._open[spool] = -1
-        self._push(spool, now)
+        self._new.append((now + spool.interval, spool))
         return spool
 
     def remove(self, spool: Spool) -> int:
@@ -302,17 +306,22 @@ class Spools:
 
     def due(self) -> float:
         """Return when `look` is wanted next."""
-        return self._heap[0][0] if self._heap else float("inf")
+        known = self._heap[0][0] if self._heap else inf
+        return min(known, self._new[0][0]) if self._new else known
 
     def look(self, now: float) -> None:
         """Look at every spool whose time has come."""
-        heap = self._heap
+        heap, new = self._heap, self._new
+        while new and new[0][0] <= now:
+            self._look_at(new.popleft()[1], now)
         while heap and heap[0][0] <= now:
-            spool = heappop(heap)[2]
-            if spool not in self._open or not spool.look(now):
-                continue
-            if now - spool.moved < QUIET or not self._watch(spool, now):
-                self._push(spool, now)
+            self._look_at(heappop(heap)[2], now)
+
+    def _look_at(self, spool: Spool, now: float) -> None:
+        if spool not in self._open or not spool.look(now):
+            return
+        if now - spool.moved < QUIET or not self._watch(spool, now):
+            self._push(spool, now)
 
     def wake(self, now: float) -> None:
         """Look again at those quiet spools that were written to."""

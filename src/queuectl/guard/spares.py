@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MOST = 1024
+_AS_MADE = stat.S_IFREG | 0o600
 _AGAIN = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Spares:
     """Empty files by the names that they had in the runs before."""
 
-    __slots__ = ("_claim", "_paths")
+    __slots__ = ("_claim", "_me", "_paths")
 
     def __init__(self) -> None:
+        self._me = os.geteuid()
         self._paths: dict[str, None] = {}
         self._claim = _claim_by_lease()
 
@@ -53,7 +55,7 @@ class Spares:
         except OSError:
             return -1
         try:
-            if self._claim is not None and _is_as_made(fd) and self._claim(fd, True):
+            if self._claim is not None and self._is_as_made(fd) and self._claim(fd, True):
                 # Whoever looks for the run before finds nothing by its name from here on.
                 os.rename(spare, path)
                 self._claim(fd, False)
@@ -64,22 +66,21 @@ class Spares:
         os.close(fd)
         return -1
 
+    def _is_as_made(self, fd: int) -> bool:
+        """Tell whether the run before has left its file as it got it."""
+        info = os.fstat(fd)
+        return (
+            info.st_mode == _AS_MADE
+            and info.st_size == 0
+            and info.st_nlink == 1
+            and info.st_uid == self._me
+        )
+
     def clear(self) -> None:
         """Remove them all."""
         for path in self._paths:
             _remove(path)
         self._paths.clear()
-
-
-def _is_as_made(fd: int) -> bool:
-    """Tell whether the run before has left its file as it got it."""
-    info = os.fstat(fd)
-    return (
-        info.st_mode == stat.S_IFREG | 0o600
-        and info.st_size == 0
-        and info.st_nlink == 1
-        and info.st_uid == os.geteuid()
-    )
 
 
 def _claim_by_lease() -> "Callable[[int, bool], bool] | None":
