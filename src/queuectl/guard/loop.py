@@ -132,8 +132,7 @@ class Loop:
             case ("spawn", run, _):
                 self._replies.say(("not_started", run, errno.EEXIST, f"run {run} exists"))
             case ("withdraw", run) if run in self._line:
-                self._line.drop(run)
-                self._replies.say(("withdrawn", run))
+                self._withdraw(run)
             case ("stop" | "kill", run, how) if run in self._line:
                 self._decline(run, how)
             case ("stop", run, how) if run in self._runs:
@@ -152,6 +151,11 @@ class Loop:
             case _:
                 raise ValueError(f"unknown message: {message!r}")
 
+    def _withdraw(self, run: int) -> None:
+        """Give back what hasn't begun."""
+        self._line.drop(run)
+        self._replies.say(("withdrawn", run))
+
     def _decline(self, run: int, how: str) -> None:
         """Report a run that is over before it began; its status can't be taken for success."""
         self._line.drop(run)
@@ -166,7 +170,7 @@ class Loop:
         while self._line:
             number = self._line.first()
             if self._lease.is_over():
-                self._decline(number, LEASE)
+                self._withdraw(number)
                 continue
             self._spawn(number, self._line.take(number))
             if time.monotonic() > until:

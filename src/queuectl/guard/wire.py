@@ -13,15 +13,15 @@ same release, so `marshal` fits: it is fast, needs no import, and carries any te
     guard to node
         ("ready", pid)
         ("ended", run, status, how, started, ended, out_bytes, err_bytes)
-        ("withdrawn", run)                  it wasn't started, and won't be
+        ("withdrawn", run)                  it wasn't started, and won't be: as was asked for, or
+                                            because the lease was over
         ("not_started", run, errno, text)   for a reason that lies with the job
         ("unable", run, errno, text)        this host can't start anything now
         ("trouble", run, text)              it can't be ended; said again while that lasts
 
 `ended` comes when no process of the run is left. `status` is the wait status of its main process;
 `how` is "exited", "timeout", "lease" or the word of the stop or kill; the times are monotonic. A
-run that was stopped before it started, or asked for when the lease was over, never ran: then both
-times are equal.
+run that was stopped before it started never ran: then both times are equal.
 """
 
 import marshal

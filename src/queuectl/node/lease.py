@@ -107,6 +107,11 @@ class Lease:
         """Whether it has run out, by our own clock; the thread may not have noticed yet."""
         return read(self._clock) >= self._until
 
+    @property
+    def ends_runs(self) -> bool:
+        """Whether it is so nearly over that the guards start nothing more."""
+        return read(self._clock) >= self._until - margin(self._settings()[0])
+
     def renew(self, store: Store) -> bool:
         """Renew it once, through this store; False when it is lost."""
         lease, clock = self._settings()[0], self._clock

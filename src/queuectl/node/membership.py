@@ -61,7 +61,7 @@ class Membership:
     @property
     def may_claim(self) -> bool:
         """Whether the lease holds as far as we know, so that what is claimed can be run."""
-        return self.lease is None or not (self.lease.lost or self.lease.is_over)
+        return self.lease is None or not (self.lease.lost or self.lease.ends_runs)
 
     @property
     def outage(self) -> bool:
