@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from queuectl.errors import (
@@ -367,6 +368,19 @@ class TestWakeUps:
     ) -> None:
         store.finish([ended(the(store, "running"), outcome)])
         assert listener.heard() == set()
+
+    def test_what_a_node_writes_itself_is_no_news(
+        self, store: SqliteStore, listener: Listener
+    ) -> None:
+        store.finish([ended(the(store, "running"), Exited(0))])
+        assert quieten(listener) == set()
+
+    def test_what_another_connection_writes_is(
+        self, store: SqliteStore, listener: Listener, path: Path
+    ) -> None:
+        with closing(apsw.Connection(str(path))) as other:
+            other.execute("INSERT INTO jobs (command) VALUES ('true')")
+            assert quieten(listener) == {Topic.WORK}
 
     def test_the_ear_can_be_waited_on(self, store: SqliteStore, listener: Listener) -> None:
         assert select.select([listener.fileno()], [], [], 0)[0] == []

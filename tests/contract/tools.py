@@ -177,16 +177,18 @@ def hear(listener: Listener, topic: Topic, *, within: float = 30.0) -> bool:
     return False
 
 
-def quieten(listener: Listener) -> None:
-    """Take in all that is still to be heard, until nothing more is to come.
+def quieten(listener: Listener) -> set[Topic]:
+    """Take in all that is still to be heard, until nothing more is to come; return what it was.
 
     One that only looks again and again is never done; it is quiet when the bell is.
     """
+    heard = listener.heard()
     if isinstance(listener, PollingListener):
-        listener.heard()
-        return
-    while listener.heard() or listener.recheck_in() is not None:
+        return heard
+    while (new := listener.heard()) or listener.recheck_in() is not None:
+        heard |= new
         _wait(listener, listener.recheck_in() or 0.0)
+    return heard
 
 
 def _wait(listener: Listener, longest: float) -> None:

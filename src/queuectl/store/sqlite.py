@@ -338,16 +338,19 @@ class SqliteStore(SqlStore):
         from queuectl.store.wake import listen
 
         files.refuse_network(self.path)
-        return listen(self.path, self.companion)
+        return listen(self.path, self.companion, self._data_version)
 
     def _wake(self, topics: set[Topic]) -> None:
         files.touch(self.companion, topics)
 
     def changed(self) -> bool:
         self._check_place()
-        (version,) = self._run("PRAGMA data_version", {})[0]
-        before, self._seen_version = self._seen_version, int(version)
+        before, self._seen_version = self._seen_version, self._data_version()
         return before != self._seen_version
+
+    def _data_version(self) -> int:
+        """Return a number; it is another one when another connection has changed something."""
+        return int(self._run("PRAGMA data_version", {})[0][0])
 
     # -- the store itself -------------------------------------------------------------------
 

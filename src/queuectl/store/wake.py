@@ -6,9 +6,11 @@ commit is visible, so it is only a hint: look again a little later, then later s
 """
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
+from queuectl.errors import StoreError
 from queuectl.inotify import ATTRIB, MODIFY, ONESHOT, Inotify
 from queuectl.store.contract import Listener, Topic
 from queuectl.store.files import touch
@@ -19,11 +21,14 @@ POLL = 0.1
 """Seconds between looks where the system can't tell of changes."""
 
 
-def listen(path: str, folder: str) -> Listener:
-    """Listen to the database at `path` with its companion folder."""
+def listen(path: str, folder: str, version: Callable[[], int]) -> Listener:
+    """Listen to the database at `path` with its companion folder.
+
+    `version` tells by another number that another connection has committed something.
+    """
     touch(folder, Topic)
     try:
-        return _Watching(path, folder)
+        return _Watching(path, folder, version)
     except OSError:
         return _Polling(path, folder)
 
@@ -31,7 +36,9 @@ def listen(path: str, folder: str) -> Listener:
 class _Watching(Listener):
     """Told by inotify."""
 
-    def __init__(self, path: str, folder: str) -> None:
+    def __init__(self, path: str, folder: str, version: Callable[[], int]) -> None:
+        self._version = version
+        self._seen = version()
         self._inotify = Inotify()
         self._log = path + "-wal"
         self._wal = -1
@@ -56,14 +63,24 @@ class _Watching(Listener):
                 self._expect(monotonic())
         if self._looks and monotonic() >= self._looks[0]:
             self._looks.pop(0)
-            topics.add(Topic.WORK)
             if self._wal < 0:
                 # Without a log nobody writes; it is there again when somebody does.
                 with suppress(OSError):
                     self._watch_log()
                 if self._wal < 0:
                     self._expect(monotonic())
+            if self._was_changed():
+                topics.add(Topic.WORK)
         return topics
+
+    def _was_changed(self) -> bool:
+        """Tell whether others have committed something: what we write goes into the same log."""
+        before = self._seen
+        try:
+            self._seen = self._version()
+        except StoreError:
+            return True  # Whoever looks will find out what is wrong.
+        return self._seen != before
 
     def _expect(self, now: float) -> None:
         """Look soon, and once more so long after the last write that its commit must be over."""
