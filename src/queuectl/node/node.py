@@ -46,7 +46,7 @@ from queuectl.values import quicken
 
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
-IDLE_TICK = 2.0
+IDLE_TICK = 3.0
 """The same for a node that has nothing to do and is alone."""
 TIDY_EVERY = 60.0
 """Seconds between prunings."""
@@ -403,9 +403,11 @@ class NodeLoop:
             self._say(str(error), level="warning")
 
     def _look_for_work(self) -> None:
-        now = self.store.now()
         self.maybe_work = True
-        if self.workers.idle:
+        # Where we were told, and are alone, the claim itself is the quickest way to find out.
+        alone_and_told = not self.others and self.listener.recheck_in() is None
+        if self.workers.idle and not alone_and_told:
+            now = self.store.now()
             self.maybe_work, self.next_due = self.store.outlook(self.options.queues, now=now)
 
     def _obey(self, nodes: Sequence[Node]) -> None:

@@ -71,6 +71,8 @@ class _Watching(Listener):
                     self._expect(monotonic())
             if self._was_changed():
                 topics.add(Topic.WORK)
+                # That was the commit, most likely; only the last look makes sure.
+                del self._looks[:-1]
         return topics
 
     def _was_changed(self) -> bool:
