@@ -46,8 +46,6 @@ from queuectl.values import quicken
 
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
-IDLE_TICK = 3.0
-"""The same for a node that has nothing to do and is alone."""
 TIDY_EVERY = 60.0
 """Seconds between prunings."""
 
@@ -536,7 +534,7 @@ class NodeLoop:
     # -- now and then -----------------------------------------------------------------------
 
     def _tick(self) -> None:
-        self.next_tick = monotonic() + (TICK if self.running or self.others else IDLE_TICK)
+        self.next_tick = monotonic() + TICK
         if self.caution.held_up:
             # Who gets a node for itself has waited, or run alone, for long enough some time.
             self.maybe_work = True
