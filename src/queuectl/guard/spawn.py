@@ -19,7 +19,6 @@ import os
 import signal
 import sys
 
-from queuectl.guard.mark import OWNER
 from queuectl.guard.orphans import TOKEN
 from queuectl.guard.spares import Spares
 
@@ -48,16 +47,6 @@ IGNORED = (
 # interpreter ignore. Of all others the C library would ask first whether they have to be reset.
 _RESET = tuple(sorted(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})))
 
-GIVEN = (
-    "QUEUECTL_DB",
-    "QUEUECTL_NODE",
-    OWNER,
-    "QUEUECTL_JOB_ID",
-    "QUEUECTL_ATTEMPT",
-    "QUEUECTL_QUEUE",
-    "QUEUECTL_WORKER",
-)
-"""Variables that every run gets, besides its token."""
 _TOKEN = TOKEN.encode()
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -81,13 +70,12 @@ class UnableError(NotStartedError):
 class Spawner:
     """Starts processes from one place: the guard's environment and directory, no descriptors."""
 
-    __slots__ = ("_base", "_cwd", "_encoding", "_home", "_names", "_odd_umask", "_spares")
+    __slots__ = ("_base", "_cwd", "_encoding", "_home", "_odd_umask", "_spares")
 
     def __init__(self, spares: Spares) -> None:
         self._spares = spares
         self._base: Environment = dict(os.environb)
         self._encoding = sys.getfilesystemencoding()
-        self._names = {name: self._encode(name) for name in GIVEN}
         self._home = _where_we_are()
         self._odd_umask = bool(_umask() & 0o600)
         self._cwd = ""
@@ -117,10 +105,7 @@ class Spawner:
     def _environment(self, spec: "dict[str, Any]") -> "Environment":
         env = self._base.copy()
         for name, value in spec["env"].items():
-            known = self._names.get(name)
-            if known is None:
-                known = self._encode(name)
-            env[known] = self._encode(value)
+            env[self._encode(name)] = self._encode(value)
         env[_TOKEN] = spec["token"].encode()
         return env
 

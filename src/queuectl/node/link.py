@@ -128,12 +128,16 @@ class Guard:
         poll.register(self._link, event)
         return bool(poll.poll(max(0.0, seconds) * 1000))
 
+    def hang_up(self) -> None:
+        """Let the guard end, without waiting for that."""
+        self._link.close()
+
     def close(self, within: float = 5.0) -> bool:
         """Let the guard kill what still runs, and end.
 
         False means that it was lost or had to be killed, so that something may be left.
         """
-        self._link.close()
+        self.hang_up()
         try:
             self._process.wait(within)
         except subprocess.TimeoutExpired:
