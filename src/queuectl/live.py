@@ -8,10 +8,11 @@ import os
 from collections.abc import Iterator, Sequence
 from time import monotonic, sleep
 
-from queuectl.guard.output import Captured, halves, open_spool, read_on
+from queuectl.guard.output import Captured, halves, read_on
 from queuectl.host import host_identity
 from queuectl.job import Job, Output, State
-from queuectl.queue import Queue, spool_paths
+from queuectl.queue import Queue
+from queuectl.spool import open_stream
 from queuectl.store.contract import Piece, Topic
 
 STREAMS = ("stdout", "stderr")
@@ -35,7 +36,7 @@ class LiveOutput:
         self._store = queue.store
         self._job = job
         node = next((node for node in self._store.nodes() if node.id == job.node), None)
-        self._files = None if node is None else spool_paths(node.spool, job)
+        self._spool = None if node is None else node.spool
         here, there = host_identity(), "" if node is None else node.boot
         # A folder may be shared between hosts, but what is being written shows up there late.
         self._same_host = there.partition("/")[0] == here.partition("/")[0]
@@ -51,16 +52,16 @@ class LiveOutput:
     @property
     def awaited(self) -> bool:
         """Whether its node is yet to say that what we have read is all there is so far."""
-        return self._files is not None and not self._near and not all(self._complete)
+        return self._spool is not None and not self._near and not all(self._complete)
 
     def read(self, stream: int, seen: int) -> Iterator[Piece]:
         """Return what there is of stream 0 (stdout) or 1 (stderr) behind its first `seen` bytes.
 
         A piece that starts later than where the one before it ended has a gap before it.
         """
-        if self._files is None:
+        if self._spool is None:
             return
-        fd = open_spool(self._files[stream]) if self._same_host else None
+        fd = open_stream(self._spool, self._job, stream) if self._same_host else None
         if fd is not None:
             self._near = True
             try:

@@ -246,9 +246,11 @@ class Queue(Administration):
 
     def spool_files(self, job: Job) -> tuple[str, str] | None:
         """Return where the running attempt of a job writes stdout and stderr, on its host."""
+        from queuectl.spool import files_of
+
         for node in self.store.nodes():
             if node.id == job.node:
-                return spool_paths(node.spool, job)
+                return files_of(node.spool, job)
         return None
 
     def events(self, id: str | None = None, *, limit: int = 100) -> Events:
@@ -401,12 +403,6 @@ def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
     else:
         given = {} if what is None else {"argv": what}
     return read_values({**given, **fields} if fields else given, now=now)
-
-
-def spool_paths(spool: str, job: Job) -> tuple[str, str]:
-    """Return where a run writes its output while it lives, within its node's spool folder."""
-    base = f"{spool}/{job.seq}.{job.attempts}"
-    return base + ".out", base + ".err"
 
 
 def _state(name: State | str) -> State:

@@ -95,9 +95,13 @@ def test_a_job_that_kills_its_node_each_time_is_dead_after_max_crashes(lab: Lab)
 
 def test_a_job_that_kills_its_guard_counts_as_a_crash_and_the_node_goes_on(lab: Lab) -> None:
     node = lab.node(count=2)
-    poison = lab.queue.enqueue("kill -9 $PPID; sleep 1000", max_retries=5).id
+    said = "echo run $QUEUECTL_ATTEMPT; echo oh >&2"
+    poison = lab.queue.enqueue(f"{said}; kill -9 $PPID; sleep 1000", max_retries=5).id
     job = lab.wait_state(poison, State.DEAD)
     assert (job.attempts, job.failures, job.crashes) == (3, 0, 3)
+    outputs = [lab.queue.output(poison, attempt) for attempt in (1, 2, 3)]
+    assert [output.stdout for output in outputs] == [b"run 1\n", b"run 2\n", b"run 3\n"]
+    assert {output.stderr for output in outputs} == {b"oh\n"}
     good = lab.queue.enqueue("echo fine").id
     lab.wait_state(good, State.COMPLETED)
     assert node.poll() is None

@@ -4,6 +4,9 @@ Of all that a node had claimed, only what was begun can have taken it down. Righ
 a run, the guard writes it on the board, in one of the places of its worker; the oldest makes room.
 A job may kill its node and be over before anybody notices, so not only the last one counts.
 
+The last one of a worker is also the one that has the worker's files, if they are the ones that the
+board says: see `files.py`.
+
 Each guard of a node has a board of its own. Its first line says how many there are: only from all
 of them together one knows what was not begun.
 """
@@ -11,8 +14,8 @@ of them together one knows what was not begun.
 import os
 from contextlib import suppress
 
-_ROOM = 64
-"""Bytes for each run: longer than any token."""
+_ROOM = 128
+"""Bytes for each run: longer than any token with two inodes."""
 _PLACES = 32
 """For each worker: more than it can have begun without any of it being written down."""
 
@@ -20,16 +23,16 @@ _PLACES = 32
 class Board:
     """The guard's end of it. Without a file it does nothing: then all runs are under suspicion."""
 
-    __slots__ = ("_fd", "_next")
+    __slots__ = ("_begun", "_fd")
 
     def __init__(self) -> None:
         self._fd = -1
-        self._next: dict[int, int] = {}
-        """The place for the next run of each worker."""
+        self._begun: dict[int, int] = {}
+        """How many runs each worker has begun."""
 
     def open(self, path: str, boards: int) -> None:
         """Begin one of so many boards; one that is open is given up."""
-        self._next.clear()
+        self._begun.clear()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -38,15 +41,14 @@ class Board:
             # Workers are counted from one, so there is room before them.
             self._write(0, str(boards))
 
-    def note(self, worker: int, token: str) -> None:
-        """Say what a worker is about to run."""
-        if self._fd < 0:
-            return
-        place = self._next.get(worker, 0)
-        self._next[worker] = (place + 1) % _PLACES
-        self._write((worker * _PLACES + place) * _ROOM, token)
+    def note(self, worker: int, token: str, out: int = 0, err: int = 0) -> bool:
+        """Say what a worker is about to run, and in which files; False when that can't be said."""
+        number = self._begun.get(worker, 0)
+        self._begun[worker] = number + 1
+        place = worker * _PLACES + number % _PLACES
+        return self._fd >= 0 and self._write(place * _ROOM, f"{number} {out} {err} {token}")
 
-    def _write(self, at: int, text: str) -> None:
+    def _write(self, at: int, text: str) -> bool:
         try:
             os.pwrite(self._fd, text.encode().ljust(_ROOM, b"\0"), at)
         except OSError:
@@ -55,6 +57,21 @@ class Board:
                 os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = -1
+            return False
+        return True
+
+
+class Note:
+    """One run on a board."""
+
+    __slots__ = ("inodes", "number", "token")
+
+    def __init__(self, number: int, inodes: tuple[int, int], token: str) -> None:
+        self.number = number
+        """How many its worker had begun before."""
+        self.inodes = inodes
+        """The files of its worker that it has; 0 where it has its own."""
+        self.token = token
 
 
 def board_at(folder: str, number: int) -> str:
@@ -62,32 +79,67 @@ def board_at(folder: str, number: int) -> str:
     return f"{folder}/board.{number}"
 
 
+def number_of(worker: int, boards: int) -> int:
+    """Return on which of so many boards a worker is."""
+    return 1 + worker % boards
+
+
 def read_boards(folder: str) -> set[str] | None:
     """Return the tokens of the runs that were begun last by each worker; None if unknown."""
     begun: set[str] = set()
     number, boards = 1, 1
     while number <= boards:
-        found = _read(board_at(folder, number))
-        if found is None:
+        raw = _read(board_at(folder, number))
+        count = _count(raw)
+        if not count:
             return None
-        boards, tokens = found
-        begun |= tokens
+        boards = count
+        begun |= _tokens(raw)
         number += 1
     return begun
 
 
 def read_board(path: str) -> set[str] | None:
     """Return the same of the workers of one guard."""
-    found = _read(path)
-    return None if found is None else found[1]
+    raw = _read(path)
+    return _tokens(raw) if _count(raw) else None
 
 
-def _read(path: str) -> tuple[int, set[str]] | None:
+def last_of(folder: str, worker: int) -> Note | None:
+    """Return the run that a worker has begun last; None if unknown."""
+    boards = _count(_read(board_at(folder, 1), 0, _ROOM))
+    if not boards or worker < 1:
+        return None
+    size = _PLACES * _ROOM
+    notes = _notes(_read(board_at(folder, number_of(worker, boards)), worker * size, size))
+    return max(notes, key=lambda note: note.number, default=None)
+
+
+def _read(path: str, at: int = 0, size: int = -1) -> bytes:
     try:
         with open(path, "rb") as file:
-            raw = file.read()
+            file.seek(at)
+            return file.read(size)
     except OSError:
-        return None
-    rooms = [raw[at : at + _ROOM] for at in range(0, max(len(raw), 1), _ROOM)]
-    head, *tokens = (room.rstrip(b"\0").decode("utf-8", "replace") for room in rooms)
-    return (int(head), set(tokens) - {""}) if head.isdecimal() else None
+        return b""
+
+
+def _count(raw: bytes) -> int:
+    """Return how many boards the first line of one says that there are; 0 if it says nothing."""
+    head = raw[:_ROOM].rstrip(b"\0")
+    return int(head) if head.isdigit() else 0
+
+
+def _tokens(raw: bytes) -> set[str]:
+    return {note.token for note in _notes(raw[_ROOM:])}
+
+
+def _notes(raw: bytes) -> list[Note]:
+    notes = []
+    for at in range(0, len(raw), _ROOM):
+        words = raw[at : at + _ROOM].rstrip(b"\0").decode("utf-8", "replace").split(" ", 3)
+        # One that is being written may be anything.
+        if len(words) == 4 and all(map(str.isdecimal, words[:3])):
+            number, out, err = map(int, words[:3])
+            notes.append(Note(number, (out, err), words[3]))
+    return notes

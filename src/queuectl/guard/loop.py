@@ -17,15 +17,14 @@ import sys
 import time
 
 from queuectl.guard import tree
-from queuectl.guard.board import Board
 from queuectl.guard.clocks import Lease, Timers
+from queuectl.guard.files import Files
 from queuectl.guard.line import Line
 from queuectl.guard.mark import OWNER, Marker
 from queuectl.guard.orphans import Orphans
 from queuectl.guard.output import Spool, Spools
 from queuectl.guard.replies import Replies
 from queuectl.guard.run import KILLING, NEVER, RUNNING, TERMINATING, Run
-from queuectl.guard.spares import Spares
 from queuectl.guard.spawn import IGNORED, NotStartedError, Spawner, UnableError
 from queuectl.guard.wire import Decoder
 
@@ -66,13 +65,12 @@ class Loop:
         self._decoder = Decoder()
         self._poll = select.poll()
         self._replies = Replies(link, self._poll)
-        self._spares = Spares()
-        self._spawner = Spawner(self._spares)
+        self._files = Files()
+        self._spawner = Spawner(self._files)
         self._marker = Marker()
         self._spools = Spools()
         self._orphans = Orphans()
         self._line = Line()
-        self._board = Board()
         self._runs: dict[int, Run] = {}
         self._mains: dict[int, Run] = {}
         """Runs by main process, as long as that hasn't been reaped."""
@@ -144,10 +142,9 @@ class Loop:
             case ("lease", clock, deadline):
                 self._lease.extend(clock, deadline)
             case ("board", path, boards):
-                self._spares.clear()
-                self._board.open(path, boards)
+                self._files.settle(path, boards)
                 for going in self._runs.values():
-                    self._board.note(going.worker, going.token)
+                    self._files.note(going.worker, going.token)
             case _:
                 raise ValueError(f"unknown message: {message!r}")
 
@@ -181,24 +178,25 @@ class Loop:
     def _spawn(self, number: int, spec: "dict[str, Any]") -> None:
         now = time.monotonic()
         mark = self._marker.put(spec["env"].get(OWNER, ""))
-        self._board.note(spec["worker"], spec["token"])
+        own = spec["stdout"], spec["stderr"]
         try:
-            pid = self._spawner.start(spec)
+            pid, files = self._spawner.start(spec)
         except NotStartedError as error:
             kind = "unable" if isinstance(error, UnableError) else "not_started"
             self._replies.say((kind, number, error.errno, error.text))
             self._line.free(spec["worker"])
-            self._spares.keep(spec["stdout"])
-            self._spares.keep(spec["stderr"])
+            for path in own:
+                self._files.close(path, path, 0)
             return
         run = Run(number, pid, spec["token"], spec["grace"], now)
         run.worker = spec["worker"]
         run.mark = mark
         self._runs[number] = self._mains[pid] = run
+        run.own = own
         limit = spec["output_limit"]
-        run.out = run.err = self._spools.add(spec["stdout"], limit, now)
-        if spec["stderr"] != spec["stdout"]:
-            run.err = self._spools.add(spec["stderr"], limit, now)
+        run.out = run.err = self._spools.add(files[0], limit, now)
+        if files[1] != files[0]:
+            run.err = self._spools.add(files[1], limit, now)
         if spec["timeout"] is not None and spec["timeout"] < NEVER:
             self._timers.set(run, now + spec["timeout"])
 
@@ -249,9 +247,9 @@ class Loop:
         self._timers.clear(run)
         self._orphans.release(run)
         goes_on = self._line.free(run.worker)
-        out = err = self._close(run.out)
+        out = err = self._close(run.out, run.own[0])
         if run.err is not run.out:
-            err = self._close(run.err)
+            err = self._close(run.err, run.own[1])
         how = run.how or EXITED
         ended = ("ended", run.id, run.status, how, run.started, run.ended, out, err)
         if goes_on:
@@ -259,11 +257,10 @@ class Loop:
         else:
             self._replies.say(ended)
 
-    def _close(self, spool: Spool) -> int:
+    def _close(self, spool: Spool, own: str) -> int:
         """Be done with a stream; return how much was written to it."""
         written = self._spools.remove(spool)
-        if not written:
-            self._spares.keep(spool.path)
+        self._files.close(spool.path, own, written)
         return written
 
     def _stop(self, run: Run, how: str) -> None:

@@ -124,19 +124,10 @@ def open_spool(path: str) -> int | None:
         fd = os.open(path, os.O_RDONLY | _SAFELY)
     except OSError:
         return None
-    if _is_still(path, os.fstat(fd)):
+    if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)
     return None
-
-
-def _is_still(path: str, info: os.stat_result) -> bool:
-    """Tell whether a file that was just opened is the run's own, and not the next one's by now."""
-    try:
-        named = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return False
-    return stat.S_ISREG(info.st_mode) and os.path.samestat(info, named)
 
 
 def read_on(fd: int, offset: int, most: int) -> tuple[int, bytes]:

@@ -27,6 +27,7 @@ class Run:
         "known",
         "mark",
         "out",
+        "own",
         "phase",
         "pid",
         "sessions",
@@ -59,5 +60,7 @@ class Run:
         self.known: set[Proc] = set()
         """Processes seen under it before; a dying one can't be recognised by anything else."""
         self.worker = 0
+        self.own: tuple[str, str]
+        """The names that its files have in the end, if something was written to them."""
         self.out: Spool
         self.err: Spool

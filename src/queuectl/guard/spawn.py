@@ -6,7 +6,7 @@ The keys of a spec:
     env           variables laid over the guard's own
     token         unique to the run; the job gets it as QUEUECTL_RUN
     worker        which worker runs it: one run at a time, the next when it is over
-    stdout        path of the file to append to
+    stdout        path of the file to append to, or to have in the end: see `files.py`
     stderr        the same
     stdin         path of the file to read, or None for no input
     timeout       seconds until it is stopped, or None
@@ -19,8 +19,8 @@ import os
 import signal
 import sys
 
+from queuectl.guard.files import Files
 from queuectl.guard.orphans import TOKEN
-from queuectl.guard.spares import Spares
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ _RESET = tuple(sorted(map(int, signal.valid_signals() - {signal.SIGKILL, signal.
 
 _TOKEN = TOKEN.encode()
 
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _TRY_NEXT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
 _EXHAUSTED = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
@@ -70,14 +69,13 @@ class UnableError(NotStartedError):
 class Spawner:
     """Starts processes from one place: the guard's environment and directory, no descriptors."""
 
-    __slots__ = ("_base", "_cwd", "_encoding", "_home", "_odd_umask", "_spares")
+    __slots__ = ("_base", "_cwd", "_encoding", "_files", "_home")
 
-    def __init__(self, spares: Spares) -> None:
-        self._spares = spares
+    def __init__(self, files: Files) -> None:
+        self._files = files
         self._base: Environment = dict(os.environb)
         self._encoding = sys.getfilesystemencoding()
         self._home = _where_we_are()
-        self._odd_umask = bool(_umask() & 0o600)
         self._cwd = ""
         self.rest()
 
@@ -87,14 +85,21 @@ class Spawner:
             os.chdir("/")
             self._cwd = "/"
 
-    def start(self, spec: "dict[str, Any]") -> int:
-        """Start the main process of a run and return its pid, or raise `NotStartedError`."""
+    def start(self, spec: "dict[str, Any]") -> tuple[int, tuple[str, str]]:
+        """Start the main process of a run, or raise `NotStartedError`.
+
+        Returns its pid, and the files that it writes to.
+        """
         opened: list[int] = []
         try:
             env = self._environment(spec)
             self._enter(spec["cwd"])
-            actions = self._open_streams(spec, opened)
-            return _start_program(spec["argv"], env, actions)
+            files = self._open_files(spec, opened)
+            actions = [(os.POSIX_SPAWN_DUP2, opened[0], 1), (os.POSIX_SPAWN_DUP2, opened[1], 2)]
+            if spec["stdin"] is not None:
+                opened.append(_open_input(spec["stdin"]))
+                actions.append((os.POSIX_SPAWN_DUP2, opened[2], 0))
+            return _start_program(spec["argv"], env, actions), files
         except (KeyError, TypeError, ValueError) as error:
             # A NUL, a lone surrogate, an empty command, `=` in the name of a variable.
             raise NotStartedError(errno.EINVAL, f"can't start this command: {error}") from error
@@ -124,32 +129,19 @@ class Spawner:
             raise NotStartedError(error.errno or errno.EINVAL, _cwd_text(error, cwd)) from error
         self._cwd = cwd
 
-    def _open_streams(self, spec: "dict[str, Any]", opened: list[int]) -> "list[Action]":
-        """Open the files of a run; `opened` gets the descriptors, also when it fails half-way."""
-        out, err, source = spec["stdout"], spec["stderr"], spec["stdin"]
-        opened.append(self._open_spool(out))
-        opened.append(_open(err, _APPEND) if err == out else self._open_spool(err))
-        actions = [(os.POSIX_SPAWN_DUP2, opened[0], 1), (os.POSIX_SPAWN_DUP2, opened[1], 2)]
-        if source is not None:
-            opened.append(_open(source, os.O_RDONLY | os.O_CLOEXEC))
-            actions.append((os.POSIX_SPAWN_DUP2, opened[2], 0))
-        return actions
-
-    def _open_spool(self, path: str) -> int:
-        fd = self._spares.take(path)
-        if fd < 0:
-            fd = _open(path, _APPEND)
-            if self._odd_umask:
-                os.fchmod(fd, 0o600)
-        return fd
+    def _open_files(self, spec: "dict[str, Any]", opened: list[int]) -> tuple[str, str]:
+        try:
+            return self._files.open(spec, opened)
+        except OSError as error:
+            text = f"can't write {error.filename}: {_reason(error)}"
+            raise UnableError(error.errno or errno.EIO, text) from error
 
 
-def _open(path: str, flags: int) -> int:
+def _open_input(path: str) -> int:
     try:
-        return os.open(path, flags, 0o600)
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        verb = "write" if flags & os.O_WRONLY else "read"
-        text = f"can't {verb} {path}: {_reason(error)}"
+        text = f"can't read {path}: {_reason(error)}"
         raise UnableError(error.errno or errno.EIO, text) from error
 
 
@@ -158,12 +150,6 @@ def _where_we_are() -> str:
         return os.getcwd()
     except OSError:
         return "/"
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _start_program(argv: list[str], env: "Environment", actions: "list[Action]") -> int:

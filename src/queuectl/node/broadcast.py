@@ -8,12 +8,14 @@ bytes of its spool files are copied there twice a second. Of a long stream as mu
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 
 from queuectl.errors import StoreError
-from queuectl.guard.output import halves, open_spool, read_on
+from queuectl.guard.output import halves, read_on
 from queuectl.job import Job
 from queuectl.node.runs import Run
+from queuectl.spool import open_stream
 from queuectl.store.contract import LONGEST_PIECE, Piece, Store
 
 PAUSE = 0.5
@@ -35,7 +37,7 @@ class _Stream:
     """One stream of a run that is watched."""
 
     name: str
-    path: str
+    open: Callable[[], int | None]
     at: int = 0
     """How far it is copied."""
     told: int = -1
@@ -47,7 +49,7 @@ class _Stream:
 
     def read(self, limit: int, most: int) -> list[Piece]:
         """Return what was written since, at most so many bytes; then that this is all, if it is."""
-        fd = open_spool(self.path)
+        fd = self.open()
         if fd is None:
             return self._all(self.at)
         try:
@@ -107,8 +109,10 @@ class _Watched:
     @classmethod
     def begin(cls, run: Run, until: int) -> "_Watched":
         """Begin at the beginning of what it wrote."""
-        names = zip(("stdout", "stderr"), run.files, strict=True)
-        streams = [_Stream(name=name, path=path) for name, path in names]
+        streams = [
+            _Stream(name=name, open=partial(open_stream, run.spool, run.job, stream))
+            for stream, name in enumerate(("stdout", "stderr"))
+        ]
         return cls(job=run.job, until=until, streams=streams)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from queuectl.guard.board import number_of
 from queuectl.node.link import Guard, GuardLostError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Guards:
 
     def of(self, worker: int) -> Guard:
         """Return who looks after a worker."""
-        return self._guards[worker % len(self._guards)]
+        return self._guards[number_of(worker, len(self._guards)) - 1]
 
     def number(self, guard: Guard) -> int:
         """Return which of them this is, counted from one."""

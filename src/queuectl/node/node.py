@@ -41,6 +41,7 @@ from queuectl.node.workers import Workers
 from queuectl.place import Place
 from queuectl.queue import Queue
 from queuectl.settings import Settings
+from queuectl.spool import name_left
 from queuectl.store.contract import Ended, Node, Stop, Suspects, Topic
 from queuectl.values import quicken
 
@@ -370,9 +371,9 @@ class NodeLoop:
         tree.kill_descendants(spare=self.guards.pids() - {guard.pid})
         begun = read_board(self.member.board_of(guard))
         why = "the process that watched it was killed"
-        for number, run in list(self.running.items()):
-            if self._guard_of(run) is not guard:
-                continue
+        lost = [item for item in self.running.items() if self._guard_of(item[1]) is guard]
+        name_left(self.member.spool, [run.job for _, run in lost])
+        for number, run in lost:
             run.outcome = runs.lost_with_node(run.job, why, begun)
             run.withdrawn = not runs.may_have_begun(run.job, begun)
             self._over(number)

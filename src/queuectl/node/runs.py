@@ -23,9 +23,9 @@ from queuectl.job import (
     TimedOut,
 )
 from queuectl.lifecycle import Policy, decide
-from queuectl.queue import spool_paths
 from queuectl.request import LONGEST_ARGUMENT
 from queuectl.settings import Settings
+from queuectl.spool import own_files, token_of
 from queuectl.store.contract import Ended, Store
 
 LONGEST_ERROR = 1_000
@@ -58,8 +58,8 @@ class Run:
 
     @property
     def files(self) -> tuple[str, str]:
-        """Where it writes its output."""
-        return spool_paths(self.spool, self.job)
+        """Where its output is when it is over."""
+        return own_files(self.spool, self.job)
 
     @property
     def script(self) -> str:
@@ -87,11 +87,6 @@ def policy_of(settings: Settings, forced_base: float | None) -> Policy:
         jitter=settings.jitter,
         forced_base=forced_base,
     )
-
-
-def token_of(job: Job) -> str:
-    """Name one run of one job on one node."""
-    return f"{job.node}.{job.seq}.{job.attempts}"
 
 
 def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:

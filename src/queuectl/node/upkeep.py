@@ -18,6 +18,7 @@ from queuectl.lifecycle import Policy
 from queuectl.node import runs
 from queuectl.queue import Queue
 from queuectl.settings import Settings
+from queuectl.spool import name_left
 from queuectl.store.contract import Event, Node
 
 PRUNED_AT_ONCE = 500
@@ -59,7 +60,9 @@ class Rescuer:
             # renew its lease nor claim, and whatever it still writes is refused.
             if not store.forget(node.id, beat=node.beat):
                 return None
-            return self._give_back(store.held(node.id), node.spool, node.host, why, local=local)
+            held = store.held(node.id)
+            name_left(self._spool_of(node.id), held)
+            return self._give_back(held, node.spool, node.host, why, local=local)
 
         rescued = store.transact(give_back)
         if rescued is None:
@@ -82,7 +85,9 @@ class Rescuer:
 
         def give_back() -> list[Job]:
             strays = [job for job in store.strays() if job.node == node_id]
-            return self._give_back(strays, self._spool_of(node_id), "unknown", why, local=False)
+            spool = self._spool_of(node_id)
+            name_left(spool, strays)
+            return self._give_back(strays, spool, "unknown", why, local=False)
 
         rescued = store.transact(give_back)
         for job in rescued:

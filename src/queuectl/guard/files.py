@@ -1,0 +1,173 @@
+"""The files that runs write to, from the side of the guard.
+
+Most commands are silent, or say something on one of their two streams only. To make a file and
+remove it again would cost more than all the rest of keeping their output; on a filesystem without
+a journal it costs the more, the more files were removed lately. So each worker has two files, and
+its runs have them one after the other. The board says who has them now. What was written to gets
+the name of its run when that is over, and the worker a new file.
+
+A file passes on only if nobody but us has it open, so that nobody reads, or writes, what is
+another run's. Where the kernel can't tell us that, or there is no board, every run gets files of
+its own name from the beginning.
+"""
+
+import os
+import stat
+from contextlib import suppress
+
+from queuectl.guard.board import Board
+
+TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Claim = Callable[[int, bool], bool]
+
+_AS_MADE = stat.S_IFREG | 0o600
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+_AGAIN = _APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+_ANEW = _AGAIN | os.O_CREAT | os.O_EXCL
+_OWN = _APPEND | os.O_CREAT
+
+
+def worker_files(folder: str, worker: int) -> tuple[str, str]:
+    """Return the two files of a worker."""
+    return f"{folder}/{worker}.out", f"{folder}/{worker}.err"
+
+
+class Files:
+    """Opens the files of runs, and names them in the end."""
+
+    __slots__ = ("_board", "_claim", "_folder", "_me", "_odd_umask")
+
+    def __init__(self) -> None:
+        self._board = Board()
+        self._folder = ""
+        self._claim: Claim | None = None
+        self._me = os.geteuid()
+        self._odd_umask = bool(_umask() & 0o600)
+
+    def settle(self, board: str, boards: int) -> None:
+        """Keep the files of workers beside this board from now on."""
+        self._board.open(board, boards)
+        self._folder = os.path.dirname(board)
+        self._claim = _claim_by_lease()
+
+    def note(self, worker: int, token: str) -> None:
+        """Say again what a worker runs, after a new board was begun."""
+        self._board.note(worker, token)
+
+    def open(self, spec: "dict[str, Any]", opened: list[int]) -> tuple[str, str]:
+        """Open the files of a run that is about to begin; raises OSError with the file's name.
+
+        Returns where they are; `opened` gets the descriptors, also when it fails half-way.
+        """
+        worker, own = spec["worker"], (spec["stdout"], spec["stderr"])
+        if self._claim is not None and own[0] != own[1]:
+            files = worker_files(self._folder, worker)
+            if self._take(files, worker, spec["token"], opened):
+                return files
+        self._board.note(worker, spec["token"])
+        for path in own:
+            opened.append(os.open(path, _OWN, 0o600))
+            if self._odd_umask:
+                os.fchmod(opened[-1], 0o600)
+        return own
+
+    def _take(self, files: tuple[str, str], worker: int, token: str, opened: list[int]) -> bool:
+        """Open the files of a worker for its next run; False when they can't be had."""
+        assert self._claim is not None
+        inodes = [self._alone(path, opened) for path in files]
+        # Whoever opens them from here on, or has waited for that, finds the new name on the board.
+        if all(inodes) and self._board.note(worker, token, *inodes):
+            for fd in opened:
+                self._claim(fd, False)
+                os.set_blocking(fd, True)
+            return True
+        while opened:
+            os.close(opened.pop())
+        return False
+
+    def _alone(self, path: str, opened: list[int]) -> int:
+        """Open the file of that name if nobody else has it open, or else a new one.
+
+        Returns its inode, or 0 when neither can be had.
+        """
+        fd = _open(path, _AGAIN)
+        if fd >= 0 and (inode := self._claimed(fd, opened)):
+            return inode
+        for _ in range(2):
+            _remove(path)
+            fd = _open(path, _ANEW)
+            if fd < 0:
+                return 0
+            if self._odd_umask:
+                os.fchmod(fd, 0o600)
+            if inode := self._claimed(fd, opened):
+                return inode
+        # Not even a new file can be ours alone: it can't be told here.
+        self._claim = None
+        return 0
+
+    def _claimed(self, fd: int, opened: list[int]) -> int:
+        """Keep a file that is as it was made, and ours alone for a moment; return its inode."""
+        info = os.fstat(fd)
+        if (
+            info.st_mode == _AS_MADE
+            and info.st_size == 0
+            and info.st_nlink == 1
+            and info.st_uid == self._me
+            and self._claim is not None
+            and self._claim(fd, True)
+        ):
+            opened.append(fd)
+            return info.st_ino
+        os.close(fd)
+        return 0
+
+    def close(self, path: str, own: str, written: int) -> None:
+        """Be done with a file of a run: what was written gets the run's own name."""
+        if written and path != own:
+            with suppress(OSError):
+                os.rename(path, own)
+        elif not written and path == own:
+            _remove(path)
+
+
+def _claim_by_lease() -> "Claim | None":
+    """Return what makes a file ours alone for a moment, and ends that; None where nothing does."""
+    import fcntl
+
+    try:
+        command, exclusive, none = fcntl.F_SETLEASE, fcntl.F_WRLCK, fcntl.F_UNLCK
+    except AttributeError:
+        return None
+
+    def claim(fd: int, wanted: bool) -> bool:
+        # Refused while any other descriptor for the file is open, anywhere.
+        try:
+            fcntl.fcntl(fd, command, exclusive if wanted else none)
+        except OSError:
+            return False
+        return True
+
+    return claim
+
+
+def _open(path: str, flags: int) -> int:
+    try:
+        return os.open(path, flags, 0o600)
+    except OSError:
+        return -1
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
