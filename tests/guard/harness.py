@@ -63,6 +63,8 @@ class Harness:
             "argv": list(argv),
             "cwd": str(self.folder),
             "env": {},
+            "told": {},
+            "owner": "",
             "worker": run,
             "token": f"token-{os.getpid()}-{self.guard.pid}-{run}",
             "stdout": str(self.folder / f"{run}.out"),

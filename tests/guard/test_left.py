@@ -29,7 +29,7 @@ def test_what_hides_is_found_by_its_mark(tmp_path: Path) -> None:
     for owner in (mine, other):
         file = tmp_path / owner
         script = HIDDEN.replace("FILE", str(file))
-        harness.shell(f"{script}\nexec sleep 1000", env={mark.OWNER: owner})
+        harness.shell(f"{script}\nexec sleep 1000", env={mark.OWNER: owner}, owner=owner)
         [pids[owner]] = pids_in(file, 1)
     os.kill(harness.guard.pid, 9)
     harness.guard.close()

@@ -11,6 +11,7 @@ another run's. Where the kernel can't tell us that, or there is no board, every 
 its own name from the beginning.
 """
 
+import fcntl
 import os
 import stat
 from contextlib import suppress
@@ -19,16 +20,16 @@ from queuectl.guard.board import Board
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
-
-    Claim = Callable[[int, bool], bool]
 
 _AS_MADE = stat.S_IFREG | 0o600
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
 _AGAIN = _APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
 _ANEW = _AGAIN | os.O_CREAT | os.O_EXCL
 _OWN = _APPEND | os.O_CREAT
+
+# Granted only while no other descriptor for the file is open, anywhere. Linux has it.
+_SET_LEASE: int | None = getattr(fcntl, "F_SETLEASE", None)
 
 
 def worker_files(folder: str, worker: int) -> tuple[str, str]:
@@ -39,12 +40,13 @@ def worker_files(folder: str, worker: int) -> tuple[str, str]:
 class Files:
     """Opens the files of runs, and names them in the end."""
 
-    __slots__ = ("_board", "_claim", "_folder", "_me", "_odd_umask")
+    __slots__ = ("_board", "_folder", "_me", "_odd_umask", "_shares")
 
     def __init__(self) -> None:
         self._board = Board()
         self._folder = ""
-        self._claim: Claim | None = None
+        self._shares = False
+        """Whether the runs of a worker can have the same files."""
         self._me = os.geteuid()
         self._odd_umask = bool(_umask() & 0o600)
 
@@ -52,7 +54,7 @@ class Files:
         """Keep the files of workers beside this board from now on."""
         self._board.open(board, boards)
         self._folder = os.path.dirname(board)
-        self._claim = _claim_by_lease()
+        self._shares = _SET_LEASE is not None
 
     def note(self, worker: int, token: str) -> None:
         """Say again what a worker runs, after a new board was begun."""
@@ -64,7 +66,7 @@ class Files:
         Returns where they are; `opened` gets the descriptors, also when it fails half-way.
         """
         worker, own = spec["worker"], (spec["stdout"], spec["stderr"])
-        if self._claim is not None and own[0] != own[1]:
+        if self._shares and own[0] != own[1]:
             files = worker_files(self._folder, worker)
             if self._take(files, worker, spec["token"], opened):
                 return files
@@ -77,12 +79,11 @@ class Files:
 
     def _take(self, files: tuple[str, str], worker: int, token: str, opened: list[int]) -> bool:
         """Open the files of a worker for its next run; False when they can't be had."""
-        assert self._claim is not None
-        inodes = [self._alone(path, opened) for path in files]
+        out, err = self._alone(files[0], opened), self._alone(files[1], opened)
         # Whoever opens them from here on, or has waited for that, finds the new name on the board.
-        if all(inodes) and self._board.note(worker, token, *inodes):
+        if out and err and self._board.note(worker, token, out, err):
             for fd in opened:
-                self._claim(fd, False)
+                _lease(fd, fcntl.F_UNLCK)
                 os.set_blocking(fd, True)
             return True
         while opened:
@@ -107,7 +108,7 @@ class Files:
             if inode := self._claimed(fd, opened):
                 return inode
         # Not even a new file can be ours alone: it can't be told here.
-        self._claim = None
+        self._shares = False
         return 0
 
     def _claimed(self, fd: int, opened: list[int]) -> int:
@@ -118,8 +119,7 @@ class Files:
             and info.st_size == 0
             and info.st_nlink == 1
             and info.st_uid == self._me
-            and self._claim is not None
-            and self._claim(fd, True)
+            and _lease(fd, fcntl.F_WRLCK)
         ):
             opened.append(fd)
             return info.st_ino
@@ -135,24 +135,14 @@ class Files:
             _remove(path)
 
 
-def _claim_by_lease() -> "Claim | None":
-    """Return what makes a file ours alone for a moment, and ends that; None where nothing does."""
-    import fcntl
-
+def _lease(fd: int, kind: int) -> bool:
+    """Make a file ours alone, or end that; False when that is refused."""
+    assert _SET_LEASE is not None
     try:
-        command, exclusive, none = fcntl.F_SETLEASE, fcntl.F_WRLCK, fcntl.F_UNLCK
-    except AttributeError:
-        return None
-
-    def claim(fd: int, wanted: bool) -> bool:
-        # Refused while any other descriptor for the file is open, anywhere.
-        try:
-            fcntl.fcntl(fd, command, exclusive if wanted else none)
-        except OSError:
-            return False
-        return True
-
-    return claim
+        fcntl.fcntl(fd, _SET_LEASE, kind)
+    except OSError:
+        return False
+    return True
 
 
 def _open(path: str, flags: int) -> int:

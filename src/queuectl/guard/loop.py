@@ -20,7 +20,7 @@ from queuectl.guard import tree
 from queuectl.guard.clocks import Lease, Timers
 from queuectl.guard.files import Files
 from queuectl.guard.line import Line
-from queuectl.guard.mark import OWNER, Marker
+from queuectl.guard.mark import Marker
 from queuectl.guard.orphans import Orphans
 from queuectl.guard.output import Spool, Spools
 from queuectl.guard.replies import Replies
@@ -177,7 +177,7 @@ class Loop:
 
     def _spawn(self, number: int, spec: "dict[str, Any]") -> None:
         now = time.monotonic()
-        mark = self._marker.put(spec["env"].get(OWNER, ""))
+        mark = self._marker.put(spec["owner"])
         own = spec["stdout"], spec["stderr"]
         try:
             pid, files = self._spawner.start(spec)

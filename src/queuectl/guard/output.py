@@ -34,6 +34,11 @@ QUIET = 0.05
 PER_LOOK = 4 << 20
 """How far a file may grow between two looks at it, at the rate it had before."""
 
+_BY_CLOCK = -1
+"""Instead of a watch of the kernel's: it is looked at again and again."""
+_NOBODY = -2
+"""Its run is over."""
+
 _IN_MODIFY = 0x2
 _IN_ONESHOT = 0x80000000
 _PUNCH_HOLE_KEEP_SIZE = 0x2 | 0x1
@@ -156,7 +161,18 @@ def _extent(fd: int, offset: int, most: int) -> tuple[int, int]:
 class Spool:
     """One stream of one run while it is written."""
 
-    __slots__ = ("cut", "interval", "kept", "limit", "looked", "moved", "path", "size", "trimmed")
+    __slots__ = (
+        "cut",
+        "interval",
+        "kept",
+        "limit",
+        "looked",
+        "moved",
+        "path",
+        "size",
+        "trimmed",
+        "watch",
+    )
 
     def __init__(self, path: str, limit: int, now: float) -> None:
         self.path = path
@@ -172,6 +188,8 @@ class Spool:
         """How many bytes were cut out, where the middle can't be freed in place."""
         self.kept = b""
         """The last bytes of what was cut out: the tail may have to begin in them."""
+        self.watch = _BY_CLOCK
+        """Who tells of writes to it."""
 
     def look(self, now: float) -> bool:
         """See how far the file has grown, keep it bounded, and choose when to look again.
@@ -264,15 +282,13 @@ class Spools:
     get that far, so they pay for neither.
     """
 
-    __slots__ = ("_heap", "_inotify", "_new", "_open", "_serial", "_watches")
+    __slots__ = ("_heap", "_inotify", "_new", "_serial", "_watches")
 
     def __init__(self) -> None:
-        self._new: deque[tuple[float, Spool]] = deque()
-        """Those that nobody has looked at yet, with the time for that, which only grows."""
+        self._new: deque[Spool] = deque()
+        """Those that nobody has looked at yet, the oldest first."""
         self._heap: list[tuple[float, int, Spool]] = []
         self._serial = 0
-        self._open: dict[Spool, int] = {}
-        """Each spool being written, with its watch; -1 while it is looked at by the clock."""
         self._watches: dict[int, Spool] = {}
         self._inotify = _Inotify()
 
@@ -283,33 +299,32 @@ class Spools:
     def add(self, path: str, limit: int, now: float) -> Spool:
         """Begin to watch a spool that is about to be written."""
         spool = Spool(path, limit, now)
-        self._open[spool] = -1
-        self._new.append((now + spool.interval, spool))
+        self._new.append(spool)
         return spool
 
     def remove(self, spool: Spool) -> int:
         """Stop watching a spool; return how much was written to it."""
-        watch = self._open.pop(spool, -1)
-        if watch >= 0:
-            self._watches.pop(watch, None)
-            self._inotify.forget(watch)
+        if spool.watch >= 0:
+            self._watches.pop(spool.watch, None)
+            self._inotify.forget(spool.watch)
+        spool.watch = _NOBODY
         return spool.finish()
 
     def due(self) -> float:
         """Return when `look` is wanted next."""
         known = self._heap[0][0] if self._heap else inf
-        return min(known, self._new[0][0]) if self._new else known
+        return min(known, self._new[0].looked + FIRST_LOOK) if self._new else known
 
     def look(self, now: float) -> None:
         """Look at every spool whose time has come."""
         heap, new = self._heap, self._new
-        while new and new[0][0] <= now:
-            self._look_at(new.popleft()[1], now)
+        while new and new[0].looked + FIRST_LOOK <= now:
+            self._look_at(new.popleft(), now)
         while heap and heap[0][0] <= now:
             self._look_at(heappop(heap)[2], now)
 
     def _look_at(self, spool: Spool, now: float) -> None:
-        if spool not in self._open or not spool.look(now):
+        if spool.watch == _NOBODY or not spool.look(now):
             return
         if now - spool.moved < QUIET or not self._watch(spool, now):
             self._push(spool, now)
@@ -319,7 +334,7 @@ class Spools:
         for watch in self._inotify.events():
             spool = self._watches.pop(watch, None)
             if spool is not None:
-                self._open[spool] = -1
+                spool.watch = _BY_CLOCK
                 spool.looked = spool.moved = now
                 spool.interval = 0.0
                 self._push(spool, now)
@@ -332,7 +347,7 @@ class Spools:
         if spool.look(now) and spool.moved == now:
             self._inotify.forget(watch)
             return False
-        self._open[spool] = watch
+        spool.watch = watch
         self._watches[watch] = spool
         return True
 

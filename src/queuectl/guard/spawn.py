@@ -4,6 +4,8 @@ The keys of a spec:
     argv          the command; its first item is found as a shell would find it
     cwd           where it starts; None is where the guard was started
     env           variables laid over the guard's own
+    told          more of them that are laid over these, as bytes
+    owner         whose the run is: see `mark.py`
     token         unique to the run; the job gets it as QUEUECTL_RUN
     worker        which worker runs it: one run at a time, the next when it is over
     stdout        path of the file to append to, or to have in the end: see `files.py`
@@ -111,6 +113,7 @@ class Spawner:
         env = self._base.copy()
         for name, value in spec["env"].items():
             env[self._encode(name)] = self._encode(value)
+        env.update(spec["told"])
         env[_TOKEN] = spec["token"].encode()
         return env
 

@@ -97,14 +97,15 @@ def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
     return {
         "argv": _argv(run),
         "cwd": job.cwd,
-        "env": {
-            **job.env,
+        "env": dict(job.env),
+        "told": {
             **_node_variables(job.node or "", store.url, store.identity),
-            "QUEUECTL_JOB_ID": job.id,
-            "QUEUECTL_ATTEMPT": str(job.attempts),
-            "QUEUECTL_QUEUE": job.queue,
-            "QUEUECTL_WORKER": str(job.worker),
+            b"QUEUECTL_JOB_ID": job.id.encode(),
+            b"QUEUECTL_ATTEMPT": b"%d" % job.attempts,
+            b"QUEUECTL_QUEUE": job.queue.encode(),
+            b"QUEUECTL_WORKER": b"%d" % (job.worker or 0),
         },
+        "owner": owner_of(job.node or "", store.identity),
         "token": token_of(job),
         "worker": job.worker,
         "stdout": out,
@@ -117,9 +118,10 @@ def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _node_variables(node: str, url: str, queue: str) -> dict[str, str]:
+def _node_variables(node: str, url: str, queue: str) -> dict[bytes, bytes]:
     """Return what all runs of a node are told about it."""
-    return {"QUEUECTL_DB": url, "QUEUECTL_NODE": node, OWNER: owner_of(node, queue)}
+    told = {"QUEUECTL_DB": url, "QUEUECTL_NODE": node, OWNER: owner_of(node, queue)}
+    return {name.encode(): os.fsencode(value) for name, value in told.items()}
 
 
 def _argv(run: Run) -> list[str]:
