@@ -45,6 +45,8 @@ LEASE = "lease"
 _CHUNK = 1 << 16
 _SPAWNING = 0.005
 """Seconds to go on starting runs before looking after those that run."""
+_BREATH = 0.02
+"""Seconds without a new run after which the guard leaves the directory of the last one."""
 
 _SWEEP_FIRST = 0.002
 _SWEEP_LAST = 1.0
@@ -78,6 +80,7 @@ class Loop:
         """Runs whose main process is gone, but maybe not all the others."""
         self._timers = Timers()
         self._lease = Lease()
+        self._rest_at = NEVER
         self._wake = _wake_on_child()
         for fd in (link, self._wake, self._spools.fileno()):
             if fd >= 0:
@@ -104,7 +107,7 @@ class Loop:
         if self._line:
             return 0
         now = time.monotonic()
-        due = min(self._replies.due(), self._spools.due(), self._timers.next())
+        due = min(self._replies.due(), self._spools.due(), self._timers.next(), self._rest_at)
         if self._runs:
             due = min(due, now + self._lease.look_in())
         return None if due == NEVER else math.ceil(max(0.0, min(due - now, _LONGEST_SLEEP)) * 1000)
@@ -172,8 +175,7 @@ class Loop:
             self._spawn(number, self._line.take(number))
             if time.monotonic() > until:
                 break
-        self._spawner.rest()
-        self._marker.remove()
+        self._rest_at = until + _BREATH
 
     def _spawn(self, number: int, spec: "dict[str, Any]") -> None:
         now = time.monotonic()
@@ -324,11 +326,19 @@ class Loop:
             self._spools.look(now)
         for run in self._timers.due(now):
             self._on_due(run)
+        if self._rest_at <= now:
+            self._rest()
         if not self._lease.noted and self._lease.is_over():
             self._lease.noted = True
             self._reap()
             for run in list(self._runs.values()):
                 self._kill(run, LEASE)
+
+    def _rest(self) -> None:
+        """Be where no run is, and look like none."""
+        self._rest_at = NEVER
+        self._spawner.rest()
+        self._marker.remove()
 
     def _on_due(self, run: Run) -> None:
         if run.phase == RUNNING:

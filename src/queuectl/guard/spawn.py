@@ -125,7 +125,7 @@ class Spawner:
         if cwd == self._cwd:
             return
         # A relative directory would depend on the job before.
-        path = os.path.join(self._home, cwd)
+        path = cwd if cwd[0] == "/" else os.path.join(self._home, cwd)
         try:
             os.chdir(path)
         except OSError as error:
