@@ -28,7 +28,7 @@ from queuectl.errors import (
 from queuectl.store import files
 from queuectl.store import statements as sql
 from queuectl.store.contract import Listener, Progress, Topic
-from queuectl.store.dialects import SQLITE
+from queuectl.store.dialects import SQLITE, row_names
 from queuectl.store.lent import check_open, wrong_connection
 from queuectl.store.migrate import VERSION, check_version, migrate
 from queuectl.store.rows import NEW_COLUMNS, OWN_COLUMNS, NewRow, all_columns
@@ -36,6 +36,8 @@ from queuectl.store.sql import SqlStore, UnreadableError
 from queuectl.store.transactions import Params, Row
 
 T = TypeVar("T")
+ForRows = Callable[[Sequence[Params]], Iterator[tuple[str, Row]]]
+"""Says a statement about rows in as few statements as will do, each with its values."""
 APPLICATION_ID = 0x51435431
 """Marks the file as ours: "QCT1"."""
 PATIENCE = 30.0
@@ -60,6 +62,7 @@ class SqliteStore(SqlStore):
         self._patience = patience
         self._seen_version = -1
         self._found_version = 0
+        self._for_rows: dict[str, ForRows] = {}
         files.prepare(self.path, create=create)
         self._db = self._connect()
         status = os.stat(self.path)
@@ -196,16 +199,29 @@ class SqliteStore(SqlStore):
                 raise self._explain(error) from error
 
     def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
-        text = self._text(statement)
+        changed: set[int] = set()
         with self._lock:
             self._check_process()
             try:
-                return {seq for (seq,) in self._db.executemany(text, rows)}
+                for text, values in self._of_rows(statement)(rows):
+                    changed.update(seq for (seq,) in self._cursor().execute(text, values))
             except apsw.Error as error:
                 raise self._explain(error) from error
+        return changed
 
     def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:
-        self._change_many(self._text(statement), rows)
+        with self._lock:
+            for text, values in self._of_rows(statement)(rows):
+                self._change_many(text, [values])
+
+    def _of_rows(self, statement: str) -> ForRows:
+        known = self._for_rows.get(statement)
+        if known is None:
+            from queuectl.store.sqlite_rows import OfRows
+
+            of_rows = OfRows(self._text(statement), row_names(statement))
+            known = self._for_rows[statement] = of_rows.for_all
+        return known
 
     def _in_one_statement(self, action: Callable[[], T]) -> T:
         # It is a transaction by itself, and waits for the lock as BEGIN IMMEDIATE does.
