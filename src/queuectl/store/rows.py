@@ -13,7 +13,13 @@ from queuectl.store.transactions import Row
 _PENDING = State.PENDING.value
 
 _PLACES = {name: place for place, name in enumerate(JOB_COLUMNS)}
-_SEQ, _ATTEMPTS = _PLACES["seq"], _PLACES["attempts"]
+_SEQ, _STATE, _ATTEMPTS, _NODE, _WORKER, _STARTED, _UPDATED = (
+    _PLACES[name]
+    for name in ("seq", "state", "attempts", "node", "worker", "started_at", "updated_at")
+)
+_CLEARED = tuple(
+    _PLACES[name] for name in ("finished_at", "duration_ms", "exit_code", "reason", "cancel_reason")
+)
 _IN_LINE = tuple(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at"))
 
 
@@ -118,7 +124,7 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
         # A failed job that may run at once is simply pending again.
         state = State.PENDING
     return {
-        "state": state.value,
+        "state": str(state),
         "ready": ready,
         "run_at": transition.run_at,
         "failures": transition.failures,
@@ -137,45 +143,36 @@ def whole_in_line(row: Row) -> InLine:
 def claimed_job(row: Sequence[Any], run: Mapping[str, Any]) -> Job:
     """Make a job of what was read right before it was claimed."""
     values = list(row)
+    values[_STATE] = State.PROCESSING
     values[_ATTEMPTS] += 1
-    for name, value in (
-        ("state", State.PROCESSING),
-        ("node", run["node"]),
-        ("worker", run["worker"]),
-        ("started_at", run["now"]),
-        ("updated_at", run["now"]),
-        ("finished_at", None),
-        ("duration_ms", None),
-        ("exit_code", None),
-        ("reason", None),
-        ("cancel_reason", None),
-    ):
-        values[_PLACES[name]] = value
+    values[_NODE], values[_WORKER] = run["node"], run["worker"]
+    values[_STARTED] = values[_UPDATED] = run["now"]
+    for place in _CLEARED:
+        values[place] = None
     return Job.from_row(values)
 
 
 def ended_row(end: Ended) -> dict[str, Any]:
     """Describe a run that is over, fenced by its number and node."""
-    outcome, output = end.outcome, end.output
-    completed = end.transition.state == State.COMPLETED
-    return (
-        fence(end.job)
-        | transition_row(end.transition, end.finished_at)
-        | {
-            "node": end.job.node,
-            "worker": end.job.worker or 0,
-            "host": end.host,
-            "started_at": end.started_at,
-            "finished_at": end.finished_at,
-            "duration_ms": end.duration_ms,
-            "outcome": outcome.name,
-            "exit_code": getattr(outcome, "code", None),
-            "signal": getattr(outcome, "signal", None),
-            "error": None if completed else end.error,
-            "stdout_bytes": output.stdout_bytes,
-            "stderr_bytes": output.stderr_bytes,
-        }
-    )
+    job, outcome, output = end.job, end.outcome, end.output
+    return {
+        **transition_row(end.transition, end.finished_at),
+        "seq": job.seq,
+        "id": job.id,
+        "attempt": job.attempts,
+        "node": job.node,
+        "worker": job.worker or 0,
+        "host": end.host,
+        "started_at": end.started_at,
+        "finished_at": end.finished_at,
+        "duration_ms": end.duration_ms,
+        "outcome": outcome.name,
+        "exit_code": getattr(outcome, "code", None),
+        "signal": getattr(outcome, "signal", None),
+        "error": None if end.transition.state == State.COMPLETED else end.error,
+        "stdout_bytes": output.stdout_bytes,
+        "stderr_bytes": output.stderr_bytes,
+    }
 
 
 def output_row(end: Ended) -> dict[str, Any]:
