@@ -95,10 +95,21 @@ class TestPlans:
     def test_no_big_table_is_scanned(self, full: SqliteStore, name: str) -> None:
         text, values = self.whole(name)
         with closing(apsw.Connection(full.path)) as db:
+            # As the store has it.
+            db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             plan = [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + text, values)]
         assert plan
         for step in plan:
             assert not self.scans(step), (name, plan)
+
+    def test_what_is_bound_does_not_make_another_program(self, full: SqliteStore) -> None:
+        """Or SQLite would make it anew for each claim, which takes longer than to run it."""
+        text = rendered(SQLITE, "READY")
+        one, other = (
+            full._db.execute("EXPLAIN " + text, bound(SQLITE, text, limit=limit)).fetchall()
+            for limit in (16, 17)
+        )
+        assert one == other
 
     def whole(self, name: str) -> tuple[str, Any]:
         """Return the text of a statement and its values, or those of several rows."""

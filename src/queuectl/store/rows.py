@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from queuectl.job import FINISHED, JOB_COLUMNS, Job, Like, NewJob, State, Transition
@@ -20,7 +21,7 @@ _SEQ, _STATE, _ATTEMPTS, _NODE, _WORKER, _STARTED, _UPDATED = (
 _CLEARED = tuple(
     _PLACES[name] for name in ("finished_at", "duration_ms", "exit_code", "reason", "cancel_reason")
 )
-_IN_LINE = tuple(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at"))
+_in_line = itemgetter(*(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at")))
 
 
 NewRow = tuple[str, str | None, str | None, Row]
@@ -136,7 +137,7 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
 
 def whole_in_line(row: Row) -> InLine:
     """Make what a claim looks at of a row that has `JOB_COLUMNS` in their order."""
-    priority, seq, crashes, run_at = (row[place] for place in _IN_LINE)
+    priority, seq, crashes, run_at = _in_line(row)
     return InLine(priority, seq, crashes, run_at, row)
 
 

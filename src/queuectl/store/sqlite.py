@@ -27,7 +27,7 @@ from queuectl.errors import (
 )
 from queuectl.store import files
 from queuectl.store import statements as sql
-from queuectl.store.contract import Listener, Progress, Topic
+from queuectl.store.contract import InLine, Listener, Progress, Topic
 from queuectl.store.dialects import SQLITE, row_names
 from queuectl.store.lent import check_open, wrong_connection
 from queuectl.store.migrate import VERSION, check_version, migrate
@@ -52,6 +52,7 @@ class SqliteStore(SqlStore):
 
     dialect = SQLITE
     one_host = True
+    reads_whole = True
     _db: apsw.Connection
 
     def __init__(self, path: str, *, create: bool = False, patience: float = PATIENCE) -> None:
@@ -87,6 +88,8 @@ class SqliteStore(SqlStore):
             else:
                 db = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
         db.set_busy_handler(self._wait_for_lock)
+        # Plans don't depend on what is bound. Or a statement with a LIMIT is planned each time.
+        db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return db
 
     def _connect_to_read(self) -> apsw.Connection:
@@ -222,6 +225,14 @@ class SqliteStore(SqlStore):
             of_rows = OfRows(self._text(statement), row_names(statement))
             known = self._for_rows[statement] = of_rows.for_all
         return known
+
+    def _ready_whole(self, queue: str, limit: int, now: int) -> list[InLine]:
+        try:
+            return super()._ready_whole(queue, limit, now)
+        except UnreadableError:
+            # Which of them it is comes out when they are read one by one.
+            rows = self._rows(sql.READY, queue=queue, limit=limit, now=now)
+            return [InLine(*row) for row in rows]
 
     def _in_one_statement(self, action: Callable[[], T]) -> T:
         # It is a transaction by itself, and waits for the lock as BEGIN IMMEDIATE does.
