@@ -31,8 +31,17 @@ NewRow = tuple[str, str | None, str | None, Row]
 """
 OWN_COLUMNS = 3
 NEW_COLUMNS = tuple(NEW_JOB.split(", "))
-_KEPT = [(_PLACES[name], at) for at, name in enumerate(NEW_COLUMNS) if name in _PLACES]
-_AT_FIRST = [0 if name in ("attempts", "failures", "crashes") else None for name in JOB_COLUMNS]
+_FRESH = (0, None)
+"""What a new job counts, and what it has in all columns that aren't given."""
+_COUNTERS = ("attempts", "failures", "crashes")
+_KNOWN = ("seq", *NEW_COLUMNS)
+_in_columns = itemgetter(
+    *(
+        _KNOWN.index(name) if name in _KNOWN else len(_KNOWN) + (name not in _COUNTERS)
+        for name in JOB_COLUMNS
+    )
+)
+"""Brings `seq`, the columns of a new job and `_FRESH` into the order of `JOB_COLUMNS`."""
 
 
 def all_columns(row: NewRow) -> Row:
@@ -48,12 +57,7 @@ def named(row: NewRow) -> dict[str, Any]:
 
 def stored_job(row: NewRow, seq: int) -> Job:
     """Return the job that a row is when it has its place in the line."""
-    given = all_columns(row)
-    values: list[Any] = list(_AT_FIRST)
-    for place, at in _KEPT:
-        values[place] = given[at]
-    values[_SEQ] = seq
-    return Job.from_row(values)
+    return Job.from_row(_in_columns((seq, *all_columns(row), *_FRESH)))
 
 
 def as_like(job: NewJob | Like) -> Like:
