@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from queuectl.values import dataclass, field, fields, in_order
+from queuectl.values import dataclass, field, fields, in_order, rowclass
 
 DEFAULT_QUEUE = "default"
 
@@ -76,7 +76,7 @@ Of many jobs that are enqueued at once, most differ in nothing more. So they sha
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rowclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A stored job, one field per column. `from_row` stands next to the fields on purpose."""
 
@@ -128,7 +128,7 @@ class Job:
         """Build a job from a row that has `JOB_COLUMNS` in their order."""
         values = list(row)
         argv, tags, env, backoff = values[_ARGV], values[_TAGS], values[_ENV], values[_BACKOFF]
-        values[_STATE] = State(values[_STATE])
+        values[_STATE] = _STATES.get(values[_STATE]) or State(values[_STATE])
         # Whatever a foreign client may have put there, one odd row must not stop the others.
         values[_ARGV] = None if argv is None else tuple(map(str, json.loads(argv)))
         values[_TAGS] = () if tags is None else tuple(map(str, json.loads(tags)))
@@ -164,6 +164,7 @@ class Job:
         return max(self.attempts + left, 1)
 
 
+_STATES: dict[str, State] = {state.value: state for state in State}
 _AFTER = [f.name for f in fields(Job)].index("after")
 JOB_COLUMNS = tuple(f.name for f in fields(Job) if f.name != "after")
 _STATE, _ARGV, _TAGS, _ENV, _BACKOFF = map(

@@ -21,7 +21,7 @@ from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Attempt, Job, Like, NewJob, Output, State
 from queuectl.place import Place, find_place
-from queuectl.request import Fields, Values, check_request, check_text, read_values
+from queuectl.request import Fields, Values, check_request, check_text, read_command, read_values
 from queuectl.store import open_store
 from queuectl.store.contract import Batch, Event, Filter, Progress, Store, Topic
 from queuectl.values import replace
@@ -391,6 +391,8 @@ class Queue(Administration):
 
 
 def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
+    if isinstance(what, str) and not fields:
+        return read_command(what)
     if isinstance(what, NewJob):
         if fields:
             raise BadJobError("A NewJob is complete; keywords can't be added to it.")

@@ -85,7 +85,7 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
     """Read the fields of one job as `read_request` does, but don't make it yet."""
     if len(given) == 1 and isinstance(command := given.get("command"), str):
         # Most say no more, and where they come by the thousand, the rest takes longer than this.
-        return {"command": _command("command", command, now)}
+        return read_command(command)
     fields = _fields(given)
     if not _OTHER_WAYS.isdisjoint(fields):
         for names in _SAME:
@@ -101,6 +101,11 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
         values["backoff"] = read_value("backoff", "fixed")[1]
     _check_work(values)
     return values
+
+
+def read_command(command: str) -> Values:
+    """Read a job that is a command, and says no more."""
+    return {"command": check_text("command", command, longest=LONGEST_COMMAND)}
 
 
 def check_request(new: NewJob) -> Values:

@@ -103,7 +103,7 @@ COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "SELECT", "SELECT_TAGGED"
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
-    "sqlite": {"READY_QUEUES_COUNTED", "READY_WHOLE", "READY_ANYWHERE", "FINISH_AND_KEEP"},
+    "sqlite": {"READY_QUEUES_COUNTED", "READY_ANYWHERE", "FINISH_AND_KEEP"},
     "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "FINISH", "BURY_UNREADABLE"},
     "mysql": {"READY_QUEUES", "READY_ANYWHERE", "FINISH_AND_KEEP", "BURY_UNREADABLE"},
 }

@@ -16,10 +16,23 @@ import pytest
 
 from queuectl.job import Exited, NewJob, State
 from queuectl.lifecycle import cancelled
+from queuectl.store import statements
 from queuectl.store.contract import Event
-from queuectl.store.dialects import SQLITE
+from queuectl.store.dialects import SQLITE, row_names
 from queuectl.store.sqlite import SqliteStore
-from tests.contract.plans import BIG, COLD, HOT, VERBS, Verb, about_jobs, bound, names, rendered
+from queuectl.store.sqlite_rows import OfRows
+from tests.contract.plans import (
+    BIG,
+    COLD,
+    HOT,
+    VALUES,
+    VERBS,
+    Verb,
+    about_jobs,
+    bound,
+    names,
+    rendered,
+)
 from tests.contract.tools import HOUR, NOW, a_node, ended, take, the
 
 MANY = 2_000
@@ -80,13 +93,31 @@ def fill(store: SqliteStore) -> None:
 class TestPlans:
     @pytest.mark.parametrize("name", names(SQLITE))
     def test_no_big_table_is_scanned(self, full: SqliteStore, name: str) -> None:
-        text = rendered(SQLITE, name)
-        values = bound(SQLITE, text)
+        text, values = self.whole(name)
         with closing(apsw.Connection(full.path)) as db:
+            # As the store has it.
+            db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             plan = [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + text, values)]
         assert plan
         for step in plan:
             assert not self.scans(step), (name, plan)
+
+    def test_what_is_bound_does_not_make_another_program(self, full: SqliteStore) -> None:
+        """Or SQLite would make it anew for each claim, which takes longer than to run it."""
+        text = rendered(SQLITE, "READY")
+        one, other = (
+            full._db.execute("EXPLAIN " + text, bound(SQLITE, text, limit=limit)).fetchall()
+            for limit in (16, 17)
+        )
+        assert one == other
+
+    def whole(self, name: str) -> tuple[str, Any]:
+        """Return the text of a statement and its values, or those of several rows."""
+        text = rendered(SQLITE, name)
+        if ":rows" not in text:
+            return text, bound(SQLITE, text)
+        ((text, values),) = OfRows(text, row_names(getattr(statements, name))).for_all([VALUES] * 8)
+        return text, values
 
     def scans(self, step: str) -> bool:
         """Tell whether a step of a plan goes through a big table without a place to start.

@@ -91,7 +91,7 @@ class TestJob:
     @pytest.mark.parametrize("change", [-1, 1])
     def test_a_row_of_another_length_is_an_error(self, change: int) -> None:
         row = row_of(SAMPLE)
-        with pytest.raises(ValueError, match="zip"):
+        with pytest.raises(ValueError, match="arguments in order"):
             Job.from_row(row[:-1] if change < 0 else [*row, None])
 
     def test_an_unknown_state_is_an_error(self) -> None:

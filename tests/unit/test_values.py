@@ -10,7 +10,7 @@ import pytest
 
 from queuectl import values
 from queuectl.job import Exited, NewJob, TimedOut
-from queuectl.values import dataclass, field, fields, in_order, replace
+from queuectl.values import dataclass, field, fields, in_order, replace, rowclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,26 @@ class Theirs:
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
+@rowclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A value that is a row."""
+
+    name: str
+    size: int = 3
+    seen: int = field(default=0, compare=False)
+    secret: str = field(default="", repr=False)
+
+    kind = "a constant"
+
+    @property
+    def double(self) -> int:
+        """Two of it."""
+        return self.size * 2
+
+
 def test_it_is_what_is_under_test() -> None:
     assert values.dataclass is not dataclasses.dataclass
+    assert values.rowclass is not dataclasses.dataclass
 
 
 def test_fields_get_what_is_given_and_their_defaults() -> None:
@@ -52,6 +70,9 @@ def test_fields_get_what_is_given_and_their_defaults() -> None:
     assert value.double == 6
     assert value.kind == "a constant"
     assert Mine(name="a").env is not Mine(name="a").env
+    row = Row(secret="s", name="a")
+    assert (row.name, row.size, row.seen, row.secret) == ("a", 3, 0, "s")
+    assert (row.double, row.kind) == (6, "a constant")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +87,7 @@ def test_fields_get_what_is_given_and_their_defaults() -> None:
 def test_wrong_arguments_are_type_errors(
     positional: tuple[Any, ...], named: dict[str, Any]
 ) -> None:
-    for kind in (Mine, Theirs):
+    for kind in (Mine, Row, Theirs):
         with pytest.raises(TypeError):
             kind(*positional, **named)
 
@@ -81,14 +102,14 @@ def test_by_place_where_that_is_allowed() -> None:
             assert after == 5
 
 
-def test_nothing_can_be_changed() -> None:
-    value = Mine(name="a")
+@pytest.mark.parametrize("value", [Mine(name="a"), Row(name="a")], ids=["ours", "row"])
+def test_nothing_can_be_changed(value: Any) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        value.size = 4  # type: ignore[misc]
+        value.size = 4
     with pytest.raises(dataclasses.FrozenInstanceError):
         del value.size
     with pytest.raises(AttributeError):
-        value.more = 4  # type: ignore[attr-defined]
+        value.more = 4
     assert not hasattr(value, "__dict__")
 
 
@@ -97,6 +118,11 @@ def test_equal_are_those_of_one_kind_with_equal_fields_that_count() -> None:
     assert Mine(name="a") != Mine(name="b")
     theirs: Any = Theirs(name="a")
     assert Mine(name="a") != theirs
+    assert Row(name="a", seen=1) == Row(name="a", seen=2)
+    assert Row(name="a") != Row(name="b")
+    bare: Any = ("a", 3, 0, "")
+    assert Row(name="a") != bare
+    assert hash(Row(name="a", seen=1)) == hash(Row(name="a", seen=2))
     other: Any = TimedOut(0)
     assert Exited(0) != other
     assert hash(Exited(7)) == hash(Exited(7))
@@ -107,13 +133,15 @@ def test_equal_are_those_of_one_kind_with_equal_fields_that_count() -> None:
 def test_repr_leaves_secrets_out() -> None:
     given: dict[str, Any] = {"name": "a", "secret": "hush", "seen": 5}
     assert repr(Mine(**given)) == repr(Theirs(**given)).replace("Theirs", "Mine")
+    assert repr(Row(**given)) == "Row(name='a', size=3, seen=5)"
 
 
 def test_copies_and_pickles_are_equal() -> None:
-    job = NewJob(command="true", env={"A": "b"}, tags=("x",))
-    for copied in (copy.copy(job), copy.deepcopy(job), pickle.loads(pickle.dumps(job))):
-        assert copied == job
-        assert copied is not job
+    for value in (NewJob(command="true", env={"A": "b"}, tags=("x",)), Row(name="a", seen=4)):
+        for copied in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
+            assert copied == value
+            assert type(copied) is type(value)
+            assert copied is not value
 
 
 def test_replace_makes_a_changed_copy() -> None:
@@ -123,6 +151,7 @@ def test_replace_makes_a_changed_copy() -> None:
     assert value.size == 3
     with pytest.raises(TypeError):
         replace(value, sise=9)  # type: ignore[call-arg]
+    assert replace(Row(name="a", seen=4), size=9) == Row(name="a", size=9)
 
 
 def test_in_order_takes_all_fields_by_their_place() -> None:
@@ -130,6 +159,10 @@ def test_in_order_takes_all_fields_by_their_place() -> None:
     for wrong in (["a", 1, 2, "s"], ["a", 1, 2, "s", {}, 5]):
         with pytest.raises(ValueError, match="argument"):
             in_order(Mine, wrong)
+    assert in_order(Row, ["a", 1, 2, "s"]) == Row(name="a", size=1, seen=2, secret="s")
+    for wrong in (["a", 1, 2], ["a", 1, 2, "s", 5]):
+        with pytest.raises(ValueError, match="argument"):
+            in_order(Row, wrong)
 
 
 def test_fields_are_known_by_name() -> None:
@@ -141,6 +174,9 @@ def test_the_standard_functions_take_it_for_a_dataclass() -> None:
     assert dataclasses.is_dataclass(Mine)
     assert dataclasses.asdict(value) == dataclasses.asdict(Theirs(name="a", seen=4))
     assert dataclasses.replace(value, size=9) == replace(value, size=9)
+    row = Row(name="a", seen=4)
+    assert dataclasses.asdict(row) == {"name": "a", "size": 3, "seen": 4, "secret": ""}
+    assert dataclasses.replace(row, size=9) == replace(row, size=9)
     for mine, theirs in zip(dataclasses.fields(Mine), dataclasses.fields(Theirs), strict=True):
         assert (mine.name, mine.default, mine.compare) == (
             theirs.name,

@@ -205,7 +205,7 @@ def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ende
         finished_at=started + duration,
         duration_ms=duration,
         host=host,
-        error=None if outcome == Exited(0) else error_line(outcome, output),
+        error=None if outcome == SUCCESS else error_line(outcome, output),
         output=output,
     )
 

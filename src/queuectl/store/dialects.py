@@ -82,7 +82,7 @@ class Dialect:
     each: str = "VALUES ({values})"
     """Inserts such values."""
     rows: str = ""
-    """... or once for all, on a table that is made of one bound text."""
+    """... or once for all, on a table that is made of what is bound as `:rows`."""
     integer: str = ""
     text: str = ""
     """A whole number and a text of a row, as columns of that table."""
@@ -203,6 +203,15 @@ SQLITE = Dialect(
     excluded="excluded.{}",
     least="min",
     greatest="max",
+    # The store puts places for the values of as many rows as there are for `:rows`.
+    row="r.{}_",
+    each="VALUES :rows",
+    rows="(WITH given ({}) AS (VALUES :rows) SELECT * FROM given) AS r",
+    integer="{}_",
+    text="{}_",
+    from_rows="FROM {} ",
+    # Whatever is known of its indexes: the rows come first, then the job at the place of each.
+    and_also="AND +",
     returning_seq=" RETURNING seq",
     # Text that isn't valid UTF-8 would be noticed too late.
     returning_claimed=" RETURNING seq",

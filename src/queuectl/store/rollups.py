@@ -14,6 +14,8 @@ EVER = 0
 """The time of a rollup of all time."""
 
 _Key = tuple[int, str, str, str, int]
+_Time = tuple[int, str, str, str, int]
+"""A minute, queue, node and measure, and milliseconds."""
 _Sums = tuple[int, int, int, int]
 
 
@@ -22,17 +24,24 @@ class Tally:
 
     def __init__(self) -> None:
         self._cells: dict[_Key, _Sums] = {}
+        self._times: dict[_Time, int] = {}
+        """How many runs took, or waited, a time that isn't in the cells yet. Of the runs that end
+        together many took the same, so that there is less to add up."""
 
     def add(self, end: Ended) -> None:
         """Count one run: how long it took, and how long its job waited for it."""
-        waited = max(0, end.started_at - end.job.run_at)
-        self._count(end, end.transition.state.value, end.duration_ms)
-        self._count(end, WAIT, waited)
+        job, times = end.job, self._times
+        minute, node = end.finished_at - end.finished_at % MINUTE, job.node or ""
+        took = minute, job.queue, node, str(end.transition.state), end.duration_ms
+        waited = minute, job.queue, node, WAIT, max(0, end.started_at - job.run_at)
+        times[took] = times.get(took, 0) + 1
+        times[waited] = times.get(waited, 0) + 1
 
-    def _count(self, end: Ended, measure: str, ms: int) -> None:
-        minute = end.finished_at - end.finished_at % MINUTE
-        key = minute, end.job.queue, end.job.node or "", measure, bucket_of(ms)
-        self.merge(key, (1, ms, ms, ms))
+    def _add_up(self) -> None:
+        for (minute, queue, node, measure, ms), count in self._times.items():
+            key = minute, queue, node, measure, bucket_of(ms)
+            self.merge(key, (count, count * ms, ms, ms))
+        self._times.clear()
 
     def merge(self, key: _Key, sums: _Sums) -> None:
         """Add a count, a total, the least and the most to what is there."""
@@ -41,11 +50,13 @@ class Tally:
 
     def count_for_ever(self) -> None:
         """Add what there is by the minute to the rollups of all time."""
+        self._add_up()
         for key, sums in list(self._cells.items()):
             self.merge((EVER, *key[1:]), sums)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the sums, in the names of the statement that adds them."""
+        self._add_up()
         for key, (count, total, least, most) in sorted(self._cells.items()):
             at, queue, node, measure, bucket = key
             yield {

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from queuectl.job import FINISHED, JOB_COLUMNS, Job, Like, NewJob, State, Transition
@@ -13,8 +14,14 @@ from queuectl.store.transactions import Row
 _PENDING = State.PENDING.value
 
 _PLACES = {name: place for place, name in enumerate(JOB_COLUMNS)}
-_SEQ, _ATTEMPTS = _PLACES["seq"], _PLACES["attempts"]
-_IN_LINE = tuple(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at"))
+_SEQ, _STATE, _ATTEMPTS, _NODE, _WORKER, _STARTED, _UPDATED = (
+    _PLACES[name]
+    for name in ("seq", "state", "attempts", "node", "worker", "started_at", "updated_at")
+)
+_CLEARED = tuple(
+    _PLACES[name] for name in ("finished_at", "duration_ms", "exit_code", "reason", "cancel_reason")
+)
+_in_line = itemgetter(*(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at")))
 
 
 NewRow = tuple[str, str | None, str | None, Row]
@@ -24,8 +31,17 @@ NewRow = tuple[str, str | None, str | None, Row]
 """
 OWN_COLUMNS = 3
 NEW_COLUMNS = tuple(NEW_JOB.split(", "))
-_KEPT = [(_PLACES[name], at) for at, name in enumerate(NEW_COLUMNS) if name in _PLACES]
-_AT_FIRST = [0 if name in ("attempts", "failures", "crashes") else None for name in JOB_COLUMNS]
+_FRESH = (0, None)
+"""What a new job counts, and what it has in all columns that aren't given."""
+_COUNTERS = ("attempts", "failures", "crashes")
+_KNOWN = ("seq", *NEW_COLUMNS)
+_in_columns = itemgetter(
+    *(
+        _KNOWN.index(name) if name in _KNOWN else len(_KNOWN) + (name not in _COUNTERS)
+        for name in JOB_COLUMNS
+    )
+)
+"""Brings `seq`, the columns of a new job and `_FRESH` into the order of `JOB_COLUMNS`."""
 
 
 def all_columns(row: NewRow) -> Row:
@@ -41,12 +57,7 @@ def named(row: NewRow) -> dict[str, Any]:
 
 def stored_job(row: NewRow, seq: int) -> Job:
     """Return the job that a row is when it has its place in the line."""
-    given = all_columns(row)
-    values: list[Any] = list(_AT_FIRST)
-    for place, at in _KEPT:
-        values[place] = given[at]
-    values[_SEQ] = seq
-    return Job.from_row(values)
+    return Job.from_row(_in_columns((seq, *all_columns(row), *_FRESH)))
 
 
 def as_like(job: NewJob | Like) -> Like:
@@ -118,7 +129,7 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
         # A failed job that may run at once is simply pending again.
         state = State.PENDING
     return {
-        "state": state.value,
+        "state": str(state),
         "ready": ready,
         "run_at": transition.run_at,
         "failures": transition.failures,
@@ -130,52 +141,43 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
 
 def whole_in_line(row: Row) -> InLine:
     """Make what a claim looks at of a row that has `JOB_COLUMNS` in their order."""
-    priority, seq, crashes, run_at = (row[place] for place in _IN_LINE)
+    priority, seq, crashes, run_at = _in_line(row)
     return InLine(priority, seq, crashes, run_at, row)
 
 
 def claimed_job(row: Sequence[Any], run: Mapping[str, Any]) -> Job:
     """Make a job of what was read right before it was claimed."""
     values = list(row)
+    values[_STATE] = State.PROCESSING
     values[_ATTEMPTS] += 1
-    for name, value in (
-        ("state", State.PROCESSING),
-        ("node", run["node"]),
-        ("worker", run["worker"]),
-        ("started_at", run["now"]),
-        ("updated_at", run["now"]),
-        ("finished_at", None),
-        ("duration_ms", None),
-        ("exit_code", None),
-        ("reason", None),
-        ("cancel_reason", None),
-    ):
-        values[_PLACES[name]] = value
+    values[_NODE], values[_WORKER] = run["node"], run["worker"]
+    values[_STARTED] = values[_UPDATED] = run["now"]
+    for place in _CLEARED:
+        values[place] = None
     return Job.from_row(values)
 
 
 def ended_row(end: Ended) -> dict[str, Any]:
     """Describe a run that is over, fenced by its number and node."""
-    outcome, output = end.outcome, end.output
-    completed = end.transition.state == State.COMPLETED
-    return (
-        fence(end.job)
-        | transition_row(end.transition, end.finished_at)
-        | {
-            "node": end.job.node,
-            "worker": end.job.worker or 0,
-            "host": end.host,
-            "started_at": end.started_at,
-            "finished_at": end.finished_at,
-            "duration_ms": end.duration_ms,
-            "outcome": outcome.name,
-            "exit_code": getattr(outcome, "code", None),
-            "signal": getattr(outcome, "signal", None),
-            "error": None if completed else end.error,
-            "stdout_bytes": output.stdout_bytes,
-            "stderr_bytes": output.stderr_bytes,
-        }
-    )
+    job, outcome, output = end.job, end.outcome, end.output
+    return {
+        **transition_row(end.transition, end.finished_at),
+        "seq": job.seq,
+        "id": job.id,
+        "attempt": job.attempts,
+        "node": job.node,
+        "worker": job.worker or 0,
+        "host": end.host,
+        "started_at": end.started_at,
+        "finished_at": end.finished_at,
+        "duration_ms": end.duration_ms,
+        "outcome": outcome.name,
+        "exit_code": getattr(outcome, "code", None),
+        "signal": getattr(outcome, "signal", None),
+        "error": None if end.transition.state == State.COMPLETED else end.error,
+        "stdout_bytes": output.stdout_bytes,
+        "stderr_bytes": output.stderr_bytes,
+    }
 
 
 def output_row(end: Ended) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class SqlStore(Records):
     ready_queues: ClassVar[str] = sql.READY_QUEUES
     """The statement that names the queues with ready jobs in a few steps."""
     reads_whole: ClassVar[bool] = False
-    """Whether jobs are read as they are chosen; what can't be read would be in the way."""
+    """Whether jobs are read as they are chosen, where that is cheaper than to read them later."""
 
     def _jobs(self, statement: str, **params: Any) -> list[Job]:
         return [Job.from_row(row) for row in self._run(self._text(statement), params)]

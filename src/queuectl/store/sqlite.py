@@ -27,8 +27,8 @@ from queuectl.errors import (
 )
 from queuectl.store import files
 from queuectl.store import statements as sql
-from queuectl.store.contract import Listener, Progress, Topic
-from queuectl.store.dialects import SQLITE
+from queuectl.store.contract import InLine, Listener, Progress, Topic
+from queuectl.store.dialects import SQLITE, row_names
 from queuectl.store.lent import check_open, wrong_connection
 from queuectl.store.migrate import VERSION, check_version, migrate
 from queuectl.store.rows import NEW_COLUMNS, OWN_COLUMNS, NewRow, all_columns
@@ -36,6 +36,8 @@ from queuectl.store.sql import SqlStore, UnreadableError
 from queuectl.store.transactions import Params, Row
 
 T = TypeVar("T")
+ForRows = Callable[[Sequence[Params]], Iterator[tuple[str, Row]]]
+"""Says a statement about rows in as few statements as will do, each with its values."""
 APPLICATION_ID = 0x51435431
 """Marks the file as ours: "QCT1"."""
 PATIENCE = 30.0
@@ -50,6 +52,7 @@ class SqliteStore(SqlStore):
 
     dialect = SQLITE
     one_host = True
+    reads_whole = True
     _db: apsw.Connection
 
     def __init__(self, path: str, *, create: bool = False, patience: float = PATIENCE) -> None:
@@ -60,6 +63,7 @@ class SqliteStore(SqlStore):
         self._patience = patience
         self._seen_version = -1
         self._found_version = 0
+        self._for_rows: dict[str, ForRows] = {}
         files.prepare(self.path, create=create)
         self._db = self._connect()
         status = os.stat(self.path)
@@ -84,6 +88,8 @@ class SqliteStore(SqlStore):
             else:
                 db = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
         db.set_busy_handler(self._wait_for_lock)
+        # Plans don't depend on what is bound. Or a statement with a LIMIT is planned each time.
+        db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return db
 
     def _connect_to_read(self) -> apsw.Connection:
@@ -196,16 +202,37 @@ class SqliteStore(SqlStore):
                 raise self._explain(error) from error
 
     def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
-        text = self._text(statement)
+        changed: set[int] = set()
         with self._lock:
             self._check_process()
             try:
-                return {seq for (seq,) in self._db.executemany(text, rows)}
+                for text, values in self._of_rows(statement)(rows):
+                    changed.update(seq for (seq,) in self._cursor().execute(text, values))
             except apsw.Error as error:
                 raise self._explain(error) from error
+        return changed
 
     def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:
-        self._change_many(self._text(statement), rows)
+        with self._lock:
+            for text, values in self._of_rows(statement)(rows):
+                self._change_many(text, [values])
+
+    def _of_rows(self, statement: str) -> ForRows:
+        known = self._for_rows.get(statement)
+        if known is None:
+            from queuectl.store.sqlite_rows import OfRows
+
+            of_rows = OfRows(self._text(statement), row_names(statement))
+            known = self._for_rows[statement] = of_rows.for_all
+        return known
+
+    def _ready_whole(self, queue: str, limit: int, now: int) -> list[InLine]:
+        try:
+            return super()._ready_whole(queue, limit, now)
+        except UnreadableError:
+            # Which of them it is comes out when they are read one by one.
+            rows = self._rows(sql.READY, queue=queue, limit=limit, now=now)
+            return [InLine(*row) for row in rows]
 
     def _in_one_statement(self, action: Callable[[], T]) -> T:
         # It is a transaction by itself, and waits for the lock as BEGIN IMMEDIATE does.
