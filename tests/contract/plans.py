@@ -98,8 +98,8 @@ HOT = [
     "ATTEMPTS",
     "OUTPUT",
 ]
-COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "SELECT", "SELECT_TAGGED", "PRUNABLE"} | {
-    "STRAYS"
+COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
+    *("SELECT", "SELECT_TAGGED", "PRUNABLE", "STRAYS")
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {

@@ -4,11 +4,12 @@ Works behind PgBouncer in transaction mode: nothing is kept in the session. Ther
 notifications don't come through, nodes poll instead of listening.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from select import select
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.pq import PipelineStatus
@@ -32,7 +33,7 @@ from queuectl.store.dialects import POSTGRESQL
 from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
 from queuectl.store.polling import PollingListener
-from queuectl.store.rows import NewRow, all_columns
+from queuectl.store.rows import NewRow, all_columns, named
 from queuectl.store.server import (
     CONNECT_WITHIN,
     SILENT_FOR,
@@ -45,6 +46,7 @@ from queuectl.store.statements import NEW_JOB
 from queuectl.store.transactions import Params, Row
 from queuectl.values import replace
 
+T = TypeVar("T")
 OLDEST = 130000
 """PostgreSQL 13."""
 RECONNECT_EVERY = 2.0
@@ -55,13 +57,14 @@ COPY_FROM = 20
 """How many jobs at once are worth a COPY, which runs the triggers once for all of them."""
 _COPY = f"COPY {{jobs}} ({NEW_JOB}) FROM STDIN"
 _SESSION = (
-    "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';"
+    f"SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '{SILENT_FOR}s';"
     " SET default_transaction_read_only = off;"
     # Rows that a statement is about are looked up one by one. Before it has statistics, or when it
     # keeps a plan from when there were few, the server would read all jobs to find a handful.
     " SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off"
 )
-_SILENCE = f"SET LOCAL idle_in_transaction_session_timeout = '{SILENT_FOR}s'"
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_SILENCE = "SET LOCAL idle_in_transaction_session_timeout = '{}s'"
 _UNSTEADY = (
     "starting up",
     "shutting down",
@@ -89,8 +92,9 @@ class PostgresStore(ServerStore):
 
     secret_variables = ("PGPASSWORD", "PGSSLPASSWORD")
     CLOCK = f"SELECT {POSTGRESQL.clock}"
-    BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_SILENCE}"
-    SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
+    BEGIN = _BEGIN
+    # Who reads one state may think about it for a while, and nobody waits for that.
+    SNAPSHOT = (f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_SILENCE.format(60)}",)
 
     def __init__(self, address: Address, *, create: bool = False, upgrade: bool = False) -> None:
         self.schema = address.namespace or "queuectl"
@@ -152,7 +156,9 @@ class PostgresStore(ServerStore):
         self.pooled = pid != db.info.backend_pid
         if self.pooled:
             db.prepare_threshold = None
+            self.BEGIN = f"{_BEGIN}; {_SILENCE.format(SILENT_FOR)}"
             return
+        self.BEGIN = _BEGIN
         # Acknowledged means durable, also where the server is set to take its time.
         durable = "; SET synchronous_commit = on" if commit == "off" else ""
         db.execute(_SESSION + durable)
@@ -172,9 +178,8 @@ class PostgresStore(ServerStore):
     def _execute(self, db: Any, text: str, params: Params) -> tuple[list[Row], int]:
         # Not the connection's own kind of cursor: it may be somebody else's.
         with psycopg.Cursor(db, row_factory=tuple_row) as cursor:
-            # To prepare these gains nothing, and two statements in one can't be prepared.
-            prepare = False if text in (self.BEGIN, "COMMIT") else None
-            cursor.execute(text, params or None, prepare=prepare)
+            # What needs no values gains nothing by it, and two statements in one can't be prepared.
+            cursor.execute(text, params or None, prepare=None if params else False)
             # There are rows to fetch; a description of the columns would be made to be thrown away.
             rows = cursor.fetchall() if cursor.rownumber is not None else []
             return rows, cursor.rowcount
@@ -215,6 +220,47 @@ class PostgresStore(ServerStore):
 
     def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
         return self._change_rows(sql.FINISH_AND_KEEP, list(rows.values()))
+
+    def _commit_with(self, receipt: Params) -> None:
+        # The client's name is of our own making, and the others are numbers.
+        values = {**receipt, "client": f"'{receipt['client']}'"}
+        self._ask(f"{self._text(sql.LEAVE_RECEIPT) % values}; COMMIT", {})
+
+    def _in_one_statement(self, action: Callable[[], T]) -> T:
+        with self._lock:
+            if self._depth or self.pooled or not self._is_quiet():
+                return self._atomic(action)
+            return self._repeat(action)
+
+    def _is_quiet(self) -> bool:
+        """Tell whether the connection is up, as far as one can tell without asking."""
+        if self._db is None or self._db.closed or self._clock.is_stale():
+            return False
+        # A server that speaks without being asked is saying goodbye.
+        waiting, _, _ = select([self._db], [], [], 0)
+        return not waiting
+
+    def _insert_job(self, row: NewRow) -> int:
+        return super()._insert_job(row) if self._depth else self._insert_alone(row)
+
+    def _insert_alone(self, row: NewRow) -> int:
+        """Store a job in a statement that is a transaction by itself."""
+        self._check_process()
+        receipt = self._next_receipt()
+        try:
+            rows, _ = self._ask(self._text(sql.ENQUEUE_ALONE), named(row) | receipt)
+        except DisconnectedError as error:
+            self._settle(receipt["serial"], error)
+            return self._place_of(row[0])
+        return int(rows[0][0])
+
+    def _place_of(self, id: str) -> int:
+        """Return the place of a job that is stored; 0 if nobody can say, or it is gone again."""
+        try:
+            job = self.get(id)
+        except StoreUnreachableError:
+            return 0
+        return job.seq if job is not None else 0
 
     def _insert_jobs(self, rows: Sequence[NewRow]) -> None:
         if len(rows) < COPY_FROM:

@@ -518,19 +518,28 @@ INSERT INTO {meta} (name, value) VALUES (:name, :value)
 # -- commits that were cut off -----------------------------------------------------
 
 # A receipt that is part of each transaction of a client: its number is there if and only if the
-# transaction was committed.
+# transaction was committed. It fails (with NULL, which can't be there) when the number is struck.
 LEAVE_RECEIPT = """
 INSERT INTO {receipts} (client, serial, at) VALUES (:client, :serial, :now)
-{on_conflict[client]} serial = {excluded[serial]}, at = {excluded[at]}
+{on_conflict[client]}
+    serial = CASE WHEN abs({receipts}.serial) < {excluded[serial]} THEN {excluded[serial]} END,
+    at = {excluded[at]}
 """
 
-# Make sure that a client has a row to lock: this waits for a transaction that is still at it.
-CLAIM_RECEIPT = """
-INSERT INTO {receipts} (client, serial, at) VALUES (:client, 0, :now) {or_nothing[client]}
+# Strike a number that isn't there: below zero, it keeps a transaction that comes late from leaving
+# it. Waits for one that is still at it.
+STRIKE_RECEIPT = """
+INSERT INTO {receipts} (client, serial, at) VALUES (:client, -:serial, :now)
+{on_conflict[client]} serial = CASE
+    WHEN abs({receipts}.serial) < :serial THEN {excluded[serial]} ELSE {receipts}.serial
+END
 """
 
 # The number of its last transaction.
 RECEIPT = "SELECT serial FROM {receipts} WHERE client = :client{row_lock}"
+
+# Store one job and leave the receipt for that, where a database can do both at once.
+ENQUEUE_ALONE = f"WITH receipt AS ({LEAVE_RECEIPT}) {ENQUEUE_RETURNING}"
 
 # Receipts nobody can be waiting for any more.
 DROP_RECEIPTS = "DELETE FROM {receipts} WHERE at < :before"
