@@ -6,9 +6,10 @@ notifications don't come through, nodes poll instead of listening.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from select import select
 from selectors import EVENT_READ, DefaultSelector
-from time import monotonic
+from time import clock_gettime, monotonic
 from typing import Any, TypeVar
 
 import psycopg
@@ -28,7 +29,8 @@ from queuectl.errors import (
 )
 from queuectl.job import Job
 from queuectl.store import statements as sql
-from queuectl.store.contract import InLine, Listener, Topic
+from queuectl.store.clock import ELAPSED
+from queuectl.store.contract import Listener, Suspects, Topic
 from queuectl.store.dialects import POSTGRESQL
 from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
@@ -42,6 +44,7 @@ from queuectl.store.server import (
     ServerStore,
     UnsteadyError,
 )
+from queuectl.store.sql import Look, no_lease
 from queuectl.store.statements import NEW_JOB
 from queuectl.store.transactions import Params, Row
 from queuectl.values import replace
@@ -202,21 +205,56 @@ class PostgresStore(ServerStore):
     def _driver_error(self) -> type[Exception]:
         return psycopg.Error
 
-    def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
-        rows = self._rows(sql.READY_ANYWHERE, queues=list(queues), limit=limit, now=now)
-        found = [InLine(*row) for row in rows]
-        found.sort(key=lambda job: (-job.priority, job.seq))
-        return found[:limit]
-
-    def _begin_runs(
-        self, line: Sequence[InLine], workers: Sequence[int], same: Params
+    def _claim(
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        now: int,
+        suspects: Suspects | None,
     ) -> list[Job]:
-        runs = [
-            {"seq": job.seq, "worker": worker, **same}
-            for job, worker in zip(line, workers, strict=False)
-        ]
-        begun = {job.seq: job for job in self._jobs(sql.CLAIM, rows=self._table(sql.CLAIM, runs))}
-        return [begun[job.seq] for job in line if job.seq in begun]
+        claim = partial(self._claim_first, node, workers, queues, suspects)
+        look, jobs = claim(now, heed=now)
+        if look.ahead and jobs:
+            raise ConflictError(f"The clock of {self.url} was put back.")
+        if not any(at is not None and at <= now for at in (look.due, look.expires)):
+            return jobs
+        now -= look.ahead
+        self._make_way(look, now)
+        return claim(now, heed=-1)[1]
+
+    def _claim_first(
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        suspects: Suspects | None,
+        now: int,
+        *,
+        heed: int,
+    ) -> tuple[Look, list[Job]]:
+        asked = clock_gettime(ELAPSED)
+        rows = self._rows(
+            sql.CLAIM_FIRST,
+            node=node,
+            workers=list(workers),
+            limit=len(workers),
+            queues=list(queues),
+            crashes=None if suspects is None else suspects.crashes,
+            since=None if suspects is None else suspects.since,
+            idle=suspects is None or suspects.idle,
+            now=now,
+            heed=heed,
+        )
+        heard = clock_gettime(ELAPSED)
+        if not rows or rows[0][3]:
+            raise no_lease(node)
+        said, due, expires, _ = rows[0][:4]
+        ahead = self._clock.learn(asked=asked, said=int(said), heard=heard)
+        jobs = [Job.from_row(row[4:]) for row in rows if row[4] is not None]
+        jobs.sort(key=lambda job: (-job.priority, job.seq))
+        self._wrote |= bool(jobs)
+        return Look(ahead=ahead, due=due, expires=expires), jobs
 
     def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
         return self._change_rows(sql.FINISH_AND_KEEP, list(rows.values()))

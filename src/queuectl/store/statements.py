@@ -145,16 +145,6 @@ READY = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", _IN_LINE)
 # The same jobs with all that is stored of them, for when there is just one queue to choose from.
 READY_WHOLE = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", "{job_columns}")
 
-# Those of all queues at once, where a database can do that; no names of queues mean all.
-READY_ANYWHERE = (
-    _LINES
-    + "SELECT first.* FROM line CROSS JOIN LATERAL ("
-    + _FIRST_OF.replace("QUEUE", "line.name").replace("{seen}", _IN_LINE)
-    + ") AS first"
-    + _OPEN_LINE
-    + "AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))"
-)
-
 # Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
 # when the next waiting job becomes due, and when the next expires.
 LOOK = """
@@ -177,6 +167,52 @@ UPDATE {jobs}{by_place} SET
     duration_ms = NULL, exit_code = NULL, reason = NULL, cancel_reason = NULL
 {from_rows}WHERE seq = {row[seq]} {and_also}(ready = 1){returning_claimed}
 """
+
+# All of that in one statement, where a database can do it: look, and unless jobs are due or expired
+# by the time `heed`, claim the first ready ones of all queues at once; no names of queues mean all.
+# Of the jobs in line, those before the first suspect are chosen; and that one, if it is the very
+# first and nothing runs. The lease is kept only if there is something to claim. Each row tells what
+# was seen, whether the node was struck out just now, and one claimed job if there is any.
+CLAIM_FIRST = (
+    _LINES.rstrip()
+    + f""",
+look AS MATERIALIZED (
+    SELECT {{clock}} AS clock,
+        (SELECT min(run_at) FROM {{jobs}} WHERE ready = 0) AS due,
+        (SELECT min({{expires}}) FROM {{jobs}} WHERE {{is_expiring}}{{expires}} > 0) AS expires
+    FROM {{nodes}} WHERE id = :node AND {{lease_holds}}
+),
+in_line AS (
+    SELECT first.seq, row_number() OVER urgency AS place,
+        count(*) FILTER (WHERE crashes >= :crashes AND run_at >= :since) OVER urgency AS suspects
+    FROM (
+        SELECT first.* FROM line CROSS JOIN LATERAL (
+            {_FIRST_OF.replace("QUEUE", "line.name").replace("{seen}", _IN_LINE)}
+        ) AS first
+        {_OPEN_LINE} AND (CAST(:queues AS text[]) = '{{{{}}}}' OR line.name = ANY(:queues))
+    ) AS first
+    WHERE EXISTS (SELECT 1 FROM look WHERE least(due, expires, :heed + 1) > :heed)
+    WINDOW urgency AS (ORDER BY priority DESC, seq)
+),
+chosen AS MATERIALIZED (
+    SELECT seq, place FROM in_line
+    WHERE place <= :limit AND (suspects = 0 OR (:idle AND place = 1))
+),
+kept AS MATERIALIZED (
+    SELECT id FROM {{nodes}}
+    WHERE id = :node AND {{lease_holds}} AND EXISTS (SELECT 1 FROM chosen){{share_lock}}
+),
+run AS (
+    SELECT chosen.seq AS seq_, kept.id AS node_, CAST(:now AS bigint) AS now_,
+        (CAST(:workers AS bigint[]))[place] AS worker_
+    FROM chosen, kept
+),
+claimed AS ({CLAIM.replace("{from_rows}", "FROM run AS r ")})
+SELECT clock, due, expires,
+    EXISTS (SELECT 1 FROM chosen) AND NOT EXISTS (SELECT 1 FROM kept), claimed.*
+FROM look LEFT JOIN claimed ON true
+"""
+)
 
 # Put a job that can't be read out of the way of the others; its bytes are kept.
 BURY_UNREADABLE = """
