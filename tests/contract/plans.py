@@ -70,6 +70,8 @@ HOT = [
     "READY_QUEUES_COUNTED",
     "READY",
     "READY_WHOLE",
+    "READY_UNLOCKED",
+    "LOCK_READY",
     "DUE",
     "PROMOTE",
     "EXPIRED",
@@ -107,9 +109,10 @@ COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
-    "sqlite": {"READY_QUEUES_COUNTED", "READY_WHOLE", "CLAIM_FIRST", "FINISH_AND_KEEP"},
+    "sqlite": {"READY_QUEUES_COUNTED", "READY_WHOLE", "CLAIM_FIRST", "FINISH_AND_KEEP"}
+    | {"READY_UNLOCKED", "LOCK_READY"},
     "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "FINISH", "BURY_UNREADABLE"}
-    | {"LOOK", "KEEP_LEASE", "CLAIM"},
+    | {"LOOK", "KEEP_LEASE", "CLAIM", "READY_UNLOCKED", "LOCK_READY"},
     "mysql": {"READY_QUEUES", "CLAIM_FIRST", "FINISH_AND_KEEP", "BURY_UNREADABLE"},
 }
 """Statements that a database has no use for."""

@@ -130,7 +130,7 @@ SELECT line.name FROM (SELECT DISTINCT queue AS name FROM {counts}) AS line
 WHERE (
     SELECT 1 FROM {jobs} j{by_readiness} WHERE j.ready = 1 AND j.queue = line.name LIMIT 1
 ) = 1
-    AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
+    AND (SELECT q.paused_at FROM {queues} q WHERE q.name = line.name) IS NULL
 """
 
 # The first ready jobs of a queue, in the order of promise 5.
@@ -144,6 +144,17 @@ READY = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", _IN_LINE)
 
 # The same jobs with all that is stored of them, for when there is just one queue to choose from.
 READY_WHOLE = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", "{job_columns}")
+
+# Those of a queue where a lock on every entry of the index that is passed by, also on those of jobs
+# that were claimed a moment ago, would cost more than all the rest of the claim ...
+READY_UNLOCKED = READY.replace("{skip_locked}", "")
+
+# ... and then those of them that are still ready and that nobody else claims. All that is stored of
+# one is in two columns: some drivers read the description of each column at length.
+LOCK_READY = """
+SELECT JSON_ARRAY({texts}), data FROM {jobs}{by_place}
+WHERE seq {in_seqs} {and_also}(ready = 1) ORDER BY seq{skip_locked}
+"""
 
 # Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
 # when the next waiting job becomes due, and when the next expires.
