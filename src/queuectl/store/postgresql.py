@@ -4,12 +4,11 @@ Works behind PgBouncer in transaction mode: nothing is kept in the session. Ther
 notifications don't come through, nodes poll instead of listening.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from select import select
-from selectors import EVENT_READ, DefaultSelector
-from time import clock_gettime, monotonic
+from time import clock_gettime
 from typing import Any, TypeVar
 
 import psycopg
@@ -34,6 +33,7 @@ from queuectl.store.contract import Listener, Suspects, Topic
 from queuectl.store.dialects import POSTGRESQL
 from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
+from queuectl.store.notified import Notified
 from queuectl.store.polling import PollingListener
 from queuectl.store.rows import NewRow, all_columns, named
 from queuectl.store.server import (
@@ -52,8 +52,6 @@ from queuectl.values import replace
 T = TypeVar("T")
 OLDEST = 130000
 """PostgreSQL 13."""
-RECONNECT_EVERY = 2.0
-"""Seconds between tries to listen again."""
 FOLD_AT = 200
 """How many rows of changed counters there may be before they are added up."""
 COPY_FROM = 20
@@ -422,7 +420,7 @@ class PostgresStore(ServerStore):
         self._make_companion()
         if self.pooled:
             return PollingListener(self.companion)
-        return _Notified(self)
+        return Notified(self._connect_as_asked, self.channel)
 
     # -- the store itself -----------------------------------------------------------------
 
@@ -462,72 +460,6 @@ class PostgresStore(ServerStore):
             self._run(self._text(f"VACUUM (ANALYZE) {{{table}}}"), {})
         if any("skipping" in text for text in skipped):
             raise StoreDeniedError(f"Only the owner of the tables at {self.url} may vacuum them.")
-
-
-class _Notified(Listener):
-    """Told by the server. While the connection is lost it says so by asking for looks."""
-
-    def __init__(self, store: PostgresStore) -> None:
-        self._store = store
-        self._selector = DefaultSelector()
-        self._db: Any = None
-        self._retry = 0.0
-        self._listen()
-
-    def _listen(self) -> None:
-        db = self._store._connect_as_asked()
-        with suppress(psycopg.Error):
-            db.execute(f'LISTEN "{self._store.channel}"')
-            self._selector.register(db.fileno(), EVENT_READ)
-            self._db = db
-            return
-        self._store._close_connection(db)
-
-    def fileno(self) -> int:
-        # It stays the same when the connection behind it changes.
-        found: int = self._selector.fileno()
-        return found
-
-    def heard(self) -> set[Topic]:
-        if self._db is None:
-            return self._listen_again()
-        try:
-            return {Topic(note.payload) for note in self._notes() if note.payload in set(Topic)}
-        except psycopg.Error:
-            self._lose()
-            return set(Topic)
-
-    def _notes(self) -> Iterator[Any]:
-        yield from self._db.notifies(timeout=0)
-
-    def _lose(self) -> None:
-        db, self._db = self._db, None
-        for key in list(self._selector.get_map().values()):
-            self._selector.unregister(key.fileobj)
-        self._store._close_connection(db)
-        self._retry = monotonic()
-
-    def _listen_again(self) -> set[Topic]:
-        if monotonic() < self._retry:
-            return set()
-        self._retry = monotonic() + RECONNECT_EVERY
-        try:
-            self._listen()
-        except StoreError:
-            return set()
-        # Whatever was said meanwhile was missed.
-        return set(Topic)
-
-    def expect(self) -> None:
-        return
-
-    def recheck_in(self) -> float | None:
-        return None if self._db is not None else max(0.0, self._retry - monotonic())
-
-    def close(self) -> None:
-        if self._db is not None:
-            self._lose()
-        self._selector.close()
 
 
 def _short(text: str) -> str:
