@@ -4,9 +4,10 @@ Works behind PgBouncer in transaction mode: nothing is kept in the session. Ther
 notifications don't come through, nodes poll instead of listening.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from select import select
 from time import clock_gettime
 from typing import Any, TypeVar
@@ -35,7 +36,7 @@ from queuectl.store.lent import check_open, check_same_database, wrong_connectio
 from queuectl.store.migrate import migrate
 from queuectl.store.notified import Notified
 from queuectl.store.polling import PollingListener
-from queuectl.store.rows import NewRow, all_columns, named
+from queuectl.store.rows import NEW_COLUMNS, OWN_COLUMNS, NewRow, named
 from queuectl.store.server import (
     CONNECT_WITHIN,
     SILENT_FOR,
@@ -45,7 +46,6 @@ from queuectl.store.server import (
     UnsteadyError,
 )
 from queuectl.store.sql import Look, no_lease
-from queuectl.store.statements import NEW_JOB
 from queuectl.store.transactions import Params, Row
 from queuectl.values import replace
 
@@ -56,7 +56,6 @@ FOLD_AT = 200
 """How many rows of changed counters there may be before they are added up."""
 COPY_FROM = 20
 """How many jobs at once are worth a COPY, which runs the triggers once for all of them."""
-_COPY = f"COPY {{jobs}} ({NEW_JOB}) FROM STDIN"
 _SESSION = (
     f"SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '{SILENT_FOR}s';"
     " SET default_transaction_read_only = off;"
@@ -304,9 +303,10 @@ class PostgresStore(ServerStore):
             return
         with self._lock, self._explained(), self._db.cursor() as cursor:
             self._wrote = True
-            with cursor.copy(self.dialect.render(_COPY)) as copy:
-                for row in rows:
-                    copy.write_row(all_columns(row))
+            names, values = _filled(rows)
+            with cursor.copy(self._text(f"COPY {{jobs}} ({names}) FROM STDIN")) as copy:
+                for row in values:
+                    copy.write_row(row)
 
     def _nudge_for_new_jobs(self) -> None:
         # A trigger has told those who listen. Behind a pooler nobody does.
@@ -460,6 +460,23 @@ class PostgresStore(ServerStore):
             self._run(self._text(f"VACUUM (ANALYZE) {{{table}}}"), {})
         if any("skipping" in text for text in skipped):
             raise StoreDeniedError(f"Only the owner of the tables at {self.url} may vacuum them.")
+
+
+def _filled(rows: Sequence[NewRow]) -> tuple[str, Iterator[Row]]:
+    """Return the columns that any of these jobs has something in, and what they have there.
+
+    Most have few of them, and the server reads and checks what it is sent, value by value.
+    """
+    # Jobs like one model share all but what they have for themselves.
+    models = {id(row[-1]): row[-1] for row in rows}
+    own = [0, 1] if all(row[2] is None for row in rows) else [0, 1, 2]
+    rest = [
+        at for at, _ in enumerate(rows[0][-1]) if any(m[at] is not None for m in models.values())
+    ]
+    shared = {key: tuple(model[at] for at in rest) for key, model in models.items()}
+    first = itemgetter(*own)
+    names = [NEW_COLUMNS[at] for at in own] + [NEW_COLUMNS[OWN_COLUMNS + at] for at in rest]
+    return ", ".join(names), (first(row) + shared[id(row[-1])] for row in rows)
 
 
 def _short(text: str) -> str:
