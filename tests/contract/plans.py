@@ -21,6 +21,8 @@ VALUES: dict[str, Any] = {
     "beyond": "job 5\U0010ffff",
     "bucket": 5,
     "crashes": 0,
+    "heed": -1,
+    "idle": True,
     "duration_ms": 5,
     "error": None,
     "exit_code": 0,
@@ -48,6 +50,7 @@ VALUES: dict[str, Any] = {
     "seq": 5,
     "seqs": [5, 6],
     "signal": None,
+    "since": NOW,
     "started_at": NOW,
     "state": "pending",
     "stderr_bytes": 0,
@@ -58,6 +61,7 @@ VALUES: dict[str, Any] = {
     "until": NOW,
     "was": "pending",
     "worker": 1,
+    "workers": [1, 2],
 }
 """A value for every name that a hot statement binds. Lists become what the dialect binds."""
 
@@ -66,13 +70,15 @@ HOT = [
     "READY_QUEUES_COUNTED",
     "READY",
     "READY_WHOLE",
-    "READY_ANYWHERE",
+    "READY_UNLOCKED",
+    "LOCK_READY",
     "DUE",
     "PROMOTE",
     "EXPIRED",
     "LOOK",
     "KEEP_LEASE",
     "CLAIM",
+    "CLAIM_FIRST",
     "FINISH",
     "FINISH_AND_KEEP",
     "PUT_BACK",
@@ -98,14 +104,16 @@ HOT = [
     "ATTEMPTS",
     "OUTPUT",
 ]
-COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "SELECT", "SELECT_TAGGED", "PRUNABLE"} | {
-    "STRAYS"
+COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
+    *("SELECT", "SELECT_TAGGED", "PRUNABLE", "STRAYS")
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
-    "sqlite": {"READY_QUEUES_COUNTED", "READY_ANYWHERE", "FINISH_AND_KEEP"},
-    "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "FINISH", "BURY_UNREADABLE"},
-    "mysql": {"READY_QUEUES", "READY_ANYWHERE", "FINISH_AND_KEEP", "BURY_UNREADABLE"},
+    "sqlite": {"READY_QUEUES_COUNTED", "CLAIM_FIRST", "FINISH_AND_KEEP"}
+    | {"READY_UNLOCKED", "LOCK_READY"},
+    "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "FINISH", "BURY_UNREADABLE"}
+    | {"LOOK", "KEEP_LEASE", "CLAIM", "READY_UNLOCKED", "LOCK_READY"},
+    "mysql": {"READY_QUEUES", "CLAIM_FIRST", "FINISH_AND_KEEP", "BURY_UNREADABLE"},
 }
 """Statements that a database has no use for."""
 

@@ -78,6 +78,35 @@ class TestOneJob:
         )
         assert the(store, "x") == job
 
+    def test_comes_back_letter_by_letter(self, store: Store) -> None:
+        odd = (
+            """"double" 'single' \\ \t\n\x01\x7f %s %(a)s 100% [1, null] \u00fc \u2028 \U0001f680"""
+        )
+        before = add(
+            store,
+            "x",
+            command=odd,
+            argv=(odd, ""),
+            cwd=odd,
+            env={"A": odd},
+            tags=("\u00fc",),
+            queue="\U0001f680",
+            priority=-2_147_483_648,
+            backoff_base=1.1,
+            max_backoff=3_159_999_999_999,
+        )
+        job = take_one(store, now=NOW + 41)
+        assert job == replace(
+            before,
+            state=State.PROCESSING,
+            attempts=1,
+            node=job.node,
+            worker=job.worker,
+            started_at=NOW + 41,
+            updated_at=NOW + 41,
+        )
+        assert the(store, "x") == job
+
     def test_each_claim_is_a_new_attempt(self, store: Store) -> None:
         add(store, "x")
         for attempt in (1, 2, 3):

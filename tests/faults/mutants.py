@@ -252,7 +252,7 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="store/server.py",
-                old="            self._settle(serial, error)",
+                old='            self._settle(receipt["serial"], error)',
                 new="            return",
             )
         ],
@@ -567,6 +567,21 @@ MUTANTS: Sequence[Mutant] = (
         ],
         tests=[
             "tests/faults/test_server_cuts.py::test_an_enqueue_that_is_cut_off_is_settled",
+        ],
+    ),
+    Mutant(
+        name="receipt-left-late",
+        broken="A commit that was called undone, and done again, comes through after all.",
+        edits=[
+            Edit(
+                file="store/statements.py",
+                old="CASE WHEN abs({receipts}.serial) < {excluded[serial]} THEN",
+                new="CASE WHEN true THEN",
+            )
+        ],
+        tests=[
+            "tests/faults/test_server_cuts.py"
+            "::test_a_commit_that_was_called_undone_doesnt_come_through_later",
         ],
     ),
     Mutant(

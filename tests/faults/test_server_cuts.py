@@ -16,6 +16,7 @@ import pytest
 from queuectl import Queue, State
 from queuectl.errors import LeaseLostError, NotFoundError, StoreError, StoreUnsettledError
 from queuectl.store.contract import Node
+from queuectl.store.server import ServerStore
 from tests.faults.places import (
     Place,
     ledger,
@@ -149,6 +150,25 @@ def test_a_later_commit_doesnt_vouch_for_one_in_doubt(
     far.enqueue("true", id="later")
     assert not doubt.value.committed()
     assert [job.id for job in near.list()] == ["later"]
+
+
+@pytest.mark.parametrize(
+    "request_", [{"command": "true"}, {"command": "true", "id": "chosen"}], ids=["any id", "chosen"]
+)
+def test_a_commit_that_was_called_undone_doesnt_come_through_later(
+    request_: dict[str, str], far: Queue, near: Queue
+) -> None:
+    """What is under way on a connection that was given up may reach the server at any time."""
+    client, settler = far.store, near.store
+    assert isinstance(client, ServerStore)
+    assert isinstance(settler, ServerStore)
+    assert not settler._was_committed(client._client, client._serial + 1)
+    with pytest.raises(StoreError):
+        far.enqueue(request_)
+    assert near.list() == []
+    assert not settler._was_committed(client._client, client._serial)
+    assert near.get(far.enqueue(request_).id).state == State.PENDING
+    assert settler._was_committed(client._client, client._serial)
 
 
 # -- nodes --------------------------------------------------------------------------

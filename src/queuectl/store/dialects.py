@@ -118,6 +118,7 @@ class Dialect:
         words: dict[str, Any] = {table: self.prefix + table for table in TABLES}
         words |= {
             "job_columns": ", ".join(JOB_COLUMNS),
+            "texts": ", ".join(name for name in JOB_COLUMNS if name != "data"),
             "skip_locked": self.skip_locked,
             "share_lock": self.share_lock,
             "row_lock": self.row_lock,

@@ -1,5 +1,6 @@
 """The store in MariaDB or MySQL, through PyMySQL."""
 
+import json
 import os
 import re
 import socket
@@ -21,8 +22,9 @@ from queuectl.errors import (
     StoreUnreachableError,
     UsageError,
 )
+from queuectl.job import JOB_COLUMNS
 from queuectl.store import statements as sql
-from queuectl.store.contract import Ended, Listener, chunks
+from queuectl.store.contract import Ended, InLine, Listener, chunks
 from queuectl.store.dialects import MYSQL, row_names
 from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
@@ -40,6 +42,7 @@ from queuectl.store.server import (
 from queuectl.store.transactions import Params, Row
 from queuectl.values import replace
 
+_SEQ, _DATA = JOB_COLUMNS.index("seq"), JOB_COLUMNS.index("data")
 KINDS: Mapping[bool, tuple[str, tuple[int, ...]]] = {
     True: ("MariaDB", (10, 6)),
     False: ("MySQL", (8, 0, 29)),
@@ -315,6 +318,32 @@ class MysqlStore(ServerStore):
 
     ready_queues = sql.READY_QUEUES_COUNTED
     reads_whole = True
+
+    def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
+        found: list[InLine] = []
+        for queue in self._ready_queues(queues):
+            rows = self._rows(sql.READY_UNLOCKED, queue=queue, limit=limit, now=now)
+            found += [InLine(*row) for row in rows]
+        found.sort(key=lambda job: (-job.priority, job.seq))
+        found = found[:limit]
+        stored = self._lock_ready([job.seq for job in found])
+        if len(stored) == len(found):
+            return [job._replace(row=stored[job.seq]) for job in found]
+        # Others claim at the same time: look again, and pass over what they have locked.
+        return super()._first_ready(queues, limit, now)
+
+    def _lock_ready(self, seqs: Sequence[int]) -> dict[int, Row]:
+        """Lock jobs that are still ready, as far as nobody else has; returns them by their seq."""
+        if not seqs:
+            return {}
+        stored = {}
+        for text, data in self._rows(sql.LOCK_READY, seqs=self._list(seqs)):
+            # A job that fills a packet by itself doesn't fit into one as JSON, and is NULL.
+            if text is not None:
+                row = json.loads(text)
+                row.insert(_DATA, data)
+                stored[row[_SEQ]] = tuple(row)
+        return stored
 
     _singly = False
 

@@ -4,11 +4,13 @@ Works behind PgBouncer in transaction mode: nothing is kept in the session. Ther
 notifications don't come through, nodes poll instead of listening.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from selectors import EVENT_READ, DefaultSelector
-from time import monotonic
-from typing import Any
+from functools import partial
+from operator import itemgetter
+from select import select
+from time import clock_gettime
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.pq import PipelineStatus
@@ -27,12 +29,14 @@ from queuectl.errors import (
 )
 from queuectl.job import Job
 from queuectl.store import statements as sql
-from queuectl.store.contract import InLine, Listener, Topic
+from queuectl.store.clock import ELAPSED
+from queuectl.store.contract import Listener, Suspects, Topic
 from queuectl.store.dialects import POSTGRESQL
 from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
+from queuectl.store.notified import Notified
 from queuectl.store.polling import PollingListener
-from queuectl.store.rows import NewRow, all_columns
+from queuectl.store.rows import NEW_COLUMNS, OWN_COLUMNS, NewRow, named
 from queuectl.store.server import (
     CONNECT_WITHIN,
     SILENT_FOR,
@@ -41,27 +45,26 @@ from queuectl.store.server import (
     ServerStore,
     UnsteadyError,
 )
-from queuectl.store.statements import NEW_JOB
+from queuectl.store.sql import Look, no_lease
 from queuectl.store.transactions import Params, Row
 from queuectl.values import replace
 
+T = TypeVar("T")
 OLDEST = 130000
 """PostgreSQL 13."""
-RECONNECT_EVERY = 2.0
-"""Seconds between tries to listen again."""
 FOLD_AT = 200
 """How many rows of changed counters there may be before they are added up."""
 COPY_FROM = 20
 """How many jobs at once are worth a COPY, which runs the triggers once for all of them."""
-_COPY = f"COPY {{jobs}} ({NEW_JOB}) FROM STDIN"
 _SESSION = (
-    "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';"
+    f"SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '{SILENT_FOR}s';"
     " SET default_transaction_read_only = off;"
     # Rows that a statement is about are looked up one by one. Before it has statistics, or when it
     # keeps a plan from when there were few, the server would read all jobs to find a handful.
     " SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off"
 )
-_SILENCE = f"SET LOCAL idle_in_transaction_session_timeout = '{SILENT_FOR}s'"
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_SILENCE = "SET LOCAL idle_in_transaction_session_timeout = '{}s'"
 _UNSTEADY = (
     "starting up",
     "shutting down",
@@ -89,8 +92,9 @@ class PostgresStore(ServerStore):
 
     secret_variables = ("PGPASSWORD", "PGSSLPASSWORD")
     CLOCK = f"SELECT {POSTGRESQL.clock}"
-    BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_SILENCE}"
-    SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
+    BEGIN = _BEGIN
+    # Who reads one state may think about it for a while, and nobody waits for that.
+    SNAPSHOT = (f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_SILENCE.format(60)}",)
 
     def __init__(self, address: Address, *, create: bool = False, upgrade: bool = False) -> None:
         self.schema = address.namespace or "queuectl"
@@ -152,7 +156,9 @@ class PostgresStore(ServerStore):
         self.pooled = pid != db.info.backend_pid
         if self.pooled:
             db.prepare_threshold = None
+            self.BEGIN = f"{_BEGIN}; {_SILENCE.format(SILENT_FOR)}"
             return
+        self.BEGIN = _BEGIN
         # Acknowledged means durable, also where the server is set to take its time.
         durable = "; SET synchronous_commit = on" if commit == "off" else ""
         db.execute(_SESSION + durable)
@@ -172,9 +178,8 @@ class PostgresStore(ServerStore):
     def _execute(self, db: Any, text: str, params: Params) -> tuple[list[Row], int]:
         # Not the connection's own kind of cursor: it may be somebody else's.
         with psycopg.Cursor(db, row_factory=tuple_row) as cursor:
-            # To prepare these gains nothing, and two statements in one can't be prepared.
-            prepare = False if text in (self.BEGIN, "COMMIT") else None
-            cursor.execute(text, params or None, prepare=prepare)
+            # What needs no values gains nothing by it, and two statements in one can't be prepared.
+            cursor.execute(text, params or None, prepare=None if params else False)
             # There are rows to fetch; a description of the columns would be made to be thrown away.
             rows = cursor.fetchall() if cursor.rownumber is not None else []
             return rows, cursor.rowcount
@@ -197,24 +202,100 @@ class PostgresStore(ServerStore):
     def _driver_error(self) -> type[Exception]:
         return psycopg.Error
 
-    def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
-        rows = self._rows(sql.READY_ANYWHERE, queues=list(queues), limit=limit, now=now)
-        found = [InLine(*row) for row in rows]
-        found.sort(key=lambda job: (-job.priority, job.seq))
-        return found[:limit]
-
-    def _begin_runs(
-        self, line: Sequence[InLine], workers: Sequence[int], same: Params
+    def _claim(
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        now: int,
+        suspects: Suspects | None,
     ) -> list[Job]:
-        runs = [
-            {"seq": job.seq, "worker": worker, **same}
-            for job, worker in zip(line, workers, strict=False)
-        ]
-        begun = {job.seq: job for job in self._jobs(sql.CLAIM, rows=self._table(sql.CLAIM, runs))}
-        return [begun[job.seq] for job in line if job.seq in begun]
+        claim = partial(self._claim_first, node, workers, queues, suspects)
+        look, jobs = claim(now, heed=now)
+        if look.ahead and jobs:
+            raise ConflictError(f"The clock of {self.url} was put back.")
+        if not any(at is not None and at <= now for at in (look.due, look.expires)):
+            return jobs
+        now -= look.ahead
+        self._make_way(look, now)
+        return claim(now, heed=-1)[1]
+
+    def _claim_first(
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        suspects: Suspects | None,
+        now: int,
+        *,
+        heed: int,
+    ) -> tuple[Look, list[Job]]:
+        asked = clock_gettime(ELAPSED)
+        rows = self._rows(
+            sql.CLAIM_FIRST,
+            node=node,
+            workers=list(workers),
+            limit=len(workers),
+            queues=list(queues),
+            crashes=None if suspects is None else suspects.crashes,
+            since=None if suspects is None else suspects.since,
+            idle=suspects is None or suspects.idle,
+            now=now,
+            heed=heed,
+        )
+        heard = clock_gettime(ELAPSED)
+        if not rows or rows[0][3]:
+            raise no_lease(node)
+        said, due, expires, _ = rows[0][:4]
+        ahead = self._clock.learn(asked=asked, said=int(said), heard=heard)
+        jobs = [Job.from_row(row[4:]) for row in rows if row[4] is not None]
+        jobs.sort(key=lambda job: (-job.priority, job.seq))
+        self._wrote |= bool(jobs)
+        return Look(ahead=ahead, due=due, expires=expires), jobs
 
     def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
         return self._change_rows(sql.FINISH_AND_KEEP, list(rows.values()))
+
+    def _commit_with(self, receipt: Params) -> None:
+        # The client's name is of our own making, and the others are numbers.
+        values = {**receipt, "client": f"'{receipt['client']}'"}
+        self._ask(f"{self._text(sql.LEAVE_RECEIPT) % values}; COMMIT", {})
+
+    def _in_one_statement(self, action: Callable[[], T]) -> T:
+        with self._lock:
+            if self._depth or self.pooled or not self._is_quiet():
+                return self._atomic(action)
+            return self._repeat(action)
+
+    def _is_quiet(self) -> bool:
+        """Tell whether the connection is up, as far as one can tell without asking."""
+        if self._db is None or self._db.closed or self._clock.is_stale():
+            return False
+        # A server that speaks without being asked is saying goodbye.
+        waiting, _, _ = select([self._db], [], [], 0)
+        return not waiting
+
+    def _insert_job(self, row: NewRow) -> int:
+        return super()._insert_job(row) if self._depth else self._insert_alone(row)
+
+    def _insert_alone(self, row: NewRow) -> int:
+        """Store a job in a statement that is a transaction by itself."""
+        self._check_process()
+        receipt = self._next_receipt()
+        try:
+            rows, _ = self._ask(self._text(sql.ENQUEUE_ALONE), named(row) | receipt)
+        except DisconnectedError as error:
+            self._settle(receipt["serial"], error)
+            return self._place_of(row[0])
+        return int(rows[0][0])
+
+    def _place_of(self, id: str) -> int:
+        """Return the place of a job that is stored; 0 if nobody can say, or it is gone again."""
+        try:
+            job = self.get(id)
+        except StoreUnreachableError:
+            return 0
+        return job.seq if job is not None else 0
 
     def _insert_jobs(self, rows: Sequence[NewRow]) -> None:
         if len(rows) < COPY_FROM:
@@ -222,9 +303,10 @@ class PostgresStore(ServerStore):
             return
         with self._lock, self._explained(), self._db.cursor() as cursor:
             self._wrote = True
-            with cursor.copy(self.dialect.render(_COPY)) as copy:
-                for row in rows:
-                    copy.write_row(all_columns(row))
+            names, values = _filled(rows)
+            with cursor.copy(self._text(f"COPY {{jobs}} ({names}) FROM STDIN")) as copy:
+                for row in values:
+                    copy.write_row(row)
 
     def _nudge_for_new_jobs(self) -> None:
         # A trigger has told those who listen. Behind a pooler nobody does.
@@ -338,7 +420,7 @@ class PostgresStore(ServerStore):
         self._make_companion()
         if self.pooled:
             return PollingListener(self.companion)
-        return _Notified(self)
+        return Notified(self._connect_as_asked, self.channel)
 
     # -- the store itself -----------------------------------------------------------------
 
@@ -380,70 +462,21 @@ class PostgresStore(ServerStore):
             raise StoreDeniedError(f"Only the owner of the tables at {self.url} may vacuum them.")
 
 
-class _Notified(Listener):
-    """Told by the server. While the connection is lost it says so by asking for looks."""
+def _filled(rows: Sequence[NewRow]) -> tuple[str, Iterator[Row]]:
+    """Return the columns that any of these jobs has something in, and what they have there.
 
-    def __init__(self, store: PostgresStore) -> None:
-        self._store = store
-        self._selector = DefaultSelector()
-        self._db: Any = None
-        self._retry = 0.0
-        self._listen()
-
-    def _listen(self) -> None:
-        db = self._store._connect_as_asked()
-        with suppress(psycopg.Error):
-            db.execute(f'LISTEN "{self._store.channel}"')
-            self._selector.register(db.fileno(), EVENT_READ)
-            self._db = db
-            return
-        self._store._close_connection(db)
-
-    def fileno(self) -> int:
-        # It stays the same when the connection behind it changes.
-        found: int = self._selector.fileno()
-        return found
-
-    def heard(self) -> set[Topic]:
-        if self._db is None:
-            return self._listen_again()
-        try:
-            return {Topic(note.payload) for note in self._notes() if note.payload in set(Topic)}
-        except psycopg.Error:
-            self._lose()
-            return set(Topic)
-
-    def _notes(self) -> Iterator[Any]:
-        yield from self._db.notifies(timeout=0)
-
-    def _lose(self) -> None:
-        db, self._db = self._db, None
-        for key in list(self._selector.get_map().values()):
-            self._selector.unregister(key.fileobj)
-        self._store._close_connection(db)
-        self._retry = monotonic()
-
-    def _listen_again(self) -> set[Topic]:
-        if monotonic() < self._retry:
-            return set()
-        self._retry = monotonic() + RECONNECT_EVERY
-        try:
-            self._listen()
-        except StoreError:
-            return set()
-        # Whatever was said meanwhile was missed.
-        return set(Topic)
-
-    def expect(self) -> None:
-        return
-
-    def recheck_in(self) -> float | None:
-        return None if self._db is not None else max(0.0, self._retry - monotonic())
-
-    def close(self) -> None:
-        if self._db is not None:
-            self._lose()
-        self._selector.close()
+    Most have few of them, and the server reads and checks what it is sent, value by value.
+    """
+    # Jobs like one model share all but what they have for themselves.
+    models = {id(row[-1]): row[-1] for row in rows}
+    own = [0, 1] if all(row[2] is None for row in rows) else [0, 1, 2]
+    rest = [
+        at for at, _ in enumerate(rows[0][-1]) if any(m[at] is not None for m in models.values())
+    ]
+    shared = {key: tuple(model[at] for at in rest) for key, model in models.items()}
+    first = itemgetter(*own)
+    names = [NEW_COLUMNS[at] for at in own] + [NEW_COLUMNS[OWN_COLUMNS + at] for at in rest]
+    return ", ".join(names), (first(row) + shared[id(row[-1])] for row in rows)
 
 
 def _short(text: str) -> str:

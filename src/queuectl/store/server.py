@@ -4,7 +4,8 @@ A transaction that the server refuses because of another one is done again; one 
 connection was lost in was undone, and is done again too. When the connection is lost around
 COMMIT nobody knows, so each transaction leaves a receipt: a numbered row of this client's that is
 there if and only if it was committed. Whoever looks for it first waits for a transaction that may
-still be at it, so the answer is final.
+still be at it, and strikes a number that isn't there: a transaction that comes even later can't
+leave it any more. So the answer is final.
 """
 
 import json
@@ -333,15 +334,19 @@ class ServerStore(SqlStore):
         if not self._wrote:
             self._ask("COMMIT", {})
             return
-        self._serial += 1
-        serial = self._serial
-        receipt = {"client": self._client, "serial": serial, "now": self.now()}
-        # Answered before COMMIT is sent: from then on, whoever looks for it waits for the outcome.
-        self._ask(self._text(sql.LEAVE_RECEIPT), receipt)
+        receipt = self._next_receipt()
         try:
-            self._ask("COMMIT", {})
+            self._commit_with(receipt)
         except DisconnectedError as error:
-            self._settle(serial, error)
+            self._settle(receipt["serial"], error)
+
+    def _next_receipt(self) -> dict[str, Any]:
+        self._serial += 1
+        return {"client": self._client, "serial": self._serial, "now": self.now()}
+
+    def _commit_with(self, receipt: Params) -> None:
+        self._ask(self._text(sql.LEAVE_RECEIPT), receipt)
+        self._ask("COMMIT", {})
 
     def _settle(self, serial: int, error: DisconnectedError) -> None:
         """Find out what became of a commit; raises if it was undone, or if nobody can say."""
@@ -371,8 +376,8 @@ class ServerStore(SqlStore):
                 self._reconnect()
             try:
                 self._ask(self.BEGIN, {})
-                mine = {"client": client, "now": self.now()}
-                self._ask(self._text(sql.CLAIM_RECEIPT), mine)
+                mine = {"client": client, "serial": serial, "now": self.now()}
+                self._ask(self._text(sql.STRIKE_RECEIPT), mine)
                 rows, _ = self._ask(self._text(sql.RECEIPT), mine)
                 self._ask("COMMIT", {})
             except StoreError:

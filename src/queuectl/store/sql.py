@@ -54,6 +54,11 @@ class Look(NamedTuple):
     """When the next waiting job becomes due, and when the next expires."""
 
 
+def no_lease(node: str) -> LeaseLostError:
+    """Say that a node was struck out."""
+    return LeaseLostError(f"Node {node} has no lease any more; it can't claim jobs.")
+
+
 class SqlStore(Records):
     """A store in an SQL database."""
 
@@ -261,15 +266,19 @@ class SqlStore(Records):
         look = self._look(node)
         # No job is due, and none has expired, by a clock that was put back a moment ago.
         now -= look.ahead
-        if look.expires is not None and look.expires <= now:
-            self._bury_expired(now)
-        if look.due is not None and look.due <= now:
-            self._promote(now)
+        self._make_way(look, now)
         line = self._line(queues, len(workers), now, suspects)
         jobs = self._begin_runs(line, workers, {"node": node, "now": now}) if line else []
         if jobs and self.dialect.share_lock:
             self._check_lease(sql.KEEP_LEASE, node)
         return jobs
+
+    def _make_way(self, look: Look, now: int) -> None:
+        """See to the jobs that have expired or become due."""
+        if look.expires is not None and look.expires <= now:
+            self._bury_expired(now)
+        if look.due is not None and look.due <= now:
+            self._promote(now)
 
     def _begin_runs(
         self, line: Sequence[InLine], workers: Sequence[int], same: Params
@@ -311,7 +320,7 @@ class SqlStore(Records):
     def _check_lease(self, statement: str, node: str) -> Row:
         rows = self._rows(statement, id=node, steady=self.steady())
         if not rows:
-            raise LeaseLostError(f"Node {node} has no lease any more; it can't claim jobs.")
+            raise no_lease(node)
         return rows[0]
 
     def _promote(self, now: int) -> None:

@@ -130,7 +130,7 @@ SELECT line.name FROM (SELECT DISTINCT queue AS name FROM {counts}) AS line
 WHERE (
     SELECT 1 FROM {jobs} j{by_readiness} WHERE j.ready = 1 AND j.queue = line.name LIMIT 1
 ) = 1
-    AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
+    AND (SELECT q.paused_at FROM {queues} q WHERE q.name = line.name) IS NULL
 """
 
 # The first ready jobs of a queue, in the order of promise 5.
@@ -145,15 +145,16 @@ READY = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", _IN_LINE)
 # The same jobs with all that is stored of them, for when there is just one queue to choose from.
 READY_WHOLE = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", "{job_columns}")
 
-# Those of all queues at once, where a database can do that; no names of queues mean all.
-READY_ANYWHERE = (
-    _LINES
-    + "SELECT first.* FROM line CROSS JOIN LATERAL ("
-    + _FIRST_OF.replace("QUEUE", "line.name").replace("{seen}", _IN_LINE)
-    + ") AS first"
-    + _OPEN_LINE
-    + "AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))"
-)
+# Those of a queue where a lock on every entry of the index that is passed by, also on those of jobs
+# that were claimed a moment ago, would cost more than all the rest of the claim ...
+READY_UNLOCKED = READY.replace("{skip_locked}", "")
+
+# ... and then those of them that are still ready and that nobody else claims. All that is stored of
+# one is in two columns: some drivers read the description of each column at length.
+LOCK_READY = """
+SELECT JSON_ARRAY({texts}), data FROM {jobs}{by_place}
+WHERE seq {in_seqs} {and_also}(ready = 1) ORDER BY seq{skip_locked}
+"""
 
 # Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
 # when the next waiting job becomes due, and when the next expires.
@@ -177,6 +178,52 @@ UPDATE {jobs}{by_place} SET
     duration_ms = NULL, exit_code = NULL, reason = NULL, cancel_reason = NULL
 {from_rows}WHERE seq = {row[seq]} {and_also}(ready = 1){returning_claimed}
 """
+
+# All of that in one statement, where a database can do it: look, and unless jobs are due or expired
+# by the time `heed`, claim the first ready ones of all queues at once; no names of queues mean all.
+# Of the jobs in line, those before the first suspect are chosen; and that one, if it is the very
+# first and nothing runs. The lease is kept only if there is something to claim. Each row tells what
+# was seen, whether the node was struck out just now, and one claimed job if there is any.
+CLAIM_FIRST = (
+    _LINES.rstrip()
+    + f""",
+look AS MATERIALIZED (
+    SELECT {{clock}} AS clock,
+        (SELECT min(run_at) FROM {{jobs}} WHERE ready = 0) AS due,
+        (SELECT min({{expires}}) FROM {{jobs}} WHERE {{is_expiring}}{{expires}} > 0) AS expires
+    FROM {{nodes}} WHERE id = :node AND {{lease_holds}}
+),
+in_line AS (
+    SELECT first.seq, row_number() OVER urgency AS place,
+        count(*) FILTER (WHERE crashes >= :crashes AND run_at >= :since) OVER urgency AS suspects
+    FROM (
+        SELECT first.* FROM line CROSS JOIN LATERAL (
+            {_FIRST_OF.replace("QUEUE", "line.name").replace("{seen}", _IN_LINE)}
+        ) AS first
+        {_OPEN_LINE} AND (CAST(:queues AS text[]) = '{{{{}}}}' OR line.name = ANY(:queues))
+    ) AS first
+    WHERE EXISTS (SELECT 1 FROM look WHERE least(due, expires, :heed + 1) > :heed)
+    WINDOW urgency AS (ORDER BY priority DESC, seq)
+),
+chosen AS MATERIALIZED (
+    SELECT seq, place FROM in_line
+    WHERE place <= :limit AND (suspects = 0 OR (:idle AND place = 1))
+),
+kept AS MATERIALIZED (
+    SELECT id FROM {{nodes}}
+    WHERE id = :node AND {{lease_holds}} AND EXISTS (SELECT 1 FROM chosen){{share_lock}}
+),
+run AS (
+    SELECT chosen.seq AS seq_, kept.id AS node_, CAST(:now AS bigint) AS now_,
+        (CAST(:workers AS bigint[]))[place] AS worker_
+    FROM chosen, kept
+),
+claimed AS ({CLAIM.replace("{from_rows}", "FROM run AS r ")})
+SELECT clock, due, expires,
+    EXISTS (SELECT 1 FROM chosen) AND NOT EXISTS (SELECT 1 FROM kept), claimed.*
+FROM look LEFT JOIN claimed ON true
+"""
+)
 
 # Put a job that can't be read out of the way of the others; its bytes are kept.
 BURY_UNREADABLE = """
@@ -518,19 +565,28 @@ INSERT INTO {meta} (name, value) VALUES (:name, :value)
 # -- commits that were cut off -----------------------------------------------------
 
 # A receipt that is part of each transaction of a client: its number is there if and only if the
-# transaction was committed.
+# transaction was committed. It fails (with NULL, which can't be there) when the number is struck.
 LEAVE_RECEIPT = """
 INSERT INTO {receipts} (client, serial, at) VALUES (:client, :serial, :now)
-{on_conflict[client]} serial = {excluded[serial]}, at = {excluded[at]}
+{on_conflict[client]}
+    serial = CASE WHEN abs({receipts}.serial) < {excluded[serial]} THEN {excluded[serial]} END,
+    at = {excluded[at]}
 """
 
-# Make sure that a client has a row to lock: this waits for a transaction that is still at it.
-CLAIM_RECEIPT = """
-INSERT INTO {receipts} (client, serial, at) VALUES (:client, 0, :now) {or_nothing[client]}
+# Strike a number that isn't there: below zero, it keeps a transaction that comes late from leaving
+# it. Waits for one that is still at it.
+STRIKE_RECEIPT = """
+INSERT INTO {receipts} (client, serial, at) VALUES (:client, -:serial, :now)
+{on_conflict[client]} serial = CASE
+    WHEN abs({receipts}.serial) < :serial THEN {excluded[serial]} ELSE {receipts}.serial
+END
 """
 
 # The number of its last transaction.
 RECEIPT = "SELECT serial FROM {receipts} WHERE client = :client{row_lock}"
+
+# Store one job and leave the receipt for that, where a database can do both at once.
+ENQUEUE_ALONE = f"WITH receipt AS ({LEAVE_RECEIPT}) {ENQUEUE_RETURNING}"
 
 # Receipts nobody can be waiting for any more.
 DROP_RECEIPTS = "DELETE FROM {receipts} WHERE at < :before"
