@@ -335,7 +335,10 @@ class Store(ABC):
 
     @abstractmethod
     def counts(self) -> list[Count]:
-        """Return all counters. Costs the same with ten jobs or ten million."""
+        """Count jobs by queue, state and priority.
+
+        Costs the same with ten jobs or ten million, as long as as many of them run.
+        """
 
     @abstractmethod
     def slowest(self, limit: int) -> list[Job]:

@@ -1,12 +1,16 @@
-"""What goes into a row: jobs, fences, transitions and ended runs as bound parameters."""
+"""What goes into a row: jobs, fences, transitions and ended runs as bound parameters.
+
+And what comes out of rows, where it takes more than their columns.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 from queuectl.job import FINISHED, JOB_COLUMNS, Job, Like, NewJob, State, Transition
-from queuectl.store.contract import Ended, InLine
+from queuectl.store.contract import Count, Ended, InLine
 from queuectl.store.ids import new_ids
 from queuectl.store.statements import NEW_JOB
 from queuectl.store.transactions import Row
@@ -188,3 +192,26 @@ def output_row(end: Ended) -> dict[str, Any]:
         "stdout": end.output.stdout,
         "stderr": end.output.stderr,
     }
+
+
+def counted(rows: Iterable[Row]) -> list[Count]:
+    """Return what `COUNTS` says. Running jobs are counted among the pending ones; it names both."""
+    found: dict[tuple[str, State, int], tuple[int, int]] = defaultdict(lambda: (0, 0))
+
+    def add(queue: str, state: State, priority: int, jobs: int, timed: int) -> None:
+        so_far = found[queue, state, priority]
+        found[queue, state, priority] = so_far[0] + jobs, so_far[1] + timed
+
+    for queue, state, priority, jobs, timed in rows:
+        if state is None:
+            add(queue, State.PROCESSING, priority, int(jobs), int(timed))
+            add(queue, State.PENDING, priority, -int(jobs), -int(timed))
+        else:
+            # A file that can only be read may still have them by themselves.
+            counter = State.PENDING if state == State.PROCESSING else State(state)
+            add(queue, counter, priority, int(jobs), int(timed))
+    return [
+        Count(queue=queue, state=state, priority=priority, jobs=jobs, timed=timed)
+        for (queue, state, priority), (jobs, timed) in found.items()
+        if jobs
+    ]

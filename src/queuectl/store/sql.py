@@ -21,6 +21,7 @@ from queuectl.store.rows import (
     all_columns,
     as_like,
     claimed_job,
+    counted,
     ended_row,
     fence,
     named,
@@ -212,16 +213,7 @@ class SqlStore(Records):
         return found
 
     def counts(self) -> list[Count]:
-        return [
-            Count(
-                queue=queue,
-                state=State(state),
-                priority=priority,
-                jobs=int(jobs),
-                timed=int(timed),
-            )
-            for queue, state, priority, jobs, timed in self._rows(sql.COUNTS)
-        ]
+        return counted(self._rows(sql.COUNTS))
 
     def slowest(self, limit: int) -> list[Job]:
         return self._jobs(sql.SLOWEST, limit=limit)

@@ -67,10 +67,15 @@ WHERE_TEXT = """(
 )"""
 
 # How many jobs share a queue, state and priority. Where writers would queue up for one counter,
-# each has its own, or adds a row; what counts is the sum.
+# each has its own, or adds a row; what counts is the sum. Running jobs are among the pending ones,
+# so that a claim has nothing to count. In one statement, which sees both as they are at one moment,
+# those that run are counted by themselves, under no state.
 COUNTS = """
 SELECT queue, state, priority, sum(jobs), sum(timed) FROM {counts}
-GROUP BY queue, state, priority HAVING sum(jobs) <> 0
+GROUP BY queue, state, priority
+UNION ALL
+SELECT queue, NULL, priority, count(*), count(CASE WHEN timeout > 0 THEN 1 END)
+FROM {jobs} WHERE state = 'processing' AND node >= '' GROUP BY queue, priority
 """
 
 # Counters that came down to nothing.

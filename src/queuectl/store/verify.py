@@ -5,8 +5,11 @@ from typing import Any
 
 _WRONG_COUNTS = """
 WITH counted (queue, state, priority, jobs, timed) AS (
-    SELECT queue, state, priority, count(*), sum(CASE WHEN timeout > 0 THEN 1 ELSE 0 END)
-    FROM {jobs} GROUP BY queue, state, priority
+    SELECT queue, counted_as, priority, count(*), sum(CASE WHEN timeout > 0 THEN 1 ELSE 0 END)
+    FROM (
+        SELECT queue, CASE state WHEN 'processing' THEN 'pending' ELSE state END AS counted_as,
+            priority, timeout FROM {jobs}
+    ) AS each_job GROUP BY queue, counted_as, priority
 ), said (queue, state, priority, jobs, timed) AS (
     SELECT queue, state, priority, sum(jobs), sum(timed) FROM {counts}
     GROUP BY queue, state, priority HAVING sum(jobs) <> 0 OR sum(timed) <> 0

@@ -84,13 +84,13 @@ _COUNT = """
 _ADD = _COUNT.format(row="NEW", sign="")
 _SUBTRACT = _COUNT.format(row="OLD", sign="-")
 
-_TAG = """
+TAG = """
     INSERT IGNORE INTO @tags (tag, seq) SELECT item.tag, NEW.seq FROM JSON_TABLE(
         NEW.tags, '$[*]' COLUMNS (tag VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$')
     ) AS item;
 """
 # From the tags of the job to their rows: the other way round it would read the whole table.
-_UNTAG = """
+UNTAG = """
     DELETE t FROM JSON_TABLE(
         OLD.tags, '$[*]' COLUMNS (tag VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$')
     ) AS item STRAIGHT_JOIN @tags AS t ON t.tag = item.tag COLLATION AND t.seq = OLD.seq;
@@ -181,7 +181,7 @@ STATEMENTS = (
     f"""
     CREATE TRIGGER IF NOT EXISTS @jobs_inserted AFTER INSERT ON @jobs FOR EACH ROW BEGIN
         {_ADD}
-        IF NEW.tags IS NOT NULL THEN {_TAG} END IF;
+        IF NEW.tags IS NOT NULL THEN {TAG} END IF;
     END
     """,
     f"""
@@ -193,8 +193,8 @@ STATEMENTS = (
             {_ADD}
         END IF;
         IF NOT (OLD.tags <=> NEW.tags) THEN
-            IF OLD.tags IS NOT NULL THEN {_UNTAG} END IF;
-            IF NEW.tags IS NOT NULL THEN {_TAG} END IF;
+            IF OLD.tags IS NOT NULL THEN {UNTAG} END IF;
+            IF NEW.tags IS NOT NULL THEN {TAG} END IF;
         END IF;
     END
     """,
@@ -203,7 +203,7 @@ STATEMENTS = (
         {_SUBTRACT}
         DELETE FROM @attempts WHERE seq = OLD.seq;
         DELETE FROM @outputs WHERE seq = OLD.seq;
-        IF OLD.tags IS NOT NULL THEN {_UNTAG} END IF;
+        IF OLD.tags IS NOT NULL THEN {UNTAG} END IF;
     END
     """,
     f"""

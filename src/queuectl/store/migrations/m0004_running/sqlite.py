@@ -1,0 +1,39 @@
+"""Counters that a claim doesn't move, for SQLite."""
+
+_STATE = "iif({0}.state = 'processing', 'pending', {0}.state)"
+_OLD = f"OLD.queue, {_STATE.format('OLD')}, OLD.priority, -1, -(coalesce(OLD.timeout, 0) > 0)"
+_NEW = f"NEW.queue, {_STATE.format('NEW')}, NEW.priority, 1, coalesce(NEW.timeout, 0) > 0"
+
+# Both changes of a move in one statement: that is cheaper than two.
+_COUNT = """
+    INSERT INTO counts (queue, state, priority, jobs, timed) VALUES {0}
+    ON CONFLICT (queue, state, priority)
+    DO UPDATE SET jobs = jobs + excluded.jobs, timed = timed + excluded.timed;
+"""
+
+STATEMENTS = (
+    "DROP TRIGGER jobs_inserted",
+    "DROP TRIGGER jobs_moved",
+    "DROP TRIGGER jobs_deleted",
+    f"CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs BEGIN {_COUNT.format(f'({_NEW})')} END",
+    f"""
+    CREATE TRIGGER jobs_moved AFTER UPDATE OF queue, state, priority, timeout ON jobs
+    WHEN {_STATE.format("OLD")} <> {_STATE.format("NEW")} OR OLD.queue <> NEW.queue
+        OR OLD.priority <> NEW.priority OR OLD.timeout IS NOT NEW.timeout
+    BEGIN {_COUNT.format(f"({_OLD}), ({_NEW})")} END
+    """,
+    f"""
+    CREATE TRIGGER jobs_deleted AFTER DELETE ON jobs BEGIN
+        {_COUNT.format(f"({_OLD})")}
+        DELETE FROM attempts WHERE seq = OLD.seq;
+        DELETE FROM outputs WHERE seq = OLD.seq;
+    END
+    """,
+    """
+    INSERT INTO counts (queue, state, priority, jobs, timed)
+    SELECT queue, 'pending', priority, jobs, timed FROM counts WHERE state = 'processing'
+    ON CONFLICT (queue, state, priority)
+    DO UPDATE SET jobs = jobs + excluded.jobs, timed = timed + excluded.timed
+    """,
+    "DELETE FROM counts WHERE state = 'processing'",
+)

@@ -1,0 +1,172 @@
+"""The table of counters: what moves it and what does not, and how an older one is upgraded."""
+
+import re
+from importlib import import_module
+
+import pytest
+
+from queuectl.job import State
+from queuectl.store import Store
+from queuectl.store.contract import Count
+from queuectl.store.migrate import migrate
+from queuectl.store.migrations import MIGRATIONS
+from queuectl.store.records import Records
+from queuectl.store.transactions import Row
+from tests.contract.tools import (
+    NOW,
+    SECOND,
+    Client,
+    a_node,
+    add,
+    assert_counts_are_right,
+    ended,
+    take,
+    take_one,
+)
+
+LATER = NOW + 5 * SECOND
+FORMER = MIGRATIONS.index("m0004_running")
+
+
+@pytest.fixture(autouse=True)
+def node(store: Store) -> None:
+    """A node that may claim."""
+    a_node(store)
+
+
+def counters(client: Client) -> list[Row]:
+    """Return what the table says, where it isn't zero."""
+    rows = client.run(
+        "SELECT queue, state, priority, sum(jobs), sum(timed) FROM {counts}"
+        " GROUP BY queue, state, priority HAVING sum(jobs) <> 0"
+    )
+    return sorted((*row[:3], int(row[3]), int(row[4])) for row in rows)
+
+
+class TestRunning:
+    def test_a_claim_moves_no_counter(self, store: Store, client: Client) -> None:
+        for n in range(4):
+            add(store, f"job {n}", priority=n % 2, timeout=n)
+        before = client.run("SELECT * FROM {counts}")
+        jobs = take(store, 3)
+        assert client.run("SELECT * FROM {counts}") == before
+        store.put_back(jobs[:2], now=LATER)
+        assert client.run("SELECT * FROM {counts}") == before
+        assert store.finish([ended(jobs[2], now=LATER)]) == []
+        assert client.run("SELECT * FROM {counts}") != before
+
+    def test_what_runs_is_counted_as_pending(self, store: Store, client: Client) -> None:
+        add(store, "a", queue="one", timeout=5)
+        add(store, "b", queue="one")
+        take_one(store)
+        assert counters(client) == [("one", "pending", 0, 2, 1)]
+        told = sorted(store.counts(), key=lambda count: count.state)
+        assert told == [
+            Count(queue="one", state=State.PENDING, priority=0, jobs=1, timed=0),
+            Count(queue="one", state=State.PROCESSING, priority=0, jobs=1, timed=1),
+        ]
+        assert store.waiting() == 1
+
+    def test_when_all_run_none_wait(self, store: Store) -> None:
+        add(store, "a")
+        take_one(store)
+        assert [count.state for count in store.counts()] == [State.PROCESSING]
+        assert store.waiting() == 0
+
+    def test_other_programs_may_change_what_runs(self, store: Store, client: Client) -> None:
+        for id in ("a", "b", "c"):
+            add(store, id)
+        take(store, 2)
+        for change in (
+            "INSERT INTO {jobs} (id, command, state, ready, node, timeout)"
+            " VALUES ('raw', 'x', 'processing', NULL, 'node-1', 9)",
+            "INSERT INTO {jobs} (id, command, state, ready, node)"
+            " VALUES ('nameless', 'x', 'processing', NULL, '')",
+            "UPDATE {jobs} SET queue = 'other', priority = 4 WHERE state = 'processing'",
+            "UPDATE {jobs} SET timeout = 7 WHERE id = 'a'",
+            "UPDATE {jobs} SET state = 'pending', ready = 1, queue = 'third' WHERE id = 'a'",
+            "UPDATE {jobs} SET state = 'processing', ready = NULL, node = 'x', timeout = 0"
+            " WHERE id IN ('a', 'c')",
+            "UPDATE {jobs} SET state = 'dead', ready = NULL, priority = 1 WHERE id = 'b'",
+            "UPDATE {jobs} SET state = 'processing', node = 'x' WHERE id = 'b'",
+            "UPDATE {jobs} SET tags = '[\"red\"]'",
+            "DELETE FROM {jobs} WHERE id IN ('raw', 'a')",
+        ):
+            client.run(change)
+            assert_counts_are_right(store, client)
+            assert not [text for text in store.verify() if "counter" in text]
+        assert sum(count.jobs for count in store.counts()) == 3
+
+
+def make_old(store: Records) -> None:
+    """Have the first triggers count, by which a claim moved counters."""
+    for text in import_module(f"{_PACKAGE}.m0001_initial.{store.dialect.name}").STATEMENTS:
+        if not re.search(r"CREATE (TRIGGER|FUNCTION) .*?jobs_(inserted|moved|deleted)\b", text):
+            continue
+        name = re.search(r"jobs_\w+", text)
+        assert name
+        if "RETURNS trigger" in text:
+            store.run_script([text.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")])
+        elif "EXECUTE FUNCTION" not in text:
+            prefix = "" if store.dialect.name == "sqlite" else "@"
+            store.run_script([f"DROP TRIGGER IF EXISTS {prefix}{name[0]}", text])
+
+
+_PACKAGE = "queuectl.store.migrations"
+
+
+def upgrade(store: Records) -> None:
+    """Do what this program does to a queue of the version before."""
+    with store.transaction():
+        migrate(store, FORMER)
+
+
+class TestUpgrading:
+    def test_what_ran_then_is_counted_as_pending(self, store: Store, client: Client) -> None:
+        assert isinstance(store, Records)
+        make_old(store)
+        try:
+            for n in range(5):
+                add(store, f"job {n}", priority=n % 2, timeout=n)
+            jobs = take(store, 4)
+            assert store.finish([ended(jobs.pop(), now=LATER)]) == []
+            moved = [row for row in counters(client) if row[1] == "processing"]
+            assert sum(row[3] for row in moved) == 3
+        finally:
+            upgrade(store)
+        assert "processing" not in {row[1] for row in counters(client)}
+        assert store.verify() == []
+        assert_counts_are_right(store, client)
+        before = counters(client)
+        store.put_back(jobs[:1], now=LATER)
+        assert counters(client) == before
+        assert store.finish([ended(job, now=LATER) for job in jobs[1:]]) == []
+        assert store.verify() == []
+
+    def test_once_more_changes_nothing(self, store: Store, client: Client) -> None:
+        assert isinstance(store, Records)
+        add(store, "a", timeout=3)
+        take_one(store)
+        add(store, "b", queue="two")
+        before = counters(client)
+        upgrade(store)
+        assert counters(client) == before
+
+    def test_one_that_was_cut_off_is_made_up_for(self, store: Store, client: Client) -> None:
+        """Only where a schema change is final by itself can anybody be without triggers."""
+        assert isinstance(store, Records)
+        if store.dialect.name != "mysql":
+            pytest.skip("All of it is one transaction.")
+        add(store, "a", timeout=3)
+        add(store, "b")
+        script = import_module(f"{_PACKAGE}.m0004_running.mysql").STATEMENTS
+        try:
+            store.run_script([text for text in script if text.startswith("DROP")])
+            add(store, "uncounted", queue="two")
+            client.run("UPDATE {jobs} SET priority = 5 WHERE id = 'a'")
+            client.run("DELETE FROM {jobs} WHERE id = 'b'")
+            assert store.verify() != []
+        finally:
+            upgrade(store)
+        assert store.verify() == []
+        assert_counts_are_right(store, client)
