@@ -27,7 +27,7 @@ STATEMENTS = (
         IF NEW.tags IS NOT NULL THEN {TAG} END IF;
     END
     """,
-    # One question for all that a claim doesn't change: each one costs as much as an index.
+    # One question for all that a claim leaves as it is: each would cost time, for every row.
     f"""
     CREATE TRIGGER IF NOT EXISTS @jobs_moved AFTER UPDATE ON @jobs FOR EACH ROW BEGIN
         IF {_STATE.format("OLD")} <> {_STATE.format("NEW")} OR OLD.queue <> NEW.queue
