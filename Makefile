@@ -52,12 +52,12 @@ mutants: $(READY) ## Break the product in many ways, and see the tests catch eac
 # A part of it, which leaves the page alone: make bench ARGS='--only drain --stores sqlite'
 BENCH := .bench/venv
 
-bench: ## Measure speed beside the limit and the peers, for 50 minutes; renews docs/performance.md
+bench: ## Measure speed beside the limit and the peers, for about an hour; renews docs/performance.md
 	@echo "Preparing $(BENCH) ..."
 	@$(PYTHON) -m bench.environment $(BENCH)
 	$(BENCH)/bin/python -m bench --json .bench/results.json $(or $(ARGS),--page)
 
-bench-quick: $(READY) ## Measure speed beside the limit only, on SQLite, in under two minutes
+bench-quick: $(READY) ## Measure speed beside the limit only, on SQLite, in two minutes
 	$(BIN)/python -m bench --quick $(ARGS)
 
 format: $(READY) ## Format the code and fix what lint can fix

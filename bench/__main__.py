@@ -1,7 +1,7 @@
 """Measure queuectl against the limits of this machine, and against its peers.
 
 Everything that is compared is measured in one run, round by round in turns. Progress goes to
-stderr, tables to stdout. A full run takes about 50 minutes on a quiet machine with two cores; use
+stderr, tables to stdout. A full run takes about an hour on a quiet machine with two cores; use
 --only, --stores and --rounds for parts of it.
 """
 
@@ -111,8 +111,9 @@ def describe(measure: Measure) -> str:
 def measure(args: argparse.Namespace) -> int:
     """Run the measures and tell what they found; if interrupted, what they have found so far."""
     sizes = SIZES[args.size]
-    about = machine.describe() | {"size": sizes.name, "stores": args.stores}
-    if machine.busy():
+    rounds = {name: args.rounds or sizes.rounds.get(name, 1) for name in args.measures}
+    about = machine.describe() | {"size": sizes.name, "stores": args.stores, "rounds": rounds}
+    if machine.busy(about["load"][0]):
         say(f"this machine is busy (load {about['load'][0]}); the figures will mean little")
     book = Book()
     with Lab(sizes, stores=args.stores, peers=not (args.quick or args.no_peers)) as lab:

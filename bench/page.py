@@ -67,13 +67,22 @@ def render(book: Book, about: Json, drawn: list[str]) -> str:
 
 def _machine(about: Json) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    rounds = ", ".join(f"{name} {count}" for name, count in about["rounds"].items())
     return (
         f"Measured on {about['on']}, version {about['commit']}: {about['cores']} cores"
         f" ({about['processor']}), Linux {about['linux']}, Python {about['python']}, SQLite"
-        f" {about['sqlite']}. The disk takes {about['fdatasync_ms']:.2f} ms to sync a page. The"
-        f" load before the run was {about['load'][0]}. Size: {about['size']}.\n\n"
+        f" {about['sqlite']}. The disk takes {about['fdatasync_ms']:.2f} ms to sync a page."
+        f" {_load(about)} Size: {about['size']}. Rounds: {rounds}.\n\n"
         f"Versions: {versions}."
     )
+
+
+def _load(about: Json) -> str:
+    load, cores = about["load"][0], about["cores"]
+    said = f"The load before the run was {load}"
+    if load > cores / 2:
+        return f"{said}: the machine was busy with something else, so the figures are too low."
+    return f"{said}."
 
 
 def _missing(book: Book) -> list[str]:

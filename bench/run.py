@@ -10,6 +10,7 @@ from bench.figures import Book, Reading
 from bench.lab import Lab
 from bench.processes import BenchError
 from bench.subject import Measure, Subject
+from bench.tables import number as written
 from queuectl.errors import QueuectlError
 from tests.servers import ServerError
 
@@ -38,7 +39,8 @@ class Runner:
         """Run one measure, all its rounds."""
         rounds = self._rounds or self._lab.sizes.rounds.get(measure.name, 1)
         began = time.monotonic()
-        say(f"{measure.name}: {measure.title}, {rounds} rounds")
+        many = "1 round" if rounds == 1 else f"{rounds} rounds"
+        say(f"{measure.name}: {measure.title}, {many}")
         subjects = measure.subjects(self._lab)
         try:
             self._run_rounds(measure, subjects, rounds)
@@ -98,7 +100,10 @@ def say(text: str) -> None:
 
 
 def _brief(readings: Sequence[Reading]) -> str:
-    return ", ".join(
-        f"{reading.id.rpartition('/')[2]} {reading.value:.4g} {reading.unit}"
-        for reading in readings
-    )
+    if len(readings) == 1:
+        return _value(readings[0])
+    return ", ".join(f"{reading.id.rpartition('/')[2]}: {_value(reading)}" for reading in readings)
+
+
+def _value(reading: Reading) -> str:
+    return f"{written(reading.value)} {reading.unit}"

@@ -255,4 +255,6 @@ def number(value: float) -> str:
     """Write a figure with about three digits that mean something."""
     if value >= 100:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    if value >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 0.2 else f"{value:.3f}"

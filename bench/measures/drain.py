@@ -19,6 +19,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from itertools import zip_longest
 from pathlib import Path
 
 from bench.clients import Asked, broker_of, check_all, done_of, workers_of
@@ -35,16 +36,16 @@ MOST_SPOOLED = 800
 
 def subjects(lab: Lab) -> list[Subject]:
     """Return ours on each store, the limit and the peers."""
-    found: list[Subject] = [_Xargs(lab, workers) for workers in lab.sizes.xargs_workers]
+    groups: list[list[Subject]] = [[_Xargs(lab, workers) for workers in lab.sizes.xargs_workers]]
     for store in lab.stores:
-        for nodes in lab.sizes.drain_nodes:
-            # With more nodes, one count of workers is enough: the same in all.
-            counts = lab.sizes.drain_workers if nodes == 1 else (4,)
-            found += [_Ours(lab, store, workers, nodes) for workers in counts]
+        counts = [(workers, 1) for workers in lab.sizes.drain_workers]
+        # With more nodes, one count of workers is enough: the same in all.
+        counts += [(4, nodes) for nodes in lab.sizes.drain_nodes if nodes > 1]
+        groups.append([_Ours(lab, store, workers, nodes) for workers, nodes in counts])
     if lab.peers:
-        found += [_Peer(lab, peer) for peer in PEERS]
-        found += [_Spooler(lab), _Parallel(lab)]
-    return found
+        groups.append([*(_Peer(lab, peer) for peer in PEERS), _Spooler(lab), _Parallel(lab)])
+    # One of each in turns: what disturbs the machine for a minute disturbs all of them.
+    return [one for each in zip_longest(*groups) for one in each if one is not None]
 
 
 class _Timed(Subject):
@@ -72,7 +73,8 @@ class _Ours(_Timed):
     def __init__(self, lab: Lab, store: str, workers: int, nodes: int) -> None:
         several = f", {nodes} nodes" if nodes > 1 else ""
         id = f"drain/{store}/{workers}" + (f"/{nodes} nodes" if nodes > 1 else "")
-        super().__init__(lab, f"queuectl on {store}, {workers} workers{several}", id)
+        crew = "1 worker" if workers == 1 else f"{workers} workers"
+        super().__init__(lab, f"queuectl on {store}, {crew}{several}", id)
         self._store, self._workers, self._nodes = store, workers, nodes
 
     def rate(self, jobs: int) -> float:

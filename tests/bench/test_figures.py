@@ -155,6 +155,7 @@ def test_the_page_has_a_place_for_results_and_names_what_is_missing() -> None:
         "load": [0.0, 0.0, 0.0],
         "fdatasync_ms": 0.5,
         "size": "full",
+        "rounds": {"drain": 5},
         "versions": {"rq": "2"},
     }
     text = page.render(full_book(), about, ["drain"])
