@@ -484,6 +484,11 @@ class NodeLoop:
             # What is due meanwhile may come before what holds us up.
             self.next_due = self.store.next_due()
 
+    def _note_due(self, at: int | None) -> None:
+        """Keep in mind when a job is due that we have put back in line: nobody will tell us."""
+        if at is not None and (self.next_due is None or at < self.next_due):
+            self.next_due = at
+
     def _policy(self) -> Policy:
         if self._policy_of is not self.settings:
             self._policy_of = self.settings
@@ -497,6 +502,7 @@ class NodeLoop:
         """Be done with the runs whose ends are stored."""
         for end in turn.ends:
             tell_end(self.log, turn.now, end, lost=end in turn.lost)
+            self._note_due(end.transition.run_at)
         for run in turn.over:
             if run.withdrawn:
                 tell_put_back(self.log, run.job)
@@ -567,6 +573,7 @@ class NodeLoop:
 
     def _tell_rescue(self, job: Job, why: str) -> None:
         self._say(f"Rescued job {printable(job.id)}: {why}.", level="warning")
+        self.maybe_work = True
 
     def _tidy(self) -> None:
         while upkeep.prune_old(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:
