@@ -107,6 +107,14 @@ def test_an_expired_job_is_dead_without_having_run(lab: Lab) -> None:
     assert (job.attempts, job.reason) == (0, "expired before it could start")
 
 
+def test_a_job_that_expires_while_it_waits_is_dead_by_then(lab: Lab) -> None:
+    lab.extra_env = {"QUEUECTL_LEASE": "2h", "QUEUECTL_HEARTBEAT": "1h"}
+    lab.queue.pause("default")
+    lab.node()
+    late = lab.queue.enqueue("true", expire="1s").id
+    assert lab.wait_state(late, State.DEAD).attempts == 0
+
+
 def test_settings_are_live(lab: Lab) -> None:
     lab.node()
     lab.run("config", "set", "output_limit", "10")

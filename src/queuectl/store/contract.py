@@ -378,7 +378,7 @@ class Store(ABC):
 
     @abstractmethod
     def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
-        """Tell the same, and when the next job that isn't ready becomes so, if nothing is."""
+        """Tell the same; and if nothing is ready, when the next job becomes so, or expires."""
 
     @abstractmethod
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
@@ -398,6 +398,10 @@ class Store(ABC):
     @abstractmethod
     def strays(self) -> list[Job]:
         """Return jobs in processing on a node that isn't registered: they are in nobody's hands."""
+
+    @abstractmethod
+    def strayed_from(self) -> list[str]:
+        """Return the names of these nodes, which is much less to read."""
 
     @abstractmethod
     def to_cancel(self, node: str) -> list[Job]:
