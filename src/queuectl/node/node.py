@@ -47,6 +47,8 @@ from queuectl.values import quicken
 
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
+EARLY = 0.1
+"""Seconds by which a look comes early when the node is awake anyway: so it wakes up less often."""
 TIDY_EVERY = 60.0
 """Seconds between prunings."""
 
@@ -187,8 +189,10 @@ class NodeLoop:
                 self._withdraw(self.workers.held_up(monotonic()))
             if self._turn_in() <= 0:
                 self._turn()
-            if monotonic() >= self.next_tick:
+            if monotonic() >= self.next_tick - EARLY:
                 self._tick()
+            if self.member.renew_if_due():
+                self.listener.disregard()
             if monotonic() >= self.broadcast.due:
                 self._guarded(self.broadcast.send)
             self.log.flush()
@@ -248,6 +252,7 @@ class NodeLoop:
         self.log.node = self.id
         self.member.join()
         self._say(f"Goes on as node {self.id} (was {old}).")
+        self.log.flush()
         self.maybe_work = True
 
     # -- hearing --------------------------------------------------------------------------
@@ -268,6 +273,7 @@ class NodeLoop:
             waits.append(self.caution.until - monotonic())
         waits.append(self.workers.look_at - monotonic())
         waits.append(self._turn_in())
+        waits.append(self.member.renew_in())
         if self.next_due is not None and self.workers.idle and self._may_claim():
             waits.append((self.next_due - self.store.now()) / 1000)
         if (look := self.listener.recheck_in()) is not None:

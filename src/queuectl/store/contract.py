@@ -206,6 +206,10 @@ class Listener(ABC):
         """Listen more closely for a while: something was just found, and more may follow."""
 
     @abstractmethod
+    def disregard(self) -> None:
+        """Take no notice of what this store itself has just written."""
+
+    @abstractmethod
     def recheck_in(self) -> float | None:
         """Seconds after which to look at the store though nothing more is heard; None for never."""
 
