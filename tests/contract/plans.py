@@ -83,7 +83,8 @@ HOT = [
     "FINISH_AND_KEEP",
     "PUT_BACK",
     "NEXT_DUE",
-    "HORIZON",
+    "OUTLOOK",
+    "OUTLOOK_COUNTED",
     "HELD",
     "TO_CANCEL",
     "COUNTS",
@@ -105,15 +106,15 @@ HOT = [
     "OUTPUT",
 ]
 COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
-    *("SELECT", "SELECT_TAGGED", "PRUNABLE", "STRAYS")
+    *("SELECT", "SELECT_TAGGED", "PRUNABLE", "STRAYS", "STRAYED_FROM")
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
     "sqlite": {"READY_QUEUES_COUNTED", "CLAIM_FIRST", "FINISH_AND_KEEP"}
-    | {"READY_UNLOCKED", "LOCK_READY"},
+    | {"OUTLOOK_COUNTED", "READY_UNLOCKED", "LOCK_READY"},
     "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "FINISH", "BURY_UNREADABLE"}
-    | {"LOOK", "KEEP_LEASE", "CLAIM", "READY_UNLOCKED", "LOCK_READY"},
-    "mysql": {"READY_QUEUES", "CLAIM_FIRST", "FINISH_AND_KEEP", "BURY_UNREADABLE"},
+    | {"OUTLOOK_COUNTED", "LOOK", "KEEP_LEASE", "CLAIM", "READY_UNLOCKED", "LOCK_READY"},
+    "mysql": {"READY_QUEUES", "OUTLOOK", "CLAIM_FIRST", "FINISH_AND_KEEP", "BURY_UNREADABLE"},
 }
 """Statements that a database has no use for."""
 
@@ -188,6 +189,7 @@ VERBS: dict[str, Verb] = {
     "claimable": lambda s: s.claimable([], now=NOW),
     "held": lambda s: s.held("node-2"),
     "strays": lambda s: s.strays(),
+    "strayed_from": lambda s: s.strayed_from(),
     "to_cancel": lambda s: s.to_cancel("node-1"),
     "attempts": lambda s: s.attempts(the(s, "job 5")),
     "output": lambda s: s.output(the(s, "job 5"), 1),

@@ -441,6 +441,27 @@ class TestSuspects:
         assert ids(jobs) == ["first", "suspect", "last", "other-suspect"]
 
 
+class TestOutlook:
+    def test_an_empty_store_has_none(self, store: Store) -> None:
+        assert store.outlook([], now=NOW) == (False, None)
+
+    def test_the_next_job_that_becomes_due(self, store: Store) -> None:
+        add(store, "x", run_at=NOW + HOUR)
+        add(store, "y", run_at=NOW + MINUTE, expires_at=NOW + 2 * MINUTE)
+        assert store.outlook([], now=NOW) == (False, NOW + MINUTE)
+
+    def test_the_next_job_that_expires(self, store: Store) -> None:
+        add(store, "x", run_at=NOW + HOUR, expires_at=NOW + MINUTE)
+        assert store.outlook([], now=NOW) == (False, NOW + MINUTE)
+        assert store.outlook([], now=NOW + MINUTE) == (True, NOW + MINUTE)
+
+    def test_nothing_is_waited_for_when_something_is_ready(self, store: Store) -> None:
+        add(store, "x", run_at=NOW + HOUR)
+        add(store, "y", queue="one")
+        assert store.outlook([], now=NOW) == (True, None)
+        assert store.outlook(["two"], now=NOW) == (False, NOW + HOUR)
+
+
 class TestClaimable:
     def test_an_empty_store_has_nothing(self, store: Store) -> None:
         assert not store.claimable([], now=NOW)

@@ -444,9 +444,9 @@ class TestStrays:
             add(store, f"job {n}")
         one, two = take(store, 2, node="node-1")
         take(store, 1, node="node-2")
-        assert store.strays() == []
+        assert (store.strays(), store.strayed_from()) == ([], [])
         store.forget("node-1")
-        assert store.strays() == [one, two]
+        assert (store.strays(), store.strayed_from()) == ([one, two], ["node-1"])
         store.finish([ended(one, Lost("gone"))])
         assert store.strays() == [two]
 

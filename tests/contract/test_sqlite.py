@@ -28,6 +28,7 @@ from queuectl.store.migrations import MIGRATIONS
 from queuectl.store.sqlite import SqliteStore
 from tests.contract.actors import Actor, ForeignError, Row, SqliteClient
 from tests.contract.tools import (
+    HOUR,
     NOW,
     a_node,
     add,
@@ -374,6 +375,32 @@ class TestWakeUps:
     ) -> None:
         store.finish([ended(the(store, "running"), Exited(0))])
         assert quieten(listener) == set()
+
+    def test_what_it_disregards_it_does_not_look_for(
+        self, store: SqliteStore, listener: Listener
+    ) -> None:
+        store.renew("node-1", until=store.steady() + HOUR)
+        listener.disregard()
+        assert (listener.recheck_in(), listener.heard()) == (None, set())
+
+    def test_with_its_own_writes_it_does_not_disregard_those_of_others(
+        self, store: SqliteStore, listener: Listener, path: Path
+    ) -> None:
+        sql(path, "INSERT INTO jobs (command) VALUES ('true')")
+        store.renew("node-1", until=store.steady() + HOUR)
+        listener.disregard()
+        assert quieten(listener) == {Topic.WORK}
+        sql(path, "INSERT INTO jobs (command) VALUES ('true')")
+        assert quieten(listener) == {Topic.WORK}
+
+    def test_what_it_was_told_before_is_not_disregarded(
+        self, store: SqliteStore, listener: Listener
+    ) -> None:
+        store.nudge(Topic.CONTROL)
+        listener.disregard()
+        assert listener.recheck_in() == 0
+        assert listener.heard() == {Topic.CONTROL}
+        assert listener.recheck_in() is None
 
     def test_what_another_connection_writes_is(
         self, store: SqliteStore, listener: Listener, path: Path

@@ -91,11 +91,28 @@ def test_an_idle_node_is_woken_by_new_work(lab: Lab) -> None:
     assert min(waits[1:]) < TICK / 2
 
 
+def test_a_node_that_nobody_disturbs_retries_in_time(lab: Lab) -> None:
+    # Nobody writes but the node itself, and what it writes is no news to it.
+    lab.extra_env = {"QUEUECTL_LEASE": "2h", "QUEUECTL_HEARTBEAT": "1h"}
+    lab.node(count=2)
+    failing = "exit $((3 - QUEUECTL_ATTEMPT))"
+    id = lab.queue.enqueue(failing, max_retries=2, retry_delay="300ms").id
+    assert lab.wait_state(id, State.COMPLETED).attempts == 3
+
+
 def test_an_expired_job_is_dead_without_having_run(lab: Lab) -> None:
     late = lab.queue.enqueue("true", expire="1ms").id
     lab.node()
     job = lab.wait_state(late, State.DEAD)
     assert (job.attempts, job.reason) == (0, "expired before it could start")
+
+
+def test_a_job_that_expires_while_it_waits_is_dead_by_then(lab: Lab) -> None:
+    lab.extra_env = {"QUEUECTL_LEASE": "2h", "QUEUECTL_HEARTBEAT": "1h"}
+    lab.queue.pause("default")
+    lab.node()
+    late = lab.queue.enqueue("true", expire="1s").id
+    assert lab.wait_state(late, State.DEAD).attempts == 0
 
 
 def test_settings_are_live(lab: Lab) -> None:

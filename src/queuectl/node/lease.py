@@ -1,18 +1,25 @@
-"""The node's lease: one row, renewed by a thread of its own, whatever the number of jobs.
+"""The node's lease: one row, whatever the number of jobs.
 
-Each renewal tells the guard until when runs may live. If renewals stop, for whatever reason, the
-guard ends the runs before the lease does: another node can then never run the same job beside us.
+The node's loop renews it when it is awake. A thread with a connection of its own watches, and does
+it as soon as the loop is late: it may be busy with something that takes long, or be cut off.
+
+Each renewal tells the guards until when runs may live. If renewals stop, for whatever reason, they
+end the runs before the lease does: another node can then never run the same job beside us.
 """
 
 from collections.abc import Callable
 from random import uniform
-from threading import Event, Thread
-from time import clock_gettime
+from threading import Event, Lock, Thread
+from time import clock_gettime, monotonic
 
 from queuectl.errors import StoreError
 from queuectl.node.guards import Guards
 from queuectl.store import Store, open_store
 
+EARLY = 0.1
+"""The share of a heartbeat by which a loop that is awake anyway renews early."""
+LATE = 0.1
+"""The share of the time from a heartbeat to the end of runs after which the loop is late."""
 RETRY = 0.2
 """Seconds until a renewal that failed is tried again, give or take a half."""
 RETRY_LATE = 1.0
@@ -57,13 +64,17 @@ class Lease:
         self._wake = wake
         self._trouble = trouble
         self._stop = Event()
+        self._noting = Lock()
+        self._renewals = 0
+        self._renewed_at = self._tried_at = monotonic()
+        """When it was last renewed, and when the loop last tried; by CLOCK_MONOTONIC."""
         self.lost = False
         self.outage = False
         """Whether the store couldn't be reached since the last renewal: nobody here is to blame."""
-        self._thread = Thread(target=self._keep, name="lease", daemon=True)
+        self._thread = Thread(target=self._watch, name="lease", daemon=True)
 
     def start(self) -> None:
-        """Begin to renew."""
+        """Begin to watch that it is renewed."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -71,40 +82,74 @@ class Lease:
         self._stop.set()
         self._thread.join(timeout=5)
 
-    def _keep(self) -> None:
+    # -- by the loop --------------------------------------------------------------------
+
+    def due_in(self) -> float:
+        """Return in how many seconds the loop should renew it."""
+        return max(self._renewed_at, self._tried_at) + self._settings()[1] / 1000 - monotonic()
+
+    def renew_if_due(self, store: Store) -> bool:
+        """Renew it if that is due by now, or nearly so; True if it was renewed."""
+        if self.lost or self.due_in() > EARLY * self._settings()[1] / 1000:
+            return False
+        self._tried_at = monotonic()
         try:
-            self._renew_until_told()
+            held = self._try(store)
+        except StoreError:
+            # The thread will try again, from a connection of its own, and say so if that fails.
+            return False
+        self.lost = not held
+        return held
+
+    # -- by the thread ------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        try:
+            self._renew_when_late()
         finally:
             # Whatever ended it: a node that can't renew must start over.
             if not self._stop.is_set():
                 self.lost = True
                 self._wake()
 
-    def _renew_until_told(self) -> None:
-        pause = self._settings()[1] / 1000
+    def _renew_when_late(self) -> None:
         store: Store | None = None
-        while not self._stop.wait(pause):
-            pause = self._settings()[1] / 1000
-            # Until an answer comes. If we are late ourselves, the store isn't to blame for that.
-            self.outage = self.outage or not self.is_over
+        pause = self._late_in()
+        while not self._stop.wait(max(0.0, pause)) and not self.lost:
+            pause = self._late_in()
+            if pause > 0:
+                # The loop has done it meanwhile.
+                if store is not None:
+                    store.close()
+                    store = None
+                continue
             try:
                 # A connection of its own: the lease must not wait behind the node's transactions.
                 if store is None:
                     store = open_store(self._url)
                     store.patience = 0.0
-                held = self.renew(store)
+                held = self._try(store)
             except StoreError as error:
                 self._trouble(f"the lease could not be renewed: {error}")
                 pause = (RETRY_LATE if self.is_over else RETRY) * uniform(0.5, 1.5)
                 continue
             if not held:
                 break
+            pause = self._late_in()
         if store is not None:
             store.close()
 
+    def _late_in(self) -> float:
+        """Return in how many seconds the loop would be late."""
+        lease, heartbeat = self._settings()
+        late = heartbeat + LATE * (lease - margin(lease) - heartbeat)
+        return self._renewed_at + late / 1000 - monotonic()
+
+    # -- by either ----------------------------------------------------------------------
+
     @property
     def is_over(self) -> bool:
-        """Whether it has run out, by our own clock; the thread may not have noticed yet."""
+        """Whether it has run out, by our own clock; nobody may have noticed yet."""
         return read(self._clock) >= self._until
 
     @property
@@ -112,18 +157,30 @@ class Lease:
         """Whether it is so nearly over that the guards start nothing more."""
         return read(self._clock) >= self._until - margin(self._settings()[0])
 
+    def _try(self, store: Store) -> bool:
+        # Until an answer comes. If we are late ourselves, the store isn't to blame for that.
+        self.outage = self.outage or not self.is_over
+        return self.renew(store)
+
     def renew(self, store: Store) -> bool:
         """Renew it once, through this store; False when it is lost."""
-        lease, clock = self._settings()[0], self._clock
+        lease, clock, before = self._settings()[0], self._clock, self._renewals
         # By our own clock, and from before we ask: whoever takes over counts from a later moment.
-        began = read(clock)
+        began, asked_at = read(clock), monotonic()
         if began >= self._until or not store.renew(self._node, until=store.steady() + lease):
             return False
-        if read(clock) < self._until - margin(lease):
-            # An answer that comes later than that didn't save the runs.
-            self.outage = False
-        self._until = began + lease
-        extend(self._guards(), clock, self._until - margin(lease))
+        with self._noting:
+            if read(clock) < self._until - margin(lease):
+                # An answer that comes later than that didn't save the runs.
+                self.outage = False
+            until = began + lease
+            if self._renewals != before:
+                # Loop and thread did it at once. Which of the two came last, only the store knows.
+                until = min(until, self._until)
+            self._until = until
+            self._renewals += 1
+            self._renewed_at = max(self._renewed_at, asked_at)
+            extend(self._guards(), clock, until - margin(lease))
         return True
 
 

@@ -7,6 +7,7 @@ was begun under the old one can be written any more.
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 
 from queuectl import __version__
 from queuectl.errors import StoreError
@@ -74,7 +75,7 @@ class Membership:
             self.lease.lost = True
 
     def join(self) -> None:
-        """Become known under this id, with a lease that a thread keeps alive."""
+        """Become known under this id, with a lease that has to be renewed from now on."""
         pid = os.getpid()
         lease = self._settings().lease
         clock = self._store.lease_clock()
@@ -111,6 +112,14 @@ class Membership:
         )
         leases.extend(self._guards(), clock, began + lease - leases.margin(lease))
         self.lease.start()
+
+    def renew_in(self) -> float:
+        """Return in how many seconds the lease should be renewed; never, if there is none."""
+        return inf if self.lease is None or self.lease.lost else self.lease.due_in()
+
+    def renew_if_due(self) -> bool:
+        """Renew the lease if it is time for that; True if it was renewed."""
+        return self.lease is not None and self.lease.renew_if_due(self._store)
 
     def lend(self, guard: Guard) -> None:
         """Tell a new guard until when runs may live; if that fails, the next renewal does."""

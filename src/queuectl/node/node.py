@@ -47,6 +47,8 @@ from queuectl.values import quicken
 
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
+EARLY = 0.1
+"""Seconds by which a look comes early when the node is awake anyway: so it wakes up less often."""
 TIDY_EVERY = 60.0
 """Seconds between prunings."""
 
@@ -120,6 +122,9 @@ class NodeLoop:
         self.maybe_work = True
         self.others: list[Node] = []
         self.next_due: int | None = None
+        """When to look for work again, by the store's clock: a job becomes due then, or expires."""
+        self.overlooked = False
+        """Whether somebody has changed something, and we couldn't see what."""
         self.next_tick = self.next_tidy = 0.0
         self.folded = 0
         """How many commits there were when counters were last added up."""
@@ -179,13 +184,15 @@ class NodeLoop:
             if self.interrupts.fileno() in ready and (name := self.interrupts.take()) is not None:
                 self._on_signal(name)
             self._hear_guards(ready)
-            self._hear_store()
+            self._hear_store(ready)
             if monotonic() >= self.workers.look_at:
                 self._withdraw(self.workers.held_up(monotonic()))
             if self._turn_in() <= 0:
                 self._turn()
-            if monotonic() >= self.next_tick:
+            if monotonic() >= self.next_tick - EARLY:
                 self._tick()
+            if self.member.renew_if_due():
+                self.listener.disregard()
             if monotonic() >= self.broadcast.due:
                 self._guarded(self.broadcast.send)
             self.log.flush()
@@ -245,6 +252,7 @@ class NodeLoop:
         self.log.node = self.id
         self.member.join()
         self._say(f"Goes on as node {self.id} (was {old}).")
+        self.log.flush()
         self.maybe_work = True
 
     # -- hearing --------------------------------------------------------------------------
@@ -265,6 +273,7 @@ class NodeLoop:
             waits.append(self.caution.until - monotonic())
         waits.append(self.workers.look_at - monotonic())
         waits.append(self._turn_in())
+        waits.append(self.member.renew_in())
         if self.next_due is not None and self.workers.idle and self._may_claim():
             waits.append((self.next_due - self.store.now()) / 1000)
         if (look := self.listener.recheck_in()) is not None:
@@ -381,15 +390,16 @@ class NodeLoop:
         self._poll.register(new.fileno(), select.POLLIN)
         self._guarded(lambda: self.member.lend(new))
 
-    def _hear_store(self) -> None:
-        topics = self.listener.heard()
+    def _hear_store(self, ready: Collection[int]) -> None:
+        told = self.listener.fileno() in ready or self.listener.recheck_in() is not None
+        topics = self.listener.heard() if told else set()
         if self.next_due is not None and self.next_due <= self.store.now():
             self.next_due = None
             self.maybe_work = True
         if Topic.CONTROL in topics:
             self._guarded(lambda: self._obey(self._see_nodes()))
         if Topic.WORK in topics and not self.maybe_work:
-            self._guarded(self._look_for_work)
+            self._guarded(lambda: self._look_for_work(told=True))
 
     def _guarded(self, action: Callable[[], None]) -> None:
         """Do something that a store in trouble may keep us from, for now."""
@@ -401,10 +411,10 @@ class NodeLoop:
         except StoreError as error:
             self._say(str(error), level="warning")
 
-    def _look_for_work(self) -> None:
+    def _look_for_work(self, *, told: bool) -> None:
         self.maybe_work = True
         # Where we were told, and are alone, the claim itself is the quickest way to find out.
-        alone_and_told = not self.others and self.listener.recheck_in() is None
+        alone_and_told = told and not self.others and self.listener.recheck_in() is None
         if self.workers.idle and not alone_and_told:
             now = self.store.now()
             self.maybe_work, self.next_due = self.store.outlook(self.options.queues, now=now)
@@ -418,7 +428,7 @@ class NodeLoop:
         elif me is not None and me.stop == Stop.RELEASE:
             self._release(f"Asked to stop now: releasing {self._what_runs()}.")
         by_seq = {run.job.seq: number for number, run in self.running.items()}
-        for job in self.store.to_cancel(self.id):
+        for job in self.store.to_cancel(self.id) if self.running else ():
             number = by_seq.get(job.seq)
             if number is not None and self.running[number].job.cancel_reason is None:
                 runs.with_cancel(self.running[number], job.cancel_reason or "cancelled")
@@ -484,6 +494,11 @@ class NodeLoop:
             # What is due meanwhile may come before what holds us up.
             self.next_due = self.store.next_due()
 
+    def _note_due(self, at: int | None) -> None:
+        """Keep in mind when a job is due that we have put back in line: nobody will tell us."""
+        if at is not None and (self.next_due is None or at < self.next_due):
+            self.next_due = at
+
     def _policy(self) -> Policy:
         if self._policy_of is not self.settings:
             self._policy_of = self.settings
@@ -497,6 +512,7 @@ class NodeLoop:
         """Be done with the runs whose ends are stored."""
         for end in turn.ends:
             tell_end(self.log, turn.now, end, lost=end in turn.lost)
+            self._note_due(end.transition.run_at)
         for run in turn.over:
             if run.withdrawn:
                 tell_put_back(self.log, run.job)
@@ -546,16 +562,17 @@ class NodeLoop:
 
     def _look_around(self) -> None:
         """Notice what nobody told us of: foreign writes, requests, and nodes that died."""
-        changed = self.store.changed()
+        changed = self.overlooked = self.store.changed() or self.overlooked
         # Whether others still live is only known from looking.
         nodes = self._see_nodes() if changed or self.others else []
         if changed:
             self._obey(nodes)
             # A listener that has to look again and again does it anyway.
             if not self.maybe_work and self.listener.recheck_in() is None:
-                self._look_for_work()
-        if changed or any(self.queue.is_dead(node) for node in self.others):
+                self._look_for_work(told=False)
+        if changed or self.rescuer.waits or any(map(self.queue.is_dead, self.others)):
             self.rescuer.rescue(self.others)
+        self.overlooked = False
         if self.turns.made > self.folded:
             self.folded = self.turns.made
             self.store.fold()
@@ -567,6 +584,7 @@ class NodeLoop:
 
     def _tell_rescue(self, job: Job, why: str) -> None:
         self._say(f"Rescued job {printable(job.id)}: {why}.", level="warning")
+        self.maybe_work = True
 
     def _tidy(self) -> None:
         while upkeep.prune_old(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:

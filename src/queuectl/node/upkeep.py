@@ -36,12 +36,17 @@ class Rescuer:
     _unknown_since: dict[str, float] = field(default_factory=dict)
     """When jobs were first seen in the hands of a node that isn't registered."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is something that couldn't be rescued yet, whatever others do."""
+        return bool(self._unknown_since)
+
     def rescue(self, others: Sequence[Node]) -> None:
         """Rescue what the dead among these nodes held, and jobs in the hands of nobody."""
         for node in others:
             if self.queue.is_dead(node):
                 self._rescue_node(node)
-        unknown = {job.node or "" for job in self.queue.store.strays()}
+        unknown = set(self.queue.store.strayed_from())
         for gone in self._unknown_since.keys() - unknown:
             del self._unknown_since[gone]
         for node_id in unknown:

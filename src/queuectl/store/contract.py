@@ -206,6 +206,10 @@ class Listener(ABC):
         """Listen more closely for a while: something was just found, and more may follow."""
 
     @abstractmethod
+    def disregard(self) -> None:
+        """Take no notice of what this store itself has just written."""
+
+    @abstractmethod
     def recheck_in(self) -> float | None:
         """Seconds after which to look at the store though nothing more is heard; None for never."""
 
@@ -378,7 +382,7 @@ class Store(ABC):
 
     @abstractmethod
     def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
-        """Tell the same, and when the next job that isn't ready becomes so, if nothing is."""
+        """Tell the same; and if nothing is ready, when the next job becomes so, or expires."""
 
     @abstractmethod
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
@@ -398,6 +402,10 @@ class Store(ABC):
     @abstractmethod
     def strays(self) -> list[Job]:
         """Return jobs in processing on a node that isn't registered: they are in nobody's hands."""
+
+    @abstractmethod
+    def strayed_from(self) -> list[str]:
+        """Return the names of these nodes, which is much less to read."""
 
     @abstractmethod
     def to_cancel(self, node: str) -> list[Job]:

@@ -317,6 +317,7 @@ class MysqlStore(ServerStore):
     # -- what it says in another way ------------------------------------------------------
 
     ready_queues = sql.READY_QUEUES_COUNTED
+    outlook_of = sql.OUTLOOK_COUNTED
     reads_whole = True
 
     def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:

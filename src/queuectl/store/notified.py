@@ -73,6 +73,9 @@ class Notified(Listener):
     def expect(self) -> None:
         return
 
+    def disregard(self) -> None:
+        return
+
     def recheck_in(self) -> float | None:
         return None if self._db is not None else max(0.0, self._retry - monotonic())
 

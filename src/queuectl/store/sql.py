@@ -64,7 +64,9 @@ class SqlStore(Records):
     """A store in an SQL database."""
 
     ready_queues: ClassVar[str] = sql.READY_QUEUES
-    """The statement that names the queues with ready jobs in a few steps."""
+    """The statement that names the queues with ready jobs in a few steps ..."""
+    outlook_of: ClassVar[str] = sql.OUTLOOK
+    """... and the one that says what else is to be expected."""
     reads_whole: ClassVar[bool] = False
     """Whether jobs are read as they are chosen, where that is cheaper than to read them later."""
 
@@ -359,10 +361,11 @@ class SqlStore(Records):
         return self.outlook(queues, now=now)[0]
 
     def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
-        if self._ready_queues(queues):
+        rows = self._rows(self.outlook_of)
+        if any(name is not None and (not queues or name in queues) for _, _, name in rows):
             return True, None
-        ((due, expires),) = self._rows(sql.HORIZON)
-        return any(at is not None and at <= now for at in (due, expires)), due
+        soonest = min((at for at in rows[0][:2] if at is not None), default=None)
+        return soonest is not None and soonest <= now, soonest
 
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
         return self._atomic(lambda: self._finish(ends)) if ends else []
@@ -420,6 +423,9 @@ class SqlStore(Records):
 
     def strays(self) -> list[Job]:
         return self._jobs(sql.STRAYS)
+
+    def strayed_from(self) -> list[str]:
+        return [node for (node,) in self._rows(sql.STRAYED_FROM)]
 
     def to_cancel(self, node: str) -> list[Job]:
         return self._jobs(sql.TO_CANCEL, node=node)

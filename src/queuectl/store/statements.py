@@ -90,12 +90,6 @@ ORDER BY duration_ms DESC LIMIT :limit
 # When the next waiting job becomes due.
 NEXT_DUE = "SELECT min(run_at) FROM {jobs} WHERE ready = 0"
 
-# That, and when the next waiting job expires.
-HORIZON = """
-SELECT (SELECT min(run_at) FROM {jobs} WHERE ready = 0),
-    (SELECT min({expires}) FROM {jobs} WHERE {is_expiring}{expires} > 0)
-"""
-
 # -- running --------------------------------------------------------------------
 
 # Jobs that have become due, the longest due first ...
@@ -137,6 +131,16 @@ WHERE (
 ) = 1
     AND (SELECT q.paused_at FROM {queues} q WHERE q.name = line.name) IS NULL
 """
+
+# The same queues, one in a row or none, and in each row when the next waiting job becomes due and
+# when the next expires.
+_OUTLOOK = """
+SELECT (SELECT min(run_at) FROM {jobs} WHERE ready = 0),
+    (SELECT min({expires}) FROM {jobs} WHERE {is_expiring}{expires} > 0), found.name
+FROM (SELECT 1 AS one) AS always LEFT JOIN (READY_QUEUES) AS found ON 1 = 1
+"""
+OUTLOOK = _LINES + _OUTLOOK.replace("READY_QUEUES", "SELECT name FROM line" + _OPEN_LINE)
+OUTLOOK_COUNTED = _OUTLOOK.replace("READY_QUEUES", READY_QUEUES_COUNTED)
 
 # The first ready jobs of a queue, in the order of promise 5.
 _FIRST_OF = """
@@ -306,6 +310,12 @@ HELD = "SELECT {job_columns} FROM {jobs} WHERE state = 'processing' AND node = :
 # What is in processing on a node that nobody knows (any more).
 STRAYS = """
 SELECT {job_columns} FROM {jobs}
+WHERE state = 'processing' AND node > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
+"""
+
+# Who these nodes are.
+STRAYED_FROM = """
+SELECT DISTINCT node FROM {jobs}
 WHERE state = 'processing' AND node > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
 """
 

@@ -104,7 +104,7 @@ class Transactions(Store):
 
     def _write_again(self, statement: str, **params: Any) -> int:
         """Run one statement that may safely run twice, and so needs no transaction around it."""
-        return self._write(statement, **params)
+        return self._in_one_statement(lambda: self._change(self._text(statement), params))
 
     def _check_process(self) -> None:
         if self._pid != getpid():

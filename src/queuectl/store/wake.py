@@ -46,6 +46,8 @@ class _Watching(Listener):
         self._watch_log()
         self._folder = self._inotify.watch(folder, ATTRIB)
         self._looks: list[float] = []
+        self._topics: set[Topic] = set()
+        """What was heard and not yet told."""
 
     def _watch_log(self) -> None:
         self._wal = self._inotify.watch(self._log, MODIFY | ONESHOT)
@@ -54,13 +56,9 @@ class _Watching(Listener):
         return self._inotify.fileno()
 
     def heard(self) -> set[Topic]:
-        topics: set[Topic] = set()
-        for watch, name in self._inotify.read():
-            if watch == self._folder and name in (Topic.WORK, Topic.CONTROL):
-                topics.add(Topic(name))
-            elif watch == self._wal:
-                self._wal = -1
-                self._expect(monotonic())
+        if self._hear():
+            self._expect(monotonic())
+        topics, self._topics = self._topics, set()
         if self._looks and monotonic() >= self._looks[0]:
             self._looks.pop(0)
             if self._wal < 0:
@@ -74,6 +72,17 @@ class _Watching(Listener):
                 # That was the commit, most likely; only the last look makes sure.
                 del self._looks[:-1]
         return topics
+
+    def _hear(self) -> bool:
+        """Take in what inotify has to tell; True when somebody has written to the log."""
+        written = False
+        for watch, name in self._inotify.read():
+            if watch == self._folder and name in (Topic.WORK, Topic.CONTROL):
+                self._topics.add(Topic(name))
+            elif watch == self._wal:
+                self._wal = -1
+                written = True
+        return written
 
     def _was_changed(self) -> bool:
         """Tell whether others have committed something: what we write goes into the same log."""
@@ -94,7 +103,21 @@ class _Watching(Listener):
     def expect(self) -> None:
         return
 
+    def disregard(self) -> None:
+        if not self._hear():
+            return
+        # First watch, then look: what others commit from here on is heard. To miss somebody who is
+        # at it just now takes a moment that hardly is, and then the next look around finds it.
+        with suppress(OSError):
+            self._watch_log()
+        if self._looks or self._wal < 0:
+            self._expect(monotonic())
+        elif self._was_changed():
+            self._topics.add(Topic.WORK)
+
     def recheck_in(self) -> float | None:
+        if self._topics:
+            return 0.0
         return max(0.0, self._looks[0] - monotonic()) if self._looks else None
 
     def close(self) -> None:
@@ -130,6 +153,9 @@ class _Polling(Listener):
         return topics
 
     def expect(self) -> None:
+        return
+
+    def disregard(self) -> None:
         return
 
     def recheck_in(self) -> float | None:

@@ -1,0 +1,116 @@
+"""The lease is renewed by the loop, or else by a thread, and tells the guards."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from time import CLOCK_MONOTONIC
+
+import pytest
+
+from queuectl.node import lease as leases
+from queuectl.node.guards import Guards
+from queuectl.node.lease import Lease
+from queuectl.store import Store, open_store
+from tests.contract.tools import a_node
+from tests.support import wait_for
+
+HOUR = 3_600_000
+
+
+class Watch:
+    """A node's lease, and what became of it."""
+
+    def __init__(self, store: Store, *, lease: int, heartbeat: int) -> None:
+        self.store = store
+        self.node = a_node(store, lease=lease).id
+        self.woken = 0
+        self.troubles: list[str] = []
+        self.lease = Lease(
+            url=store.url,
+            node=self.node,
+            clock=CLOCK_MONOTONIC,
+            until=leases.read(CLOCK_MONOTONIC) + lease,
+            guards=lambda: Guards([], ()),
+            settings=lambda: (lease, heartbeat),
+            wake=self._wake,
+            trouble=self.troubles.append,
+        )
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    @property
+    def beats(self) -> int:
+        (node,) = self.store.nodes()
+        return node.beat
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store."""
+    with closing(open_store(str(tmp_path / "queue.db"), create=True)) as store:
+        yield store
+
+
+def test_the_loop_renews_it_when_it_is_due(store: Store) -> None:
+    watch = Watch(store, lease=HOUR, heartbeat=100)
+    wait_for(lambda: watch.lease.renew_if_due(store), "the first heartbeat")
+    assert watch.beats == 1
+    assert not watch.lease.renew_if_due(store)
+    assert 0 < watch.lease.due_in() <= 0.1
+    assert (watch.lease.lost, watch.lease.outage, watch.beats) == (False, False, 1)
+
+
+def test_the_thread_renews_it_when_the_loop_does_not(store: Store) -> None:
+    watch = Watch(store, lease=1_000, heartbeat=100)
+    watch.lease.start()
+    wait_for(lambda: watch.beats > 15, "more renewals than one lease has")
+    watch.lease.stop()
+    assert (watch.lease.lost, watch.lease.outage, watch.troubles) == (False, False, [])
+
+
+def test_what_the_loop_renews_the_thread_leaves_alone(store: Store) -> None:
+    watch = Watch(store, lease=HOUR, heartbeat=100)
+    watch.lease.start()
+    done = 0
+    while done < 5:
+        done += watch.lease.renew_if_due(store)
+    watch.lease.stop()
+    assert watch.beats == 5
+
+
+def test_what_fails_in_the_loop_is_tried_again_by_the_thread(store: Store, tmp_path: Path) -> None:
+    watch = Watch(store, lease=2_000, heartbeat=100)
+    broken = open_store(str(tmp_path / "broken.db"), create=True)
+    broken.close()
+    wait_for(lambda: watch.lease.due_in() <= 0, "a heartbeat")
+    assert not watch.lease.renew_if_due(broken)
+    assert watch.lease.due_in() > 0, "it isn't tried again and again"
+    assert (watch.lease.lost, watch.lease.outage) == (False, True)
+    watch.lease.start()
+    wait_for(lambda: watch.beats > 0, "the thread to renew it")
+    wait_for(lambda: not watch.lease.outage, "the end of the outage")
+    watch.lease.stop()
+
+
+def test_one_that_was_struck_out_is_lost_to_the_loop(store: Store) -> None:
+    watch = Watch(store, lease=HOUR, heartbeat=100)
+    store.forget(watch.node)
+    wait_for(lambda: watch.lease.due_in() <= 0, "a heartbeat")
+    assert not watch.lease.renew_if_due(store)
+    assert watch.lease.lost
+
+
+def test_one_that_was_struck_out_is_lost_to_the_thread(store: Store) -> None:
+    watch = Watch(store, lease=1_000, heartbeat=100)
+    store.forget(watch.node)
+    watch.lease.start()
+    wait_for(lambda: watch.woken, "the loop to be woken")
+    assert watch.lease.lost
+
+
+def test_one_that_ran_out_is_not_renewed(store: Store) -> None:
+    watch = Watch(store, lease=0, heartbeat=100)
+    assert watch.lease.is_over
+    assert not watch.lease.renew(store)
+    assert watch.beats == 0
