@@ -38,9 +38,9 @@ def open_stream(spool: str, job: Job, stream: int) -> int | None:
     # The second time, if it ended and got its name just now.
     for _ in range(2):
         fd = open_spool(own_files(spool, job)[stream])
-        if fd is not None or _inodes(spool, job) is None:
+        if fd is not None:
             return fd
-        fd = open_spool(_worker_files(spool, job)[stream])
+        fd = open_spool(_worker_files(spool, job)[stream]) if _inodes(spool, job) else None
         if fd is not None and _has(spool, job, stream, os.fstat(fd)):
             # As long as we have it open, it passes on to nobody else.
             return fd

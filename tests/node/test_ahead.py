@@ -125,3 +125,13 @@ def test_only_what_was_begun_counts_a_crash_when_the_guard_is_killed(lab: Lab) -
     lab.queue.wait(*ids)
     assert [job.crashes for job in jobs(lab, ids)] == [1, 0, 0, 0]
     assert [job.attempts for job in jobs(lab, ids)] == [2, 1, 1, 1]
+
+
+def test_only_what_was_begun_counts_a_crash_when_the_lease_is_lost(lab: Lab) -> None:
+    ids = hold_up(lab, behind=3)
+    [node] = lab.queue.store.nodes()
+    lab.queue.store.forget(node.id)
+    wait_for(lambda: "Goes on as node" in lab.log(), "the node to start over")
+    (lab.folder / "go").touch()
+    lab.queue.wait(*ids)
+    assert [job.crashes for job in jobs(lab, ids)] == [1, 0, 0, 0]

@@ -20,6 +20,10 @@ _PLACES = 32
 """For each worker: more than it can have begun without any of it being written down."""
 
 
+_GAP = b"gap"
+"""At the end of the first line: something that was begun isn't here."""
+
+
 class Board:
     """The guard's end of it. Without a file it does nothing: then all runs are under suspicion."""
 
@@ -31,34 +35,54 @@ class Board:
         """How many runs each worker has begun."""
 
     def open(self, path: str, boards: int) -> None:
-        """Begin one of so many boards; one that is open is given up."""
+        """Begin one of so many boards, in the place of one that is there; or do without."""
         self._begun.clear()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-        with suppress(OSError):
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            # Workers are counted from one, so there is room before them.
-            self._write(0, str(boards))
+        try:
+            self._fd = _make(path, boards)
+        except OSError:
+            # What is said on an old one would be about others.
+            with suppress(OSError):
+                os.unlink(path)
 
     def note(self, worker: int, token: str, out: int = 0, err: int = 0) -> bool:
         """Say what a worker is about to run, and in which files; False when that can't be said."""
+        if self._fd < 0:
+            return False
         number = self._begun.get(worker, 0)
         self._begun[worker] = number + 1
         place = worker * _PLACES + number % _PLACES
-        return self._fd >= 0 and self._write(place * _ROOM, f"{number} {out} {err} {token}")
-
-    def _write(self, at: int, text: str) -> bool:
         try:
-            os.pwrite(self._fd, text.encode().ljust(_ROOM, b"\0"), at)
+            _write(self._fd, place, f"{number} {out} {err} {token}")
         except OSError:
-            # A board with a gap would clear somebody who isn't innocent.
+            # A board with a gap would clear somebody who isn't innocent. Whose the files of
+            # workers are it still says.
             with suppress(OSError):
-                os.ftruncate(self._fd, 0)
-            os.close(self._fd)
-            self._fd = -1
+                os.pwrite(self._fd, _GAP, _ROOM - len(_GAP))
             return False
         return True
+
+
+def _make(path: str, boards: int) -> int:
+    """Make a board that is there with its first line, or not at all."""
+    new = path + ".new"
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        # Whatever the umask is, those of this user who look for the dead must read it.
+        os.fchmod(fd, 0o600)
+        # Workers are counted from one, so there is room before them.
+        _write(fd, 0, str(boards))
+        os.rename(new, path)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _write(fd: int, place: int, text: str) -> None:
+    os.pwrite(fd, text.encode().ljust(_ROOM, b"\0"), place * _ROOM)
 
 
 class Note:
@@ -90,10 +114,9 @@ def read_boards(folder: str) -> set[str] | None:
     number, boards = 1, 1
     while number <= boards:
         raw = _read(board_at(folder, number))
-        count = _count(raw)
-        if not count:
+        boards = _count(raw)
+        if not boards or _has_gap(raw):
             return None
-        boards = count
         begun |= _tokens(raw)
         number += 1
     return begun
@@ -102,7 +125,7 @@ def read_boards(folder: str) -> set[str] | None:
 def read_board(path: str) -> set[str] | None:
     """Return the same of the workers of one guard."""
     raw = _read(path)
-    return _tokens(raw) if _count(raw) else None
+    return _tokens(raw) if _count(raw) and not _has_gap(raw) else None
 
 
 def last_of(folder: str, worker: int) -> Note | None:
@@ -126,8 +149,12 @@ def _read(path: str, at: int = 0, size: int = -1) -> bytes:
 
 def _count(raw: bytes) -> int:
     """Return how many boards the first line of one says that there are; 0 if it says nothing."""
-    head = raw[:_ROOM].rstrip(b"\0")
+    head, _, _ = raw[:_ROOM].partition(b"\0")
     return int(head) if head.isdigit() else 0
+
+
+def _has_gap(raw: bytes) -> bool:
+    return raw[:_ROOM].endswith(_GAP)
 
 
 def _tokens(raw: bytes) -> set[str]:

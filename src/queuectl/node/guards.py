@@ -7,6 +7,7 @@ guard would be what all workers wait for, so two of them share the workers.
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from time import sleep
 from typing import TYPE_CHECKING
 
 from queuectl.guard.board import number_of
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST = 2
 """More of them would each have less to do than they cost."""
+RETRIES = (0.1, 0.5, 1.0, 2.0)
+"""Seconds until a guard that didn't start is started again."""
 
 
 class Guards:
@@ -58,15 +61,25 @@ class Guards:
         return {guard.pid for guard in self._guards}
 
     def tell_all(self, messages: "Sequence[Message]") -> None:
-        """Tell all of them something. Who is gone has no runs; the node's loop notices."""
+        """Tell all of them something that will be told again, so that nobody is waited for.
+
+        Who is gone has no runs; the node's loop notices.
+        """
         for guard in self:
             with suppress(GuardLostError):
-                guard.send(messages)
+                guard.send_if_it_listens(messages)
 
     def replace(self, lost: Guard) -> Guard:
-        """Put a new guard in the place of one that is gone."""
-        new = Guard.launch(hidden=self._hidden)
-        new.wait_until_ready()
+        """Put a new guard in the place of one that is gone, and don't give up at once."""
+        for pause in (*RETRIES, None):
+            try:
+                new = Guard.start(hidden=self._hidden)
+                break
+            except (GuardLostError, OSError):
+                if pause is None:
+                    raise
+                # The runs of the other guards go on meanwhile.
+                sleep(pause)
         self._guards[self._guards.index(lost)] = new
         return new
 

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _READY_WITHIN = 20.0
-_STALLED_AFTER = 30.0
-"""Seconds without a byte taken after which the guard counts as lost; it never waits for us."""
+STALLED_AFTER = 30.0
+"""Seconds of silence, though it was asked, after which a guard counts as lost."""
+_A_MOMENT = 0.5
+"""Seconds that others can do without us."""
 
 
 class GuardLostError(QueuectlError):
@@ -92,16 +94,30 @@ class Guard:
 
     def send(self, messages: "Sequence[Message]") -> None:
         """Hand messages to the guard, all of them, in order."""
-        frames = memoryview(encode(messages))
         with self._sending:
-            while frames:
-                frames = frames[self._send_some(frames) :]
+            self._send_all(messages)
+
+    def send_if_it_listens(self, messages: "Sequence[Message]") -> None:
+        """Do the same, unless it takes nothing for a moment."""
+        if self._sending.acquire(timeout=_A_MOMENT):
+            try:
+                if self._wait(select.POLLOUT, _A_MOMENT):
+                    self._send_all(messages)
+            finally:
+                self._sending.release()
+
+    def _send_all(self, messages: "Sequence[Message]") -> None:
+        frames = memoryview(encode(messages))
+        while frames:
+            frames = frames[self._send_some(frames) :]
 
     def _send_some(self, frames: memoryview) -> int:
         try:
             return self._link.send(frames)
         except BlockingIOError:
-            if not self._wait(select.POLLOUT, _STALLED_AFTER):
+            if not self._wait(select.POLLOUT, STALLED_AFTER):
+                # Half a message may be under way. From here on it is gone for everybody.
+                self.kill()
                 raise self._loss("does not answer") from None
             return 0
         except OSError as error:
@@ -127,6 +143,10 @@ class Guard:
         poll = select.poll()
         poll.register(self._link, event)
         return bool(poll.poll(max(0.0, seconds) * 1000))
+
+    def kill(self) -> None:
+        """Kill it, so that it is gone for everybody."""
+        self._process.kill()
 
     def hang_up(self) -> None:
         """Let the guard end, without waiting for that."""

@@ -31,7 +31,7 @@ from queuectl.node.broadcast import Broadcast
 from queuectl.node.caution import Caution, suspects
 from queuectl.node.guards import Guards
 from queuectl.node.interrupts import Interrupts
-from queuectl.node.link import Guard, GuardLostError
+from queuectl.node.link import STALLED_AFTER, Guard, GuardLostError
 from queuectl.node.log import Log, printable
 from queuectl.node.membership import Membership
 from queuectl.node.runs import Run
@@ -181,8 +181,7 @@ class NodeLoop:
     def _loop(self) -> None:
         while not self._is_done():
             ready = self._sleep()
-            if self.interrupts.fileno() in ready and (name := self.interrupts.take()) is not None:
-                self._on_signal(name)
+            self._hear_signals(ready)
             self._hear_guards(ready)
             self._hear_store(ready)
             if monotonic() >= self.workers.look_at:
@@ -244,9 +243,18 @@ class NodeLoop:
         if not self.turns.refusals:
             self._say("The lease was lost; its runs are ended.", level="warning")
         self.member.stop_renewing()
+        self._withdraw(self.workers.waiting())
         self._order([("kill", number, runs.LEASE) for number in self.running])
+        heard = monotonic()
         while self.running:
-            self._hear_guards({fd for fd, _ in self._poll.poll(1000)})
+            ready = {fd for fd, _ in self._poll.poll(1000)}
+            self._hear_signals(ready)
+            self._hear_guards(ready)
+            if any(guard.fileno() in ready for guard in self.guards):
+                heard = monotonic()
+            elif monotonic() - heard > STALLED_AFTER:
+                for run in self.running.values():
+                    self._guard_of(run).kill()
         self._settle(self.turns.give_up_all())
         old = self.member.rename()
         self.log.node = self.id
@@ -286,6 +294,10 @@ class NodeLoop:
         claiming = self.maybe_work and self.workers.hungry and self._may_claim()
         lingers = self.workers.has_line and self.stopping is None
         return self.turns.due_in(claiming=claiming or self.member.lost, lingers=lingers)
+
+    def _hear_signals(self, ready: Collection[int]) -> None:
+        if self.interrupts.fileno() in ready and (name := self.interrupts.take()) is not None:
+            self._on_signal(name)
 
     def _on_signal(self, name: str) -> None:
         if self.stopping is None:
@@ -385,6 +397,8 @@ class NodeLoop:
         for number, run in lost:
             run.outcome = runs.lost_with_node(run.job, why, begun)
             run.withdrawn = not runs.may_have_begun(run.job, begun)
+            if not run.withdrawn:
+                run.began, run.ended = run.claimed, monotonic()
             self._over(number)
         new = self.guards.replace(guard)
         self._poll.register(new.fileno(), select.POLLIN)

@@ -141,7 +141,10 @@ def _argv(run: Run) -> list[str]:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    fd = os.open(path, flags, 0o600)
+    # Whatever the umask is, the shell must read it.
+    os.fchmod(fd, 0o600)
+    return fd
 
 
 def read_report(

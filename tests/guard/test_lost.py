@@ -1,0 +1,115 @@
+"""Guards that are gone, or say nothing: what their node makes of that."""
+
+import os
+import resource
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from queuectl.guard.board import Board, board_at, last_of, read_board
+from queuectl.node import link
+from queuectl.node.guards import Guards
+from queuectl.node.link import GuardLostError
+from tests.guard.harness import Harness, alive, until
+
+
+def test_a_guard_that_takes_nothing_is_killed_so_that_everybody_sees_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "STALLED_AFTER", 0.2)
+    harness = Harness(tmp_path)
+    guard = harness.guard
+    os.kill(guard.pid, signal.SIGSTOP)
+    _, spec = harness.spec("true", env={"PAD": "x" * 100_000})
+    with pytest.raises(GuardLostError):
+        for run in range(1000):
+            guard.send([("spawn", run, spec)])
+    until(lambda: not alive(guard.pid), "the guard to be gone")
+    with pytest.raises(GuardLostError):
+        guard.receive()
+    guard.close()
+
+
+def test_what_is_said_again_waits_for_no_guard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_A_MOMENT", 0.01)
+    harness = Harness(tmp_path)
+    guard = harness.guard
+    os.kill(guard.pid, signal.SIGSTOP)
+    for _ in range(100):
+        guard.send_if_it_listens([("lease", 1, 1.0, "x" * 100_000)])
+    assert alive(guard.pid)
+    os.kill(guard.pid, signal.SIGKILL)
+    guard.close()
+
+
+def test_a_guard_that_cannot_be_started_now_is_started_a_little_later() -> None:
+    guards = Guards.start(workers=2, hidden=())
+    lost, *others = guards
+    os.kill(lost.pid, signal.SIGKILL)
+    lost.close()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Nothing can be opened at first.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    later = threading.Timer(0.05, lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
+    try:
+        later.start()
+        new = guards.replace(lost)
+    finally:
+        later.join()
+    assert new in list(guards)
+    assert alive(new.pid) and all(alive(other.pid) for other in others)
+    guards.close()
+
+
+class TestBoards:
+    def test_a_board_takes_the_place_of_another_at_once(self, tmp_path: Path) -> None:
+        path = board_at(str(tmp_path), 1)
+        before, after = Board(), Board()
+        before.open(path, 2)
+        before.note(1, "a.1.1", 5, 6)
+        old = os.open(path, os.O_RDONLY)
+        after.open(path, 2)
+        assert read_board(path) == set()
+        # Whoever had it open sees it as it was.
+        assert b"a.1.1" in os.read(old, 1 << 20)
+        os.close(old)
+        assert os.listdir(tmp_path) == ["board.1"]
+
+    def test_a_board_that_cannot_be_made_leaves_no_old_one(self, tmp_path: Path) -> None:
+        path = board_at(str(tmp_path), 1)
+        Board().open(path, 1)
+        Path(path + ".new").mkdir()
+        board = Board()
+        board.open(path, 1)
+        assert not board.note(1, "a.1.1")
+        assert read_board(path) is None
+
+    @pytest.mark.parametrize("umask", [0, 0o077, 0o400, 0o777])
+    def test_its_owner_can_read_it_whatever_the_umask(self, tmp_path: Path, umask: int) -> None:
+        before = os.umask(umask)
+        try:
+            Board().open(board_at(str(tmp_path), 1), 1)
+        finally:
+            os.umask(before)
+        assert os.stat(board_at(str(tmp_path), 1)).st_mode & 0o777 == 0o600
+
+    def test_with_a_gap_it_still_says_whose_the_files_are(self, tmp_path: Path) -> None:
+        path = board_at(str(tmp_path), 1)
+        board = Board()
+        board.open(path, 1)
+        assert board.note(1, "a.1.1", 5, 6)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (os.stat(path).st_size, limits[1]))
+        try:
+            assert not board.note(9, "a.2.1", 7, 8)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert read_board(path) is None
+        note = last_of(str(tmp_path), 1)
+        assert note is not None and (note.token, note.inodes) == ("a.1.1", (5, 6))
+        assert board.note(9, "a.3.1", 7, 8)
+        assert read_board(path) is None
