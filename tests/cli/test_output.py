@@ -128,7 +128,10 @@ def test_output_of_a_job_that_runs(working: Cli) -> None:
 def test_long_output_is_marked_where_it_is_cut(working: Cli) -> None:
     working.queue.set_setting("output_limit", "1000")
     id = finish(working, "echo first; seq 100000; echo last")
-    shown = working.ok("output", id, "--stdout").stdout
+    told = working.ok("output", id, "--stdout")
+    shown = told.stdout
+    assert "587,906 bytes in the middle were not kept" in told.stderr
+    assert not working.ok("output", id, "--stderr").stderr
     assert shown.startswith("first\n1\n2\n")
     assert shown.endswith("99999\n100000\nlast\n")
     assert "\n[... 587,906 bytes left out ...]\n" in shown

@@ -70,6 +70,7 @@ def output(
         write_json(_as_dict(job, found))
     elif only_stdout or only_stderr:
         Writer(sys.stdout, raw=raw).write(_stream(found.output, stderr=only_stderr), last=True)
+        _tell_gap(found.output, stderr=only_stderr)
     else:
         _write(job, found, _facts(job, found, single=attempt is not None), raw)
 
@@ -110,6 +111,16 @@ def _stream(output: Output, *, stderr: bool) -> bytes:
     if stderr:
         return render(output.stderr, output.stderr_bytes)
     return render(output.stdout, output.stdout_bytes)
+
+
+def _tell_gap(output: Output, *, stderr: bool) -> None:
+    """Say that this isn't all, to whoever sends it to a file and won't see the line in it."""
+    if stderr:
+        missing = output.stderr_bytes - len(output.stderr)
+    else:
+        missing = output.stdout_bytes - len(output.stdout)
+    if missing > 0:
+        say(f"{missing:,} bytes in the middle were not kept; the setting output_limit says why.")
 
 
 def _write(job: Job, found: Found, facts: Facts, raw: bool) -> None:
