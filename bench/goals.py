@@ -70,8 +70,8 @@ def _drain() -> list[Goal]:
     goals = [
         Goal(
             about="drain on SQLite, at 4 workers, against `xargs -P 4`",
-            figure="drain/sqlite/4",
-            against="drain/xargs/4",
+            figure="duel/sqlite-4/ours",
+            against="duel/sqlite-4/limit",
             at_least=0.8,
         )
     ]
@@ -83,8 +83,8 @@ def _drain() -> list[Goal]:
         goals.append(
             Goal(
                 about=f"drain on {name}, at its best, against the best `xargs -P`",
-                figure=f"drain/{store}/*",
-                against="drain/xargs/*",
+                figure=f"duel/{store}/ours",
+                against=f"duel/{store}/limit",
                 at_least=share,
             )
         )

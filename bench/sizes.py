@@ -43,13 +43,14 @@ class Sizes:
 FULL = Sizes(
     name="full",
     rounds={
-        "drain": 5,
-        "latency": 3,
-        "enqueue": 5,
+        "drain": 3,
+        "duel": 11,
+        "latency": 2,
+        "enqueue": 3,
         "startup": 3,
-        "backlog": 3,
-        "idle": 3,
-        "claims": 3,
+        "backlog": 2,
+        "idle": 2,
+        "claims": 2,
         "size": 1,
     },
     drain_jobs=5_000,
@@ -75,7 +76,8 @@ FULL = Sizes(
 QUICK = Sizes(
     name="quick",
     rounds={
-        "drain": 3,
+        "drain": 1,
+        "duel": 7,
         "latency": 1,
         "enqueue": 2,
         "startup": 2,

@@ -94,6 +94,20 @@ def drain(book: Book) -> Table:
     return Table(measure="drain", headings=headings, rows=tuple(rows))
 
 
+def duel(book: Book) -> Table:
+    """Return the rates of each pair, and their ratio."""
+    rows = []
+    for ours in book.matching("duel/*/ours"):
+        store, _, workers = ours.id.split("/")[1].partition("-")
+        limit = book.figures.get(f"duel/{ours.id.split('/')[1]}/limit")
+        name = f"{STORES[store]}, {workers} workers each" if workers else STORES[store]
+        theirs = NONE if limit is None else spread(limit.summary)
+        both = NONE if limit is None else spread(ours.over(limit))
+        rows.append((name, spread(ours.summary), theirs, both))
+    headings = ("queuectl on", "jobs/s", "xargs, jobs/s", "ratio")
+    return Table(measure="duel", headings=headings, rows=tuple(rows))
+
+
 def latency(book: Book) -> Table:
     """Return milliseconds until a job starts."""
     columns = [f"{how}/{share}" for how in ("idle", "load", "backlog") for share in ("p50", "p99")]
@@ -193,6 +207,7 @@ def backlog(book: Book) -> Table:
 
 _MAKERS: Sequence[Callable[[Book], Table]] = (
     drain,
+    duel,
     latency,
     enqueue,
     startup,

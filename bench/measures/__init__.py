@@ -1,9 +1,9 @@
 """The measures, in the order in which they are run: what disturbs the disk most comes last."""
 
-from bench.measures import backlog, claims, drain, enqueue, idle, latency, size, startup
+from bench.measures import backlog, claims, drain, duel, enqueue, idle, latency, size, startup
 from bench.subject import Measure
 
 MEASURES: dict[str, Measure] = {
     module.MEASURE.name: module.MEASURE
-    for module in (drain, latency, enqueue, startup, idle, claims, size, backlog)
+    for module in (drain, duel, latency, enqueue, startup, idle, claims, size, backlog)
 }

@@ -36,19 +36,19 @@ MOST_SPOOLED = 800
 
 def subjects(lab: Lab) -> list[Subject]:
     """Return ours on each store, the limit and the peers."""
-    groups: list[list[Subject]] = [[_Xargs(lab, workers) for workers in lab.sizes.xargs_workers]]
+    groups: list[list[Subject]] = [[Xargs(lab, workers) for workers in lab.sizes.xargs_workers]]
     for store in lab.stores:
         counts = [(workers, 1) for workers in lab.sizes.drain_workers]
         # With more nodes, one count of workers is enough: the same in all.
         counts += [(4, nodes) for nodes in lab.sizes.drain_nodes if nodes > 1]
-        groups.append([_Ours(lab, store, workers, nodes) for workers, nodes in counts])
+        groups.append([Ours(lab, store, workers, nodes) for workers, nodes in counts])
     if lab.peers:
         groups.append([*(_Peer(lab, peer) for peer in PEERS), _Spooler(lab), _Parallel(lab)])
     # One of each in turns: what disturbs the machine for a minute disturbs all of them.
     return [one for each in zip_longest(*groups) for one in each if one is not None]
 
 
-class _Timed(Subject):
+class Timed(Subject):
     """Drains so many jobs, and says how fast."""
 
     def __init__(self, lab: Lab, name: str, id: str) -> None:
@@ -69,7 +69,9 @@ class _Timed(Subject):
         raise NotImplementedError
 
 
-class _Ours(_Timed):
+class Ours(Timed):
+    """Nodes of ours with so many workers in all."""
+
     def __init__(self, lab: Lab, store: str, workers: int, nodes: int) -> None:
         several = f", {nodes} nodes" if nodes > 1 else ""
         id = f"drain/{store}/{workers}" + (f"/{nodes} nodes" if nodes > 1 else "")
@@ -78,6 +80,7 @@ class _Ours(_Timed):
         self._store, self._workers, self._nodes = store, workers, nodes
 
     def rate(self, jobs: int) -> float:
+        """Drain jobs from `resume` until the last is completed."""
         # The workers are shared out among the nodes: the machine doesn't grow with them.
         each = max(1, self._workers // self._nodes)
         with self.lab.queue(self._store) as queue, ExitStack() as stack:
@@ -96,17 +99,20 @@ def completed(queue: Queue) -> int:
     return sum(count.jobs for count in queue.store.counts() if count.state == State.COMPLETED)
 
 
-class _Xargs(_Timed):
+class Xargs(Timed):
+    """The limit, with so many processes at a time."""
+
     def __init__(self, lab: Lab, workers: int) -> None:
         super().__init__(lab, f"xargs -P {workers}", f"drain/xargs/{workers}")
         self._workers = workers
 
     def rate(self, jobs: int) -> float:
+        """Run as many commands."""
         line = f"seq {jobs} | xargs -P {self._workers} -n 1 /bin/sh -c true"
         return jobs / time_of(["/bin/sh", "-c", line], self.lab.environment())
 
 
-class _Parallel(_Timed):
+class _Parallel(Timed):
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab, "GNU parallel", "drain/peer/parallel")
         self._workers = 4
@@ -127,7 +133,7 @@ class _Parallel(_Timed):
         return jobs / time_of(["/bin/sh", "-c", line], env)
 
 
-class _Spooler(_Timed):
+class _Spooler(Timed):
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab, "task-spooler", "drain/peer/task-spooler")
         self._slots = 4
@@ -196,7 +202,7 @@ class _Spool:
         self("-K")
 
 
-class _Peer(_Timed):
+class _Peer(Timed):
     def __init__(self, lab: Lab, peer: Peer) -> None:
         super().__init__(lab, peer.title, f"drain/peer/{peer.name}")
         self._peer = peer

@@ -22,7 +22,7 @@ from tests.support import wait_for
 def test_a_drain_is_measured_beside_the_limit(tmp_path: Path) -> None:
     """The smallest real run: a node and `xargs`, with figures in a file, and exit code 0."""
     results = tmp_path / "results.json"
-    args = ["--size", "tiny", "--only", "drain", "--stores", SQLITE, "--no-peers"]
+    args = ["--size", "tiny", "--only", "drain,duel", "--stores", SQLITE, "--no-peers"]
     done = subprocess.run(
         [sys.executable, "-m", "bench", *args, "--rounds", "1", "--json", results],
         cwd=CHECKOUT,
@@ -36,6 +36,7 @@ def test_a_drain_is_measured_beside_the_limit(tmp_path: Path) -> None:
     figures = json.loads(results.read_text())["figures"]
     assert figures["drain/sqlite/4"]["median"] > 0
     assert figures["drain/xargs/4"]["median"] > 0
+    assert figures["duel/sqlite-4/ours"]["median"] > 0
     assert "drain on SQLite, at 4 workers" in done.stdout
     assert list(tmp_path.iterdir()) == [results]
 
