@@ -106,7 +106,7 @@ HOT = [
     "OUTPUT",
 ]
 COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
-    *("SELECT", "SELECT_TAGGED", "PRUNABLE", "STRAYS", "STRAYED_FROM")
+    *("SELECT", "SELECT_RUNNING", "SELECT_TAGGED", "PRUNABLE", "STRAYS", "STRAYED_FROM")
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
@@ -120,7 +120,10 @@ ELSEWHERE = {
 
 SELECTED: dict[str, tuple[str, list[str]]] = {
     "SELECT by queue and state": ("SELECT", ["WHERE_QUEUE", "WHERE_STATE"]),
+    "SELECT what is pending": ("SELECT", ["WHERE_QUEUE", "WHERE_PENDING"]),
+    "SELECT by queue what runs": ("SELECT_RUNNING", ["WHERE_QUEUE"]),
     "SELECT the next page": ("SELECT", ["WHERE_QUEUE", "WHERE_STATE", "WHERE_BEFORE"]),
+    "SELECT the next pending": ("SELECT", ["WHERE_QUEUE", "WHERE_PENDING", "WHERE_BEFORE"]),
     "SELECT all, next page": ("SELECT", ["WHERE_BEFORE"]),
     "SELECT all, oldest first": ("SELECT", ["WHERE_AFTER"]),
     "SELECT by tag": ("SELECT_TAGGED", []),
@@ -176,6 +179,7 @@ VERBS: dict[str, Verb] = {
     "list, next page": lambda s: s.select(Filter(), limit=20, after=1_000),
     "list a state": lambda s: s.select(Filter(states=(State.DEAD,)), limit=20),
     "list a queue": lambda s: s.select(Filter(queues=("queue 1",)), limit=20),
+    "list what runs": lambda s: s.select(Filter(states=(State.PROCESSING,)), limit=20),
     "list a state that is rare": lambda s: s.select(Filter(states=(State.CANCELLED,)), limit=5),
     "list a state that is nowhere": lambda s: s.select(Filter(states=(State.BLOCKED,)), limit=20),
     "list a tag": lambda s: s.select(Filter(tags=("tag 3",)), limit=20),

@@ -106,6 +106,23 @@ class Dialect:
     """A column that says when a job that waits expires, with its index."""
     is_expiring: str
     """What must be said for that index to be used."""
+    due: str = "run_at"
+    is_due: str = "ready = 0 AND "
+    """The same for when a job that waits becomes due ..."""
+    slowness: str = "duration_ms"
+    is_slow: str = "state = 'completed' AND "
+    """... and for how long the run of a completed job took."""
+    held_by: str = "state = 'processing' AND node"
+    """The node that runs a job, if one does."""
+    is_running: str = "j.state = 'processing'"
+    by_holder: str = ""
+    """How a listing finds the jobs that run."""
+    settled: str = "state"
+    """The state of a job that is final."""
+    listed: str = "state"
+    """Under which state an index has a job ..."""
+    not_running: str = ""
+    """... and how those that run are left out, if they are among the pending ones there."""
     lease_holds: str
     """Whether a node may still renew its lease."""
     clock: str = "NULL"
@@ -135,6 +152,16 @@ class Dialect:
             "by_urgency": self.by_urgency,
             "expires": self.expires,
             "is_expiring": self.is_expiring,
+            "due": self.due,
+            "is_due": self.is_due,
+            "slowness": self.slowness,
+            "is_slow": self.is_slow,
+            "held_by": self.held_by,
+            "is_running": self.is_running,
+            "by_holder": self.by_holder,
+            "settled": self.settled,
+            "listed": self.listed,
+            "not_running": self.not_running.format(self.prefix),
             "lease_holds": self.lease_holds,
             "clock": self.clock,
             "returning_seq": self.returning_seq,
@@ -288,6 +315,17 @@ MYSQL = Dialect(
     by_urgency="urgency, seq",
     expires="expiring",
     is_expiring="",
+    due="due",
+    is_due="",
+    slowness="slowness",
+    is_slow="",
+    held_by="held_by",
+    is_running="j.held_by >= ''",
+    by_holder=" FORCE INDEX (jobs_held)",
+    settled="settled",
+    listed="listed",
+    # In words that need nothing but indexes: with a look at each job, it reads more of them.
+    not_running=" AND j.seq NOT IN (SELECT r.seq FROM {}jobs r WHERE r.held_by >= '')",
     lease_holds="lease > 0",
     clock="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000",
 )

@@ -8,11 +8,17 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from queuectl.job import State
 from queuectl.store import statements as sql
 from queuectl.store.contract import Count, Filter
 
 NO_LIMIT = 2**62
 _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+_IN_STATE: Mapping[str, tuple[str, list[str]]] = {
+    State.PENDING: (sql.SELECT, [sql.WHERE_PENDING]),
+    State.PROCESSING: (sql.SELECT_RUNNING, []),
+}
+"""How jobs of a queue in a state are found, where that isn't said as for all others."""
 Look = Callable[[str, Sequence[str], str, Mapping[str, Any]], list[int]]
 """Runs a selecting statement with conditions, a direction and parameters; returns places."""
 
@@ -48,8 +54,9 @@ def select_seqs(
     found: list[int] = []
     for queue, state in _pairs(counts(), which):
         pair = {"queue": queue, "state": state}
-        narrowed = [sql.WHERE_QUEUE, sql.WHERE_STATE, *conditions]
-        found += look(sql.SELECT, narrowed, direction, params | pair)
+        statement, in_state = _IN_STATE.get(state, (sql.SELECT, [sql.WHERE_STATE]))
+        narrowed = [sql.WHERE_QUEUE, *in_state, *conditions]
+        found += look(statement, narrowed, direction, params | pair)
     found.sort(reverse=not oldest)
     return found if limit is None else found[:limit]
 

@@ -41,6 +41,10 @@ LOCK_JOBS = JOBS_AT + "{row_lock}"
 # Places in the line of jobs that fit; the store adds conditions, order and limit.
 SELECT = "SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY j.seq {direction} LIMIT :limit"
 
+# The same for jobs that run. They are few: where no other index has them by their state, they are
+# found by their nodes and sorted.
+SELECT_RUNNING = SELECT.replace(" j WHERE ", " j{by_holder} WHERE {is_running} AND ")
+
 # The same for jobs with a tag, along the tag's own index. Each job is looked at by itself: of a
 # join, a server that knows nothing yet about the tables would make a scan of all jobs.
 SELECT_TAGGED = """
@@ -50,8 +54,9 @@ WHERE t.tag = :tag0 AND {page}
 ORDER BY t.seq {direction} LIMIT :limit
 """
 
-# Conditions for the two above.
-WHERE_STATE = "j.state = :state"
+# Conditions for these three.
+WHERE_STATE = "j.{listed} = :state"
+WHERE_PENDING = WHERE_STATE + "{not_running}"
 WHERE_QUEUE = "j.queue = :queue"
 WHERE_AFTER = "j.seq > :after"
 WHERE_BEFORE = "j.seq < :after"
@@ -75,7 +80,7 @@ SELECT queue, state, priority, sum(jobs), sum(timed) FROM {counts}
 GROUP BY queue, state, priority
 UNION ALL
 SELECT queue, NULL, priority, count(*), count(CASE WHEN timeout > 0 THEN 1 END)
-FROM {jobs} WHERE state = 'processing' AND node >= '' GROUP BY queue, priority
+FROM {jobs} WHERE {held_by} >= '' GROUP BY queue, priority
 """
 
 # Counters that came down to nothing.
@@ -83,19 +88,19 @@ DROP_EMPTY_COUNTS = "DELETE FROM {counts} WHERE jobs = 0 AND timed = 0"
 
 # Completed jobs whose run took longest.
 SLOWEST = """
-SELECT {job_columns} FROM {jobs} WHERE state = 'completed' AND duration_ms IS NOT NULL
-ORDER BY duration_ms DESC LIMIT :limit
+SELECT {job_columns} FROM {jobs} WHERE {is_slow}{slowness} IS NOT NULL
+ORDER BY {slowness} DESC LIMIT :limit
 """
 
 # When the next waiting job becomes due.
-NEXT_DUE = "SELECT min(run_at) FROM {jobs} WHERE ready = 0"
+NEXT_DUE = "SELECT min({due}) FROM {jobs} WHERE {is_due}{due} >= 0"
 
 # -- running --------------------------------------------------------------------
 
 # Jobs that have become due, the longest due first ...
 DUE = """
-SELECT seq FROM {jobs} WHERE ready = 0 AND run_at <= :now
-ORDER BY run_at LIMIT :limit{skip_locked}
+SELECT seq FROM {jobs} WHERE {is_due}{due} <= :now
+ORDER BY {due} LIMIT :limit{skip_locked}
 """
 
 # ... which makes them ready.
@@ -135,7 +140,7 @@ WHERE (
 # The same queues, one in a row or none, and in each row when the next waiting job becomes due and
 # when the next expires.
 _OUTLOOK = """
-SELECT (SELECT min(run_at) FROM {jobs} WHERE ready = 0),
+SELECT (SELECT min({due}) FROM {jobs} WHERE {is_due}{due} >= 0),
     (SELECT min({expires}) FROM {jobs} WHERE {is_expiring}{expires} > 0), found.name
 FROM (SELECT 1 AS one) AS always LEFT JOIN (READY_QUEUES) AS found ON 1 = 1
 """
@@ -169,7 +174,7 @@ WHERE seq {in_seqs} {and_also}(ready = 1) ORDER BY seq{skip_locked}
 # when the next waiting job becomes due, and when the next expires.
 LOOK = """
 SELECT {clock},
-    (SELECT min(run_at) FROM {jobs} WHERE ready = 0),
+    (SELECT min({due}) FROM {jobs} WHERE {is_due}{due} >= 0),
     (SELECT min({expires}) FROM {jobs} WHERE {is_expiring}{expires} > 0)
 FROM {nodes} WHERE id = :id AND {lease_holds}
 """
@@ -198,7 +203,7 @@ CLAIM_FIRST = (
     + f""",
 look AS MATERIALIZED (
     SELECT {{clock}} AS clock,
-        (SELECT min(run_at) FROM {{jobs}} WHERE ready = 0) AS due,
+        (SELECT min({{due}}) FROM {{jobs}} WHERE {{is_due}}{{due}} >= 0) AS due,
         (SELECT min({{expires}}) FROM {{jobs}} WHERE {{is_expiring}}{{expires}} > 0) AS expires
     FROM {{nodes}} WHERE id = :node AND {{lease_holds}}
 ),
@@ -305,24 +310,24 @@ INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_
 """
 
 # What a node has in processing.
-HELD = "SELECT {job_columns} FROM {jobs} WHERE state = 'processing' AND node = :node ORDER BY seq"
+HELD = "SELECT {job_columns} FROM {jobs} WHERE {held_by} = :node ORDER BY seq"
 
 # What is in processing on a node that nobody knows (any more).
 STRAYS = """
 SELECT {job_columns} FROM {jobs}
-WHERE state = 'processing' AND node > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
+WHERE {held_by} > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
 """
 
 # Who these nodes are.
 STRAYED_FROM = """
 SELECT DISTINCT node FROM {jobs}
-WHERE state = 'processing' AND node > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
+WHERE {held_by} > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
 """
 
 # What of it somebody wants cancelled.
 TO_CANCEL = """
 SELECT {job_columns} FROM {jobs}
-WHERE state = 'processing' AND node = :node AND cancel_reason IS NOT NULL ORDER BY seq
+WHERE {held_by} = :node AND cancel_reason IS NOT NULL ORDER BY seq
 """
 
 # -- by hand --------------------------------------------------------------------
@@ -356,7 +361,7 @@ WHERE seq = :seq {and_also}(
 
 # The jobs that have been in a final state longest ...
 OLD = """
-SELECT seq FROM {jobs} WHERE state = :state AND finished_at < :before
+SELECT seq FROM {jobs} WHERE {settled} = :state AND finished_at < :before
 ORDER BY finished_at LIMIT :limit{skip_locked}
 """
 
@@ -364,7 +369,7 @@ ORDER BY finished_at LIMIT :limit{skip_locked}
 PRUNE = "DELETE FROM {jobs} WHERE seq {in_seqs} {and_also}(state = :state)"
 
 # How many that would be in all.
-PRUNABLE = "SELECT count(*) FROM {jobs} WHERE state = :state AND finished_at < :before"
+PRUNABLE = "SELECT count(*) FROM {jobs} WHERE {settled} = :state AND finished_at < :before"
 
 # -- attempts -------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """The first schema, for MariaDB and MySQL.
 
 Their schema changes can't be undone as a whole, so every statement may run twice. Where the
-others use a partial index, columns made for it keep finished jobs out of the way: `urgency` and
-`expiring`. Counters have a slot per connection, so that writers rarely wait for each other.
+others use a partial index, a column made for it says what the index is about, and nothing for all
+other jobs. An index that a change of a job doesn't concern costs nothing then: a claim touches two
+of them. Counters have a slot per connection, so that writers rarely wait for each other.
 """
 
 _NOW = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(3)) DIV 1000)"
@@ -19,11 +20,15 @@ CREATE TABLE IF NOT EXISTS @jobs (
     queue VARCHAR(128) NOT NULL DEFAULT 'default' CHECK (CHAR_LENGTH(queue) BETWEEN 1 AND 128),
     state VARCHAR(16) NOT NULL DEFAULT 'pending' CHECK (state IN
         ('blocked', 'pending', 'processing', 'completed', 'failed', 'dead', 'cancelled')),
+    -- What it is counted and listed as: one that runs is among the pending ones.
+    listed VARCHAR(16) GENERATED ALWAYS AS
+        (CASE state WHEN 'processing' THEN 'pending' ELSE state END) STORED,
     -- 1: may be claimed; 0: waits for run_at; NULL: waits for neither.
     ready TINYINT DEFAULT 0 CHECK (ready IN (0, 1)),
     priority INT NOT NULL DEFAULT 0,
     urgency BIGINT GENERATED ALWAYS AS (-priority) STORED,
     run_at BIGINT NOT NULL DEFAULT {_NOW} CHECK (run_at {_TIME}),
+    due BIGINT GENERATED ALWAYS AS (CASE ready WHEN 0 THEN run_at END) STORED,
     command MEDIUMTEXT CHECK (CHAR_LENGTH(command) <= 1048576),
     argv MEDIUMTEXT,
     task MEDIUMTEXT,
@@ -45,12 +50,16 @@ CREATE TABLE IF NOT EXISTS @jobs (
     failures BIGINT NOT NULL DEFAULT 0 CHECK (failures {_COUNT_OF}),
     crashes BIGINT NOT NULL DEFAULT 0 CHECK (crashes {_COUNT_OF}),
     node VARCHAR(64),
+    held_by VARCHAR(64) GENERATED ALWAYS AS (CASE state WHEN 'processing' THEN node END) STORED,
     worker BIGINT,
     created_at BIGINT NOT NULL DEFAULT {_NOW} CHECK (created_at {_TIME}),
     updated_at BIGINT NOT NULL DEFAULT {_NOW} CHECK (updated_at {_TIME}),
     started_at BIGINT,
     finished_at BIGINT,
+    settled VARCHAR(16) GENERATED ALWAYS AS
+        (CASE WHEN finished_at IS NOT NULL THEN state END) STORED,
     duration_ms BIGINT,
+    slowness BIGINT GENERATED ALWAYS AS (CASE state WHEN 'completed' THEN duration_ms END) STORED,
     exit_code BIGINT,
     error MEDIUMTEXT,
     reason MEDIUMTEXT,
@@ -59,14 +68,14 @@ CREATE TABLE IF NOT EXISTS @jobs (
     -- The claim: the first rows of this index, per queue.
     KEY jobs_ready (ready, queue, urgency, seq),
     -- Promotion: what has become due.
-    KEY jobs_due (ready, run_at),
+    KEY jobs_due (due),
     KEY jobs_expiring (expiring),
-    KEY jobs_held (state, node),
+    KEY jobs_held (held_by),
     -- Listings by state and queue, newest first.
-    KEY jobs_listed (queue, state, seq),
+    KEY jobs_listed (queue, listed, seq),
     -- Pruning, and the slowest jobs.
-    KEY jobs_finished (state, finished_at),
-    KEY jobs_slow (state, duration_ms),
+    KEY jobs_finished (settled, finished_at),
+    KEY jobs_slow (slowness),
     CHECK (command IS NOT NULL OR argv IS NOT NULL OR task IS NOT NULL),
     CHECK ((ready IS NOT NULL) = (state IN ('pending', 'failed'))),
     CHECK (state <> 'processing' OR node IS NOT NULL)

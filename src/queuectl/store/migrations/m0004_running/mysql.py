@@ -7,8 +7,7 @@ to make a trigger waits for that.
 
 from queuectl.store.migrations.m0001_initial.mysql import TAG, UNTAG
 
-_STATE = "IF({0}.state = 'processing', 'pending', {0}.state)"
-_COUNTER = f"{{0}}.queue, {_STATE}, {{0}}.priority, CONNECTION_ID() MOD 16"
+_COUNTER = "{0}.queue, {0}.listed, {0}.priority, CONNECTION_ID() MOD 16"
 _OLD = f"{_COUNTER.format('OLD')}, -1, -(COALESCE(OLD.timeout, 0) > 0)"
 _NEW = f"{_COUNTER.format('NEW')}, 1, COALESCE(NEW.timeout, 0) > 0"
 
@@ -30,7 +29,7 @@ STATEMENTS = (
     # One question for all that a claim leaves as it is: each would cost time, for every row.
     f"""
     CREATE TRIGGER IF NOT EXISTS @jobs_moved AFTER UPDATE ON @jobs FOR EACH ROW BEGIN
-        IF {_STATE.format("OLD")} <> {_STATE.format("NEW")} OR OLD.queue <> NEW.queue
+        IF OLD.listed <> NEW.listed OR OLD.queue <> NEW.queue
             OR OLD.priority <> NEW.priority OR NOT (OLD.timeout <=> NEW.timeout)
             OR NOT (OLD.tags <=> NEW.tags)
         THEN
@@ -57,8 +56,8 @@ STATEMENTS = (
     SELECT queue, state, priority, 0, lacking_jobs, lacking_timed FROM (
         SELECT queue, state, priority, SUM(jobs) AS lacking_jobs, SUM(timed) AS lacking_timed
         FROM (
-            SELECT queue, IF(state = 'processing', 'pending', state) AS state, priority,
-                1 AS jobs, COALESCE(timeout, 0) > 0 AS timed FROM @jobs
+            SELECT queue, listed AS state, priority, 1 AS jobs,
+                COALESCE(timeout, 0) > 0 AS timed FROM @jobs
             UNION ALL SELECT queue, state, priority, -jobs, -timed FROM @counts
         ) AS told GROUP BY queue, state, priority
     ) AS lacking WHERE lacking_jobs <> 0 OR lacking_timed <> 0
