@@ -14,9 +14,9 @@ AHEAD_FOR = 0.025
 takes longer has none behind it. At a store that is slow to commit, as long as some commits take:
 each finishes and claims more jobs then, and costs no more."""
 COMMITS_AHEAD = 10
-LONGEST_AHEAD = 0.075
+LONGEST_AHEAD = 0.1
 """Seconds of work that a worker has in line in any case at most."""
-MOST_AHEAD = 16
+MOST_AHEAD = 24
 """Jobs that a worker has in line at most."""
 MOST_AT_ONCE = 256
 """Jobs that are claimed in one commit at most."""
@@ -63,8 +63,11 @@ class Workers:
 
     @property
     def hungry(self) -> bool:
-        """Whether it is time to claim: somebody has nothing to do, or the lines are half gone."""
-        return self.idle or self._load * 2 <= self.count * (1 + self.ahead)
+        """Whether it is time to claim: somebody has nothing to do, or a third of the lines is gone.
+
+        What is left has to last until the commit is through.
+        """
+        return self.idle or self._load * 3 <= 2 * self.count * (1 + self.ahead)
 
     def wanted(self) -> list[int]:
         """Return for which workers to claim a job: first the idle ones, then the next in line."""
