@@ -1,9 +1,12 @@
 """The lease is renewed by the loop, or else by a thread, and tells the guards."""
 
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Event, Thread
 from time import CLOCK_MONOTONIC
+from typing import Any
 
 import pytest
 
@@ -20,13 +23,13 @@ HOUR = 3_600_000
 class Watch:
     """A node's lease, and what became of it."""
 
-    def __init__(self, store: Store, *, lease: int, heartbeat: int) -> None:
+    def __init__(self, store: Store, *, lease: int, heartbeat: int, url: str | None = None) -> None:
         self.store = store
         self.node = a_node(store, lease=lease).id
         self.woken = 0
         self.troubles: list[str] = []
         self.lease = Lease(
-            url=store.url,
+            url=url or store.url,
             node=self.node,
             clock=CLOCK_MONOTONIC,
             until=leases.read(CLOCK_MONOTONIC) + lease,
@@ -90,6 +93,47 @@ def test_what_fails_in_the_loop_is_tried_again_by_the_thread(store: Store, tmp_p
     watch.lease.start()
     wait_for(lambda: watch.beats > 0, "the thread to renew it")
     wait_for(lambda: not watch.lease.outage, "the end of the outage")
+    watch.lease.stop()
+
+
+class Slow:
+    """A store whose answer comes when it is let through."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.let_through = Event()
+
+    def steady(self) -> int:
+        return self.store.steady()
+
+    def renew(self, node: str, *, until: int) -> bool:
+        done = self.store.renew(node, until=until)
+        self.let_through.wait()
+        return done
+
+
+def test_a_second_answer_that_is_too_late_does_not_end_the_outage(store: Store) -> None:
+    """The runs were ended for want of a lease by then, whatever else was renewed meanwhile."""
+    watch = Watch(store, lease=600, heartbeat=100)
+    with closing(open_store(store.url)) as other:
+        slow: Any = Slow(other)
+        thread = Thread(target=watch.lease._try, args=[slow])
+        thread.start()
+        wait_for(lambda: watch.lease.ends_runs, "the end of the runs")
+        assert watch.lease._try(store)
+        assert watch.lease.outage
+        slow.let_through.set()
+        thread.join()
+    assert watch.lease.outage
+
+
+def test_a_server_that_lets_nobody_in_is_an_outage(store: Store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"postgresql://nobody:x@127.0.0.1:{server.getsockname()[1]}/nowhere"
+        watch = Watch(store, lease=1_000, heartbeat=100, url=url)
+        watch.lease.start()
+        wait_for(lambda: watch.lease.ends_runs, "the end of the runs")
+        assert watch.lease.outage
     watch.lease.stop()
 
 

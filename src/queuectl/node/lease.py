@@ -123,6 +123,7 @@ class Lease:
                     store.close()
                     store = None
                 continue
+            self._expect_an_answer()
             try:
                 # A connection of its own: the lease must not wait behind the node's transactions.
                 if store is None:
@@ -158,20 +159,24 @@ class Lease:
         return read(self._clock) >= self._until - margin(self._settings()[0])
 
     def _try(self, store: Store) -> bool:
-        # Until an answer comes. If we are late ourselves, the store isn't to blame for that.
-        self.outage = self.outage or not self.is_over
+        self._expect_an_answer()
         return self.renew(store)
+
+    def _expect_an_answer(self) -> None:
+        """Until it comes, this is an outage; but if we are late ourselves, nobody else's."""
+        self.outage = self.outage or not self.is_over
 
     def renew(self, store: Store) -> bool:
         """Renew it once, through this store; False when it is lost."""
         lease, clock, before = self._settings()[0], self._clock, self._renewals
         # By our own clock, and from before we ask: whoever takes over counts from a later moment.
-        began, asked_at = read(clock), monotonic()
-        if began >= self._until or not store.renew(self._node, until=store.steady() + lease):
+        began, asked_at, until_now = read(clock), monotonic(), self._until
+        if began >= until_now or not store.renew(self._node, until=store.steady() + lease):
             return False
         with self._noting:
-            if read(clock) < self._until - margin(lease):
-                # An answer that comes later than that didn't save the runs.
+            if read(clock) < until_now - margin(lease):
+                # An answer that comes later than that didn't save the runs. Nor did one that came
+                # to the other of the two a moment before: that has put `_until` off, for new ones.
                 self.outage = False
             until = began + lease
             if self._renewals != before:
