@@ -20,6 +20,7 @@ VALUES: dict[str, Any] = {
     "before": NOW,
     "beyond": "job 5\U0010ffff",
     "bucket": 5,
+    "client": "nobody",
     "crashes": 0,
     "heed": -1,
     "idle": True,
@@ -49,6 +50,7 @@ VALUES: dict[str, Any] = {
     "run_at": None,
     "seq": 5,
     "seqs": [5, 6],
+    "serial": 1,
     "signal": None,
     "since": NOW,
     "started_at": NOW,
@@ -79,6 +81,8 @@ HOT = [
     "KEEP_LEASE",
     "CLAIM",
     "CLAIM_FIRST",
+    "CLAIM_ALONE",
+    "CLAIMED",
     "FINISH",
     "FINISH_AND_KEEP",
     "PUT_BACK",
@@ -110,11 +114,12 @@ COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
-    "sqlite": {"READY_QUEUES_COUNTED", "CLAIM_FIRST", "FINISH_AND_KEEP"}
+    "sqlite": {"READY_QUEUES_COUNTED", "CLAIM_FIRST", "CLAIM_ALONE", "CLAIMED", "FINISH_AND_KEEP"}
     | {"OUTLOOK_COUNTED", "READY_UNLOCKED", "LOCK_READY"},
     "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "FINISH", "BURY_UNREADABLE"}
     | {"OUTLOOK_COUNTED", "LOOK", "KEEP_LEASE", "CLAIM", "READY_UNLOCKED", "LOCK_READY"},
-    "mysql": {"READY_QUEUES", "OUTLOOK", "CLAIM_FIRST", "FINISH_AND_KEEP", "BURY_UNREADABLE"},
+    "mysql": {"READY_QUEUES", "OUTLOOK", "CLAIM_FIRST", "CLAIM_ALONE", "CLAIMED"}
+    | {"FINISH_AND_KEEP", "BURY_UNREADABLE"},
 }
 """Statements that a database has no use for."""
 

@@ -171,6 +171,41 @@ def test_a_commit_that_was_called_undone_doesnt_come_through_later(
     assert settler._was_committed(client._client, client._serial)
 
 
+def test_a_claim_that_is_cut_off_is_settled(
+    far: Queue, near: Queue, proxy: Proxy, place: Place
+) -> None:
+    register(far, "mine")
+    for cuts, when in enumerate(MOMENTS, 1):
+        ids = [near.enqueue("true", priority=n).id for n in (2, 1)]
+        proxy.cut_when(place.commit, when=when)
+        jobs = far.store.claim("mine", [7, 8], [], now=far.store.now())
+        assert proxy.fired == cuts
+        assert [job.id for job in jobs] == ids
+        assert [(job.worker, job.attempts) for job in jobs] == [(7, 1), (8, 1)]
+        assert jobs == [near.get(id) for id in ids]
+
+
+def test_a_claim_that_nobody_can_settle_says_later_what_it_claimed(
+    far: Queue, near: Queue, proxy: Proxy, place: Place
+) -> None:
+    register(far, "mine")
+    far.store.patience = 0.0
+    for when in MOMENTS:
+        id = near.enqueue("true").id
+        proxy.cut_when(place.commit, when=when, shut=True)
+        with pytest.raises(StoreUnsettledError, match=UNKNOWN) as doubt:
+            far.store.claim("mine", [1], [], now=far.store.now())
+        proxy.refuse(False)
+        came_through = doubt.value.committed()
+        assert when == "during" or came_through == (when == "after")
+        if came_through:
+            assert doubt.value.result == [near.get(id)]
+        else:
+            assert near.get(id).state == State.PENDING
+            assert [job.id for job in far.store.claim("mine", [1], [], now=far.store.now())] == [id]
+    assert near.store.verify() == []
+
+
 # -- nodes --------------------------------------------------------------------------
 
 
@@ -251,7 +286,7 @@ def test_jobs_of_a_turn_are_run_though_the_server_goes_right_after(
 ) -> None:
     near.enqueue(f"echo 1 >> {far_lab.folder}/ledger", id="mine")
     # What a node asks after a claim that left workers free.
-    proxy.cut_when(b"SELECT (SELECT min(run_at)", when="before", shut=True)
+    proxy.cut_when(b"SELECT (SELECT min(", when="before", shut=True)
     far_lab.node(count=2)
     wait_for(lambda: proxy.fired, "a cut")
     wait_for(lambda: ledger(far_lab)["1"], "the run")

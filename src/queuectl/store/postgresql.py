@@ -202,6 +202,20 @@ class PostgresStore(ServerStore):
     def _driver_error(self) -> type[Exception]:
         return psycopg.Error
 
+    def claim(
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        *,
+        now: int,
+        suspects: Suspects | None = None,
+    ) -> list[Job]:
+        if not workers:
+            return []
+        claim = partial(self._claim, node, workers, queues, now, suspects)
+        return self._in_one_statement(claim)
+
     def _claim(
         self,
         node: str,
@@ -212,11 +226,14 @@ class PostgresStore(ServerStore):
     ) -> list[Job]:
         claim = partial(self._claim_first, node, workers, queues, suspects)
         look, jobs = claim(now, heed=now)
-        if look.ahead and jobs:
+        if look.ahead and jobs and self._depth:
             raise ConflictError(f"The clock of {self.url} was put back.")
         if not any(at is not None and at <= now for at in (look.due, look.expires)):
             return jobs
         now -= look.ahead
+        if not self._depth:
+            # There is more to do than one statement can.
+            return self._atomic(partial(self._claim, node, workers, queues, now, suspects))
         self._make_way(look, now)
         return claim(now, heed=-1)[1]
 
@@ -230,28 +247,45 @@ class PostgresStore(ServerStore):
         *,
         heed: int,
     ) -> tuple[Look, list[Job]]:
+        params = {
+            "node": node,
+            "workers": list(workers),
+            "limit": len(workers),
+            "queues": list(queues),
+            "crashes": None if suspects is None else suspects.crashes,
+            "since": None if suspects is None else suspects.since,
+            "idle": suspects is None or suspects.idle,
+            "now": now,
+            "heed": heed,
+        }
+        if not self._depth:
+            self._check_process()
+            receipt = self._next_receipt()
+            try:
+                return self._ask_for_jobs(sql.CLAIM_ALONE, params | receipt | {"now": now})
+            except DisconnectedError as error:
+                mine = {"serial": receipt["serial"], "node": node}
+                jobs = self._settle(mine["serial"], error, partial(self._claimed, mine))
+                return Look(ahead=0, due=None, expires=None), jobs
+        look, jobs = self._ask_for_jobs(sql.CLAIM_FIRST, params)
+        self._wrote |= bool(jobs)
+        return look, jobs
+
+    def _ask_for_jobs(self, statement: str, params: Params) -> tuple[Look, list[Job]]:
         asked = clock_gettime(ELAPSED)
-        rows = self._rows(
-            sql.CLAIM_FIRST,
-            node=node,
-            workers=list(workers),
-            limit=len(workers),
-            queues=list(queues),
-            crashes=None if suspects is None else suspects.crashes,
-            since=None if suspects is None else suspects.since,
-            idle=suspects is None or suspects.idle,
-            now=now,
-            heed=heed,
-        )
+        rows, _ = self._ask(self._text(statement), params)
         heard = clock_gettime(ELAPSED)
         if not rows or rows[0][3]:
-            raise no_lease(node)
+            raise no_lease(params["node"])
         said, due, expires, _ = rows[0][:4]
         ahead = self._clock.learn(asked=asked, said=int(said), heard=heard)
         jobs = [Job.from_row(row[4:]) for row in rows if row[4] is not None]
         jobs.sort(key=lambda job: (-job.priority, job.seq))
-        self._wrote |= bool(jobs)
         return Look(ahead=ahead, due=due, expires=expires), jobs
+
+    def _claimed(self, mine: Params, client: str) -> list[Job]:
+        """Return the jobs of a claim whose answer was lost."""
+        return self._jobs(sql.CLAIMED, client=client, **mine)
 
     def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
         return self._change_rows(sql.FINISH_AND_KEEP, list(rows.values()))

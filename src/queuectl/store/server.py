@@ -348,27 +348,45 @@ class ServerStore(SqlStore):
         self._ask(self._text(sql.LEAVE_RECEIPT), receipt)
         self._ask("COMMIT", {})
 
-    def _settle(self, serial: int, error: DisconnectedError) -> None:
-        """Find out what became of a commit; raises if it was undone, or if nobody can say."""
+    def _settle(
+        self, serial: int, error: DisconnectedError, recall: Callable[[str], Any] | None = None
+    ) -> Any:
+        """Find out what became of a commit; raises if it was undone, or if nobody can say.
+
+        `recall` reads what it came to, by the name under which this client left its receipt.
+        """
         deadline = monotonic() + self.patience
         client = self._client
         while True:
             try:
                 committed = self._was_committed(client, serial)
+                result = recall(client) if committed and recall is not None else None
             except (ConflictError, StoreUnreachableError) as trouble:
                 if monotonic() < deadline:
                     sleep(uniform(0.05, 0.3))
                     continue
                 # Later commits leave their receipts elsewhere, so that this question stays open.
                 self._client = new_ids(1, 16)[0]
-                raise StoreUnsettledError(
-                    f"The connection to {self.url} was lost while committing, and it can't be"
-                    " asked now whether that came through; look before you try again.",
-                    committed=lambda: self._was_committed(client, serial),
-                ) from trouble
+                raise self._unsettled(client, serial, recall) from trouble
             if not committed:
                 raise error
-            return
+            return result
+
+    def _unsettled(
+        self, client: str, serial: int, recall: Callable[[str], Any] | None
+    ) -> StoreUnsettledError:
+        def committed() -> bool:
+            came_through = self._was_committed(client, serial)
+            if came_through and recall is not None:
+                doubt.result = recall(client)
+            return came_through
+
+        doubt = StoreUnsettledError(
+            f"The connection to {self.url} was lost while committing, and it can't be asked now"
+            " whether that came through; look before you try again.",
+            committed=committed,
+        )
+        return doubt
 
     def _was_committed(self, client: str, serial: int) -> bool:
         with self._lock:

@@ -198,6 +198,10 @@ UPDATE {jobs}{by_place} SET
 # Of the jobs in line, those before the first suspect are chosen; and that one, if it is the very
 # first and nothing runs. The lease is kept only if there is something to claim. Each row tells what
 # was seen, whether the node was struck out just now, and one claimed job if there is any.
+_WHAT_CLAIMED = """SELECT clock, due, expires,
+    EXISTS (SELECT 1 FROM chosen) AND NOT EXISTS (SELECT 1 FROM kept), claimed.*
+FROM look LEFT JOIN claimed ON true
+"""
 CLAIM_FIRST = (
     _LINES.rstrip()
     + f""",
@@ -233,10 +237,7 @@ run AS (
     FROM chosen, kept
 ),
 claimed AS ({CLAIM.replace("{from_rows}", "FROM run AS r ")})
-SELECT clock, due, expires,
-    EXISTS (SELECT 1 FROM chosen) AND NOT EXISTS (SELECT 1 FROM kept), claimed.*
-FROM look LEFT JOIN claimed ON true
-"""
+{_WHAT_CLAIMED}"""
 )
 
 # Put a job that can't be read out of the way of the others; its bytes are kept.
@@ -586,11 +587,13 @@ INSERT INTO {meta} (name, value) VALUES (:name, :value)
 
 # A receipt that is part of each transaction of a client: its number is there if and only if the
 # transaction was committed. It fails (with NULL, which can't be there) when the number is struck.
-LEAVE_RECEIPT = """
-INSERT INTO {receipts} (client, serial, at) VALUES (:client, :serial, :now)
+_UNLESS_STRUCK = """
 {on_conflict[client]}
     serial = CASE WHEN abs({receipts}.serial) < {excluded[serial]} THEN {excluded[serial]} END,
     at = {excluded[at]}
+"""
+LEAVE_RECEIPT = f"""
+INSERT INTO {{receipts}} (client, serial, at) VALUES (:client, :serial, :now){_UNLESS_STRUCK}
 """
 
 # Strike a number that isn't there: below zero, it keeps a transaction that comes late from leaving
@@ -607,6 +610,26 @@ RECEIPT = "SELECT serial FROM {receipts} WHERE client = :client{row_lock}"
 
 # Store one job and leave the receipt for that, where a database can do both at once.
 ENQUEUE_ALONE = f"WITH receipt AS ({LEAVE_RECEIPT}) {ENQUEUE_RETURNING}"
+
+# The same for a claim. The receipt names the jobs, for when the answer is lost; no job, no receipt.
+CLAIM_ALONE = CLAIM_FIRST.replace(
+    _WHAT_CLAIMED,
+    f""",
+receipt AS (
+    INSERT INTO {{receipts}} (client, serial, at, claimed)
+    SELECT :client, :serial, :now, array_agg(seq) FROM claimed HAVING count(*) > 0
+    {_UNLESS_STRUCK.rstrip()}, claimed = {{excluded[claimed]}}
+)
+{_WHAT_CLAIMED}""",
+)
+
+# What was claimed then, and is still held.
+CLAIMED = """
+SELECT {job_columns} FROM {jobs}
+WHERE {held_by} = :node AND seq = ANY((
+    SELECT claimed FROM {receipts} WHERE client = :client AND serial = :serial
+)::bigint[]) ORDER BY priority DESC, seq
+"""
 
 # Receipts nobody can be waiting for any more.
 DROP_RECEIPTS = "DELETE FROM {receipts} WHERE at < :before"

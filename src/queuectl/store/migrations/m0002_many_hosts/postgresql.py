@@ -23,7 +23,8 @@ STATEMENTS = (
     CREATE TABLE @receipts (
         client text COLLATION PRIMARY KEY,
         serial bigint NOT NULL,
-        at bigint NOT NULL
+        at bigint NOT NULL,
+        claimed bigint[]
     ) WITH (fillfactor = 50)
     """,
 )
