@@ -45,10 +45,10 @@ FULL = Sizes(
     rounds={
         "drain": 3,
         "duel": 11,
-        "latency": 2,
+        "latency": 3,
         "enqueue": 3,
         "startup": 3,
-        "backlog": 2,
+        "backlog": 6,
         "idle": 2,
         "claims": 2,
         "size": 1,

@@ -4,12 +4,14 @@ from collections.abc import Callable, Hashable
 from functools import cache
 
 from queuectl.job import Like, NewJob
-from queuectl.request import Values, current_folder
+from queuectl.request import Values, check_command, current_folder
 from queuectl.settings import Settings
 from queuectl.values import fields, in_order
 
 MOST_MODELS = 1_000
 """What is different each time need not be remembered."""
+_NOTHING: Values = {}
+"""What a request says that is no more than a command."""
 
 
 class Completion:
@@ -67,13 +69,20 @@ class Series:
         id = given.pop("id", None)
         command = given.pop("command", None)
         argv = given.pop("argv", None)
+        return id, command, argv, self._model_for(given)
+
+    def command(self, text: str) -> Like:
+        """Make a job of a command that says no more."""
+        return None, check_command(text), None, self._model_for(_NOTHING)
+
+    def _model_for(self, given: Values) -> NewJob:
         completion = self._completion()
         if completion is not self._by:
             self._by, self._given = completion, None
             self._models.clear()
         if given != self._given:
             self._given, self._model = given, self._find_model(completion, given)
-        return id, command, argv, self._model
+        return self._model
 
     def _find_model(self, completion: Completion, given: Values) -> NewJob:
         what = tuple(given.items())

@@ -21,7 +21,7 @@ from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Attempt, Job, Like, NewJob, Output, State
 from queuectl.place import Place, find_place
-from queuectl.request import Fields, Values, check_request, check_text, read_command, read_values
+from queuectl.request import Fields, Values, check_command, check_request, check_text, read_values
 from queuectl.store import open_store
 from queuectl.store.contract import Batch, Event, Filter, Progress, Store, Topic
 from queuectl.values import replace
@@ -110,9 +110,12 @@ class Queue(Administration):
         With a `connection`, they are part of its transaction, as in `enqueue`.
         """
         now = self.store.now()
-        return self.enqueue_read(
-            (_read(item, {}, now) for item in what),
-            now=now,
+        series = Series(self._completion, now=now)
+        return self._enqueue_made(
+            (
+                series.command(item) if type(item) is str else series.job(_read(item, {}, now))
+                for item in what
+            ),
             keep_going=keep_going,
             connection=connection,
             progress=progress,
@@ -130,7 +133,23 @@ class Queue(Administration):
         total: int = 0,
     ) -> Batch:
         """Do what `enqueue_many` does with requests that `request.read_values` has read."""
-        requests = map(Series(self._completion, now=now).job, given)
+        return self._enqueue_made(
+            map(Series(self._completion, now=now).job, given),
+            keep_going=keep_going,
+            connection=connection,
+            progress=progress,
+            total=total,
+        )
+
+    def _enqueue_made(
+        self,
+        requests: Iterator[Like],
+        *,
+        keep_going: bool,
+        connection: Any,
+        progress: Progress | None,
+        total: int,
+    ) -> Batch:
         if keep_going and connection is None:
             return self._enqueue_batches(requests, progress, total, skip_duplicates=True)
         # Everything is read before the store is locked: others wait for the writing only.
@@ -392,7 +411,7 @@ class Queue(Administration):
 
 def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
     if isinstance(what, str) and not fields:
-        return read_command(what)
+        return {"command": check_command(what)}
     if isinstance(what, NewJob):
         if fields:
             raise BadJobError("A NewJob is complete; keywords can't be added to it.")

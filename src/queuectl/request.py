@@ -85,7 +85,7 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
     """Read the fields of one job as `read_request` does, but don't make it yet."""
     if len(given) == 1 and isinstance(command := given.get("command"), str):
         # Most say no more, and where they come by the thousand, the rest takes longer than this.
-        return read_command(command)
+        return {"command": check_command(command)}
     fields = _fields(given)
     if not _OTHER_WAYS.isdisjoint(fields):
         for names in _SAME:
@@ -103,9 +103,9 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
     return values
 
 
-def read_command(command: str) -> Values:
-    """Read a job that is a command, and says no more."""
-    return {"command": check_text("command", command, longest=LONGEST_COMMAND)}
+def check_command(command: str) -> str:
+    """Return a command that can be stored and run, or raise."""
+    return check_text("command", command, longest=LONGEST_COMMAND)
 
 
 def check_request(new: NewJob) -> Values:
@@ -185,12 +185,12 @@ def check_text(name: str, value: object, *, longest: int, blank: bool = False) -
     if "\0" in value:
         raise BadJobError(f"{name} contains a NUL byte, which no program can be given.")
     try:
-        size = len(value.encode())
+        size = len(value) if value.isascii() else len(value.encode())
     except UnicodeEncodeError:
         raise BadJobError(f"{name} contains bytes that aren't valid UTF-8.") from None
     if size > longest:
         raise BadJobError(f"{name} is {size:,} bytes long; at most {longest:,} are allowed.")
-    if not blank and not value.strip():
+    if not blank and (not value or value.isspace()):
         raise BadJobError(f"{name} is empty.")
     return value
 

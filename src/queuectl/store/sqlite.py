@@ -254,13 +254,16 @@ class SqliteStore(SqlStore):
 
     def _insert_block(self, rows: Sequence[NewRow]) -> None:
         """Write as many jobs as go into one statement."""
-        rest = rows[0][-1]
-        if all(row[-1] is rest for row in rows):
-            own = chain.from_iterable(row[:-1] for row in rows)
-            self._change_many(self._enqueue_alike, [(*rest, *own)])
+        *own, rests = zip(*rows, strict=True)
+        rest = rests[0]
+        if rests.count(rest) == len(rows):
+            values = list(rest) + [None] * (OWN_COLUMNS * len(rows))
+            for at, column in enumerate(own, len(rest)):
+                values[at::OWN_COLUMNS] = column
+            self._change_many(self._enqueue_alike, [tuple(values)])
         else:
-            values = chain.from_iterable(map(all_columns, rows))
-            self._change_many(self._enqueue_block, [tuple(values)])
+            every = chain.from_iterable(map(all_columns, rows))
+            self._change_many(self._enqueue_block, [tuple(every)])
 
     @cached_property
     def _enqueue_block(self) -> str:
