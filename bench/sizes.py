@@ -13,6 +13,8 @@ class Sizes:
     """By the name of the measure."""
     drain_jobs: int
     drain_workers: tuple[int, ...]
+    duel_workers: tuple[int, ...]
+    """From which the best is chosen."""
     xargs_workers: tuple[int, ...]
     drain_nodes: tuple[int, ...]
     probes: int
@@ -55,6 +57,7 @@ FULL = Sizes(
     },
     drain_jobs=5_000,
     drain_workers=(1, 2, 4, 8, 16),
+    duel_workers=(2, 4, 8, 16, 32),
     xargs_workers=(1, 2, 4, 8, 16),
     drain_nodes=(1, 2),
     probes=100,
@@ -88,6 +91,7 @@ QUICK = Sizes(
     },
     drain_jobs=1_500,
     drain_workers=(1, 2, 4, 16),
+    duel_workers=(4, 16),
     xargs_workers=(1, 2, 4, 16),
     drain_nodes=(1,),
     probes=40,
@@ -111,6 +115,7 @@ TINY = Sizes(
     rounds={},
     drain_jobs=60,
     drain_workers=(4,),
+    duel_workers=(4,),
     xargs_workers=(4,),
     drain_nodes=(1,),
     probes=5,

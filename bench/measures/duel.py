@@ -7,21 +7,22 @@ more with four workers each. What counts is the ratio of each pair.
 """
 
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 from bench.figures import Reading
 from bench.lab import Lab
 from bench.measures.drain import UNIT, Ours, Timed, Xargs
 from bench.subject import Measure, Subject
 
-TRIES = 3
-"""Drains of each number of workers in the warm-up; the best one counts."""
+TRIES = 5
+"""Drains of each number of workers in the warm-up; the median of them counts."""
 FOUR = 4
 
 
 def subjects(lab: Lab) -> list[Subject]:
     """Return a pair for each store, and one with four workers each."""
     found: list[Subject] = [
-        _Pair(lab, store, store, lab.sizes.xargs_workers, lab.sizes.drain_workers)
+        _Pair(lab, store, store, lab.sizes.xargs_workers, lab.sizes.duel_workers)
         for store in lab.stores
     ]
     if "sqlite" in lab.stores:
@@ -43,7 +44,7 @@ class _Pair(Subject):
 
     def warm_up(self) -> None:
         """Find out with how many workers each is quickest."""
-        jobs = self._lab.sizes.warm_up_jobs
+        jobs = 2 * self._lab.sizes.warm_up_jobs
         self._limits = [_quickest(self._limits, jobs)]
         self._ours = [_quickest(self._ours, jobs)]
 
@@ -66,12 +67,12 @@ class _Pair(Subject):
 def _quickest(choices: Sequence[Timed], jobs: int) -> Timed:
     if len(choices) == 1:
         return choices[0]
-    # In turns, so that a slow moment of the machine doesn't decide.
-    best = [0.0] * len(choices)
+    # In turns, so that a slow moment of the machine doesn't decide; nor does a quick one.
+    rates: list[list[float]] = [[] for _ in choices]
     for _ in range(TRIES):
-        for n, choice in enumerate(choices):
-            best[n] = max(best[n], choice.rate(jobs))
-    return choices[best.index(max(best))]
+        for found, choice in zip(rates, choices, strict=True):
+            found.append(choice.rate(jobs))
+    return max(zip(map(median, rates), range(len(choices)), choices, strict=True))[2]
 
 
 MEASURE = Measure(

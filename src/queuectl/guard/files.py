@@ -84,7 +84,8 @@ class Files:
         if out and err and self._board.note(worker, token, out, err):
             for fd in opened:
                 _lease(fd, fcntl.F_UNLCK)
-                os.set_blocking(fd, True)
+                # Not to wait for a reader was for the opening only.
+                fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
             return True
         while opened:
             os.close(opened.pop())

@@ -9,6 +9,7 @@ One thread, one loop, no database. `python -m queuectl.guard FD` serves the sock
 """
 
 import errno
+import gc
 import math
 import os
 import select
@@ -43,6 +44,8 @@ TIMEOUT = "timeout"
 LEASE = "lease"
 
 _CHUNK = 1 << 16
+_LITTER = 20_000
+"""Objects that come to be before the collector looks for circles among them."""
 _SPAWNING = 0.005
 """Seconds to go on starting runs before looking after those that run."""
 _BREATH = 0.02
@@ -409,5 +412,8 @@ def main() -> None:
     sys.excepthook = _break
     link = int(sys.argv[1])
     _prepare(link)
+    # What is here stays, and what comes and goes with the runs refers to nothing in circles.
+    gc.freeze()
+    gc.set_threshold(_LITTER)
     Loop(link).serve()
     _kill_everything()

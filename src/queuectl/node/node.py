@@ -6,6 +6,7 @@ workers have to do (`workers`), and of caution (`caution`). Between turns it sle
 guard, the store, a signal or a clock has something to say.
 """
 
+import gc
 import os
 import select
 import signal
@@ -51,6 +52,8 @@ EARLY = 0.1
 """Seconds by which a look comes early when the node is awake anyway: so it wakes up less often."""
 TIDY_EVERY = 60.0
 """Seconds between prunings."""
+LITTER = 20_000
+"""Objects that come to be before the collector looks for circles among them."""
 
 
 # A node makes these for every run.
@@ -160,6 +163,9 @@ class NodeLoop:
             self._greet()
             if self.options.ready is not None:
                 self.options.ready()
+            # What is here stays, and runs refer to nothing in circles: the collector can wait.
+            gc.freeze()
+            gc.set_threshold(LITTER)
             self._loop()
             self._leave()
         finally:

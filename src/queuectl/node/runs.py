@@ -35,6 +35,7 @@ RELEASE = "released"
 TIMEOUT = "timeout"
 LEASE = "lease"
 SUCCESS = Exited(0)
+_SILENCE = Output()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -252,7 +253,7 @@ def lost_by(
 def gather(run: Run, limit: int) -> Output:
     """Read what a run wrote, within the limit. What can't be read doesn't change how it ended."""
     if run.stdout_bytes == 0 and run.stderr_bytes == 0:
-        return Output()
+        return _SILENCE
     stdout, stderr = run.files
     out = _gather_stream(stdout, limit, run.stdout_bytes or 0)
     err = _gather_stream(stderr, limit, run.stderr_bytes or 0)

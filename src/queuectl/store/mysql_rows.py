@@ -1,8 +1,8 @@
 """One statement for many rows, in MySQL's own words.
 
 A table made of one bound JSON text, as PostgreSQL gets it, would cost it more than all else it
-does for the rows. So numbers stand in the statement itself, texts are bound one by one, and where
-all rows have the same value it is there once.
+does for the rows. So numbers stand in the statement itself, and so do texts of nothing but letters
+and digits; others are bound one by one. Where all rows have the same value it is there once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,6 +42,8 @@ def _word(value: Any, bound: dict[str, Any]) -> str:
         return "NULL"
     if type(value) is int:
         return str(value)
+    if type(value) is str and value.isascii() and value.isalnum():
+        return f"'{value}'"
     name = f"value{len(bound)}"
     bound[name] = value
     return f"%({name})s"
