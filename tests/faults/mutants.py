@@ -324,8 +324,8 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="store/statements.py",
-                old="WHERE ready = 0 AND run_at <= :now\n",
-                new="WHERE ready = 0 AND :now > 0\n",
+                old="WHERE {is_due}{due} <= :now\n",
+                new="WHERE {is_due}:now > 0\n",
             ),
             Edit(
                 file="store/sql.py",

@@ -70,11 +70,11 @@ class TestPace:
 
     def test_short_runs_begin_it_again(self) -> None:
         workers = at_pace(1, 60.0)
-        for _ in range(60):
+        for _ in range(100):
             workers.took(0.001)
         assert workers.ahead == MOST_AHEAD
 
-    def test_workers_are_hungry_when_the_lines_are_half_gone(self) -> None:
+    def test_workers_are_hungry_when_a_third_of_the_lines_is_gone(self) -> None:
         workers = at_pace(1, AHEAD_FOR / 3)
         for run in range(4):
             workers.begin(1, run, now=0.0)
