@@ -125,6 +125,25 @@ def test_what_another_guard_looks_after_goes_on(lab: Lab) -> None:
     assert node.poll() is None
 
 
+def test_nobody_waits_for_a_guard_that_takes_nothing(lab: Lab) -> None:
+    node = lab.node(count=8)
+    wait_for(lambda: len(psutil.Process(node.pid).children()) == 2, "both guards to be alone")
+    stopped, other = (child.pid for child in psutil.Process(node.pid).children())
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        # Its share is more than fits into a socket.
+        big = [lab.queue.enqueue(f": {'x' * 150_000}").id for _ in range(8)]
+        for _ in range(5):
+            lab.wait_state(lab.queue.enqueue("true").id, State.COMPLETED)
+        assert lab.queue.status().states[State.PROCESSING] >= 4
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    for id in big:
+        lab.wait_state(id, State.COMPLETED)
+    assert {lab.queue.get(id).attempts for id in big} == {1}
+    assert {child.pid for child in psutil.Process(node.pid).children()} == {stopped, other}
+
+
 @pytest.mark.parametrize("poison", ["kill -9 $PPID", "kill -9 $(cut -d' ' -f4 /proc/$PPID/stat)"])
 def test_nobody_dies_of_what_ran_beside_it(lab: Lab, poison: str) -> None:
     good = [lab.queue.enqueue("sleep 0.7", id=f"good-{n}").id for n in range(3)]

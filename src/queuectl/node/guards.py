@@ -61,13 +61,10 @@ class Guards:
         return {guard.pid for guard in self._guards}
 
     def tell_all(self, messages: "Sequence[Message]") -> None:
-        """Tell all of them something that will be told again, so that nobody is waited for.
-
-        Who is gone has no runs; the node's loop notices.
-        """
+        """Tell all of them something. Who is gone has no runs; the node's loop notices."""
         for guard in self:
             with suppress(GuardLostError):
-                guard.send_if_it_listens(messages)
+                guard.send(messages)
 
     def replace(self, lost: Guard) -> Guard:
         """Put a new guard in the place of one that is gone, and don't give up at once."""

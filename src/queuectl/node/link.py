@@ -1,5 +1,6 @@
 """The node's end of its guard: start it, tell it what to run, hear what became of it."""
 
+import math
 import os
 import select
 import socket
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16
 _READY_WITHIN = 20.0
 STALLED_AFTER = 30.0
-"""Seconds of silence, though it was asked, after which a guard counts as lost."""
-_A_MOMENT = 0.5
-"""Seconds that others can do without us."""
+"""Seconds after which a guard that takes nothing, or doesn't answer, counts as lost."""
 
 
 class GuardLostError(QueuectlError):
@@ -43,6 +42,9 @@ class Guard:
         self._link = link
         self._decoder = Decoder()
         self._sending = threading.Lock()
+        self._unsent = b""
+        self._took_at = 0.0
+        """When it last took something, as long as it doesn't take all."""
         self._lost = False
         self.pid = process.pid
         self.start_time = tree.process_start(process.pid) or 0
@@ -93,38 +95,40 @@ class Guard:
         return self._link.fileno()
 
     def send(self, messages: "Sequence[Message]") -> None:
-        """Hand messages to the guard, all of them, in order."""
+        """Hand messages to the guard, in order; what it doesn't take now is kept for later."""
         with self._sending:
-            self._send_all(messages)
+            if not self._unsent:
+                self._took_at = time.monotonic()
+            self._unsent += encode(messages)
+            self._push()
 
-    def send_if_it_listens(self, messages: "Sequence[Message]") -> None:
-        """Do the same, unless it takes nothing for a moment."""
-        if self._sending.acquire(timeout=_A_MOMENT):
-            try:
-                if self._wait(select.POLLOUT, _A_MOMENT):
-                    self._send_all(messages)
-            finally:
-                self._sending.release()
+    @property
+    def has_unsent(self) -> bool:
+        """Whether there is something that it didn't take yet; `receive` tries again."""
+        return bool(self._unsent)
 
-    def _send_all(self, messages: "Sequence[Message]") -> None:
-        frames = memoryview(encode(messages))
-        while frames:
-            frames = frames[self._send_some(frames) :]
+    def stalls_in(self) -> float:
+        """Return in how many seconds it counts as lost, if it takes nothing."""
+        return self._took_at + STALLED_AFTER - time.monotonic() if self._unsent else math.inf
 
-    def _send_some(self, frames: memoryview) -> int:
+    def _push(self) -> None:
+        """Send what it takes."""
         try:
-            return self._link.send(frames)
+            while self._unsent:
+                self._unsent = self._unsent[self._link.send(self._unsent) :]
+                self._took_at = time.monotonic()
         except BlockingIOError:
-            if not self._wait(select.POLLOUT, STALLED_AFTER):
+            if self.stalls_in() <= 0:
                 # Half a message may be under way. From here on it is gone for everybody.
                 self.kill()
-                raise self._loss("does not answer") from None
-            return 0
         except OSError as error:
             raise self._loss(f"is gone: {error}") from error
 
     def receive(self) -> "list[Message]":
         """Return the messages that have arrived, without waiting for any."""
+        if self._unsent:
+            with self._sending:
+                self._push()
         try:
             chunk = self._link.recv(_CHUNK)
         except BlockingIOError:

@@ -120,6 +120,8 @@ class NodeLoop:
             settings=lambda: self.settings,
         )
         self.caution = Caution()
+        self._full: list[Guard] = []
+        """The guards that don't take all they are sent, for now."""
         self.last_run = 0
         self.stopping: Stop | None = None
         self.maybe_work = True
@@ -292,8 +294,19 @@ class NodeLoop:
             waits.append((self.next_due - self.store.now()) / 1000)
         if (look := self.listener.recheck_in()) is not None:
             waits.append(look)
+        waits += self._watch_for_room()
         pause = max(0, min(waits))
         return {fd for fd, _ in self._poll.poll(int(pause * 1000) + (1 if pause else 0))}
+
+    def _watch_for_room(self) -> list[float]:
+        """Be woken by guards that take again what they didn't; return when others are given up."""
+        full = [guard for guard in self.guards if guard.has_unsent]
+        for guard in self.guards if full or self._full else ():
+            if (guard in full) != (guard in self._full):
+                events = select.POLLIN | (select.POLLOUT if guard in full else 0)
+                self._poll.modify(guard.fileno(), events)
+        self._full = full
+        return [guard.stalls_in() for guard in full]
 
     def _turn_in(self) -> float:
         """Return in how many seconds a turn is wanted, if nothing else happens."""
@@ -338,7 +351,7 @@ class NodeLoop:
 
     def _hear_guards(self, ready: Collection[int]) -> None:
         for guard in self.guards:
-            if guard.fileno() in ready:
+            if guard.fileno() in ready or guard.has_unsent:
                 self._hear(guard)
 
     def _hear(self, guard: Guard) -> None:

@@ -14,9 +14,9 @@ AHEAD_FOR = 0.025
 takes longer has none behind it. At a store that is slow to commit, as long as some commits take:
 each finishes and claims more jobs then, and costs no more."""
 COMMITS_AHEAD = 10
-LONGEST_AHEAD = 0.1
+LONGEST_AHEAD = 0.075
 """Seconds of work that a worker has in line in any case at most."""
-MOST_AHEAD = 24
+MOST_AHEAD = 16
 """Jobs that a worker has in line at most."""
 MOST_AT_ONCE = 256
 """Jobs that are claimed in one commit at most."""

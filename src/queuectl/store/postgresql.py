@@ -290,11 +290,6 @@ class PostgresStore(ServerStore):
     def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
         return self._change_rows(sql.FINISH_AND_KEEP, list(rows.values()))
 
-    def _commit_with(self, receipt: Params) -> None:
-        # The client's name is of our own making, and the others are numbers.
-        values = {**receipt, "client": f"'{receipt['client']}'"}
-        self._ask(f"{self._text(sql.LEAVE_RECEIPT) % values}; COMMIT", {})
-
     def _in_one_statement(self, action: Callable[[], T]) -> T:
         with self._lock:
             if self._depth or self.pooled or not self._is_quiet():

@@ -345,8 +345,10 @@ class ServerStore(SqlStore):
         return {"client": self._client, "serial": self._serial, "now": self.now()}
 
     def _commit_with(self, receipt: Params) -> None:
-        self._ask(self._text(sql.LEAVE_RECEIPT), receipt)
-        self._ask("COMMIT", {})
+        """Leave a receipt and commit, in one message."""
+        # The client's name is of our own making, and the others are numbers.
+        values = {**receipt, "client": f"'{receipt['client']}'"}
+        self._ask(f"{self._text(sql.LEAVE_RECEIPT) % values}; COMMIT", {})
 
     def _settle(
         self, serial: int, error: DisconnectedError, recall: Callable[[str], Any] | None = None
