@@ -131,8 +131,10 @@ def test_nobody_waits_for_a_guard_that_takes_nothing(lab: Lab) -> None:
     stopped, other = (child.pid for child in psutil.Process(node.pid).children())
     os.kill(stopped, signal.SIGSTOP)
     try:
-        # Its share is more than fits into a socket.
-        big = [lab.queue.enqueue(f": {'x' * 150_000}").id for _ in range(8)]
+        # One for each worker; the share of that guard is more than fits into a socket.
+        lab.queue.pause("default")
+        big = [lab.queue.enqueue(f": {'x' * 100_000}").id for _ in range(8)]
+        lab.queue.resume("default")
         for _ in range(5):
             lab.wait_state(lab.queue.enqueue("true").id, State.COMPLETED)
         assert lab.queue.status().states[State.PROCESSING] >= 4
