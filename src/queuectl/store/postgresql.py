@@ -202,18 +202,7 @@ class PostgresStore(ServerStore):
     def _driver_error(self) -> type[Exception]:
         return psycopg.Error
 
-    def claim(
-        self,
-        node: str,
-        workers: Sequence[int],
-        queues: Sequence[str],
-        *,
-        now: int,
-        suspects: Suspects | None = None,
-    ) -> list[Job]:
-        if not workers:
-            return []
-        claim = partial(self._claim, node, workers, queues, now, suspects)
+    def _in_a_claim(self, claim: Callable[[], list[Job]]) -> list[Job]:
         return self._in_one_statement(claim)
 
     def _claim(

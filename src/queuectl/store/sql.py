@@ -4,7 +4,7 @@ A database overrides a verb only where it must say it in another way.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -247,7 +247,11 @@ class SqlStore(Records):
     ) -> list[Job]:
         if not workers:
             return []
-        return self._atomic(lambda: self._claim(node, workers, queues, now, suspects))
+        return self._in_a_claim(lambda: self._claim(node, workers, queues, now, suspects))
+
+    def _in_a_claim(self, claim: Callable[[], list[Job]]) -> list[Job]:
+        """Claim all or nothing: in a transaction, unless a database needs one statement only."""
+        return self._atomic(claim)
 
     def _claim(
         self,
