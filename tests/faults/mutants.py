@@ -197,13 +197,27 @@ MUTANTS: Sequence[Mutant] = (
             ),
             Edit(
                 file="store/sql.py",
-                old="self._atomic(lambda: self._claim(",
-                new="self._repeat(lambda: self._claim(",
+                old="return self._atomic(claim)",
+                new="return self._repeat(claim)",
             ),
         ],
         tests=[
             "tests/contract/test_sqlite_processes.py"
             "::TestThreads::test_eight_that_enqueue_claim_and_finish_get_each_job_once",
+        ],
+    ),
+    Mutant(
+        name="claim-in-pieces",
+        broken="A claim on SQLite is several transactions: cut off, it is half done.",
+        edits=[
+            Edit(
+                file="store/sql.py",
+                old="return self._atomic(claim)",
+                new="return self._in_one_statement(claim)",
+            )
+        ],
+        tests=[
+            "tests/contract/test_claim.py::test_one_that_is_cut_off_anywhere_has_done_nothing",
         ],
     ),
     Mutant(
@@ -642,6 +656,23 @@ MUTANTS: Sequence[Mutant] = (
         tests=[
             "tests/node/test_ahead.py"
             "::test_only_what_was_begun_counts_a_crash_when_the_node_is_killed",
+        ],
+    ),
+    Mutant(
+        name="board-begun-anew",
+        broken="What was begun under a guard that is gone is forgotten with it, and runs again.",
+        edits=[Edit(file="guard/board.py", old="if _count(raw):", new="if False:")],
+        tests=[
+            "tests/node/test_ahead.py"
+            "::test_what_was_begun_under_a_guard_that_is_gone_is_not_forgotten",
+        ],
+    ),
+    Mutant(
+        name="begins-without-node",
+        broken="A guard begins what its dead node asked for, while others give that back.",
+        edits=[Edit(file="guard/loop.py", old="if os.getppid() != self._node:", new="if False:")],
+        tests=[
+            "tests/guard/test_lost.py::test_a_guard_whose_node_is_gone_begins_nothing_any_more",
         ],
     ),
     Mutant(

@@ -15,7 +15,7 @@ from tests.guard.harness import Harness
 @pytest.fixture
 def guard(tmp_path: Path) -> Iterator[Harness]:
     harness = Harness(tmp_path)
-    harness.tell("board", board_at(str(tmp_path), 1), 1)
+    harness.tell("board", board_at(str(tmp_path), 1), 1, True)
     yield harness
     harness.guard.close()
 
@@ -49,7 +49,7 @@ class Opened:
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
     made = Files()
-    made.settle(board_at(str(tmp_path), 1), 1)
+    made.settle(board_at(str(tmp_path), 1), 1, first=True)
     return made
 
 
@@ -161,7 +161,7 @@ class TestFiles:
 
     def test_a_board_that_cannot_be_made_is_done_without(self, tmp_path: Path) -> None:
         files = Files()
-        files.settle(str(tmp_path / "no" / "board.1"), 1)
+        files.settle(str(tmp_path / "no" / "board.1"), 1, first=True)
         run = Opened(files, tmp_path)
         assert run.paths == run.own
         run.end()

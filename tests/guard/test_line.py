@@ -82,7 +82,7 @@ class TestWithdraw:
 class TestBoard:
     def test_it_names_what_each_worker_has_begun(self, guard: Harness) -> None:
         board = str(guard.folder / "board")
-        guard.tell("board", board, 1)
+        guard.tell("board", board, 1, True)
         done = guard.shell("true", worker=1, token="a")
         going = guard.shell("touch begun; sleep 1000", worker=1, token="b")
         guard.shell("sleep 1000", worker=1, token="c")
@@ -92,16 +92,9 @@ class TestBoard:
         assert read_board(board) == {"a", "b", "d"}
         assert not guard.over(going)
 
-    def test_a_new_board_names_those_that_go_on(self, guard: Harness) -> None:
-        guard.shell("touch begun; sleep 1000", worker=2, token="a")
-        until((guard.folder / "begun").exists)
-        guard.tell("board", str(guard.folder / "board"), 1)
-        guard.end(guard.shell("true", worker=1, token="b"))
-        assert read_board(str(guard.folder / "board")) == {"a", "b"}
-
     def test_the_oldest_make_room(self, guard: Harness) -> None:
         board = str(guard.folder / "board")
-        guard.tell("board", board, 1)
+        guard.tell("board", board, 1, True)
         guard.wait(*[guard.shell("true", worker=1, token=f"run {n}") for n in range(40)])
         assert read_board(board) == {f"run {n}" for n in range(8, 40)}
 
@@ -114,7 +107,7 @@ class TestBoard:
         path.touch()
         assert read_board(str(path)) is None
         board = Board()
-        board.open(str(path), 1)
+        board.open(str(path), 1, first=True)
         assert read_board(str(path)) == set()
         board.note(3, "a")
         assert read_board(str(path)) == {"a"}
@@ -122,10 +115,10 @@ class TestBoard:
     def test_only_all_boards_together_say_what_was_begun(self, tmp_path: Path) -> None:
         first, second = Board(), Board()
         assert read_boards(str(tmp_path)) is None
-        first.open(board_at(str(tmp_path), 1), 2)
+        first.open(board_at(str(tmp_path), 1), 2, first=True)
         first.note(1, "a")
         assert read_boards(str(tmp_path)) is None
-        second.open(board_at(str(tmp_path), 2), 2)
+        second.open(board_at(str(tmp_path), 2), 2, first=True)
         assert read_boards(str(tmp_path)) == {"a"}
         second.note(2, "b")
         assert read_boards(str(tmp_path)) == {"a", "b"}
@@ -133,5 +126,5 @@ class TestBoard:
         assert read_boards(str(tmp_path)) is None
 
     def test_a_board_that_cannot_be_made_is_done_without(self, guard: Harness) -> None:
-        guard.tell("board", str(guard.folder / "no" / "such" / "folder"), 1)
+        guard.tell("board", str(guard.folder / "no" / "such" / "folder"), 1, True)
         assert guard.end(guard.shell("exit 3")).code == 3

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.support import Lab, wait_for
 EAGER = """
 import sys
 from queuectl.node import workers
-workers.AHEAD_FOR = 1000.0
+workers.AHEAD_FOR = workers.LONGEST_AHEAD = 1000.0
 workers.BEHIND_FOR = float(sys.argv.pop(1))
 from queuectl.cli.main import main
 main()
@@ -55,6 +56,10 @@ def hold_up(lab: Lab, behind: int) -> list[str]:
     wait_for((lab.folder / "begun").exists, "the long job")
     wait_for(lambda: len(lab.queue.list(state=State.PROCESSING)) == 1 + behind, "a line")
     return list(batch.ids)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def jobs(lab: Lab, ids: list[str]) -> list[Job]:
@@ -118,13 +123,43 @@ def test_only_what_was_begun_counts_a_crash_when_the_node_is_killed(lab: Lab) ->
 
 def test_only_what_was_begun_counts_a_crash_when_the_guard_is_killed(lab: Lab) -> None:
     ids = hold_up(lab, behind=3)
-    node = lab.nodes[0].pid
-    [guard] = Path(f"/proc/{node}/task/{node}/children").read_text().split()
-    os.kill(int(guard), signal.SIGKILL)
+    [guard] = children_of(lab.nodes[0].pid)
+    os.kill(guard, signal.SIGKILL)
     (lab.folder / "go").touch()
     lab.queue.wait(*ids)
     assert [job.crashes for job in jobs(lab, ids)] == [1, 0, 0, 0]
     assert [job.attempts for job in jobs(lab, ids)] == [2, 1, 1, 1]
+
+
+def test_what_was_begun_under_a_guard_that_is_gone_is_not_forgotten(lab: Lab) -> None:
+    """It was killed, and then the node, too, before it could write that down."""
+    ids = hold_up(lab, behind=3)
+    node = lab.nodes[0].pid
+    [before] = children_of(node)
+
+    def kill_both() -> None:
+        os.kill(before, signal.SIGKILL)
+        wait_for(lambda: has_board(children_of(node), before), "another guard with a board")
+        lab.nodes[0].kill()
+        lab.nodes[0].wait(60)
+
+    # Nobody else can write meanwhile.
+    lab.queue.store.transact(kill_both)
+    (lab.folder / "go").touch()
+    lab.node()
+    lab.queue.wait(*ids)
+    assert [job.crashes for job in jobs(lab, ids)] == [1, 0, 0, 0]
+    assert [job.attempts for job in jobs(lab, ids)] == [2, 1, 1, 1]
+
+
+def has_board(guards: list[int], before: int) -> bool:
+    """Tell whether the only guard is another one than before, and keeps a board."""
+    if guards == [before] or len(guards) != 1:
+        return False
+    with suppress(OSError):
+        folder = f"/proc/{guards[0]}/fd"
+        return any("board.1" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+    return False
 
 
 def test_only_what_was_begun_counts_a_crash_when_the_lease_is_lost(lab: Lab) -> None:

@@ -24,7 +24,7 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
         self._files = Files()
-        self._files.settle(board_at(self.folder, 1), 1)
+        self._files.settle(board_at(self.folder, 1), 1, first=True)
 
     def begin(self, job: Job, out: bytes = b"", err: bytes = b"") -> None:
         """Let a run write something."""

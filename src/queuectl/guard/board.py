@@ -8,7 +8,8 @@ The last one of a worker is also the one that has the worker's files, if they ar
 board says: see `files.py`.
 
 Each guard of a node has a board of its own. Its first line says how many there are: only from all
-of them together one knows what was not begun.
+of them together one knows what was not begun. The guard that takes the place of a lost one goes on
+with its board: nothing that was begun may be forgotten before the node has written it down.
 """
 
 import os
@@ -34,14 +35,21 @@ class Board:
         self._begun: dict[int, int] = {}
         """How many runs each worker has begun."""
 
-    def open(self, path: str, boards: int) -> None:
-        """Begin one of so many boards, in the place of one that is there; or do without."""
-        self._begun.clear()
+    def open(self, path: str, boards: int, *, first: bool) -> None:
+        """Keep one of so many boards: go on with the one that is there, or make one; or do without.
+
+        Unless it is the first of its workers, one that has to be made has a gap.
+        """
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+        raw = _read(path)
+        self._begun = _counts(raw)
         try:
-            self._fd = _make(path, boards)
+            if _count(raw):
+                self._fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+            else:
+                self._fd = _make(path, boards, gap=not first)
         except OSError:
             # What is said on an old one would be about others.
             with suppress(OSError):
@@ -60,12 +68,12 @@ class Board:
             # A board with a gap would clear somebody who isn't innocent. Whose the files of
             # workers are it still says.
             with suppress(OSError):
-                os.pwrite(self._fd, _GAP, _ROOM - len(_GAP))
+                _note_gap(self._fd)
             return False
         return True
 
 
-def _make(path: str, boards: int) -> int:
+def _make(path: str, boards: int, *, gap: bool) -> int:
     """Make a board that is there with its first line, or not at all."""
     new = path + ".new"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -74,11 +82,17 @@ def _make(path: str, boards: int) -> int:
         os.fchmod(fd, 0o600)
         # Workers are counted from one, so there is room before them.
         _write(fd, 0, str(boards))
+        if gap:
+            _note_gap(fd)
         os.rename(new, path)
     except OSError:
         os.close(fd)
         raise
     return fd
+
+
+def _note_gap(fd: int) -> None:
+    os.pwrite(fd, _GAP, _ROOM - len(_GAP))
 
 
 def _write(fd: int, place: int, text: str) -> None:
@@ -159,6 +173,16 @@ def _has_gap(raw: bytes) -> bool:
 
 def _tokens(raw: bytes) -> set[str]:
     return {note.token for note in _notes(raw[_ROOM:])}
+
+
+def _counts(raw: bytes) -> dict[int, int]:
+    """Return how many runs each worker has begun."""
+    size = _PLACES * _ROOM
+    counts = {}
+    for worker in range(1, -(-len(raw) // size)):
+        if notes := _notes(raw[worker * size : (worker + 1) * size]):
+            counts[worker] = 1 + max(note.number for note in notes)
+    return counts
 
 
 def _notes(raw: bytes) -> list[Note]:

@@ -50,15 +50,11 @@ class Files:
         self._me = os.geteuid()
         self._odd_umask = bool(_umask() & 0o600)
 
-    def settle(self, board: str, boards: int) -> None:
+    def settle(self, board: str, boards: int, *, first: bool) -> None:
         """Keep the files of workers beside this board from now on."""
-        self._board.open(board, boards)
+        self._board.open(board, boards, first=first)
         self._folder = os.path.dirname(board)
         self._shares = _SET_LEASE is not None
-
-    def note(self, worker: int, token: str) -> None:
-        """Say again what a worker runs, after a new board was begun."""
-        self._board.note(worker, token)
 
     def open(self, spec: "dict[str, Any]", opened: list[int]) -> tuple[str, str]:
         """Open the files of a run that is about to begin; raises OSError with the file's name.

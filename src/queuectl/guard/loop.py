@@ -67,6 +67,7 @@ class Loop:
 
     def __init__(self, link: int) -> None:
         self._link = link
+        self._node = os.getppid()
         self._decoder = Decoder()
         self._poll = select.poll()
         self._replies = Replies(link, self._poll)
@@ -147,10 +148,8 @@ class Loop:
                 pass  # It ended, or began, while the message was under way.
             case ("lease", clock, deadline):
                 self._lease.extend(clock, deadline)
-            case ("board", path, boards):
-                self._files.settle(path, boards)
-                for going in self._runs.values():
-                    self._files.note(going.worker, going.token)
+            case ("board", path, boards, first):
+                self._files.settle(path, boards, first=first)
             case _:
                 raise ValueError(f"unknown message: {message!r}")
 
@@ -183,6 +182,10 @@ class Loop:
     def _spawn(self, number: int, spec: "dict[str, Any]") -> None:
         now = time.monotonic()
         mark = self._marker.put(spec["owner"])
+        if os.getppid() != self._node:
+            # Whoever gives back what a dead node had goes by the board, so nothing may be begun
+            # any more. One who looked between these two lines has found the mark, and killed us.
+            return
         own = spec["stdout"], spec["stderr"]
         try:
             pid, files = self._spawner.start(spec)

@@ -9,7 +9,7 @@ same release, so `marshal` fits: it is fast, needs no import, and carries any te
         ("stop", run, how)                  SIGTERM to all of it, SIGKILL when its grace is over
         ("kill", run, how)                  SIGKILL to all of it
         ("lease", clock, deadline)          kill every run when that clock gets there; None: never
-        ("board", path, boards)             keep there what each worker runs; see `board.py`
+        ("board", path, boards, first)      keep there what each worker runs; see `board.py`
     guard to node
         ("ready", pid)
         ("ended", run, status, how, started, ended, out_bytes, err_bytes)

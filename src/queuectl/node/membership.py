@@ -99,7 +99,7 @@ class Membership:
         )
         with suppress(StoreError):
             # On a full disk this comes later, with the first run.
-            self.make_spool()
+            self.make_spool(first=True)
         self.lease = leases.Lease(
             url=self._url,
             node=self.id,
@@ -123,7 +123,7 @@ class Membership:
 
     def lend(self, guard: Guard) -> None:
         """Tell a new guard until when runs may live; if that fails, the next renewal does."""
-        self._set_up_board(guard)
+        self._set_up_board(guard, first=False)
         if self.lease is not None:
             self.lease.renew(self._store)
 
@@ -138,20 +138,20 @@ class Membership:
         if self.lease is not None:
             self.lease.stop()
 
-    def make_spool(self) -> None:
+    def make_spool(self, *, first: bool = False) -> None:
         """Make the folder for the output of our runs; also when somebody has removed it."""
         if not os.path.isdir(self.spool):
             root = self._store.spool_root()
             for folder in (os.path.dirname(root), root, self.spool):
                 make_folder(folder)
             for guard in self._guards():
-                self._set_up_board(guard)
+                self._set_up_board(guard, first=first)
 
     def board_of(self, guard: Guard) -> str:
         """Return where a guard says what its workers run."""
         return board_at(self.spool, self._guards().number(guard))
 
-    def _set_up_board(self, guard: Guard) -> None:
-        # That it is gone is heard elsewhere; the next one gets a board of its own.
+    def _set_up_board(self, guard: Guard, *, first: bool) -> None:
+        # That it is gone is heard elsewhere; the next one goes on with its board.
         with suppress(GuardLostError):
-            guard.send([("board", self.board_of(guard), len(self._guards()))])
+            guard.send([("board", self.board_of(guard), len(self._guards()), first)])
