@@ -139,6 +139,49 @@ class TestOneJob:
             assert take_one(other, node="node-2").id == "y"
 
 
+class Cut(BaseException):
+    """What ends a claim half-way, like a kill."""
+
+
+def cut_at(store: Store, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the next verb end right before it asks the database for the so-manieth time."""
+    left = iter(range(step))
+    for name in ("_run", "_change", "_change_many", "_change_rows", "_insert_rows", "_commit"):
+        real = getattr(store, name)
+
+        def cut(*args: Any, real: Any = real) -> Any:
+            if next(left, None) is None:
+                raise Cut
+            return real(*args)
+
+        monkeypatch.setattr(store, name, cut)
+
+
+def test_one_that_is_cut_off_anywhere_has_done_nothing(
+    store: Store, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may bury, promote and take jobs: all of it or nothing, in however many statements."""
+    add(store, "ready")
+    add(store, "due", run_at=NOW + SECOND)
+    add(store, "late", expires_at=NOW + SECOND)
+    # What it knows of the database it has asked for by now.
+    assert store.claim("node-1", [1], ["nothing there"], now=NOW) == []
+    before = everything(client)
+    for step in range(100):
+        with monkeypatch.context() as patch:
+            cut_at(store, step, patch)
+            try:
+                claimed = store.claim("node-1", [1, 2, 3], [], now=NOW + MINUTE)
+            except Cut:
+                claimed = []
+        if claimed:
+            break
+        assert everything(client) == before
+    assert ids(claimed) == ["ready", "due"]
+    assert the(store, "late").state == State.DEAD
+    assert step > 1
+
+
 class TestWorkers:
     def test_each_gets_one_job(self, store: Store) -> None:
         for n in range(5):
