@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Hashable
 from functools import cache
+from itertools import repeat
 
 from queuectl.job import Like, NewJob
-from queuectl.request import Values, check_command, current_folder
+from queuectl.request import Values, check_commands, current_folder
 from queuectl.settings import Settings
 from queuectl.values import fields, in_order
 
@@ -71,9 +72,10 @@ class Series:
         argv = given.pop("argv", None)
         return id, command, argv, self._model_for(given)
 
-    def command(self, text: str) -> Like:
-        """Make a job of a command that says no more."""
-        return None, check_command(text), None, self._model_for(_NOTHING)
+    def commands(self, texts: list[str]) -> list[Like]:
+        """Make jobs of commands that say no more."""
+        nothing, model = repeat(None), repeat(self._model_for(_NOTHING))
+        return list(zip(nothing, check_commands(texts), nothing, model, strict=False))
 
     def _model_for(self, given: Values) -> NewJob:
         completion = self._completion()

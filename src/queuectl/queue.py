@@ -39,6 +39,8 @@ Events = list[Event]
 SHORTEST_PREFIX = 4
 LONGEST_REASON = 10_000
 BATCH = 20_000
+SOME = 500
+"""Requests that are looked at together."""
 MOST_AT_ONCE = 250_000
 """Jobs in one transaction. It holds up all other writers, who must renew their leases in time."""
 
@@ -109,18 +111,23 @@ class Queue(Administration):
         what was stored stays stored. Without it, at most 250,000 jobs can be stored at once.
         With a `connection`, they are part of its transaction, as in `enqueue`.
         """
-        now = self.store.now()
-        series = Series(self._completion, now=now)
         return self._enqueue_made(
-            (
-                series.command(item) if type(item) is str else series.job(_read(item, {}, now))
-                for item in what
-            ),
+            self._made(what, self.store.now()),
             keep_going=keep_going,
             connection=connection,
             progress=progress,
             total=total,
         )
+
+    def _made(self, what: Iterable[Request], now: int) -> Iterator[Like]:
+        series = Series(self._completion, now=now)
+        requests = iter(what)
+        while some := list(islice(requests, SOME)):
+            commands = [item for item in some if type(item) is str]
+            if len(commands) == len(some):
+                yield from series.commands(commands)
+            else:
+                yield from (series.job(_read(item, {}, now)) for item in some)
 
     def enqueue_read(
         self,
