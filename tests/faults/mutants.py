@@ -418,7 +418,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 file="node/node.py",
                 old="if Topic.WORK in topics and not self.maybe_work:",
-                new="if Topic.WORK in topics and self.running:",
+                new="if Topic.WORK in topics and self.crew.running:",
             )
         ],
         tests=[
@@ -433,7 +433,7 @@ MUTANTS: Sequence[Mutant] = (
                 file="node/node.py",
                 old="            self.stopping = Stop.DRAIN\n            self._say(why)",
                 new="            self.stopping = Stop.DRAIN\n            self._say(why)\n"
-                '            self._order([("kill", n, runs.RELEASE) for n in self.running])',
+                "            self.crew.kill(self.crew.running, runs.RELEASE)",
             )
         ],
         tests=[
@@ -681,7 +681,7 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="node/node.py",
-                old="if monotonic() >= self.workers.look_at:",
+                old="if monotonic() >= self.crew.workers.look_at:",
                 new="if False:",
             )
         ],

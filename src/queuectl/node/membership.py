@@ -125,7 +125,10 @@ class Membership:
         """Tell a new guard until when runs may live; if that fails, the next renewal does."""
         self._set_up_board(guard, first=False)
         if self.lease is not None:
-            self.lease.renew(self._store)
+            try:
+                self.lease.renew(self._store)
+            except StoreError as error:
+                self._trouble(str(error))
 
     def rename(self) -> str:
         """Take a new id, to join anew under; returns the old one."""

@@ -1,8 +1,8 @@
 """The node's loop: one process, N workers, one transaction per turn.
 
 Each turn finishes all runs that ended and claims jobs for the workers in one durable commit
-(`turns`), then hands the new runs to the guard. How many are claimed is a matter of what the
-workers have to do (`workers`), and of caution (`caution`). Between turns it sleeps until the
+(`turns`), then gives the new runs to the crew (`crew`). How many are claimed is a matter of what
+the workers have to do (`workers`), and of caution (`caution`). Between turns it sleeps until a
 guard, the store, a signal or a clock has something to say.
 """
 
@@ -10,12 +10,9 @@ import gc
 import os
 import select
 import signal
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from errno import ENOSYS
 from time import monotonic
-from typing import Any
 
 from queuectl.errors import (
     BadSettingError,
@@ -24,25 +21,22 @@ from queuectl.errors import (
     StoreMissingError,
 )
 from queuectl.guard import tree
-from queuectl.guard.board import read_board
 from queuectl.job import Exited, Job, Output, State, Transition
 from queuectl.lifecycle import Policy
 from queuectl.node import runs, upkeep
 from queuectl.node.broadcast import Broadcast
 from queuectl.node.caution import Caution, suspects
-from queuectl.node.guards import Guards
+from queuectl.node.crew import Crew
 from queuectl.node.interrupts import Interrupts
-from queuectl.node.link import STALLED_AFTER, Guard, GuardLostError
+from queuectl.node.link import STALLED_AFTER
 from queuectl.node.log import Log, printable
 from queuectl.node.membership import Membership
 from queuectl.node.runs import Run
 from queuectl.node.telling import name_runs, tell_end, tell_put_back, tell_start
 from queuectl.node.turns import Turn, Turns
-from queuectl.node.workers import Workers
 from queuectl.place import Place
 from queuectl.queue import Queue
 from queuectl.settings import Settings
-from queuectl.spool import name_left
 from queuectl.store.contract import Ended, Node, Stop, Suspects, Topic
 from queuectl.values import quicken
 
@@ -100,7 +94,7 @@ class NodeLoop:
             workers=self.count,
             queues=options.queues,
             settings=lambda: self.settings,
-            guards=lambda: self.guards,
+            guards=lambda: self.crew.guards,
             wake=self.interrupts.rouse,
             trouble=lambda text: self._say(text, level="warning"),
         )
@@ -109,9 +103,7 @@ class NodeLoop:
             self.log.open_file(
                 options.log, size=self.settings.log_size, keep=self.settings.log_files
             )
-        self.workers = Workers(self.count)
-        self.running: dict[int, Run] = {}
-        """Runs that the guard has been asked for: those that go on, and those in line."""
+        self.crew = Crew(self, self.member, self.store, lambda: self.settings, count=self.count)
         self.turns = Turns(
             self.store,
             self.member,
@@ -120,9 +112,6 @@ class NodeLoop:
             settings=lambda: self.settings,
         )
         self.caution = Caution()
-        self._full: list[Guard] = []
-        """The guards that don't take all they are sent, for now."""
-        self.last_run = 0
         self.stopping: Stop | None = None
         self.maybe_work = True
         self.others: list[Node] = []
@@ -153,15 +142,16 @@ class NodeLoop:
         tree.become_subreaper()
         # The URL may carry a password; jobs are told where the queue is without it.
         hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *self.store.secret_variables}
-        self.guards = Guards.start(workers=self.count, hidden=hidden)
+        self.crew.start(hidden=hidden)
         try:
             self._catch_signals()
             self.member.join()
             self.listener = self.store.listen()
             self._poll = select.poll()
-            for heard in (self.interrupts, self.listener, *self.guards):
+            for heard in (self.interrupts, self.listener):
                 if heard.fileno() >= 0:
                     self._poll.register(heard.fileno(), select.POLLIN)
+            self.crew.listen(self._poll)
             self._greet()
             if self.options.ready is not None:
                 self.options.ready()
@@ -171,7 +161,7 @@ class NodeLoop:
             self._loop()
             self._leave()
         finally:
-            self.guards.close()
+            self.crew.close()
             self.log.flush()
         # Nothing is left to be stopped. One more signal must not make a good end look like a kill.
         self.interrupts.ignore()
@@ -190,10 +180,10 @@ class NodeLoop:
         while not self._is_done():
             ready = self._sleep()
             self._hear_signals(ready)
-            self._hear_guards(ready)
+            self.crew.hear(ready)
             self._hear_store(ready)
-            if monotonic() >= self.workers.look_at:
-                self._withdraw(self.workers.held_up(monotonic()))
+            if monotonic() >= self.crew.workers.look_at:
+                self.crew.withdraw(self.crew.workers.held_up(monotonic()))
             if self._turn_in() <= 0:
                 self._turn()
             if monotonic() >= self.next_tick - EARLY:
@@ -205,7 +195,7 @@ class NodeLoop:
             self.log.flush()
 
     def _is_done(self) -> bool:
-        if self.running or self.turns.pending:
+        if self.crew.running or self.turns.pending:
             return False
         if self.stopping is not None:
             return True
@@ -251,18 +241,16 @@ class NodeLoop:
         if not self.turns.refusals:
             self._say("The lease was lost; its runs are ended.", level="warning")
         self.member.stop_renewing()
-        self._withdraw(self.workers.waiting())
-        self._order([("kill", number, runs.LEASE) for number in self.running])
+        self.crew.withdraw(self.crew.workers.waiting())
+        self.crew.kill(self.crew.running, runs.LEASE)
         heard = monotonic()
-        while self.running:
+        while self.crew.running:
             ready = {fd for fd, _ in self._poll.poll(1000)}
             self._hear_signals(ready)
-            self._hear_guards(ready)
-            if any(guard.fileno() in ready for guard in self.guards):
+            if self.crew.hear(ready):
                 heard = monotonic()
             elif monotonic() - heard > STALLED_AFTER:
-                for run in self.running.values():
-                    self._guard_of(run).kill()
+                self.crew.kill_guards()
         self._settle(self.turns.give_up_all())
         old = self.member.rename()
         self.log.node = self.id
@@ -287,31 +275,21 @@ class NodeLoop:
         waits = [min(self.next_tick, self.broadcast.due) - monotonic()]
         if self.caution.until > monotonic():
             waits.append(self.caution.until - monotonic())
-        waits.append(self.workers.look_at - monotonic())
+        waits.append(self.crew.workers.look_at - monotonic())
         waits.append(self._turn_in())
         waits.append(self.member.renew_in())
-        if self.next_due is not None and self.workers.idle and self._may_claim():
+        if self.next_due is not None and self.crew.workers.idle and self._may_claim():
             waits.append((self.next_due - self.store.now()) / 1000)
         if (look := self.listener.recheck_in()) is not None:
             waits.append(look)
-        waits += self._watch_for_room()
+        waits += self.crew.watch_for_room()
         pause = max(0, min(waits))
         return {fd for fd, _ in self._poll.poll(int(pause * 1000) + (1 if pause else 0))}
 
-    def _watch_for_room(self) -> list[float]:
-        """Be woken by guards that take again what they didn't; return when others are given up."""
-        full = [guard for guard in self.guards if guard.has_unsent]
-        for guard in self.guards if full or self._full else ():
-            if (guard in full) != (guard in self._full):
-                events = select.POLLIN | (select.POLLOUT if guard in full else 0)
-                self._poll.modify(guard.fileno(), events)
-        self._full = full
-        return [guard.stalls_in() for guard in full]
-
     def _turn_in(self) -> float:
         """Return in how many seconds a turn is wanted, if nothing else happens."""
-        claiming = self.maybe_work and self.workers.hungry and self._may_claim()
-        lingers = self.workers.has_line and self.stopping is None
+        claiming = self.maybe_work and self.crew.workers.hungry and self._may_claim()
+        lingers = self.crew.workers.has_line and self.stopping is None
         return self.turns.due_in(claiming=claiming or self.member.lost, lingers=lingers)
 
     def _hear_signals(self, ready: Collection[int]) -> None:
@@ -320,7 +298,7 @@ class NodeLoop:
 
     def _on_signal(self, name: str) -> None:
         if self.stopping is None:
-            again = "; again to release them" if self.running else ""
+            again = "; again to release them" if self.crew.running else ""
             waits = self.turns.ended and self.turns.refusals
             then = " The database must be back first." if waits else ""
             self._drain(f"{name}: finishing {self._what_runs()}{again}.{then}")
@@ -333,95 +311,46 @@ class NodeLoop:
             os._exit(128 + signal.SIGINT)
 
     def _what_runs(self) -> str:
-        waiting = set(self.workers.waiting())
-        return name_runs([run for number, run in self.running.items() if number not in waiting])
+        waiting = set(self.crew.workers.waiting())
+        return name_runs([run for number, run in self.crew.running.items() if number not in waiting])
 
     def _drain(self, why: str) -> None:
         if self.stopping is None:
             self.stopping = Stop.DRAIN
             self._say(why)
-            self._withdraw(self.workers.waiting())
+            self.crew.withdraw(self.crew.workers.waiting())
 
     def _release(self, why: str) -> None:
         if self.stopping != Stop.RELEASE:
             self.stopping = Stop.RELEASE
             self._say(why)
-            self._withdraw(self.workers.waiting())
-            self._order([("stop", number, runs.RELEASE) for number in self.running])
+            self.crew.withdraw(self.crew.workers.waiting())
+            self.crew.stop(self.crew.running, runs.RELEASE)
 
-    def _hear_guards(self, ready: Collection[int]) -> None:
-        for guard in self.guards:
-            if guard.fileno() in ready or guard.has_unsent:
-                self._hear(guard)
+    # What the crew tells us.
 
-    def _hear(self, guard: Guard) -> None:
-        try:
-            messages = guard.receive()
-        except GuardLostError:
-            self._replace(guard)
-            return
-        for message in messages:
-            if message[0] in ("ended", "not_started", "unable", "withdrawn"):
-                run = self.running[message[1]]
-                runs.read_report(run, message, self.settings, outage=self.member.outage)
-                self._over(message[1])
-                if message[0] == "unable":
-                    self._pause_claims(message[3])
-                elif message[0] == "ended":
-                    self.caution.went_well()
-                    self.workers.took(message[5] - message[4])
-            elif message[0] == "trouble":
-                self._say(f"run {message[1]}: {message[2]}", level="warning")
+    def on_begun(self, job: Job) -> None:
+        """Say that a run starts."""
+        tell_start(self.log, job)
 
-    def _pause_claims(self, why: str) -> None:
+    def on_over(self, run: Run) -> None:
+        """Have the next turn write down what became of a run."""
+        self.turns.add(run)
+        if run.began is not None:
+            self.caution.went_well()
+        if self.caution.held_up and not self.crew.running:
+            # Now there is room for the job that gets the whole node.
+            self.maybe_work = True
+
+    def on_unable(self, why: str) -> None:
+        """Leave jobs to others for a while."""
         if self.caution.pause():
             self._say(f"No job can be started here: {why}. Trying again.", level="error")
         self.maybe_work = True
 
-    def _order(self, messages: Sequence[tuple[Any, ...]]) -> None:
-        """Tell each guard what is about its runs. If it is gone, `_hear` finds out."""
-        shares: dict[Guard, list[tuple[Any, ...]]] = {}
-        for message in messages:
-            shares.setdefault(self._guard_of(self.running[message[1]]), []).append(message)
-        for guard, share in shares.items():
-            with suppress(GuardLostError):
-                guard.send(share)
-
-    def _guard_of(self, run: Run) -> Guard:
-        return self.guards.of(run.job.worker or 0)
-
-    def _withdraw(self, numbers: Iterable[int]) -> None:
-        """Take back what hasn't been started; the guard says what that is."""
-        if messages := [("withdraw", number) for number in numbers]:
-            self._order(messages)
-
-    def _over(self, number: int) -> None:
-        run = self.running.pop(number)
-        self.turns.add(run)
-        self.workers.end(run.job.worker or 0, number, monotonic())
-        if self.caution.held_up and not self.running:
-            # Now there is room for the job that gets the whole node.
-            self.maybe_work = True
-
-    def _replace(self, guard: Guard) -> None:
-        """End what a killed guard left, count its runs as lost, and go on with a new one."""
-        self._say("A guard process is gone; its runs are lost.", level="error")
-        self._poll.unregister(guard.fileno())
-        guard.close()
-        tree.kill_descendants(spare=self.guards.pids() - {guard.pid})
-        begun = read_board(self.member.board_of(guard))
-        why = "the process that watched it was killed"
-        lost = [item for item in self.running.items() if self._guard_of(item[1]) is guard]
-        name_left(self.member.spool, [run.job for _, run in lost])
-        for number, run in lost:
-            run.outcome = runs.lost_with_node(run.job, why, begun)
-            run.withdrawn = not runs.may_have_begun(run.job, begun)
-            if not run.withdrawn:
-                run.began, run.ended = run.claimed, monotonic()
-            self._over(number)
-        new = self.guards.replace(guard)
-        self._poll.register(new.fileno(), select.POLLIN)
-        self._guarded(lambda: self.member.lend(new))
+    def on_trouble(self, what: str, *, level: str) -> None:
+        """Say that something went wrong."""
+        self._say(what, level=level)
 
     def _hear_store(self, ready: Collection[int]) -> None:
         told = self.listener.fileno() in ready or self.listener.recheck_in() is not None
@@ -448,7 +377,7 @@ class NodeLoop:
         self.maybe_work = True
         # Where we were told, and are alone, the claim itself is the quickest way to find out.
         alone_and_told = told and not self.others and self.listener.recheck_in() is None
-        if self.workers.idle and not alone_and_told:
+        if self.crew.workers.idle and not alone_and_told:
             now = self.store.now()
             self.maybe_work, self.next_due = self.store.outlook(self.options.queues, now=now)
 
@@ -460,13 +389,14 @@ class NodeLoop:
             self._drain(f"Asked to stop: finishing {self._what_runs()}.")
         elif me is not None and me.stop == Stop.RELEASE:
             self._release(f"Asked to stop now: releasing {self._what_runs()}.")
-        by_seq = {run.job.seq: number for number, run in self.running.items()}
-        for job in self.store.to_cancel(self.id) if self.running else ():
+        running = self.crew.running
+        by_seq = {run.job.seq: number for number, run in running.items()}
+        for job in self.store.to_cancel(self.id) if running else ():
             number = by_seq.get(job.seq)
-            if number is not None and self.running[number].job.cancel_reason is None:
-                runs.with_cancel(self.running[number], job.cancel_reason or "cancelled")
-                self._order([("stop", number, runs.CANCEL)])
-        self.broadcast.look(self.running.values())
+            if number is not None and running[number].job.cancel_reason is None:
+                runs.with_cancel(running[number], job.cancel_reason or "cancelled")
+                self.crew.stop([number], runs.CANCEL)
+        self.broadcast.look(running.values())
 
     def _read_settings(self) -> None:
         """Take over changed settings; what contradicts our own flags or environment is left."""
@@ -481,7 +411,7 @@ class NodeLoop:
         return (
             self.stopping is None
             and self.member.may_claim
-            and not self.caution.forbids(self.running.values(), self._policy().suspicious)
+            and not self.caution.forbids(self.crew.running.values(), self._policy().suspicious)
         )
 
     def _turn(self) -> None:
@@ -507,15 +437,16 @@ class NodeLoop:
                 self.maybe_work = False
             if turn.jobs:
                 self.listener.expect()
-                self._start(turn.jobs)
+                self._guarded(self.member.make_spool)
+                self.crew.begin(turn.jobs)
             if that_was_all:
                 # The turn is made, whether or not the server can still say this.
                 self._guarded(self._ask_what_next)
 
     def _take_turn(self) -> Turn | None:
         claiming = self.maybe_work and self._may_claim()
-        self.workers.commit_takes = self.turns.takes
-        workers = self.caution.few(self.workers.wanted()) if claiming else []
+        self.crew.workers.commit_takes = self.turns.takes
+        workers = self.caution.few(self.crew.workers.wanted()) if claiming else []
         return self.turns.take(workers, self._suspects)
 
     def _ask_what_next(self) -> None:
@@ -539,7 +470,7 @@ class NodeLoop:
         return self._known_policy
 
     def _suspects(self, now: int) -> Suspects:
-        return suspects(self._policy().suspicious, now=now, idle=not self.running)
+        return suspects(self._policy().suspicious, now=now, idle=not self.crew.running)
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
@@ -552,34 +483,6 @@ class NodeLoop:
             runs.clean(run)
         self.broadcast.end(turn.over)
         self.turns.settle(turn)
-
-    def _start(self, jobs: Sequence[Job]) -> None:
-        if not jobs:
-            return
-        self._guarded(self.member.make_spool)
-        claimed = monotonic()
-        spool = self.member.spool
-        messages: list[tuple[Any, ...]] = []
-        for job in jobs:
-            self.last_run += 1
-            self.workers.begin(job.worker or 0, self.last_run, claimed)
-            run = Run(job=job, spool=spool, claimed=claimed)
-            self.running[self.last_run] = run
-            try:
-                spec = runs.spec_of(run, self.settings, self.store)
-            except OSError as error:
-                text = error.strerror or str(error)
-                # A task that nobody can run is the job's own trouble; a full disk is ours.
-                ours = error.errno != ENOSYS
-                report = ("unable" if ours else "not_started", self.last_run, error.errno, text)
-                runs.read_report(run, report, self.settings)
-                self._over(self.last_run)
-                if ours:
-                    self._pause_claims(text)
-                continue
-            messages.append(("spawn", self.last_run, spec))
-            tell_start(self.log, job)
-        self._order(messages)
 
     # -- now and then -----------------------------------------------------------------------
 

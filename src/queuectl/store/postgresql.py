@@ -213,30 +213,7 @@ class PostgresStore(ServerStore):
         now: int,
         suspects: Suspects | None,
     ) -> list[Job]:
-        claim = partial(self._claim_first, node, workers, queues, suspects)
-        look, jobs = claim(now, heed=now)
-        if look.ahead and jobs and self._depth:
-            raise ConflictError(f"The clock of {self.url} was put back.")
-        if not any(at is not None and at <= now for at in (look.due, look.expires)):
-            return jobs
-        now -= look.ahead
-        if not self._depth:
-            # There is more to do than one statement can.
-            return self._atomic(partial(self._claim, node, workers, queues, now, suspects))
-        self._make_way(look, now)
-        return claim(now, heed=-1)[1]
-
-    def _claim_first(
-        self,
-        node: str,
-        workers: Sequence[int],
-        queues: Sequence[str],
-        suspects: Suspects | None,
-        now: int,
-        *,
-        heed: int,
-    ) -> tuple[Look, list[Job]]:
-        params = {
+        asked = {
             "node": node,
             "workers": list(workers),
             "limit": len(workers),
@@ -245,20 +222,36 @@ class PostgresStore(ServerStore):
             "since": None if suspects is None else suspects.since,
             "idle": suspects is None or suspects.idle,
             "now": now,
-            "heed": heed,
+            "heed": now,
         }
-        if not self._depth:
-            self._check_process()
-            receipt = self._next_receipt()
-            try:
-                return self._ask_for_jobs(sql.CLAIM_ALONE, params | receipt | {"now": now})
-            except DisconnectedError as error:
-                mine = {"serial": receipt["serial"], "node": node}
-                jobs = self._settle(mine["serial"], error, partial(self._claimed, mine))
-                return Look(ahead=0, due=None, expires=None), jobs
-        look, jobs = self._ask_for_jobs(sql.CLAIM_FIRST, params)
+        return self._claim_within(asked) if self._depth else self._claim_alone(asked)
+
+    def _claim_alone(self, asked: Params) -> list[Job]:
+        """Claim in one statement, which is a transaction by itself, if it can do all there is."""
+        self._check_process()
+        receipt = self._next_receipt()
+        try:
+            look, jobs = self._ask_for_jobs(sql.CLAIM_ALONE, {**receipt, **asked})
+        except DisconnectedError as error:
+            mine = {"serial": receipt["serial"], "node": asked["node"]}
+            found: list[Job] = self._settle(mine["serial"], error, partial(self._claimed, mine))
+            return found
+        if look.has_passed(asked["now"]):
+            now = asked["now"] - look.ahead
+            return self._atomic(lambda: self._claim_within({**asked, "now": now, "heed": now}))
+        return jobs
+
+    def _claim_within(self, asked: Params) -> list[Job]:
+        """Claim as a part of a transaction, and see to what has expired or become due before."""
+        look, jobs = self._ask_for_jobs(sql.CLAIM_FIRST, asked)
+        if look.ahead and jobs:
+            raise ConflictError(f"The clock of {self.url} was put back.")
+        if look.has_passed(asked["now"]):
+            now = asked["now"] - look.ahead
+            self._make_way(look, now)
+            _, jobs = self._ask_for_jobs(sql.CLAIM_FIRST, {**asked, "now": now, "heed": -1})
         self._wrote |= bool(jobs)
-        return look, jobs
+        return jobs
 
     def _ask_for_jobs(self, statement: str, params: Params) -> tuple[Look, list[Job]]:
         asked = clock_gettime(ELAPSED)

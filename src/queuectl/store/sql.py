@@ -54,6 +54,10 @@ class Look(NamedTuple):
     expires: int | None
     """When the next waiting job becomes due, and when the next expires."""
 
+    def has_passed(self, now: int) -> bool:
+        """Tell whether one of these times has come."""
+        return any(at is not None and at <= now for at in (self.due, self.expires))
+
 
 def no_lease(node: str) -> LeaseLostError:
     """Say that a node was struck out."""

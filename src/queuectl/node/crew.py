@@ -1,0 +1,205 @@
+"""The crew of a node: its workers, the guards that look after them, and the runs they have.
+
+The node gives it jobs, and is told of each run that is over. What a guard doesn't take at once is
+kept for it. A guard that is gone is replaced, and its runs are over.
+"""
+
+import select
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from errno import ENOSYS
+from time import monotonic
+from typing import Any, Protocol
+
+from queuectl.guard import tree
+from queuectl.guard.board import read_board
+from queuectl.job import Job
+from queuectl.node import runs
+from queuectl.node.guards import Guards
+from queuectl.node.link import Guard, GuardLostError
+from queuectl.node.membership import Membership
+from queuectl.node.runs import Run
+from queuectl.node.workers import Workers
+from queuectl.settings import Settings
+from queuectl.spool import name_left
+from queuectl.store import Store
+
+
+class Boss(Protocol):
+    """Whom the crew tells what happens."""
+
+    def on_begun(self, job: Job) -> None:
+        """A guard was asked for a run of this job."""
+
+    def on_over(self, run: Run) -> None:
+        """A run is over, or won't be."""
+
+    def on_unable(self, why: str) -> None:
+        """Nothing can be started on this host."""
+
+    def on_trouble(self, what: str, *, level: str) -> None:
+        """Something else went wrong."""
+
+
+class Crew:
+    """Who runs what. The node's loop polls, and hands on what it hears."""
+
+    def __init__(
+        self,
+        boss: Boss,
+        member: Membership,
+        store: Store,
+        settings: Callable[[], Settings],
+        *,
+        count: int,
+    ) -> None:
+        self._boss = boss
+        self._member = member
+        self._store = store
+        self._settings = settings
+        self.workers = Workers(count)
+        self.running: dict[int, Run] = {}
+        """Runs that a guard has been asked for: those that go on, and those in line."""
+        self._last_run = 0
+        self._full: list[Guard] = []
+        """The guards that don't take all they are sent, for now."""
+
+    # -- guards -------------------------------------------------------------------------
+
+    def start(self, *, hidden: Collection[str]) -> None:
+        """Start the guards; jobs don't get to see `hidden` variables."""
+        self.guards = Guards.start(workers=self.workers.count, hidden=hidden)
+
+    def listen(self, poll: "select.poll") -> None:
+        """Have the loop woken by the guards, through this poll object."""
+        self._poll = poll
+        for guard in self.guards:
+            poll.register(guard.fileno(), select.POLLIN)
+
+    def watch_for_room(self) -> list[float]:
+        """Be woken by guards that take again what they didn't; return when others are given up."""
+        full = [guard for guard in self.guards if guard.has_unsent]
+        for guard in self.guards if full or self._full else ():
+            if (guard in full) != (guard in self._full):
+                events = select.POLLIN | (select.POLLOUT if guard in full else 0)
+                self._poll.modify(guard.fileno(), events)
+        self._full = full
+        return [guard.stalls_in() for guard in full]
+
+    def kill_guards(self) -> None:
+        """Kill the guards that have runs; `hear` replaces them."""
+        for run in self.running.values():
+            self._guard_of(run).kill()
+
+    def close(self) -> None:
+        """Let the guards kill what still runs, and end."""
+        self.guards.close()
+
+    def _guard_of(self, run: Run) -> Guard:
+        return self.guards.of(run.job.worker or 0)
+
+    def _replace(self, guard: Guard) -> None:
+        """End what a killed guard left, count its runs as lost, and go on with a new one."""
+        self._boss.on_trouble("A guard process is gone; its runs are lost.", level="error")
+        self._poll.unregister(guard.fileno())
+        guard.close()
+        tree.kill_descendants(spare=self.guards.pids() - {guard.pid})
+        begun = read_board(self._member.board_of(guard))
+        why = "the process that watched it was killed"
+        lost = [item for item in self.running.items() if self._guard_of(item[1]) is guard]
+        name_left(self._member.spool, [run.job for _, run in lost])
+        for number, run in lost:
+            run.outcome = runs.lost_with_node(run.job, why, begun)
+            run.withdrawn = not runs.may_have_begun(run.job, begun)
+            if not run.withdrawn:
+                run.began, run.ended = run.claimed, monotonic()
+            self._over(number)
+        new = self.guards.replace(guard)
+        self._poll.register(new.fileno(), select.POLLIN)
+        self._member.lend(new)
+
+    # -- orders -------------------------------------------------------------------------
+
+    def begin(self, jobs: Sequence[Job]) -> None:
+        """Have runs of these jobs started, each as soon as its worker is free."""
+        claimed = monotonic()
+        messages: list[tuple[Any, ...]] = []
+        for job in jobs:
+            self._last_run += 1
+            self.workers.begin(job.worker or 0, self._last_run, claimed)
+            run = Run(job=job, spool=self._member.spool, claimed=claimed)
+            self.running[self._last_run] = run
+            try:
+                spec = runs.spec_of(run, self._settings(), self._store)
+            except OSError as error:
+                self._cannot_begin(self._last_run, error)
+                continue
+            messages.append(("spawn", self._last_run, spec))
+            self._boss.on_begun(job)
+        self._order(messages)
+
+    def _cannot_begin(self, number: int, error: OSError) -> None:
+        text = error.strerror or str(error)
+        # A task that nobody can run is the job's own trouble; a full disk is ours.
+        ours = error.errno != ENOSYS
+        report = ("unable" if ours else "not_started", number, error.errno, text)
+        self._report(number, report)
+
+    def stop(self, numbers: Iterable[int], how: str) -> None:
+        """Ask runs to end, and kill them when their grace is over."""
+        self._order([("stop", number, how) for number in numbers])
+
+    def kill(self, numbers: Iterable[int], how: str) -> None:
+        """Kill runs at once."""
+        self._order([("kill", number, how) for number in numbers])
+
+    def withdraw(self, numbers: Iterable[int]) -> None:
+        """Take back what hasn't been started; the guard says what that is."""
+        self._order([("withdraw", number) for number in numbers])
+
+    def _order(self, messages: Sequence[tuple[Any, ...]]) -> None:
+        """Tell each guard what is about its runs. If it is gone, `hear` finds out."""
+        shares: dict[Guard, list[tuple[Any, ...]]] = {}
+        for message in messages:
+            shares.setdefault(self._guard_of(self.running[message[1]]), []).append(message)
+        for guard, share in shares.items():
+            with suppress(GuardLostError):
+                guard.send(share)
+
+    # -- reports ------------------------------------------------------------------------
+
+    def hear(self, ready: Collection[int]) -> bool:
+        """Take in what the guards say; `ready` has those who do. True: somebody said something."""
+        said = False
+        for guard in self.guards:
+            if guard.fileno() in ready or guard.has_unsent:
+                said |= guard.fileno() in ready
+                self._hear(guard)
+        return said
+
+    def _hear(self, guard: Guard) -> None:
+        try:
+            messages = guard.receive()
+        except GuardLostError:
+            self._replace(guard)
+            return
+        for message in messages:
+            if message[0] in ("ended", "not_started", "unable", "withdrawn"):
+                self._report(message[1], message)
+                if message[0] == "ended":
+                    self.workers.took(message[5] - message[4])
+            elif message[0] == "trouble":
+                self._boss.on_trouble(f"run {message[1]}: {message[2]}", level="warning")
+
+    def _report(self, number: int, message: tuple[Any, ...]) -> None:
+        """Note what became of a run."""
+        run = self.running[number]
+        runs.read_report(run, message, self._settings(), outage=self._member.outage)
+        self._over(number)
+        if message[0] == "unable":
+            self._boss.on_unable(message[3])
+
+    def _over(self, number: int) -> None:
+        run = self.running.pop(number)
+        self.workers.end(run.job.worker or 0, number, monotonic())
+        self._boss.on_over(run)
