@@ -14,16 +14,14 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Unpack
 
-from queuectl import lifecycle
 from queuectl.administration import Administration
 from queuectl.completion import Completion, Series
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
-from queuectl.host import whoami
 from queuectl.job import FINISHED, Attempt, Job, Like, NewJob, Output, State
 from queuectl.place import Place, find_place
-from queuectl.request import Fields, Values, check_command, check_request, check_text, read_values
+from queuectl.request import Fields, Values, check_command, check_request, read_values
 from queuectl.store import open_store
-from queuectl.store.contract import Batch, Event, Filter, Progress, Store, Topic
+from queuectl.store.contract import Batch, Event, Filter, Progress, Store
 from queuectl.values import replace
 from queuectl.waiting import wait_until
 
@@ -37,7 +35,6 @@ Attempts = list[Attempt]
 Events = list[Event]
 
 SHORTEST_PREFIX = 4
-LONGEST_REASON = 10_000
 BATCH = 20_000
 SOME = 500
 """Requests that are looked at together."""
@@ -342,44 +339,30 @@ class Queue(Administration):
 
         Cancelling a finished job is a `StateError`.
         """
-        if reason:
-            check_text("the reason", reason, longest=LONGEST_REASON)
-        why = f"cancelled by {whoami()}" + (f": {reason}" if reason else "")
-        return self._change(id, lambda job: self._cancel(job, why))
+        return self.cancel_all([self.get(id)], reason=reason)[0]
 
-    def _cancel(self, job: Job, why: str) -> bool:
-        now = self.store.now()
-        if job.state in FINISHED:
-            raise StateError(f"Job {job.id} is {job.state} already; it can't be cancelled.")
-        if job.state == State.PROCESSING:
-            if job.cancel_reason is not None:
-                raise StateError(f"Job {job.id} is being cancelled already.")
-            done = self.store.ask_cancel(job, why, now=now)
-            self.store.nudge(Topic.CONTROL)
-        else:
-            done = self.store.apply(job, lifecycle.cancelled(job, why), now=now)
-        self._record("cancel", job=job.id, detail=why)
-        return done
+    def cancel_all(self, jobs: Sequence[Job], *, reason: str | None = None) -> Jobs:
+        """Call several jobs off: all of them or, if one can't be, none; returns them afterwards.
+
+        This is one transaction, like `retry_all` and `remove_all`, and others wait for its end:
+        change thousands of jobs in parts.
+        """
+        from queuectl import changes
+
+        return changes.cancel(self.store, jobs, reason)
 
     def retry(self, id: str) -> Job:
         """Put a dead, cancelled or completed job back in line, or make a waiting retry due now.
 
         Failures and crashes are counted from zero again; attempts and history stay.
         """
-        return self._change(id, self._retry)
+        return self.retry_all([self.get(id)])[0]
 
-    def _retry(self, job: Job) -> bool:
-        if job.state == State.PROCESSING:
-            raise StateError(f"Job {job.id} is running; wait for it or cancel it first.")
-        if job.state == State.PENDING and job.run_at <= self.store.now():
-            raise StateError(f"Job {job.id} is pending already; it needs a worker, not a retry.")
-        now = self.store.now()
-        done = self.store.apply(job, lifecycle.retried(now), now=now)
-        self._record(
-            "retry", job=job.id, detail=f"was {job.state}: {job.reason or job.error or ''}"
-        )
-        self.store.nudge(Topic.WORK)
-        return done
+    def retry_all(self, jobs: Sequence[Job]) -> Jobs:
+        """Put several jobs back in line: all of them or, if one can't be, none."""
+        from queuectl import changes
+
+        return changes.retry(self.store, jobs)
 
     def retry_dead(self, id: str) -> Job:
         """Put one job of the dead letter queue back in line; any other state is an error."""
@@ -390,30 +373,13 @@ class Queue(Administration):
 
     def remove(self, id: str) -> Job:
         """Delete a job that isn't running, with all its attempts and output."""
+        return self.remove_all([self.get(id)])[0]
 
-        def remove(job: Job) -> bool:
-            if job.state == State.PROCESSING:
-                raise StateError(f"Job {job.id} is running; cancel it first.")
-            self._record("rm", job=job.id, detail=f"was {job.state}")
-            return self.store.remove(job)
+    def remove_all(self, jobs: Sequence[Job]) -> Jobs:
+        """Delete several jobs: all of them or, if one can't be, none; returns them as they were."""
+        from queuectl import changes
 
-        job = self.get(id)
-        self._change(job.id, remove, gone=True)
-        return job
-
-    def _change(self, id: str, change: Callable[[Job], bool], *, gone: bool = False) -> Job:
-        """Apply a change to a job as it is inside the transaction, and return it changed."""
-        found = self.get(id)
-
-        def apply() -> Job:
-            job = next(iter(self.store.lock([found])), None)
-            if job is None:
-                raise NotFoundError(f"Job {found.id} was removed meanwhile.")
-            if not change(job):
-                raise StateError(f"Job {job.id} changed meanwhile; look at it and try again.")
-            return job if gone else self.get(job.id)
-
-        return self.store.transact(apply)
+        return changes.remove(self.store, jobs)
 
 
 def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:

@@ -9,6 +9,7 @@ import pytest
 from queuectl.job import Cancelled, Exited, Job, Released, State, Transition
 from queuectl.lifecycle import cancelled, expired, retried
 from queuectl.store import Store
+from queuectl.store.contract import Filter
 from tests.contract.tools import (
     DAY,
     HOUR,
@@ -18,6 +19,7 @@ from tests.contract.tools import (
     Client,
     a_node,
     add,
+    assert_counts_are_right,
     ended,
     everything,
     ids,
@@ -239,6 +241,66 @@ class TestChangedSince:
         """Check that a change is refused and leaves every table as it is."""
         before = everything(client)
         assert not change(store, old)
+        assert everything(client) == before
+
+
+class TestMany:
+    """Several jobs in one statement: each is changed, or not, as it would be by itself."""
+
+    @pytest.fixture
+    def seen(self, store: Store) -> list[Job]:
+        """A hundred jobs as they were before some of them changed."""
+        return [add(store, f"job {n}") for n in range(100)]
+
+    def changed(self, store: Store, seen: list[Job]) -> set[int]:
+        """Change some of them; return their places."""
+        for job in seen[::10]:
+            assert store.apply(job, cancelled(job, "before"), now=NOW)
+        taken = take(store, 7)
+        return {job.seq for job in seen[::10]} | {job.seq for job in taken}
+
+    def test_those_that_changed_are_left_alone(self, store: Store, seen: list[Job]) -> None:
+        others = self.changed(store, seen)
+        rest = {job.seq for job in seen} - others
+        reasons = {job.seq: f'it\'s no. {n} \N{SNOWMAN} "x"' for n, job in enumerate(seen)}
+        done = store.apply_all([(job, cancelled(job, reasons[job.seq])) for job in seen], now=LATER)
+        assert done == rest
+        for job in seen:
+            now = the(store, job.id)
+            assert (now.reason == reasons[job.seq]) == (job.seq in rest)
+            assert (now.finished_at == LATER) == (job.seq in rest)
+
+    def test_only_runs_are_asked_to_end(self, store: Store, seen: list[Job]) -> None:
+        taken = take(store, 5)
+        assert store.ask_cancel_all([*seen, *taken], "stop", now=LATER) == {
+            job.seq for job in taken
+        }
+        assert [job.cancel_reason for job in store.to_cancel("node-1")] == ["stop"] * 5
+
+    def test_what_changed_is_not_removed(
+        self, store: Store, client: Client, seen: list[Job]
+    ) -> None:
+        others = self.changed(store, seen)
+        gone = store.remove_all(seen)
+        assert gone == {job.seq for job in seen} - others
+        assert {job.seq for job in store.select(Filter(), limit=None)} == others
+        assert_counts_are_right(store, client)
+
+    def test_none_is_no_trouble(self, store: Store, client: Client) -> None:
+        before = everything(client)
+        assert store.apply_all([], now=NOW) == set()
+        assert store.ask_cancel_all([], "x", now=NOW) == set()
+        assert store.remove_all([]) == set()
+        store.record_all([])
+        assert everything(client) == before
+        assert store.events() == []
+
+    def test_an_error_undoes_all_of_it(self, store: Store, client: Client, seen: list[Job]) -> None:
+        before = everything(client)
+        with pytest.raises(ValueError, match="no"), store.transaction():
+            store.apply_all([(job, cancelled(job, "x")) for job in seen[:50]], now=LATER)
+            store.remove_all(seen[50:])
+            raise ValueError("no")
         assert everything(client) == before
 
 

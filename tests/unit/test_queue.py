@@ -70,6 +70,29 @@ def test_what_is_over_cannot_be_cancelled_and_what_waits_needs_no_retry(queue: Q
     assert [event.kind for event in queue.events("a")] == ["retry", "cancel"]
 
 
+def test_several_are_changed_all_or_none(queue: Queue) -> None:
+    queue.enqueue_many([{"command": "true", "id": id} for id in "abc"])
+    a, b, c = (queue.get(id) for id in "abc")
+    assert [job.state for job in queue.cancel_all([a, b], reason="enough")] == ["cancelled"] * 2
+    with pytest.raises(StateError, match="Job b is cancelled already"):
+        queue.cancel_all([c, b])
+    assert queue.get("c").state == State.PENDING
+    with pytest.raises(StateError, match="Job c is pending already"):
+        queue.retry_all([a, b, c])
+    assert [job.id for job in queue.retry_all([b, a, b])] == ["b", "a"]
+    assert [job.id for job in queue.remove_all([c, a])] == ["c", "a"]
+    assert [job.id for job in queue.list()] == ["b"]
+    with pytest.raises(NotFoundError, match="Job a was removed meanwhile"):
+        queue.remove_all([b, a])
+    assert queue.get("b").state == State.PENDING
+    assert queue.cancel_all([]) == queue.retry_all([]) == queue.remove_all([]) == []
+    kinds = [(event.kind, event.job) for event in queue.events()]
+    assert kinds[::-1] == [
+        *[("cancel", "a"), ("cancel", "b"), ("retry", "b"), ("retry", "a")],
+        *[("rm", "c"), ("rm", "a")],
+    ]
+
+
 def test_a_delayed_job_is_made_due_by_a_retry(queue: Queue) -> None:
     queue.enqueue("true", id="a", delay="1d")
     assert queue.retry("a").run_at <= queue.store.now()

@@ -1,5 +1,6 @@
 """The commands `cancel`, `retry`, `rm` and `prune`: changing jobs by hand."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import click
@@ -81,10 +82,11 @@ def cancel(
     return code
 
 
-def _cancel(queue: Queue, job: Job, *, reason: str | None, asked: list[str]) -> Job:
-    after = queue.cancel(job.id, reason=reason)
-    if after.state == State.PROCESSING:
-        asked.append(after.id)
+def _cancel(
+    queue: Queue, jobs: Sequence[Job], *, reason: str | None, asked: list[str]
+) -> list[Job]:
+    after = queue.cancel_all(jobs, reason=reason)
+    asked += [job.id for job in after if job.state == State.PROCESSING]
     return after
 
 
@@ -130,7 +132,7 @@ def retry(ids: tuple[str, ...], wanted: Wanted, dry_run: bool, quiet: bool) -> i
     verb = Verb(
         would="retry",
         done="retried",
-        change=lambda queue, job: queue.retry(job.id),
+        change=Queue.retry_all,
         told=lambda before, after: f"Job {after.id} moved from '{before.state}' to 'pending'.",
         allowed=(State.DEAD, State.FAILED, State.CANCELLED, State.COMPLETED),
         usual=(State.DEAD, State.FAILED, State.CANCELLED),
@@ -162,7 +164,7 @@ def rm(ids: tuple[str, ...], wanted: Wanted, dry_run: bool, quiet: bool) -> int:
     verb = Verb(
         would="remove",
         done="removed",
-        change=lambda queue, job: queue.remove(job.id),
+        change=Queue.remove_all,
         told=lambda before, after: f"Job {before.id} ({before.state}) removed.",
         allowed=idle,
         usual=idle,

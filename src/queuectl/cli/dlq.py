@@ -1,5 +1,7 @@
 """The `dlq` commands: the dead letter queue, which is all jobs in state dead."""
 
+from collections.abc import Callable, Sequence
+
 import click
 
 from queuectl.cli.command import Group
@@ -229,7 +231,7 @@ def retry_dead(
     verb = Verb(
         would="retry",
         done="moved from the dead letter queue to 'pending'",
-        change=lambda queue, job: queue.retry_dead(job.id),
+        change=_only_dead(Queue.retry_all),
         told=lambda before, after: f"Job {after.id} moved from the dead letter queue to 'pending'.",
         allowed=DEAD,
         usual=DEAD,
@@ -268,7 +270,7 @@ def purge(
     verb = Verb(
         would="delete",
         done="deleted from the dead letter queue",
-        change=_purge,
+        change=_only_dead(Queue.remove_all),
         told=lambda before, after: f"Job {before.id} deleted from the dead letter queue.",
         allowed=DEAD,
         usual=DEAD,
@@ -280,11 +282,15 @@ def purge(
         return change_matching(queue, _dead(queue, wanted, older_than), verb, how)
 
 
-def _purge(queue: Queue, job: Job) -> Job:
-    def purge() -> Job:
-        found = queue.get(job.id)
-        if found.state != State.DEAD:
-            raise StateError(f"Job {found.id} is {found.state}, not dead; see queuectl dlq list.")
-        return queue.remove(found.id)
+def _only_dead(
+    change: Callable[[Queue, Sequence[Job]], list[Job]],
+) -> Callable[[Queue, Sequence[Job]], list[Job]]:
+    """Make a change that refuses all jobs but dead ones."""
 
-    return queue.store.transact(purge)
+    def change_dead(queue: Queue, jobs: Sequence[Job]) -> list[Job]:
+        for job in queue.store.lock(jobs):
+            if job.state != State.DEAD:
+                raise StateError(f"Job {job.id} is {job.state}, not dead; see queuectl dlq list.")
+        return change(queue, jobs)
+
+    return lambda queue, jobs: queue.store.transact(lambda: change_dead(queue, jobs))

@@ -25,8 +25,8 @@ class Verb:
     """As in "Would cancel"."""
     done: str
     """As in "3 jobs cancelled" and "can't be cancelled"."""
-    change: Callable[[Queue, Job], Job]
-    """Makes the change; returns the job as it is afterwards, or was before it was removed."""
+    change: Callable[[Queue, Sequence[Job]], list[Job]]
+    """Makes the change; returns the jobs as they are afterwards, or were before their removal."""
     told: Callable[[Job, Job], str]
     """Says what became of a job, given it before and after."""
     allowed: tuple[State, ...]
@@ -75,7 +75,8 @@ def change_named(queue: Queue, ids: Sequence[str], verb: Verb, how: Manner) -> i
     for id in dict.fromkeys(ids):
         try:
             before = queue.get(id)
-            _report(before, _change(queue, before, verb, how), verb, how)
+            [(before, after)] = _change(queue, [before], verb, how)
+            _report(before, after, verb, how)
         except StoreError:
             raise
         except QueuectlError as error:
@@ -120,9 +121,8 @@ def _pages(queue: Queue, which: Filter, verb: Verb, how: Manner) -> Iterator[lis
         # Those that changed while they were being found don't fit any more.
         found = {(job.seq, job.state) for job in jobs}
         held = [job for job in queue.store.lock(jobs) if (job.seq, job.state) in found]
-        return jobs, [
-            (job, _change(queue, job, verb, how)) for job in held[::-1] if job.cancel_reason is None
-        ]
+        fit = [job for job in held[::-1] if job.cancel_reason is None]
+        return jobs, _change(queue, fit, verb, how)
 
     while True:
         jobs, page = queue.store.transact(change)
@@ -132,12 +132,14 @@ def _pages(queue: Queue, which: Filter, verb: Verb, how: Manner) -> Iterator[lis
         after = jobs[-1].seq
 
 
-def _change(queue: Queue, job: Job, verb: Verb, how: Manner) -> Job:
+def _change(queue: Queue, jobs: Sequence[Job], verb: Verb, how: Manner) -> list[tuple[Job, Job]]:
+    """Make the change, or only see whether it can be made; returns jobs before and after."""
     if not how.dry_run:
-        return verb.change(queue, job)
-    if job.state not in verb.allowed:
-        raise StateError(f"Job {job.id} is {job.state}; it can't be {verb.done}.")
-    return job
+        return list(zip(jobs, verb.change(queue, jobs), strict=True))
+    for job in jobs:
+        if job.state not in verb.allowed:
+            raise StateError(f"Job {job.id} is {job.state}; it can't be {verb.done}.")
+    return [(job, job) for job in jobs]
 
 
 def _report(before: Job, after: Job, verb: Verb, how: Manner) -> None:

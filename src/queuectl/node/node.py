@@ -312,7 +312,9 @@ class NodeLoop:
 
     def _what_runs(self) -> str:
         waiting = set(self.crew.workers.waiting())
-        return name_runs([run for number, run in self.crew.running.items() if number not in waiting])
+        return name_runs(
+            [run for number, run in self.crew.running.items() if number not in waiting]
+        )
 
     def _drain(self, why: str) -> None:
         if self.stopping is None:

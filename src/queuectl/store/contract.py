@@ -413,17 +413,29 @@ class Store(ABC):
 
     # -- by hand --------------------------------------------------------------
 
-    @abstractmethod
     def apply(self, job: Job, transition: Transition, *, now: int) -> bool:
         """Apply a transition to a job that doesn't run; False when it has changed since."""
+        return bool(self.apply_all([(job, transition)], now=now))
 
     @abstractmethod
+    def apply_all(self, changes: Sequence[tuple[Job, Transition]], *, now: int) -> set[int]:
+        """Do the same for several jobs; returns the places of those that were changed."""
+
     def ask_cancel(self, job: Job, reason: str, *, now: int) -> bool:
         """Ask the node that runs this attempt to end it; False when it has changed since."""
+        return bool(self.ask_cancel_all([job], reason, now=now))
 
     @abstractmethod
+    def ask_cancel_all(self, jobs: Sequence[Job], reason: str, *, now: int) -> set[int]:
+        """Do the same for several jobs; returns the places of those that were asked for."""
+
     def remove(self, job: Job) -> bool:
         """Delete a job that doesn't run, with its attempts; False when it has changed since."""
+        return bool(self.remove_all([job]))
+
+    @abstractmethod
+    def remove_all(self, jobs: Sequence[Job]) -> set[int]:
+        """Do the same for several jobs; returns the places of those that were deleted."""
 
     @abstractmethod
     def prune(self, state: State, before: int, *, limit: int) -> int:
@@ -527,9 +539,13 @@ class Store(ABC):
     def set_config(self, name: str, value: str | None, *, now: int) -> None:
         """Set a shared setting, or with None forget it."""
 
-    @abstractmethod
     def record(self, event: Event) -> None:
         """Keep an event."""
+        self.record_all([event])
+
+    @abstractmethod
+    def record_all(self, events: Sequence[Event]) -> None:
+        """Keep several events, in their order."""
 
     @abstractmethod
     def events(self, job: str | None = None, *, limit: int = 100) -> list[Event]:

@@ -17,7 +17,9 @@ _PARAMETER = r"(?<!:):([a-z_0-9]+)"
 _OF_ROW = r"\{(?:row|each|each_ended)\[([a-z_,\s]+)\]\}"
 _LETTER = r"[a-z]"
 _PUNCTUATION = r"([^A-Za-z0-9_\s\x80-\U0010ffff])"
-_TEXTS = frozenset("id node state error reason host outcome queue measure".split())
+_TEXTS = frozenset(
+    "id node state was error reason host outcome queue measure kind job who detail".split()
+)
 """Values of rows that are texts; all others are whole numbers."""
 
 

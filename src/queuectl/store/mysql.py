@@ -350,7 +350,7 @@ class MysqlStore(ServerStore):
     _singly = False
 
     def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
-        if self._singly:
+        if self._singly or len(rows) == 1:
             return {row["seq"] for row in rows if self._count_changed(statement, [row])}
         if self._count_changed(statement, rows) == len(rows):
             return {row["seq"] for row in rows}

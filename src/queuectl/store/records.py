@@ -183,8 +183,11 @@ class Records(Transactions):
         else:
             self._write(sql.SET_CONFIG, name=name, value=value, now=now)
 
-    def record(self, event: Event) -> None:
-        self._write(sql.RECORD, **{f.name: getattr(event, f.name) for f in fields(event)})
+    def record_all(self, events: Sequence[Event]) -> None:
+        names = [f.name for f in fields(Event)]
+        rows = [{name: getattr(event, name) for name in names} for event in events]
+        if rows:
+            self._atomic(lambda: self._insert_rows(sql.RECORD, rows))
 
     def events(self, job: str | None = None, *, limit: int = 100) -> list[Event]:
         if job is None:

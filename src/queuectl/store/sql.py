@@ -331,8 +331,8 @@ class SqlStore(Records):
             self._change(self._text(sql.PROMOTE), {"seqs": self._list(due)})
 
     def _bury_expired(self, now: int) -> None:
-        for job in self._jobs(sql.EXPIRED, now=now, limit=BURIED_AT_ONCE):
-            self.apply(job, lifecycle.expired(job), now=now)
+        late = self._jobs(sql.EXPIRED, now=now, limit=BURIED_AT_ONCE)
+        self.apply_all([(job, lifecycle.expired(job)) for job in late], now=now)
 
     def _line(
         self, queues: Sequence[str], limit: int, now: int, suspects: Suspects | None
@@ -440,15 +440,31 @@ class SqlStore(Records):
 
     # -- by hand ----------------------------------------------------------------------
 
-    def apply(self, job: Job, transition: Transition, *, now: int) -> bool:
-        params = fence(job) | transition_row(transition, now) | {"now": now, "was": job.state}
-        return self._write(sql.APPLY, **params) > 0
+    def apply_all(self, changes: Sequence[tuple[Job, Transition]], *, now: int) -> set[int]:
+        rows = [
+            fence(job) | transition_row(to, now) | {"now": now, "was": job.state.value}
+            for job, to in changes
+        ]
+        return self._atomic(lambda: self._change_rows(sql.APPLY, rows)) if rows else set()
 
-    def ask_cancel(self, job: Job, reason: str, *, now: int) -> bool:
-        return self._write(sql.ASK_CANCEL, **fence(job), reason=reason, now=now) > 0
+    def ask_cancel_all(self, jobs: Sequence[Job], reason: str, *, now: int) -> set[int]:
+        rows = [fence(job) | {"reason": reason, "now": now} for job in jobs]
+        return self._atomic(lambda: self._change_rows(sql.ASK_CANCEL, rows)) if rows else set()
 
-    def remove(self, job: Job) -> bool:
-        return self._write(sql.REMOVE, **fence(job), was=job.state.value) > 0
+    def remove_all(self, jobs: Sequence[Job]) -> set[int]:
+        return self._atomic(lambda: self._remove_all({job.seq: job for job in jobs}))
+
+    def _remove_all(self, jobs: Mapping[int, Job]) -> set[int]:
+        # Who holds them decides whether they are still the same; nobody can change them then.
+        same = {
+            job.seq
+            for job in self.lock(list(jobs.values()))
+            if fence(job) == fence(jobs[job.seq])
+            and job.state == jobs[job.seq].state != State.PROCESSING
+        }
+        if same:
+            self._change(self._text(sql.REMOVE), {"seqs": self._list(sorted(same))})
+        return same
 
     def prune(self, state: State, before: int, *, limit: int) -> int:
         return self._atomic(lambda: self._prune(state, before, limit))

@@ -333,32 +333,27 @@ WHERE {held_by} = :node AND cancel_reason IS NOT NULL ORDER BY seq
 
 # -- by hand --------------------------------------------------------------------
 
-# Apply a transition to a job that doesn't run, if it is still as it was read.
+# Apply transitions to jobs that don't run, if they are still as they were read.
 APPLY = """
-UPDATE {jobs} SET
-    state = :state, ready = :ready, run_at = coalesce(:run_at, run_at), failures = :failures,
-    crashes = :crashes, reason = :reason, updated_at = :now,
-    finished_at = CASE :final WHEN 1 THEN :now END
-WHERE seq = :seq {and_also}(
-    id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
-)
+UPDATE {jobs}{by_place} SET
+    state = {row[state]}, ready = {row[ready]}, run_at = coalesce({row[run_at]}, run_at),
+    failures = {row[failures]}, crashes = {row[crashes]}, reason = {row[reason]},
+    updated_at = {row[now]}, finished_at = CASE {row[final]} WHEN 1 THEN {row[now]} END
+{from_rows}WHERE seq = {row[seq]} {and_also}(
+    id = {row[id]} AND attempts = {row[attempt]} AND state = {row[was]} AND state <> 'processing'
+){returning_seq}
 """
 
-# Ask the node of a run to end it.
+# Ask the nodes of runs to end them.
 ASK_CANCEL = """
-UPDATE {jobs} SET cancel_reason = :reason, updated_at = :now
-WHERE seq = :seq {and_also}(
-    id = :id AND attempts = :attempt AND state = 'processing'
-)
+UPDATE {jobs}{by_place} SET cancel_reason = {row[reason]}, updated_at = {row[now]}
+{from_rows}WHERE seq = {row[seq]} {and_also}(
+    id = {row[id]} AND attempts = {row[attempt]} AND state = 'processing'
+){returning_seq}
 """
 
-# Delete a job that doesn't run; triggers take its attempts along.
-REMOVE = """
-DELETE FROM {jobs}
-WHERE seq = :seq {and_also}(
-    id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
-)
-"""
+# Delete jobs that don't run; triggers take their attempts along.
+REMOVE = "DELETE FROM {jobs} WHERE seq {in_seqs} {and_also}(state <> 'processing')"
 
 # The jobs that have been in a final state longest ...
 OLD = """
@@ -512,10 +507,9 @@ INSERT INTO {config} (name, value, updated_at) VALUES (:name, :value, :now)
 # Forget one.
 UNSET_CONFIG = "DELETE FROM {config} WHERE name = :name"
 
-# Keep an event.
+# Keep events.
 RECORD = """
-INSERT INTO {events} (at, kind, job, node, who, detail)
-VALUES (:at, :kind, :job, :node, :who, :detail)
+INSERT INTO {events} (at, kind, job, node, who, detail) {each[at, kind, job, node, who, detail]}
 """
 
 # The newest events, of all or of one job.
