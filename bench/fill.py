@@ -86,8 +86,9 @@ def fill(lab: Lab, store: str, queue: Queue, size: int) -> None:
     _copy(sql, store, waiting, size)
     sql.coarsen(now=sql.now())
     if store == POSTGRESQL:
-        # By then, autovacuum would have come by.
+        # By then, autovacuum would have come by, and what was written would be on the disk.
         sql.vacuum()
+        lab.postgres().sql("CHECKPOINT")
 
 
 def _really_run(lab: Lab, queue: Queue) -> Job:

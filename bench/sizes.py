@@ -46,9 +46,9 @@ FULL = Sizes(
     name="full",
     rounds={
         "drain": 3,
-        "duel": 11,
+        "duel": 21,
         "latency": 3,
-        "enqueue": 3,
+        "enqueue": 5,
         "startup": 3,
         "backlog": 6,
         "idle": 2,
