@@ -118,9 +118,9 @@ def _pages(queue: Queue, which: Filter, verb: Verb, how: Manner) -> Iterator[lis
 
     def change() -> tuple[list[Job], list[tuple[Job, Job]]]:
         jobs = queue.store.select(which, limit=PAGE, after=after)
-        # Those that changed while they were being found don't fit any more.
-        found = {(job.seq, job.state) for job in jobs}
-        held = [job for job in queue.store.lock(jobs) if (job.seq, job.state) in found]
+        # Those that changed while they were being found, or read, may not fit any more.
+        states = which.states or verb.allowed
+        held = [job for job in queue.store.lock(jobs) if job.state in states]
         fit = [job for job in held[::-1] if job.cancel_reason is None]
         return jobs, _change(queue, fit, verb, how)
 

@@ -1,0 +1,52 @@
+"""One change to many jobs, while others change them, too."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queuectl import Job, Queue, State
+from queuectl.cli.many import Manner, Verb, change_matching
+from queuectl.job import WAITING
+from queuectl.lifecycle import cancelled
+from queuectl.store.contract import Filter
+
+CANCEL = Verb(
+    would="cancel",
+    done="cancelled",
+    change=Queue.cancel_all,
+    told=lambda before, after: f"Job {after.id} cancelled.",
+    allowed=(*WAITING, State.PROCESSING),
+    usual=WAITING,
+)
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Queue]:
+    """A queue with three jobs."""
+    with Queue(tmp_path / "q.db") as made:
+        made.enqueue_many([{"command": "true", "id": id} for id in "abc"])
+        yield made
+
+
+def test_what_changed_while_it_was_read_is_passed_over(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server finds jobs in one statement and reads them in the next: they may differ by then."""
+    real = queue.store.select
+
+    def select(*args: Any, **kwargs: Any) -> list[Job]:
+        found = real(*args, **kwargs)
+        theirs = queue.get("b")
+        if theirs.state == State.PENDING:
+            assert queue.store.apply(theirs, cancelled(theirs, "theirs"), now=queue.store.now())
+        return [queue.get(job.id) for job in found]
+
+    monkeypatch.setattr(queue.store, "select", select)
+    which = Filter(states=(State.PENDING,))
+    assert change_matching(queue, which, CANCEL, Manner(quiet=True)) == 0
+    assert capsys.readouterr().out.split() == ["c", "a"]
+    reasons = [queue.get(id).reason or "" for id in "abc"]
+    assert reasons[1] == "theirs"
+    assert all(reason.startswith("cancelled by") for reason in (reasons[0], reasons[2]))
