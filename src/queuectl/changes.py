@@ -103,7 +103,7 @@ def _change(
         after = {job.seq: job for job in store.lock(before)}
         return [after.get(job.seq, job) for job in before]
 
-    return store.transact(apply)
+    return store.transact(apply) if named else []
 
 
 def _record(store: Store, kind: str, told: Iterable[tuple[Job, str]]) -> None:

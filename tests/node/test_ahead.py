@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 
 from queuectl import State
 from queuectl.job import Job
+from tests.faults.arena import children_of
 from tests.support import Lab, wait_for
 
 EAGER = """
@@ -56,10 +57,6 @@ def hold_up(lab: Lab, behind: int) -> list[str]:
     wait_for((lab.folder / "begun").exists, "the long job")
     wait_for(lambda: len(lab.queue.list(state=State.PROCESSING)) == 1 + behind, "a line")
     return list(batch.ids)
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def jobs(lab: Lab, ids: list[str]) -> list[Job]:
@@ -152,9 +149,9 @@ def test_what_was_begun_under_a_guard_that_is_gone_is_not_forgotten(lab: Lab) ->
     assert [job.attempts for job in jobs(lab, ids)] == [2, 1, 1, 1]
 
 
-def has_board(guards: list[int], before: int) -> bool:
+def has_board(guards: Sequence[int], before: int) -> bool:
     """Tell whether the only guard is another one than before, and keeps a board."""
-    if guards == [before] or len(guards) != 1:
+    if len(guards) != 1 or guards[0] == before:
         return False
     with suppress(OSError):
         folder = f"/proc/{guards[0]}/fd"
