@@ -2,6 +2,7 @@
 
     loop.py     what it does, one message and one child at a time
     spawn.py    starting a run
+    signals.py  what it ignores, and what a run gets
     run.py      the record of a run
     clocks.py   timeouts and the lease
     orphans.py  whose child is it?

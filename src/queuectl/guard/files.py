@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 _AS_MADE = stat.S_IFREG | 0o600
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-_AGAIN = _APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+_OWN = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+# If somebody has put a pipe there, one who would also read doesn't wait for one who does.
+_AGAIN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _ANEW = _AGAIN | os.O_CREAT | os.O_EXCL
-_OWN = _APPEND | os.O_CREAT
 
 # Granted only while no other descriptor for the file is open, anywhere. Linux has it.
-_SET_LEASE: int | None = getattr(fcntl, "F_SETLEASE", None)
+_SET_LEASE: int = getattr(fcntl, "F_SETLEASE", -1)
 
 
 def worker_files(folder: str, worker: int) -> tuple[str, str]:
@@ -54,7 +54,7 @@ class Files:
         """Keep the files of workers beside this board from now on."""
         self._board.open(board, boards, first=first)
         self._folder = os.path.dirname(board)
-        self._shares = _SET_LEASE is not None
+        self._shares = _SET_LEASE >= 0
 
     def open(self, spec: "dict[str, Any]", opened: list[int]) -> tuple[str, str]:
         """Open the files of a run that is about to begin; raises OSError with the file's name.
@@ -80,8 +80,6 @@ class Files:
         if out and err and self._board.note(worker, token, out, err):
             for fd in opened:
                 _lease(fd, fcntl.F_UNLCK)
-                # Not to wait for a reader was for the opening only.
-                fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
             return True
         while opened:
             os.close(opened.pop())
@@ -109,17 +107,18 @@ class Files:
         return 0
 
     def _claimed(self, fd: int, opened: list[int]) -> int:
-        """Keep a file that is as it was made, and ours alone for a moment; return its inode."""
-        info = os.fstat(fd)
-        if (
-            info.st_mode == _AS_MADE
-            and info.st_size == 0
-            and info.st_nlink == 1
-            and info.st_uid == self._me
-            and _lease(fd, fcntl.F_WRLCK)
-        ):
-            opened.append(fd)
-            return info.st_ino
+        """Keep a file that is ours alone for a moment, and as it was made; return its inode."""
+        # It is refused while somebody else has it open, and for what is no file.
+        if _lease(fd, fcntl.F_WRLCK):
+            info = os.fstat(fd)
+            if (
+                info.st_size == 0
+                and info.st_mode == _AS_MADE
+                and info.st_nlink == 1
+                and info.st_uid == self._me
+            ):
+                opened.append(fd)
+                return info.st_ino
         os.close(fd)
         return 0
 
@@ -134,7 +133,6 @@ class Files:
 
 def _lease(fd: int, kind: int) -> bool:
     """Make a file ours alone, or end that; False when that is refused."""
-    assert _SET_LEASE is not None
     try:
         fcntl.fcntl(fd, _SET_LEASE, kind)
     except OSError:

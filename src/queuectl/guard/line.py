@@ -4,6 +4,8 @@ A node that knows its jobs to be short asks for the next ones before the last on
 a worker goes on at once, and what became of many runs is written down in one commit.
 """
 
+from itertools import islice
+
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
     from typing import Any
@@ -41,9 +43,9 @@ class Line:
             self._busy[worker] = {}
             self._ready[run] = spec
 
-    def first(self) -> int:
-        """Return the run that is to be started next."""
-        return next(iter(self._ready))
+    def first(self, most: int) -> list[int]:
+        """Return the runs that are to be started next."""
+        return list(islice(self._ready, most))
 
     def take(self, run: int) -> "Spec":
         """Take a run out that is being started: its worker is busy until `free` is called."""

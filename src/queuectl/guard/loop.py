@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 
-from queuectl.guard import tree
+from queuectl.guard import signals, tree
 from queuectl.guard.clocks import Lease, Timers
 from queuectl.guard.files import Files
 from queuectl.guard.line import Line
@@ -26,7 +26,7 @@ from queuectl.guard.orphans import Orphans
 from queuectl.guard.output import Spool, Spools
 from queuectl.guard.replies import Replies
 from queuectl.guard.run import KILLING, NEVER, RUNNING, TERMINATING, Run
-from queuectl.guard.spawn import IGNORED, NotStartedError, Spawner, UnableError
+from queuectl.guard.spawn import NotStartedError, Spawner, UnableError
 from queuectl.guard.wire import Decoder
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
@@ -48,6 +48,8 @@ _LITTER = 20_000
 """Objects that come to be before the collector looks for circles among them."""
 _SPAWNING = 0.005
 """Seconds to go on starting runs before looking after those that run."""
+_AT_ONCE = 8
+"""Runs that are started together."""
 _BREATH = 0.02
 """Seconds without a new run after which the guard leaves the directory of the last one."""
 
@@ -85,7 +87,7 @@ class Loop:
         self._timers = Timers()
         self._lease = Lease()
         self._rest_at = NEVER
-        self._wake = _wake_on_child()
+        self._wake = signals.wake_on_child()
         for fd in (link, self._wake, self._spools.fileno()):
             if fd >= 0:
                 self._poll.register(fd, select.POLLIN)
@@ -169,38 +171,67 @@ class Loop:
     def _spawn_some(self) -> None:
         """Start what is asked for, but not for so long that running jobs are neglected."""
         until = time.monotonic() + _SPAWNING
-        while self._line:
-            number = self._line.first()
-            if self._lease.is_over():
-                self._withdraw(number)
-                continue
-            self._spawn(number, self._line.take(number))
-            if time.monotonic() > until:
-                break
+        while self._line and time.monotonic() < until:
+            self._spawn(self._line.first(_AT_ONCE))
         self._rest_at = until + _BREATH
 
-    def _spawn(self, number: int, spec: "dict[str, Any]") -> None:
-        now = time.monotonic()
-        mark = self._marker.put(spec["owner"])
-        if os.getppid() != self._node:
-            # Whoever gives back what a dead node had goes by the board, so nothing may be begun
-            # any more. One who looked between these two lines has found the mark, and killed us.
-            return
-        own = spec["stdout"], spec["stderr"]
-        try:
-            pid, files = self._spawner.start(spec)
-        except NotStartedError as error:
-            kind = "unable" if isinstance(error, UnableError) else "not_started"
-            self._replies.say((kind, number, error.errno, error.text))
-            self._line.free(spec["worker"])
-            for path in own:
-                self._files.close(path, path, 0)
-            return
+    def _spawn(self, numbers: list[int]) -> None:
+        """Start some runs.
+
+        Each start drives most of what we do from the processor's caches. So what can be done before
+        and after all of them is not done between them.
+        """
+        ready = []
+        for number in numbers:
+            spec = self._line.take(number)
+            try:
+                ready.append((number, spec, self._spawner.environment(spec)))
+            except NotStartedError as error:
+                self._not_started(number, spec, error)
+        begun = []
+        for number, spec, env in ready:
+            if self._lease.is_over():
+                self._line.free(spec["worker"])
+                self._replies.say(("withdrawn", number))
+                continue
+            now = time.monotonic()
+            mark = self._marker.put(spec["owner"])
+            if os.getppid() != self._node:
+                # Whoever gives back what a dead node had goes by the board, so nothing may be
+                # begun any more. One who looked between these two lines has found the mark, and
+                # killed us.
+                break
+            try:
+                pid, files = self._spawner.start(spec, env)
+            except NotStartedError as error:
+                self._not_started(number, spec, error)
+                continue
+            begun.append((number, spec, pid, files, mark, now))
+        for one in begun:
+            self._watch(*one)
+
+    def _not_started(self, number: int, spec: "dict[str, Any]", error: NotStartedError) -> None:
+        kind = "unable" if isinstance(error, UnableError) else "not_started"
+        self._replies.say((kind, number, error.errno, error.text))
+        self._line.free(spec["worker"])
+        for path in (spec["stdout"], spec["stderr"]):
+            self._files.close(path, path, 0)
+
+    def _watch(
+        self,
+        number: int,
+        spec: "dict[str, Any]",
+        pid: int,
+        files: tuple[str, str],
+        mark: int,
+        now: float,
+    ) -> None:
+        """Look after a run that has begun."""
         run = Run(number, pid, spec["token"], spec["grace"], now)
         run.worker = spec["worker"]
         run.mark = mark
         self._runs[number] = self._mains[pid] = run
-        run.own = own
+        run.own = spec["stdout"], spec["stderr"]
         limit = spec["output_limit"]
         run.out = run.err = self._spools.add(files[0], limit, now)
         if files[1] != files[0]:
@@ -355,16 +386,6 @@ class Loop:
             self._sweep(run)
 
 
-def _wake_on_child() -> int:
-    """Return a descriptor that becomes readable when a child ends."""
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda _signum, _frame: None)
-    return reader
-
-
 def _signal_group(group: int, signum: int) -> bool:
     """Signal a process group; False when it is empty. Without /proc there is no better way."""
     try:
@@ -388,9 +409,7 @@ def _kill_everything() -> None:
 
 
 def _prepare(link: int) -> None:
-    for signum in IGNORED:
-        signal.signal(signum, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signals.ignore()
     os.set_blocking(link, False)
     os.set_inheritable(link, False)
     # Jobs without input inherit this.

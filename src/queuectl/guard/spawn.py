@@ -18,9 +18,9 @@ The keys of a spec:
 
 import errno
 import os
-import signal
 import sys
 
+from queuectl.guard import signals
 from queuectl.guard.files import Files
 from queuectl.guard.orphans import TOKEN
 
@@ -30,24 +30,6 @@ if TYPE_CHECKING:
 
     Environment = dict[bytes, bytes]
     Action = tuple[int, int, int]
-
-IGNORED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGTSTP,
-    signal.SIGTTIN,
-    signal.SIGTTOU,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGIO,
-)
-"""What the guard ignores: it ends when its node does, not when a terminal or a user says so."""
-
-# An ignored signal stays ignored across exec, so a job would inherit what the guard and the
-# interpreter ignore. Of all others the C library would ask first whether they have to be reset.
-_RESET = tuple(sorted(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})))
 
 _TOKEN = TOKEN.encode()
 
@@ -87,14 +69,13 @@ class Spawner:
             os.chdir("/")
             self._cwd = "/"
 
-    def start(self, spec: "dict[str, Any]") -> tuple[int, tuple[str, str]]:
-        """Start the main process of a run, or raise `NotStartedError`.
+    def start(self, spec: "dict[str, Any]", env: "Environment") -> tuple[int, tuple[str, str]]:
+        """Start the main process of a run in this environment, or raise `NotStartedError`.
 
         Returns its pid, and the files that it writes to.
         """
         opened: list[int] = []
         try:
-            env = self._environment(spec)
             self._enter(spec["cwd"])
             files = self._open_files(spec, opened)
             actions = [(os.POSIX_SPAWN_DUP2, opened[0], 1), (os.POSIX_SPAWN_DUP2, opened[1], 2)]
@@ -103,18 +84,21 @@ class Spawner:
                 actions.append((os.POSIX_SPAWN_DUP2, opened[2], 0))
             return _start_program(spec["argv"], env, actions), files
         except (KeyError, TypeError, ValueError) as error:
-            # A NUL, a lone surrogate, an empty command, `=` in the name of a variable.
-            raise NotStartedError(errno.EINVAL, f"can't start this command: {error}") from error
+            raise _cannot(error) from error
         finally:
             for fd in opened:
                 os.close(fd)
 
-    def _environment(self, spec: "dict[str, Any]") -> "Environment":
+    def environment(self, spec: "dict[str, Any]") -> "Environment":
+        """Make the environment of a run, or raise `NotStartedError`."""
         env = self._base.copy()
-        for name, value in spec["env"].items():
-            env[self._encode(name)] = self._encode(value)
-        env.update(spec["told"])
-        env[_TOKEN] = spec["token"].encode()
+        try:
+            for name, value in spec["env"].items():
+                env[self._encode(name)] = self._encode(value)
+            env.update(spec["told"])
+            env[_TOKEN] = spec["token"].encode()
+        except (KeyError, TypeError, ValueError) as error:
+            raise _cannot(error) from error
         return env
 
     def _encode(self, text: str) -> bytes:
@@ -138,6 +122,11 @@ class Spawner:
         except OSError as error:
             text = f"can't write {error.filename}: {_reason(error)}"
             raise UnableError(error.errno or errno.EIO, text) from error
+
+
+def _cannot(error: Exception) -> NotStartedError:
+    """Say what is wrong: a NUL, a lone surrogate, no command, `=` in the name of a variable."""
+    return NotStartedError(errno.EINVAL, f"can't start this command: {error}")
 
 
 def _open_input(path: str) -> int:
@@ -205,7 +194,7 @@ def _spawn(program: str, argv: list[str], env: "Environment", actions: "list[Act
             file_actions=actions,
             setsid=True,
             setsigmask=(),
-            setsigdef=_RESET,
+            setsigdef=signals.to_reset(),
         )
     except NotImplementedError:
         return _spawn_by_fork(program, argv, env, actions)
@@ -226,16 +215,10 @@ def _spawn_by_fork(
         stdout=streams[1],
         stderr=streams[2],
         start_new_session=True,
-        preexec_fn=_reset_signals,
+        preexec_fn=signals.reset,
     )
     process.returncode = 0  # The guard reaps it; the object must not.
     return process.pid
-
-
-def _reset_signals() -> None:
-    for signum in _RESET:
-        signal.signal(signum, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _cwd_text(error: OSError, cwd: str) -> str:
