@@ -6,6 +6,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 
 import apsw
@@ -25,7 +26,7 @@ from queuectl.store import Store, open_store
 from queuectl.store.contract import Filter, Listener, Topic
 from queuectl.store.migrate import migrate
 from queuectl.store.migrations import MIGRATIONS
-from queuectl.store.sqlite import SqliteStore
+from queuectl.store.sqlite import APPLICATION_ID, SqliteStore
 from tests.contract.actors import Actor, ForeignError, Row, SqliteClient
 from tests.contract.tools import (
     HOUR,
@@ -304,6 +305,29 @@ class TestUpgrading:
         with pytest.raises(StoreTooNewError), store.transaction():
             migrate(store, 99)
         assert store.info()["schema_version"] == 99
+
+    def test_constraints_with_another_text_mean_the_same(self, path: Path) -> None:
+        made_before = MIGRATIONS[: MIGRATIONS.index("m0004_running")]
+        with closing(apsw.Connection(str(path))) as old:
+            for name in made_before:
+                module = import_module(f"queuectl.store.migrations.{name}.sqlite")
+                for statement in module.STATEMENTS:
+                    old.execute(statement.replace("@", ""))
+            meta = {"schema_version": str(len(made_before)), "identity": "old"}
+            old.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
+            old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            old.execute("INSERT INTO jobs (command) VALUES ('true')")
+        with closing(open_store(str(path))) as store:
+            assert store.info()["schema_version"] == len(MIGRATIONS)
+            assert store.verify() == []
+        for state in State:
+            ready = "1" if state in (State.PENDING, State.FAILED) else "NULL"
+            sql(path, f"UPDATE jobs SET state = '{state}', ready = {ready}, node = 'n'")
+        for backoff in ("'exponential'", "'linear'", "'fixed'", "NULL"):
+            sql(path, f"UPDATE jobs SET backoff = {backoff}")
+        for odd in ("state = 'odd', ready = NULL", "state = '', ready = NULL", "backoff = 'odd'"):
+            with pytest.raises(ForeignError, match="CHECK constraint failed: known_"):
+                sql(path, f"UPDATE jobs SET {odd}")
 
     def test_opening_again_changes_nothing(self, path: Path) -> None:
         open_store(str(path), create=True).close()
@@ -713,3 +737,19 @@ class TestBulk:
             store.enqueue([NewJob(command="true")] * 3, now=store.now())
         assert len([text for text in said if "INSERT INTO jobs" in text]) == 3
         assert not [text for text in said if "SAVEPOINT" in text]
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "INSERT INTO jobs (command) VALUES ('true')",
+            "UPDATE jobs SET state = 'completed', ready = NULL, backoff = 'fixed' WHERE seq = 1",
+        ],
+    )
+    def test_no_row_is_looked_up_in_a_list(
+        self, store: SqliteStore, path: Path, statement: str
+    ) -> None:
+        """Of a list of three words or more, SQLite makes a table for each statement."""
+        assert store.verify() == []
+        steps = {step for _, step, *_ in sql(path, f"EXPLAIN {statement}")}
+        assert "MakeRecord" in steps
+        assert "OpenEphemeral" not in steps
