@@ -20,7 +20,7 @@ def cancel(store: Store, jobs: Sequence[Job], reason: str | None) -> list[Job]:
     if reason:
         check_text("the reason", reason, longest=LONGEST_REASON)
     why = f"cancelled by {whoami()}" + (f": {reason}" if reason else "")
-    return _change(store, jobs, lambda held: _cancel(store, held, why), check=_check_cancel)
+    return _change(store, jobs, lambda held: _cancel(store, held, why), check=check_cancel)
 
 
 def _cancel(store: Store, jobs: Sequence[Job], why: str) -> set[int]:
@@ -35,7 +35,8 @@ def _cancel(store: Store, jobs: Sequence[Job], why: str) -> set[int]:
     return done
 
 
-def _check_cancel(job: Job) -> None:
+def check_cancel(job: Job) -> None:
+    """Raise why a job can't be cancelled, if that is so."""
     if job.state in FINISHED:
         raise StateError(f"Job {job.id} is {job.state} already; it can't be cancelled.")
     if job.state == State.PROCESSING and job.cancel_reason is not None:
@@ -45,14 +46,17 @@ def _check_cancel(job: Job) -> None:
 def retry(store: Store, jobs: Sequence[Job]) -> list[Job]:
     """Put jobs back in line, to run now."""
     now = store.now()
+    return _change(
+        store, jobs, lambda held: _retry(store, held), check=lambda job: check_retry(job, now)
+    )
 
-    def check(job: Job) -> None:
-        if job.state == State.PROCESSING:
-            raise StateError(f"Job {job.id} is running; wait for it or cancel it first.")
-        if job.state == State.PENDING and job.run_at <= now:
-            raise StateError(f"Job {job.id} is pending already; it needs a worker, not a retry.")
 
-    return _change(store, jobs, lambda held: _retry(store, held), check=check)
+def check_retry(job: Job, now: int) -> None:
+    """Raise why a job can't be put back in line now, if that is so."""
+    if job.state == State.PROCESSING:
+        raise StateError(f"Job {job.id} is running; wait for it or cancel it first.")
+    if job.state == State.PENDING and job.run_at <= now:
+        raise StateError(f"Job {job.id} is pending already; it needs a worker, not a retry.")
 
 
 def _retry(store: Store, jobs: Sequence[Job]) -> set[int]:
@@ -66,7 +70,7 @@ def _retry(store: Store, jobs: Sequence[Job]) -> set[int]:
 
 def remove(store: Store, jobs: Sequence[Job]) -> list[Job]:
     """Delete jobs that don't run, with all that is kept of them."""
-    return _change(store, jobs, lambda held: _remove(store, held), check=_check_remove)
+    return _change(store, jobs, lambda held: _remove(store, held), check=check_remove)
 
 
 def _remove(store: Store, jobs: Sequence[Job]) -> set[int]:
@@ -74,7 +78,8 @@ def _remove(store: Store, jobs: Sequence[Job]) -> set[int]:
     return store.remove_all(jobs)
 
 
-def _check_remove(job: Job) -> None:
+def check_remove(job: Job) -> None:
+    """Raise why a job can't be removed, if that is so."""
     if job.state == State.PROCESSING:
         raise StateError(f"Job {job.id} is running; cancel it first.")
 
@@ -92,8 +97,9 @@ def _change(
     def apply() -> list[Job]:
         held = {job.seq: job for job in store.lock(list(named.values()))}
         for seq, job in named.items():
-            if seq not in held:
-                raise NotFoundError(f"Job {job.id} was removed meanwhile.")
+            # Another queue, or one that was made anew, has another job at that place.
+            if seq not in held or held[seq].id != job.id:
+                raise NotFoundError(f"Job {job.id} isn't here, or was removed meanwhile.")
             check(held[seq])
         before = [held[seq] for seq in named]
         done = change(before)

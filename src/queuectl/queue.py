@@ -22,6 +22,7 @@ from queuectl.place import Place, find_place
 from queuectl.request import Fields, Values, check_command, check_request, read_values
 from queuectl.store import open_store
 from queuectl.store.contract import Batch, Event, Filter, Progress, Store
+from queuectl.store.ids import looks_made
 from queuectl.values import replace
 from queuectl.waiting import wait_until
 
@@ -226,6 +227,17 @@ class Queue(Administration):
             raise NotFoundError(f"There is no job {id!r}; see queuectl list.")
         return job
 
+    def to_change(self, id: str) -> Job:
+        """Return the job with this id; the beginning is enough for ids that were made for a job.
+
+        Those that people give must be named in full: who removes `job1` a second time doesn't mean
+        `job10`.
+        """
+        job = self.get(id)
+        if job.id == id or looks_made(job.id):
+            return job
+        raise NotFoundError(f"There is no job {id!r}; {job.id!r} must be named in full.")
+
     def list(
         self,
         which: Filter | None = None,
@@ -339,7 +351,7 @@ class Queue(Administration):
 
         Cancelling a finished job is a `StateError`.
         """
-        return self.cancel_all([self.get(id)], reason=reason)[0]
+        return self.cancel_all([self.to_change(id)], reason=reason)[0]
 
     def cancel_all(self, jobs: Sequence[Job], *, reason: str | None = None) -> Jobs:
         """Call several jobs off: all of them or, if one can't be, none; returns them afterwards.
@@ -356,7 +368,7 @@ class Queue(Administration):
 
         Failures and crashes are counted from zero again; attempts and history stay.
         """
-        return self.retry_all([self.get(id)])[0]
+        return self.retry_all([self.to_change(id)])[0]
 
     def retry_all(self, jobs: Sequence[Job]) -> Jobs:
         """Put several jobs back in line: all of them or, if one can't be, none."""
@@ -366,14 +378,14 @@ class Queue(Administration):
 
     def retry_dead(self, id: str) -> Job:
         """Put one job of the dead letter queue back in line; any other state is an error."""
-        job = self.get(id)
+        job = self.to_change(id)
         if job.state != State.DEAD:
             raise StateError(f"Job {job.id} is {job.state}, not dead; see queuectl dlq list.")
         return self.retry(job.id)
 
     def remove(self, id: str) -> Job:
         """Delete a job that isn't running, with all its attempts and output."""
-        return self.remove_all([self.get(id)])[0]
+        return self.remove_all([self.to_change(id)])[0]
 
     def remove_all(self, jobs: Sequence[Job]) -> Jobs:
         """Delete several jobs: all of them or, if one can't be, none; returns them as they were."""

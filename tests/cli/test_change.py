@@ -42,6 +42,28 @@ def test_unknown_and_ambiguous_ids_are_refused(cli: Cli, command: str) -> None:
     assert state_of(cli, "night-1") == State.PENDING
 
 
+@pytest.mark.parametrize("command", ["cancel", "retry", "rm"])
+def test_a_name_that_people_gave_is_no_beginning_of_another(cli: Cli, command: str) -> None:
+    cli.add("true", "--id", "job10", "--delay", "1h")
+    assert "'job10' must be named in full" in cli.refused(command, "job1", code=3)
+    assert state_of(cli, "job10") == State.PENDING
+    # To look at it is harmless.
+    assert "job10" in cli.ok("show", "job1").stdout
+    made = cli.add("true", "--delay", "1h")
+    assert made in cli.ok(command, made[:7]).stdout
+
+
+def test_all_are_found_before_one_is_changed(cli: Cli) -> None:
+    made = cli.add("true")
+    assert cli.ok("rm", made[:6], made).lines == [f"Job {made} (pending) removed."]
+    cli.add("true", "--id", "abcd1")
+    cli.add("true", "--id", "abcd2")
+    result = cli.run("rm", "abcd1", "abcd")
+    assert (result.code, result.stdout) == (2, "Job abcd1 (pending) removed.\n")
+    assert "several jobs" in result.stderr
+    assert state_of(cli, "abcd2") == State.PENDING
+
+
 @pytest.mark.parametrize("args", [["cancel", "x"], ["retry", "x"], ["rm", "x"], ["prune"]])
 def test_a_missing_database_is_not_made(cli: Cli, args: list[str]) -> None:
     assert "no queue" in cli.refused(*args, code=5)
@@ -195,7 +217,9 @@ def test_every_finished_state_and_a_waiting_retry_can_be_retried(cli: Cli) -> No
 
 def test_retry_makes_a_delayed_job_due_and_wakes_a_worker(working: Cli) -> None:
     id = working.add("true", "--delay", "1h")
-    working.ok("retry", id)
+    assert "Would retry" in working.ok("retry", id, "--dry-run").stdout
+    told = working.ok("retry", id).stdout
+    assert told == f"Job {id} no longer waits for its time; it is due now.\n"
     wait_state(working, id, State.COMPLETED)
 
 
@@ -248,8 +272,17 @@ def test_dry_run_with_ids_changes_nothing_but_says_the_truth(working: Cli) -> No
     result = working.run("rm", waiting, running, "--dry-run")
     assert result.code == 4
     assert result.stdout == f"Would remove job {waiting} (pending): true\n"
-    assert f"Job {running} is processing" in result.stderr
+    assert f"Job {running} is running; cancel it first" in result.stderr
     assert state_of(working, waiting) == State.PENDING
+
+
+def test_a_dry_run_knows_what_is_being_cancelled(working: Cli) -> None:
+    id = working.add("trap '' TERM; " + LONG)
+    wait_state(working, id, State.PROCESSING)
+    assert "Would cancel" in working.ok("cancel", id, "--dry-run").stdout
+    working.ok("cancel", id)
+    for more in ([], ["--dry-run"]):
+        assert "is being cancelled already" in working.refused("cancel", id, *more, code=4)
 
 
 # -- prune ------------------------------------------------------------------------------

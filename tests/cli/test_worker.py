@@ -66,6 +66,20 @@ def test_drain_runs_what_there_is_and_exits(cli: Cli) -> None:
     assert cli.queue.get(two).state == State.COMPLETED
 
 
+def test_whatever_signals_were_ignored_ends_of_runs_are_heard_of(cli: Cli) -> None:
+    bad, good = cli.add("exit 3", "--max-retries", "0"), cli.add("grep SigIgn /proc/self/status")
+
+    def ignore() -> None:
+        for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(signum, signal.SIG_IGN)
+
+    node = cli.start("worker", "start", "--drain", preexec_fn=ignore)
+    assert node.wait(60) == 0
+    assert (cli.queue.get(bad).state, cli.queue.get(bad).exit_code) == (State.DEAD, 3)
+    # But for two that the C library has for itself, jobs get them all as they are by default.
+    assert int(cli.queue.output(good).stdout.split()[1], 16) & ~0x180000000 == 0
+
+
 def test_drain_of_an_empty_queue_exits_at_once(cli: Cli) -> None:
     assert cli.run("worker", "start", "--drain").code == 0
 

@@ -11,6 +11,7 @@ import pytest
 from queuectl import Queue
 from queuectl.store import open_store
 from queuectl.store.contract import Filter
+from queuectl.store.server import ConflictError, ServerStore
 from tests.contract.tools import MINUTE, a_node, add, take
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgres import PostgresAccess
@@ -93,6 +94,22 @@ def test_two_who_cancel_everything_at_once_do_not_stumble(
         assert [process.returncode for process in both] == [0, 0], said
         ids = [id for out, _ in said for id in out.split()]
         assert len(ids) == len(set(ids)) == 300
+
+
+@pytest.mark.parametrize("place", ["postgres_url", "mariadb_url"])
+def test_what_is_locked_nobody_else_changes(request: pytest.FixtureRequest, place: str) -> None:
+    url: str = request.getfixturevalue(place)
+    with Queue(url) as queue, Queue(url) as other:
+        assert isinstance(queue.store, ServerStore)
+        assert isinstance(other.store, ServerStore)
+        job = queue.enqueue("true")
+        at_once = queue.store._text("SELECT seq FROM {jobs} FOR UPDATE NOWAIT")
+        with queue.store.transaction():
+            assert queue.store.lock([job]) == [job]
+            with pytest.raises(ConflictError), other.store.transaction():
+                other.store._run(at_once, {})
+        with other.store.transaction():
+            assert len(other.store._run(at_once, {})) == 1
 
 
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])

@@ -477,8 +477,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job is read and let go again before it is changed by hand.",
         edits=[Edit(file="store/statements.py", old='JOBS_AT + "{row_lock}"', new="JOBS_AT")],
         tests=[
-            "tests/contract/test_server_settings.py"
-            "::test_two_who_cancel_everything_at_once_do_not_stumble",
+            "tests/contract/test_server_settings.py::test_what_is_locked_nobody_else_changes",
         ],
     ),
     # -- and more --------------------------------------------------------------------------------

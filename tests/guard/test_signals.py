@@ -12,6 +12,8 @@ PROGRAM = """
 import os, select, signal, sys
 from queuectl.guard import signals
 
+if sys.argv[2] == "ignored":
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 signals.ignore()
 if sys.argv[1] == "handled":
     signals._descriptor_of = lambda signum: -1
@@ -29,10 +31,11 @@ os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", mask], {"PATH": os.environ["PA
 """
 
 
+@pytest.mark.parametrize("before", ["default", "ignored"])
 @pytest.mark.parametrize("how", ["read", "handled"])
-def test_the_end_of_a_child_wakes_the_guard(how: str) -> None:
+def test_the_end_of_a_child_wakes_the_guard(how: str, before: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, how],
+        [sys.executable, "-c", PROGRAM, how, before],
         capture_output=True,
         text=True,
         timeout=60,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from queuectl import Job, Queue, State
+from queuectl.changes import check_cancel
 from queuectl.cli.many import Manner, Verb, change_matching
 from queuectl.job import WAITING
 from queuectl.lifecycle import cancelled
@@ -16,6 +17,7 @@ CANCEL = Verb(
     would="cancel",
     done="cancelled",
     change=Queue.cancel_all,
+    check=lambda _, job: check_cancel(job),
     told=lambda before, after: f"Job {after.id} cancelled.",
     allowed=(*WAITING, State.PROCESSING),
     usual=WAITING,

@@ -70,6 +70,29 @@ def test_what_is_over_cannot_be_cancelled_and_what_waits_needs_no_retry(queue: Q
     assert [event.kind for event in queue.events("a")] == ["retry", "cancel"]
 
 
+@pytest.mark.parametrize("change", ["cancel_all", "retry_all", "remove_all"])
+def test_jobs_of_another_queue_are_not_those_at_the_same_places(
+    queue: Queue, tmp_path: Path, change: str
+) -> None:
+    queue.enqueue("true", id="mine", delay="1h")
+    with Queue(tmp_path / "other.db") as other:
+        theirs = other.enqueue("true", id="theirs", delay="1h")
+        with pytest.raises(NotFoundError, match="Job theirs isn't here"):
+            getattr(queue, change)([theirs])
+    job = queue.get("mine")
+    assert (job.state, job.run_at > queue.store.now()) == (State.PENDING, True)
+
+
+def test_to_change_a_job_its_given_name_is_named_in_full(queue: Queue) -> None:
+    queue.enqueue("true", id="job10", delay="1h")
+    for change in (queue.cancel, queue.retry, queue.retry_dead, queue.remove):
+        with pytest.raises(NotFoundError, match="'job10' must be named in full"):
+            change("job1")
+    assert queue.get("job1").id == "job10"
+    made = queue.enqueue("true").id
+    assert queue.remove(made[:5]).id == made
+
+
 def test_several_are_changed_all_or_none(queue: Queue) -> None:
     queue.enqueue_many([{"command": "true", "id": id} for id in "abc"])
     a, b, c = (queue.get(id) for id in "abc")
@@ -82,7 +105,7 @@ def test_several_are_changed_all_or_none(queue: Queue) -> None:
     assert [job.id for job in queue.retry_all([b, a, b])] == ["b", "a"]
     assert [job.id for job in queue.remove_all([c, a])] == ["c", "a"]
     assert [job.id for job in queue.list()] == ["b"]
-    with pytest.raises(NotFoundError, match="Job a was removed meanwhile"):
+    with pytest.raises(NotFoundError, match="Job a isn't here, or was removed"):
         queue.remove_all([b, a])
     assert queue.get("b").state == State.PENDING
     assert queue.cancel_all([]) == queue.retry_all([]) == queue.remove_all([]) == []

@@ -5,6 +5,7 @@ from functools import partial
 
 import click
 
+from queuectl import changes
 from queuectl.cli.command import Command
 from queuectl.cli.many import (
     Manner,
@@ -71,6 +72,7 @@ def cancel(
         would="cancel",
         done="cancelled",
         change=partial(_cancel, reason=reason, asked=asked),
+        check=lambda _, job: changes.check_cancel(job),
         told=_cancel_told,
         allowed=(*WAITING, State.PROCESSING),
         usual=(*WAITING, State.PROCESSING),
@@ -133,12 +135,19 @@ def retry(ids: tuple[str, ...], wanted: Wanted, dry_run: bool, quiet: bool) -> i
         would="retry",
         done="retried",
         change=Queue.retry_all,
-        told=lambda before, after: f"Job {after.id} moved from '{before.state}' to 'pending'.",
+        check=lambda queue, job: changes.check_retry(job, queue.store.now()),
+        told=_retry_told,
         allowed=(State.DEAD, State.FAILED, State.CANCELLED, State.COMPLETED),
         usual=(State.DEAD, State.FAILED, State.CANCELLED),
     )
     with open_queue() as queue:
         return _apply(queue, ids, wanted, verb, Manner(dry_run=dry_run, quiet=quiet))
+
+
+def _retry_told(before: Job, after: Job) -> str:
+    if before.state == State.PENDING:
+        return f"Job {after.id} no longer waits for its time; it is due now."
+    return f"Job {after.id} moved from '{before.state}' to 'pending'."
 
 
 @click.command(
@@ -165,6 +174,7 @@ def rm(ids: tuple[str, ...], wanted: Wanted, dry_run: bool, quiet: bool) -> int:
         would="remove",
         done="removed",
         change=Queue.remove_all,
+        check=lambda _, job: changes.check_remove(job),
         told=lambda before, after: f"Job {before.id} ({before.state}) removed.",
         allowed=idle,
         usual=idle,

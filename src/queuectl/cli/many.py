@@ -6,7 +6,7 @@ import click
 
 from queuectl.cli.options import JOB_ID, Wanted
 from queuectl.cli.render import complain, is_terminal, plural, safe, say, write
-from queuectl.errors import EXIT_DONE, QueuectlError, StateError, StoreError, UsageError
+from queuectl.errors import EXIT_DONE, QueuectlError, StoreError, UsageError
 from queuectl.job import Job, State
 from queuectl.queue import Queue
 from queuectl.store.contract import Filter
@@ -27,6 +27,8 @@ class Verb:
     """As in "3 jobs cancelled" and "can't be cancelled"."""
     change: Callable[[Queue, Sequence[Job]], list[Job]]
     """Makes the change; returns the jobs as they are afterwards, or were before their removal."""
+    check: Callable[[Queue, Job], None]
+    """Raises why the change can't be made to a job."""
     told: Callable[[Job, Job], str]
     """Says what became of a job, given it before and after."""
     allowed: tuple[State, ...]
@@ -72,10 +74,12 @@ def check_choice(ids: Sequence[str], filtered: bool, *, all_jobs: bool | None = 
 def change_named(queue: Queue, ids: Sequence[str], verb: Verb, how: Manner) -> int:
     """Change the jobs with these ids, report on each, and return the worst exit code."""
     worst = EXIT_DONE
-    for id in dict.fromkeys(ids):
+    # All are found before one is changed: what is gone makes no room for another of that name.
+    for found in _find(queue, ids):
         try:
-            before = queue.get(id)
-            [(before, after)] = _change(queue, [before], verb, how)
+            if isinstance(found, QueuectlError):
+                raise found
+            [(before, after)] = _change(queue, [found], verb, how)
             _report(before, after, verb, how)
         except StoreError:
             raise
@@ -83,6 +87,18 @@ def change_named(queue: Queue, ids: Sequence[str], verb: Verb, how: Manner) -> i
             complain(str(error))
             worst = max(worst, error.exit_code)
     return worst
+
+
+def _find(queue: Queue, ids: Sequence[str]) -> list[Job | QueuectlError]:
+    """Return the jobs with these ids, each once, and in the place of others why there is none."""
+    found: dict[int | str, Job | QueuectlError] = {}
+    for id in ids:
+        try:
+            job = queue.to_change(id)
+            found.setdefault(job.seq, job)
+        except QueuectlError as error:
+            found[id] = error
+    return list(found.values())
 
 
 def change_matching(queue: Queue, which: Filter, verb: Verb, how: Manner) -> int:
@@ -137,8 +153,7 @@ def _change(queue: Queue, jobs: Sequence[Job], verb: Verb, how: Manner) -> list[
     if not how.dry_run:
         return list(zip(jobs, verb.change(queue, jobs), strict=True))
     for job in jobs:
-        if job.state not in verb.allowed:
-            raise StateError(f"Job {job.id} is {job.state}; it can't be {verb.done}.")
+        verb.check(queue, job)
     return [(job, job) for job in jobs]
 
 

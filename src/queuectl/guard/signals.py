@@ -26,6 +26,8 @@ def ignore() -> None:
     """Ignore these, and block none."""
     for signum in IGNORED:
         signal.signal(signum, signal.SIG_IGN)
+    # Of children that end unheeded, as whoever started us may have wanted it, we would never know.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
