@@ -14,7 +14,9 @@ from queuectl.store.contract import Filter
 from queuectl.store.sql import SqlStore
 
 CHUNK = 50_000
-"""Rows in one transaction."""
+"""Rows in one transaction, as if so many jobs were enqueued at once."""
+_APART = 85_899
+"""How far two ids that come one after the other are apart: so they go from one end to the other."""
 HOUR = 3600 * 1000
 DAY = 24 * HOUR
 """Finished jobs have ended over the last day, as evenly as they come."""
@@ -28,8 +30,12 @@ NUMBERS = {
 }
 """How a database counts from one number to another."""
 
-# Ids are in no order, as those of the product are, and yet none comes twice.
-_ID = "concat('{kind}', (n * 2654435761) % 4294967296)"
+# As those of the product: they rise within what was enqueued at once, each time through the whole
+# alphabet, so that those of other times lie between them. None comes twice.
+_ID = (
+    f"concat('{{kind}}', 10000000000 + (n % {CHUNK}) * {_APART}"
+    f" + ((n - n % {CHUNK}) * 7919) % {_APART})"
+)
 _COLUMNS = [name for name in JOB_COLUMNS if name not in ("seq", "id")] + ["ready"]
 
 _COPY_JOBS = """
