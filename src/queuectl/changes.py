@@ -59,6 +59,12 @@ def check_retry(job: Job, now: int) -> None:
         raise StateError(f"Job {job.id} is pending already; it needs a worker, not a retry.")
 
 
+def check_dead(job: Job) -> None:
+    """Raise why a job isn't to be found in the dead letter queue, if that is so."""
+    if job.state != State.DEAD:
+        raise StateError(f"Job {job.id} is {job.state}, not dead; see queuectl dlq list.")
+
+
 def _retry(store: Store, jobs: Sequence[Job]) -> set[int]:
     now = store.now()
     done = store.apply_all([(job, lifecycle.retried(now)) for job in jobs], now=now)

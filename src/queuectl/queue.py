@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from queuectl.administration import Administration
 from queuectl.completion import Completion, Series
-from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
+from queuectl.errors import BadJobError, NotFoundError, UsageError
 from queuectl.job import FINISHED, Attempt, Job, Like, NewJob, Output, State
 from queuectl.place import Place, find_place
 from queuectl.request import Fields, Values, check_command, check_request, read_values
@@ -378,9 +378,10 @@ class Queue(Administration):
 
     def retry_dead(self, id: str) -> Job:
         """Put one job of the dead letter queue back in line; any other state is an error."""
+        from queuectl import changes
+
         job = self.to_change(id)
-        if job.state != State.DEAD:
-            raise StateError(f"Job {job.id} is {job.state}, not dead; see queuectl dlq list.")
+        changes.check_dead(job)
         return self.retry(job.id)
 
     def remove(self, id: str) -> Job:

@@ -8,7 +8,8 @@ import pytest
 
 from queuectl import Job, Queue, State
 from queuectl.changes import check_cancel
-from queuectl.cli.many import Manner, Verb, change_matching
+from queuectl.cli.many import Manner, Verb, change_matching, change_named
+from queuectl.errors import StoreUnreachableError
 from queuectl.job import WAITING
 from queuectl.lifecycle import cancelled
 from queuectl.store.contract import Filter
@@ -52,3 +53,16 @@ def test_what_changed_while_it_was_read_is_passed_over(
     reasons = [queue.get(id).reason or "" for id in "abc"]
     assert reasons[1] == "theirs"
     assert all(reason.startswith("cancelled by") for reason in (reasons[0], reasons[2]))
+
+
+def test_a_store_that_is_gone_is_asked_once(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def gone(_: Queue, id: str) -> Job:
+        asked.append(id)
+        raise StoreUnreachableError("It is gone.")
+
+    monkeypatch.setattr(Queue, "to_change", gone)
+    with pytest.raises(StoreUnreachableError):
+        change_named(queue, ["a", "b", "c"], CANCEL, Manner())
+    assert asked == ["a"]

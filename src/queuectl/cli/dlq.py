@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from queuectl import changes
 from queuectl.cli.command import Group
 from queuectl.cli.many import (
     Manner,
@@ -232,7 +233,7 @@ def retry_dead(
         would="retry",
         done="moved from the dead letter queue to 'pending'",
         change=_only_dead(Queue.retry_all),
-        check=lambda _, job: _check_dead(job),
+        check=lambda _, job: changes.check_dead(job),
         told=lambda before, after: f"Job {after.id} moved from the dead letter queue to 'pending'.",
         allowed=DEAD,
         usual=DEAD,
@@ -272,7 +273,7 @@ def purge(
         would="delete",
         done="deleted from the dead letter queue",
         change=_only_dead(Queue.remove_all),
-        check=lambda _, job: _check_dead(job),
+        check=lambda _, job: changes.check_dead(job),
         told=lambda before, after: f"Job {before.id} deleted from the dead letter queue.",
         allowed=DEAD,
         usual=DEAD,
@@ -291,12 +292,7 @@ def _only_dead(
 
     def change_dead(queue: Queue, jobs: Sequence[Job]) -> list[Job]:
         for job in queue.store.lock(jobs):
-            _check_dead(job)
+            changes.check_dead(job)
         return change(queue, jobs)
 
     return lambda queue, jobs: queue.store.transact(lambda: change_dead(queue, jobs))
-
-
-def _check_dead(job: Job) -> None:
-    if job.state != State.DEAD:
-        raise StateError(f"Job {job.id} is {job.state}, not dead; see queuectl dlq list.")

@@ -96,6 +96,8 @@ def _find(queue: Queue, ids: Sequence[str]) -> list[Job | QueuectlError]:
         try:
             job = queue.to_change(id)
             found.setdefault(job.seq, job)
+        except StoreError:
+            raise
         except QueuectlError as error:
             found[id] = error
     return list(found.values())
