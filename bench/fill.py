@@ -14,9 +14,11 @@ from queuectl.store.contract import Filter
 from queuectl.store.sql import SqlStore
 
 CHUNK = 50_000
-"""Rows in one transaction, as if so many jobs were enqueued at once."""
-_APART = 85_899
-"""How far two ids that come one after the other are apart: so they go from one end to the other."""
+"""Rows in one transaction."""
+_RUN = 32_768
+"""Ids that one process makes rise so often, from one end of the alphabet to the other."""
+_APART = 131_071
+"""How far two of them that follow each other are apart. A prime, so that none comes twice."""
 HOUR = 3600 * 1000
 DAY = 24 * HOUR
 """Finished jobs have ended over the last day, as evenly as they come."""
@@ -30,11 +32,10 @@ NUMBERS = {
 }
 """How a database counts from one number to another."""
 
-# As those of the product: they rise within what was enqueued at once, each time through the whole
-# alphabet, so that those of other times lie between them. None comes twice.
+# As those of the product, if one process enqueues all: they rise, and begin again and again.
 _ID = (
-    f"concat('{{kind}}', 10000000000 + (n % {CHUNK}) * {_APART}"
-    f" + ((n - n % {CHUNK}) * 7919) % {_APART})"
+    f"concat('{{kind}}', 10000000000 + (n % {_RUN}) * {_APART}"
+    f" + ((n - n % {_RUN}) * 7919) % {_APART})"
 )
 _COLUMNS = [name for name in JOB_COLUMNS if name not in ("seq", "id")] + ["ready"]
 

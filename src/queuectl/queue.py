@@ -10,7 +10,7 @@ queue.wait(job.id)
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
+from itertools import chain, islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -118,14 +118,17 @@ class Queue(Administration):
         )
 
     def _made(self, what: Iterable[Request], now: int) -> Iterator[Like]:
+        return chain.from_iterable(self._made_by_some(what, now))
+
+    def _made_by_some(self, what: Iterable[Request], now: int) -> Iterator[Iterable[Like]]:
         series = Series(self._completion, now=now)
         requests = iter(what)
         while some := list(islice(requests, SOME)):
             commands = [item for item in some if type(item) is str]
             if len(commands) == len(some):
-                yield from series.commands(commands)
+                yield series.commands(commands)
             else:
-                yield from (series.job(_read(item, {}, now)) for item in some)
+                yield (series.job(_read(item, {}, now)) for item in some)
 
     def enqueue_read(
         self,

@@ -153,6 +153,17 @@ class TestEnqueue:
             for (queue, priority, timeout), jobs in groups.items()
         }
 
+    @pytest.mark.parametrize("count", [99, 100, 250])
+    def test_many_may_have_arguments_and_no_command(self, store: Store, count: int) -> None:
+        model = NewJob(argv=("printf",), env={"A": "b"}, timeout=5_000)
+        store.enqueue(
+            [(f"job {n}", None, ("printf", str(n)), model) for n in range(count)], now=NOW
+        )
+        kept = [(job.id, job.command, job.argv, job.env, job.timeout) for job in _all(store)]
+        assert kept == [
+            (f"job {n}", None, ("printf", str(n)), {"A": "b"}, 5_000) for n in range(count)
+        ]
+
     def test_what_is_not_said_stays_unsaid(self, store: Store) -> None:
         job = add(store, "bare")
         assert (job.queue, job.priority, job.run_at) == ("default", 0, NOW)

@@ -83,7 +83,7 @@ def copy(
 
 def _refuse_same(source: SqlStore, target: SqlStore) -> None:
     """See whether both are one store, whatever their URLs say."""
-    token = new_ids(1)[0]
+    token = new_ids(1, 16)[0]
     target.set_meta(PROBE, token)
     try:
         same = source.meta(PROBE) == token

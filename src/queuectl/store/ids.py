@@ -1,16 +1,49 @@
-"""Ids for jobs and nodes: short, random, easy to type."""
+"""Ids: short, random, easy to type."""
 
 from os import urandom
+from threading import Lock
 
-_BASE32 = bytes.maketrans(bytes(range(256)), b"abcdefghijklmnopqrstuvwxyz234567" * 8)
+_LETTERS = b"234567abcdefghijklmnopqrstuvwxyz"
+"""Base32, in alphabetical order."""
+_RANDOM = bytes.maketrans(bytes(range(256)), _LETTERS * 8)
+_OF_JOB = 12
+
+_WHEELS = tuple(
+    b"".join(bytes([letter]) * times for letter in _LETTERS) for times in (32 * 32, 32, 1)
+)
+"""The first characters of ids that are made one after the other, like the wheels of an odometer."""
+_lock = Lock()
+_turned = int.from_bytes(urandom(4), "big")
 
 
-def new_ids(count: int, length: int = 12) -> list[str]:
-    """Make random ids of lower-case base32 characters, 5 bits each."""
-    letters = urandom(count * length).translate(_BASE32).decode("ascii")
-    return [letters[i : i + length] for i in range(0, count * length, length)]
+def new_ids(count: int, length: int) -> list[str]:
+    """Make random ids, of lower-case characters with 5 bits each."""
+    return _cut(urandom(count * length).translate(_RANDOM), length)
+
+
+def job_ids(count: int) -> list[str]:
+    """Make ids for jobs: each starts with what comes after the last one, and is random from there.
+
+    So jobs that one process enqueues one after the other lie side by side in the index of ids, and
+    three characters tell 32,768 of them apart. What is random keeps them from those of others.
+    """
+    global _turned
+    with _lock:
+        start = _turned
+        _turned += count
+    letters = bytearray(urandom(count * _OF_JOB).translate(_RANDOM))
+    for place, wheel in enumerate(_WHEELS):
+        at = start % len(wheel)
+        turns = (at + count) // len(wheel) + 1
+        letters[place::_OF_JOB] = (wheel * turns)[at : at + count]
+    return _cut(letters, _OF_JOB)
+
+
+def _cut(letters: bytes | bytearray, length: int) -> list[str]:
+    text = letters.decode("ascii")
+    return [text[at : at + length] for at in range(0, len(text), length)]
 
 
 def looks_made(id: str) -> bool:
     """Tell whether an id is like those that are made for jobs, here or by a database."""
-    return len(id) == 12 and id.isascii() and id.isalnum() and id == id.lower()
+    return len(id) == _OF_JOB and id.isascii() and id.isalnum() and id == id.lower()

@@ -11,7 +11,7 @@ from typing import Any
 
 from queuectl.job import FINISHED, JOB_COLUMNS, Job, Like, NewJob, State, Transition
 from queuectl.store.contract import Count, Ended, InLine
-from queuectl.store.ids import new_ids
+from queuectl.store.ids import job_ids
 from queuectl.store.statements import NEW_JOB
 from queuectl.store.transactions import Row
 
@@ -64,15 +64,14 @@ def stored_job(row: NewRow, seq: int) -> Job:
     return Job.from_row(_in_columns((seq, *all_columns(row), *_FRESH)))
 
 
-def as_like(job: NewJob | Like) -> Like:
+def as_like(job: NewJob) -> Like:
     """Return a request as one that may be like others."""
-    return job if isinstance(job, tuple) else (job.id, job.command, job.argv, job)
+    return job.id, job.command, job.argv, job
 
 
 def new_rows(jobs: Sequence[Like], now: int) -> list[NewRow]:
     """Describe jobs to be stored; one without an id gets one."""
-    # Sorted, so that they come side by side into their index.
-    made = iter(sorted(new_ids([job[0] for job in jobs].count(None))))
+    made = iter(job_ids([job[0] for job in jobs].count(None)))
     rows: list[NewRow] = []
     known: NewJob | None = None
     for id, command, argv, model in jobs:

@@ -85,7 +85,7 @@ class SqlStore(Records):
     def enqueue(
         self, jobs: Sequence[NewJob | Like], *, now: int, skip_duplicates: bool = False
     ) -> Batch:
-        likes = [as_like(job) for job in jobs]
+        likes = [job if isinstance(job, tuple) else as_like(job) for job in jobs]
         chosen = [like[0] for like in likes if like[0] is not None]
         rows = new_rows(likes, now)
         if skip_duplicates:
@@ -134,7 +134,7 @@ class SqlStore(Records):
             )
         self._insert_jobs(rows)
         self._nudge_for_new_jobs()
-        return Batch(ids=tuple(row[0] for row in rows))
+        return Batch(ids=tuple([row[0] for row in rows]))
 
     def _insert_jobs(self, rows: Sequence[NewRow]) -> None:
         """Write jobs whose ids are free, in this order."""

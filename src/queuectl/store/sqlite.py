@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property
-from itertools import chain, count, islice
+from itertools import chain
 from time import CLOCK_MONOTONIC, clock_gettime_ns, monotonic, sleep, time_ns
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
@@ -31,9 +31,12 @@ from queuectl.store.contract import InLine, Listener, Progress, Topic
 from queuectl.store.dialects import SQLITE, row_names
 from queuectl.store.lent import check_open, wrong_connection
 from queuectl.store.migrate import VERSION, check_version, migrate
-from queuectl.store.rows import NEW_COLUMNS, OWN_COLUMNS, NewRow, all_columns
+from queuectl.store.rows import NewRow, all_columns
 from queuectl.store.sql import SqlStore, UnreadableError
 from queuectl.store.transactions import Params, Row
+
+if TYPE_CHECKING:
+    from queuectl.store.sqlite_rows import Alike
 
 T = TypeVar("T")
 ForRows = Callable[[Sequence[Params]], Iterator[tuple[str, Row]]]
@@ -257,10 +260,8 @@ class SqliteStore(SqlStore):
         *own, rests = zip(*rows, strict=True)
         rest = rests[0]
         if rests.count(rest) == len(rows):
-            values = list(rest) + [None] * (OWN_COLUMNS * len(rows))
-            for at, column in enumerate(own, len(rest)):
-                values[at::OWN_COLUMNS] = column
-            self._change_many(self._enqueue_alike, [tuple(values)])
+            text, values = self._alike.statement(own, rest)
+            self._change_many(text, [values])
         else:
             every = chain.from_iterable(map(all_columns, rows))
             self._change_many(self._enqueue_block, [tuple(every)])
@@ -270,13 +271,10 @@ class SqliteStore(SqlStore):
         return self._enqueue_text(ROWS_AT_ONCE)
 
     @cached_property
-    def _enqueue_alike(self) -> str:
-        """The same for jobs alike: first comes what they share, which is bound only once."""
-        shared = len(NEW_COLUMNS) - OWN_COLUMNS
-        rest = [f"?{n}" for n in range(1, shared + 1)]
-        own = (f"?{n}" for n in count(shared + 1))
-        rows = [", ".join([*islice(own, OWN_COLUMNS), *rest]) for _ in range(ROWS_AT_ONCE)]
-        return self._text(sql.ENQUEUE) + ", ".join(f"({row})" for row in rows)
+    def _alike(self) -> "Alike":
+        from queuectl.store.sqlite_rows import Alike
+
+        return Alike(self._text(sql.ENQUEUE), sql.NEW_JOB)
 
     def _begin(self) -> None:
         self._run("BEGIN IMMEDIATE", {})

@@ -6,7 +6,7 @@ by their places.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, compress, count, islice
 from operator import itemgetter
 from typing import Any
 
@@ -45,3 +45,44 @@ class OfRows:
             rows = ", ".join([self._row] * size)
             text = self._texts[size] = self._text.replace(":rows", rows)
         return text
+
+
+class Alike:
+    """A statement that stores new jobs which share all they don't have each for itself.
+
+    What they share is bound only once. A column that none of them has isn't named: to leave it
+    empty is cheaper than to bind that it is.
+    """
+
+    def __init__(self, text: str, columns: str) -> None:
+        """Take the beginning of a rendered statement, and the columns that it names."""
+        self._text = text
+        self._columns = columns
+        self._names = columns.split(", ")
+        self._texts: dict[tuple[int, Row], str] = {}
+
+    def statement(self, own: Sequence[Row], shared: Row) -> tuple[str, Row]:
+        """Return a text and its values, for columns with what each has and what all of them have.
+
+        The columns follow each other as they are named.
+        """
+        jobs = len(own[0])
+        given = [column for column in own if column.count(None) < jobs]
+        values = [value for value in shared if value is not None]
+        at, apart = len(values), len(given)
+        values += [None] * (apart * jobs)
+        for start, column in enumerate(given, at):
+            values[start::apart] = column
+        named = (*(column in given for column in own), *(value is not None for value in shared))
+        text = self._texts.get((jobs, named))
+        if text is None:
+            text = self._texts[jobs, named] = self._make(jobs, named, apart)
+        return text, tuple(values)
+
+    def _make(self, jobs: int, named: Row, apart: int) -> str:
+        names = list(compress(self._names, named))
+        shared = [f"?{n}" for n in range(1, len(names) - apart + 1)]
+        own = (f"?{n}" for n in count(len(shared) + 1))
+        rows = (", ".join([*islice(own, apart), *shared]) for _ in range(jobs))
+        begun = self._text.replace(self._columns, ", ".join(names))
+        return begun + ", ".join(f"({row})" for row in rows)
