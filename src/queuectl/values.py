@@ -15,6 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 __all__ = ["dataclass", "field", "fields", "in_order", "quicken", "replace", "rowclass"]
 
+try:
+    # What a namedtuple reads its fields with: in a third of the time that a property takes.
+    from _collections import _tuplegetter as _reader  # type: ignore[import-not-found]
+except ImportError:
+
+    def _reader(place: int, doc: str | None) -> Any:
+        return property(itemgetter(place), doc=doc)
+
+
 T = TypeVar("T")
 _MISSING: Any = object()
 
@@ -102,7 +111,7 @@ def _rowclass(*, frozen: bool, slots: bool, kw_only: bool) -> Callable[[type[Any
 
     def make(cls: type[Any]) -> Any:
         known = [_read_field(cls, name) for name in cls.__annotations__]
-        readers = {spec.name: property(itemgetter(n)) for n, spec in enumerate(known)}
+        readers = {spec.name: _reader(n, None) for n, spec in enumerate(known)}
         more = {
             "__slots__": (),
             "__new__": _row_of_names,

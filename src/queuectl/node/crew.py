@@ -122,15 +122,15 @@ class Crew:
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Have runs of these jobs started, each as soon as its worker is free."""
-        claimed = monotonic()
+        claimed, spool, settings = monotonic(), self._member.spool, self._settings()
         messages: list[tuple[Any, ...]] = []
         for job in jobs:
             self._last_run += 1
             self.workers.begin(job.worker or 0, self._last_run, claimed)
-            run = Run(job=job, spool=self._member.spool, claimed=claimed)
+            run = Run(job=job, spool=spool, claimed=claimed)
             self.running[self._last_run] = run
             try:
-                spec = runs.spec_of(run, self._settings(), self._store)
+                spec = runs.spec_of(run, settings, self._store)
             except OSError as error:
                 self._cannot_begin(self._last_run, error)
                 continue

@@ -46,13 +46,13 @@ class Membership:
         self._wake = wake
         self._trouble = trouble
         self.host = host_name()
-        self.id = new_ids(1, 8)[0]
+        self._call(new_ids(1, 8)[0])
         self.lease: leases.Lease | None = None
 
-    @property
-    def spool(self) -> str:
+    def _call(self, id: str) -> None:
+        self.id = id
+        self.spool = os.path.join(self._store.spool_root(), id)
         """Where the output of its runs is while they live."""
-        return os.path.join(self._store.spool_root(), self.id)
 
     @property
     def lost(self) -> bool:
@@ -133,7 +133,8 @@ class Membership:
     def rename(self) -> str:
         """Take a new id, to join anew under; returns the old one."""
         self.stop_renewing()
-        old, self.id = self.id, new_ids(1, 8)[0]
+        old = self.id
+        self._call(new_ids(1, 8)[0])
         return old
 
     def stop_renewing(self) -> None:
