@@ -29,6 +29,7 @@ examples:
   python -m bench --list
   python -m bench --quick --only drain
   python -m bench --only drain,latency --stores sqlite,postgresql --rounds 3 --json /tmp/now.json
+  python -m bench --only latency --renew docs/performance.json --page
   python -m bench.page docs/performance.json      # write the page again, without measuring
 
 exit codes: 0 all was measured, 1 something could not be (it is named), 2 usage, 130 interrupted
@@ -58,6 +59,12 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--size", choices=SIZES, help="how much is measured (tiny only shows that it works)"
     )
     parser.add_argument("--no-peers", action="store_true", help="ours and the limit only")
+    parser.add_argument(
+        "--renew",
+        type=Path,
+        metavar="FILE",
+        help="take what isn't measured now from the figures of an earlier run",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
     parser.add_argument(
         "--page", action="store_true", help="write docs/performance.md, its JSON and its plots"
@@ -122,10 +129,22 @@ def measure(args: argparse.Namespace) -> int:
             for name in args.measures:
                 runner.run(MEASURES[name])
         finally:
+            if args.renew:
+                book, about = renewed(args.renew, book, about, args.measures)
             results = tell(book, about, args)
         if args.page:
             page.write_page(results)
     return 1 if book.missing else 0
+
+
+def renewed(path: Path, book: Book, about: Json, measures: Sequence[str]) -> tuple[Book, Json]:
+    """Put what was measured now in the place of what an earlier run found."""
+    earlier = json.loads(path.read_text())
+    whole = Book.from_json(earlier)
+    whole.renew(measures, book)
+    again = {name: {key: about[key] for key in ("on", "commit", "load")} for name in measures}
+    renewed = earlier["about"].get("renewed", {}) | again
+    return whole, earlier["about"] | {"renewed": renewed}
 
 
 def tell(book: Book, about: Json, args: argparse.Namespace) -> Json:

@@ -7,9 +7,10 @@ as `drain/sqlite/4` or `latency/rq/idle/p99`.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,8 @@ class Book:
         """What wasn't measured, and why."""
         self.configured: dict[str, str] = {}
         """How subjects were set up that have a choice."""
+        self.disturbed = 0
+        """How often others on the same host took too much for a measurement to count."""
 
     def add(self, round: int, readings: Iterable[Reading]) -> None:
         """Write down what a subject gave in a round."""
@@ -111,6 +114,7 @@ class Book:
             },
             "configured": self.configured,
             "not_measured": self.missing,
+            "disturbed": self.disturbed,
         }
 
     @classmethod
@@ -122,7 +126,22 @@ class Book:
             book.figures[id] = Figure(id=id, unit=figure["unit"], values=values)
         book.configured = dict(given["configured"])
         book.missing = dict(given["not_measured"])
+        book.disturbed = int(given.get("disturbed", 0))
         return book
+
+    def renew(self, measures: Iterable[str], newer: "Book") -> None:
+        """Replace all that is known of some measures by what was found later."""
+        for name in measures:
+            _replace(self.figures, newer.figures, f"{name}/")
+            _replace(self.configured, newer.configured, f"{name}: ")
+            _replace(self.missing, newer.missing, f"{name}: ")
+        self.disturbed += newer.disturbed
+
+
+def _replace(known: dict[str, T], newer: dict[str, T], beginning: str) -> None:
+    for name in [name for name in known if name.startswith(beginning)]:
+        del known[name]
+    known.update((name, value) for name, value in newer.items() if name.startswith(beginning))
 
 
 def _fits(id: str, wanted: list[str]) -> bool:

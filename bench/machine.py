@@ -50,6 +50,25 @@ def busy(load: float) -> bool:
     return load > 0.5 * (os.cpu_count() or 1)
 
 
+class Theft:
+    """Watches how much of its processors a virtual machine doesn't get, as others have them."""
+
+    def __init__(self) -> None:
+        self._before = _ticks()
+
+    def share(self) -> float:
+        """Return during which part of the time, since it began to watch, others had them."""
+        stolen, whole = (now - then for now, then in zip(_ticks(), self._before, strict=True))
+        return stolen / max(1, whole)
+
+
+def _ticks() -> tuple[int, int]:
+    """Return for how long others had the processors while we wanted them, and the whole time."""
+    with open("/proc/stat") as file:
+        _, *ticks = file.readline().split()
+    return int(ticks[7]), sum(map(int, ticks[:8]))
+
+
 def sync_ms() -> float:
     """Return how long the disk takes to make a page durable: most of what a commit costs."""
     found = []

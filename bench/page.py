@@ -15,6 +15,7 @@ from bench.lab import CHECKOUT
 from bench.measures import MEASURES
 from bench.peers.roster import PEERS
 from bench.plots import PLOTS, draw
+from bench.run import MOST_STOLEN, TRIES
 from bench.tables import Table, all_tables, goals
 
 PAGE = CHECKOUT / "docs" / "performance.md"
@@ -58,7 +59,7 @@ def renewed(page: str, text: str) -> str:
 
 def render(book: Book, about: Json, drawn: list[str]) -> str:
     """Return the results in Markdown."""
-    parts = [_machine(about), "### Goals", goals(book).markdown()]
+    parts = [_machine(about), *_again(book, about), "### Goals", goals(book).markdown()]
     parts += _missing(book)
     for table in all_tables(book):
         parts += _section(table, book, drawn)
@@ -75,6 +76,20 @@ def _machine(about: Json) -> str:
         f" {_load(about)} Size: {about['size']}. Rounds: {rounds}.\n\n"
         f"Versions: {versions}."
     )
+
+
+def _again(book: Book, about: Json) -> list[str]:
+    """Say what was measured more than once, and why."""
+    said = []
+    if book.disturbed:
+        said.append(
+            f"{book.disturbed} times, other machines on the same host took more than"
+            f" {MOST_STOLEN:.0%} of the processors away from what was measured. It was measured"
+            f" again, up to {TRIES} times in all, and what was disturbed least counts."
+        )
+    for name, how in about.get("renewed", {}).items():
+        said.append(f"`{name}` was measured by itself on {how['on']}, version {how['commit']}.")
+    return [" ".join(said)] if said else []
 
 
 def _load(about: Json) -> str:

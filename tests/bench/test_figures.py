@@ -145,22 +145,24 @@ def test_results_survive_being_written() -> None:
     assert {goal["verdict"] for goal in results["goals"]} == {REACHED, MISSED, UNKNOWN}
 
 
+ABOUT = {
+    "on": "2026-01-01",
+    "commit": "abc",
+    "cores": 2,
+    "processor": "a processor",
+    "linux": "6",
+    "python": "3.11",
+    "sqlite": "3.51",
+    "load": [0.0, 0.0, 0.0],
+    "fdatasync_ms": 0.5,
+    "size": "full",
+    "rounds": {"drain": 5},
+    "versions": {"rq": "2"},
+}
+
+
 def test_the_page_has_a_place_for_results_and_names_what_is_missing() -> None:
-    about = {
-        "on": "2026-01-01",
-        "commit": "abc",
-        "cores": 2,
-        "processor": "a processor",
-        "linux": "6",
-        "python": "3.11",
-        "sqlite": "3.51",
-        "load": [0.0, 0.0, 0.0],
-        "fdatasync_ms": 0.5,
-        "size": "full",
-        "rounds": {"drain": 5},
-        "versions": {"rq": "2"},
-    }
-    text = page.render(full_book(), about, ["drain"])
+    text = page.render(full_book(), ABOUT, ["drain"])
     assert "- drain: Celery: there is no celery here" in text
     assert "Set up as: RQ: worker-pool -n 4." in text
     assert "![Drain of true jobs](performance/drain.svg)" in text
@@ -198,3 +200,35 @@ def test_arguments_choose_and_refuse(capsys: pytest.CaptureFixture[str]) -> None
             arguments(wrong)
         assert stopped.value.code == 2
     assert "there is drain, duel, latency" in capsys.readouterr().err
+
+
+def test_a_measure_can_be_renewed_by_itself() -> None:
+    earlier, later = Book(), Book()
+    for book, value in ((earlier, 1.0), (later, 2.0)):
+        for name in ("drain/a", "drain/b", "latency/a", "latencies/a"):
+            book.add(1, [Reading(id=name, value=value, unit="ms")])
+        book.configured = {"latency: a": str(value), "drain: a": str(value)}
+        book.disturbed = 3
+    later.figures.pop("drain/b")
+    later.missing = {"latency: b": "it is gone"}
+    earlier.missing = {"drain: c": "it was gone"}
+    earlier.renew(["latency"], later)
+    assert {name: figure.values[1] for name, figure in earlier.figures.items()} == {
+        "drain/a": 1.0,
+        "drain/b": 1.0,
+        "latencies/a": 1.0,
+        "latency/a": 2.0,
+    }
+    assert earlier.configured == {"latency: a": "2.0", "drain: a": "1.0"}
+    assert earlier.missing == {"latency: b": "it is gone", "drain: c": "it was gone"}
+    assert earlier.disturbed == 6
+
+
+def test_the_page_says_what_was_measured_again() -> None:
+    book = full_book()
+    assert "measured again" not in page.render(book, ABOUT, [])
+    book.disturbed = 4
+    renewed = {"latency": {"on": "2026-01-02", "commit": "abc", "load": [0.1]}}
+    text = page.render(book, ABOUT | {"renewed": renewed}, [])
+    assert "4 times, other machines on the same host took more than 2%" in text
+    assert "`latency` was measured by itself on 2026-01-02, version abc." in text

@@ -12,6 +12,7 @@ import pytest
 from bench.figures import Book, Reading
 from bench.fill import fill
 from bench.lab import CHECKOUT, SQLITE, Lab
+from bench.machine import Theft
 from bench.processes import BenchError, Group, is_alive
 from bench.run import Runner
 from bench.sizes import TINY
@@ -74,6 +75,13 @@ def subject(name: str, seen: list[str], *, fails: int = 0) -> Subject:
     return Plain(name, run)
 
 
+class Calm(Theft):
+    """As if nobody else was there."""
+
+    def share(self) -> float:
+        return 0.0
+
+
 def test_subjects_take_turns_and_one_that_fails_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -87,7 +95,7 @@ def test_subjects_take_turns_and_one_that_fails_is_named(
     measure = Measure(name="test", title="Test", about="", subjects=lambda _: subjects)
     book = Book()
     with Lab(TINY, stores=[], peers=False) as lab:
-        Runner(lab, book, rounds=3).run(measure)
+        Runner(lab, book, rounds=3, watch=Calm).run(measure)
     assert seen == [
         *("good", "broken", "fine", "tired"),
         *("good", "fine", "tired"),
@@ -98,6 +106,40 @@ def test_subjects_take_turns_and_one_that_fails_is_named(
     assert sorted(book.figures["test/good"].values) == [1, 2, 3]
     assert sorted(book.figures["test/tired"].values) == [1]
     assert "tired can't be measured: it is broken" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("stolen", "kept", "disturbed"),
+    [
+        ([0.02], 0, 0),
+        ([0.5, 0.01], 1, 1),
+        ([0.2, 0.1, 0.3], 1, 3),
+        ([0.1, 0.1, 0.1], 0, 3),
+    ],
+)
+def test_what_others_disturbed_is_measured_again(
+    stolen: list[float], kept: int, disturbed: int
+) -> None:
+    class Disturbed(Theft):
+        def share(self) -> float:
+            return shares.pop(0)
+
+    shares, values = list(stolen), iter(range(9))
+    again = Plain(
+        "x", lambda: [Reading(id="test/x", value=float(next(values)), unit="")], cold=True
+    )
+    measure = Measure(name="test", title="Test", about="", subjects=lambda _: [again])
+    book = Book()
+    with Lab(TINY, stores=[], peers=False) as lab:
+        Runner(lab, book, rounds=1, watch=Disturbed).run(measure)
+    assert shares == []
+    assert book.figures["test/x"].values == {1: float(kept)}
+    assert book.disturbed == disturbed
+
+
+def test_what_others_take_is_a_share_of_the_time() -> None:
+    theft = Theft()
+    wait_for(lambda: 0 <= theft.share() <= 1, "a share")
 
 
 def test_a_group_ends_to_the_last_process(tmp_path: Path) -> None:

@@ -132,6 +132,22 @@ def test_wait_returns_when_it_is_cancelled(working: Cli) -> None:
     assert state_of(working, running) == State.CANCELLED
 
 
+def test_who_waits_may_come_when_it_is_being_cancelled_already(working: Cli) -> None:
+    ends = "while [ ! -e go ]; do sleep 0.02; done; exit 1"
+    id = working.add(f"trap '{ends}' TERM; touch up; while :; do sleep 0.02; done")
+    wait_for((working.folder / "up").exists, "the job to catch SIGTERM")
+    working.ok("cancel", id)
+    assert "is being cancelled already" in working.refused("cancel", id, code=4)
+    waiting = working.start("cancel", id, "--wait")
+    assert waiting.stdout is not None
+    told = f"Job {id} is being cancelled already; waiting for its end.\n"
+    assert waiting.stdout.readline().decode() == told
+    (working.folder / "go").touch()
+    assert waiting.stdout.read().decode() == f"Job {id} cancelled.\n"
+    assert waiting.wait() == 0
+    assert state_of(working, id) == State.CANCELLED
+
+
 def test_a_job_that_ends_well_while_it_is_cancelled_is_told(working: Cli) -> None:
     id = working.add("trap 'exit 0' TERM; touch up; while :; do sleep 0.02; done")
     wait_for((working.folder / "up").exists, "the job to catch SIGTERM")
@@ -283,6 +299,7 @@ def test_a_dry_run_knows_what_is_being_cancelled(working: Cli) -> None:
     working.ok("cancel", id)
     for more in ([], ["--dry-run"]):
         assert "is being cancelled already" in working.refused("cancel", id, *more, code=4)
+    assert "Would cancel" in working.ok("cancel", id, "--wait", "--dry-run").stdout
 
 
 # -- prune ------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The commands `cancel`, `retry`, `rm` and `prune`: changing jobs by hand."""
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 
@@ -44,7 +45,12 @@ from queuectl.when import format_duration
 )
 @ids_argument
 @click.option("--reason", "-r", metavar="TEXT", help="Why, for the record.")
-@click.option("--wait", "-w", is_flag=True, help="Wait until running jobs have ended.")
+@click.option(
+    "--wait",
+    "-w",
+    is_flag=True,
+    help="Wait until running jobs have ended, also those being cancelled already.",
+)
 @filter_options
 @dry_run_option
 @quiet_option
@@ -71,8 +77,8 @@ def cancel(
     verb = Verb(
         would="cancel",
         done="cancelled",
-        change=partial(_cancel, reason=reason, asked=asked),
-        check=lambda _, job: changes.check_cancel(job),
+        change=partial(_cancel, reason=reason, wait=wait, asked=asked),
+        check=lambda _, job: None if wait and _is_ending(job) else changes.check_cancel(job),
         told=_cancel_told,
         allowed=(*WAITING, State.PROCESSING),
         usual=(*WAITING, State.PROCESSING),
@@ -85,14 +91,23 @@ def cancel(
 
 
 def _cancel(
-    queue: Queue, jobs: Sequence[Job], *, reason: str | None, asked: list[str]
+    queue: Queue, jobs: Sequence[Job], *, reason: str | None, wait: bool, asked: list[str]
 ) -> list[Job]:
-    after = queue.cancel_all(jobs, reason=reason)
+    # Who only wants to wait for the end has nothing to ask for.
+    to_ask = [job for job in jobs if not (wait and _is_ending(job))]
+    asked_for = {job.seq: job for job in queue.cancel_all(to_ask, reason=reason)}
+    after = [asked_for.get(job.seq, job) for job in jobs]
     asked += [job.id for job in after if job.state == State.PROCESSING]
     return after
 
 
+def _is_ending(job: Job) -> bool:
+    return job.state == State.PROCESSING and job.cancel_reason is not None
+
+
 def _cancel_told(before: Job, after: Job) -> str:
+    if _is_ending(before):
+        return f"Job {after.id} is being cancelled already; waiting for its end."
     if after.state == State.PROCESSING:
         return f"Job {after.id} is running; asked node {after.node} to end it."
     return f"Job {after.id} cancelled."
@@ -101,6 +116,8 @@ def _cancel_told(before: Job, after: Job) -> str:
 def _wait_cancelled(queue: Queue, ids: list[str], *, quiet: bool) -> int:
     """Wait for jobs that are being cancelled; returns 1 if one came to another end."""
     code = 0
+    # Whoever reads along sees what is waited for.
+    sys.stdout.flush()
     for job in queue.wait(*ids):
         if job.state != State.CANCELLED:
             complain(f"Job {job.id} was {job.state} before it could be cancelled.")

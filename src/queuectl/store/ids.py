@@ -31,12 +31,18 @@ def job_ids(count: int) -> list[str]:
     with _lock:
         start = _turned
         _turned += count
+    if count == 1:
+        return [f"{_letter(start >> 10)}{_letter(start >> 5)}{_letter(start)}{new_ids(1, 9)[0]}"]
     letters = bytearray(urandom(count * _OF_JOB).translate(_RANDOM))
     for place, wheel in enumerate(_WHEELS):
         at = start % len(wheel)
         turns = (at + count) // len(wheel) + 1
         letters[place::_OF_JOB] = (wheel * turns)[at : at + count]
     return _cut(letters, _OF_JOB)
+
+
+def _letter(number: int) -> str:
+    return chr(_LETTERS[number % 32])
 
 
 def _cut(letters: bytes | bytearray, length: int) -> list[str]:
