@@ -144,7 +144,8 @@ def renewed(path: Path, book: Book, about: Json, measures: Sequence[str]) -> tup
     whole.renew(measures, book)
     again = {name: {key: about[key] for key in ("on", "commit", "load")} for name in measures}
     renewed = earlier["about"].get("renewed", {}) | again
-    return whole, earlier["about"] | {"renewed": renewed}
+    rounds = earlier["about"]["rounds"] | about["rounds"]
+    return whole, earlier["about"] | {"renewed": renewed, "rounds": rounds}
 
 
 def tell(book: Book, about: Json, args: argparse.Namespace) -> Json:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import page, tables
-from bench.__main__ import arguments
+from bench.__main__ import arguments, renewed
 from bench.figures import Book, Figure, Reading, percentile, summarize
 from bench.goals import GOALS, MISSED, REACHED, UNKNOWN, Goal, judge
 from bench.lab import CHECKOUT
@@ -232,3 +232,21 @@ def test_the_page_says_what_was_measured_again() -> None:
     text = page.render(book, ABOUT | {"renewed": renewed}, [])
     assert "4 times, other machines on the same host took more than 2%" in text
     assert "`latency` was measured by itself on 2026-01-02, version abc." in text
+
+
+def test_what_is_measured_now_takes_the_place_of_what_an_earlier_run_found(tmp_path: Path) -> None:
+    path = tmp_path / "earlier.json"
+    about = ABOUT | {"rounds": {"drain": 5, "latency": 3}}
+    path.write_text(json.dumps(page.as_json(full_book(), about)))
+    later = Book()
+    later.add(1, [Reading(id="latency/sqlite/idle/p50", value=1.5, unit="ms")])
+    now = ABOUT | {"on": "2026-02-03", "commit": "def", "rounds": {"latency": 1}}
+    book, whole = renewed(path, later, now, ["latency"])
+    assert book.figures["latency/sqlite/idle/p50"].values == {1: 1.5}
+    assert "latency/rq/load/p99" not in book.figures
+    assert book.figures["drain/xargs/4"].values == {1: 2000, 2: 2100}
+    assert (whole["on"], whole["commit"]) == ("2026-01-01", "abc")
+    assert whole["rounds"] == {"drain": 5, "latency": 1}
+    assert whole["renewed"] == {
+        "latency": {"on": "2026-02-03", "commit": "def", "load": [0.0, 0.0, 0.0]}
+    }
