@@ -12,7 +12,7 @@ import pytest
 from bench.figures import Book, Reading
 from bench.fill import fill
 from bench.lab import CHECKOUT, SQLITE, Lab
-from bench.machine import Theft
+from bench.machine import Theft, _ticks
 from bench.processes import BenchError, Group, is_alive
 from bench.run import Runner
 from bench.sizes import TINY
@@ -137,9 +137,15 @@ def test_what_others_disturbed_is_measured_again(
     assert book.disturbed == disturbed
 
 
-def test_what_others_take_is_a_share_of_the_time() -> None:
-    theft = Theft()
-    wait_for(lambda: 0 <= theft.share() <= 1, "a share")
+def test_what_others_take_is_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([(100, 5_000), (130, 5_200)])
+    monkeypatch.setattr("bench.machine._ticks", lambda: next(now))
+    assert Theft().share() == 0.15
+
+
+def test_the_ticks_are_read_as_linux_writes_them() -> None:
+    stolen, whole = _ticks()
+    assert 0 <= stolen < whole
 
 
 def test_a_group_ends_to_the_last_process(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ from queuectl.when import format_duration
     "--wait",
     "-w",
     is_flag=True,
-    help="Wait until running jobs have ended, also those being cancelled already.",
+    help="Wait until running jobs have ended; by id, also those being cancelled already.",
 )
 @filter_options
 @dry_run_option
