@@ -72,6 +72,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if args.rounds is not None and args.rounds < 1:
         parser.error("--rounds must be at least 1")
+    if args.renew is not None and not args.renew.is_file():
+        parser.error(f"there is no file {args.renew} to renew")
     args.measures = _chosen(parser, args.only, list(MEASURES), "measure")
     stores = args.stores or (SQLITE if args.quick else None)
     args.stores = _chosen(parser, stores, list(STORES), "store")

@@ -250,3 +250,11 @@ def test_what_is_measured_now_takes_the_place_of_what_an_earlier_run_found(tmp_p
     assert whole["renewed"] == {
         "latency": {"on": "2026-02-03", "commit": "def", "load": [0.0, 0.0, 0.0]}
     }
+
+
+def test_there_must_be_something_to_renew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        arguments(["--renew", str(tmp_path / "nothing.json")])
+    assert "nothing.json to renew" in capsys.readouterr().err
