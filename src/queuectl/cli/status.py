@@ -53,7 +53,11 @@ queuectl status --json | jq .states.dead
 )
 @json_option
 def status(interval: int | None, as_json: bool) -> None:
-    """Show counts, queues and workers at a glance."""
+    """Show counts, queues and workers at a glance.
+
+    Workers that run short jobs have their next ones at hand. Those count as processing, too, so
+    that there can be more of them than busy workers.
+    """
     if interval is not None and as_json:
         raise click.UsageError("--json prints one value, so --watch can't be with it")
     with open_queue() as queue:
