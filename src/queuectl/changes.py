@@ -13,6 +13,7 @@ from queuectl.request import check_text
 from queuectl.store.contract import Event, Store, Topic
 
 LONGEST_REASON = 10_000
+"""Bytes that the reason for a cancellation can have."""
 
 
 def cancel(store: Store, jobs: Sequence[Job], reason: str | None) -> list[Job]:

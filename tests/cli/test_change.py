@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuectl import State
+from queuectl import State, changes
 from tests.cli.conftest import Cli
 from tests.support import wait_for
 
@@ -198,7 +198,14 @@ def test_on_a_terminal_many_are_only_counted(cli: Cli) -> None:
     assert cli.on_terminal("cancel", "--state", "pending").stdout.count("\n") == 21
 
 
-@pytest.mark.parametrize("reason", ["", "x" * 1001])
+def test_a_reason_may_be_as_long_as_in_python(cli: Cli) -> None:
+    id = cli.add("true")
+    reason = "x" * changes.LONGEST_REASON
+    cli.ok("cancel", id, "--reason", reason)
+    assert (cli.queue.get(id).reason or "").endswith(reason)
+
+
+@pytest.mark.parametrize("reason", ["", "x" * (changes.LONGEST_REASON + 1)])
 def test_a_reason_that_makes_no_sense_is_refused(cli: Cli, reason: str) -> None:
     id = cli.add("true")
     assert "reason" in cli.refused("cancel", id, "--reason", reason, code=2)

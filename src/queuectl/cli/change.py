@@ -72,7 +72,7 @@ def cancel(
     if reason is not None:
         from queuectl.request import check_text
 
-        reason = check_text("The reason", reason, longest=1000)
+        reason = check_text("The reason", reason, longest=changes.LONGEST_REASON)
     asked: list[str] = []
     verb = Verb(
         would="cancel",
