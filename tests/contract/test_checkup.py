@@ -2,11 +2,12 @@
 
 import pytest
 
-from queuectl.errors import StateError
+from queuectl.errors import StateError, StoreTooNewError
 from queuectl.store import Store, open_store
 from queuectl.store.health import check_store
 from queuectl.store.health.common import check_queue
 from queuectl.store.health.findings import Finding, Level
+from queuectl.store.migrate import VERSION
 from queuectl.store.migrations import MIGRATIONS
 from queuectl.store.server import ServerStore
 from queuectl.store.sql import SqlStore
@@ -50,6 +51,19 @@ class TestAHealthyStore:
         check_store(store)
         list(check_queue(store, lambda node: True))
         assert everything() == before
+
+
+class TestAStoreThatIsInUse:
+    def test_notices_that_a_newer_queuectl_upgraded_it(self, store: Store) -> None:
+        assert isinstance(store, SqlStore)
+        store.check_schema()
+        store.set_meta(VERSION, str(len(MIGRATIONS) + 1))
+        try:
+            with pytest.raises(StoreTooNewError, match="newer queuectl"):
+                store.check_schema()
+        finally:
+            # Other tests use the same tables.
+            store.set_meta(VERSION, str(len(MIGRATIONS)))
 
 
 class TestAServer:

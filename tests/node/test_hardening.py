@@ -19,6 +19,7 @@ from queuectl.node.daemon import pidfile
 from queuectl.node.log import Log, RotatingFile
 from queuectl.place import find_place
 from queuectl.store.contract import Node
+from tests.contract.actors import Actor
 from tests.support import Lab, is_gone, lab_in, wait_for
 
 
@@ -222,6 +223,20 @@ def test_a_node_whose_database_is_taken_away_ends_and_says_why(lab: Lab, replace
     assert node.wait(60) == 5
     assert f"{lab.db} was {'replaced' if replaced else 'deleted'} while it was in use." in lab.log()
     assert is_gone(pid)
+
+
+def test_a_node_under_which_the_schema_was_upgraded_finishes_and_leaves(lab: Lab) -> None:
+    gate = lab.folder / "gate"
+    id = lab.queue.enqueue(f"until [ -e {gate} ]; do sleep 0.02; done").id
+    node = lab.node()
+    lab.wait_state(id, State.PROCESSING)
+    later = lab.queue.enqueue("true").id
+    Actor("future", str(lab.db)).finish()
+    wait_for(lambda: "A newer queuectl has upgraded" in lab.log(), "the node to notice")
+    gate.touch()
+    assert node.wait(60) == 5
+    assert lab.queue.get(id).state == State.COMPLETED
+    assert lab.queue.get(later).state == State.PENDING
 
 
 def test_a_host_that_can_start_nothing_harms_no_job(lab: Lab) -> None:

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from time import monotonic
 
 from queuectl.errors import (
+    EXIT_DONE,
     BadSettingError,
     LeaseLostError,
     StoreError,
     StoreMissingError,
+    StoreTooNewError,
 )
 from queuectl.guard import tree
 from queuectl.job import Exited, Job, Output, State, Transition
@@ -113,6 +115,7 @@ class NodeLoop:
         )
         self.caution = Caution()
         self.stopping: Stop | None = None
+        self.exit_code = EXIT_DONE
         self.maybe_work = True
         self.others: list[Node] = []
         self.next_due: int | None = None
@@ -165,7 +168,7 @@ class NodeLoop:
             self.log.flush()
         # Nothing is left to be stopped. One more signal must not make a good end look like a kill.
         self.interrupts.ignore()
-        return 0
+        return self.exit_code
 
     def _greet(self) -> None:
         serves = ", ".join(self.options.queues) or "all queues"
@@ -361,6 +364,7 @@ class NodeLoop:
             self.next_due = None
             self.maybe_work = True
         if Topic.CONTROL in topics:
+            self._guarded(self._heed_upgrade)
             self._guarded(lambda: self._obey(self._see_nodes()))
         if Topic.WORK in topics and not self.maybe_work:
             self._guarded(lambda: self._look_for_work(told=True))
@@ -515,6 +519,17 @@ class NodeLoop:
             self.folded = self.turns.made
             self.store.fold()
 
+    def _heed_upgrade(self) -> None:
+        """Finish and leave if tables have changed that we know nothing of."""
+        try:
+            self.store.check_schema()
+        except StoreTooNewError as error:
+            self.exit_code = error.exit_code
+            self._drain(
+                f"A newer queuectl has upgraded {self.queue.url}: finishing {self._what_runs()};"
+                " start the workers again with that one."
+            )
+
     def _see_nodes(self) -> list[Node]:
         nodes = self.store.nodes()
         self.others = [node for node in nodes if node.id != self.id]
@@ -525,6 +540,7 @@ class NodeLoop:
         self.maybe_work = True
 
     def _tidy(self) -> None:
+        self._heed_upgrade()
         while upkeep.prune_old(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:
             continue
         while upkeep.prune_events(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:

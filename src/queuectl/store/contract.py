@@ -582,6 +582,10 @@ class Store(ABC):
         """Bring the schema up to date, whoever else is at it; says from and to which version."""
 
     @abstractmethod
+    def check_schema(self) -> None:
+        """Raise `StoreTooNewError` if a newer queuectl has upgraded the schema under us."""
+
+    @abstractmethod
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """Write a consistent copy while everything goes on."""
 

@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from queuectl.errors import StoreTooNewError
+from queuectl.store.contract import Topic
 from queuectl.store.ids import new_ids
 from queuectl.store.migrations import MIGRATIONS
 
@@ -40,4 +41,7 @@ def migrate(store: "Records", version: int, migrations: Sequence[str] = MIGRATIO
             store.set_meta(VERSION, str(number))
     if version == 0:
         store.set_meta(IDENTITY, new_ids(1, 16)[0])
+    elif version < len(migrations):
+        # Nodes of an older queuectl leave then.
+        store.nudge(Topic.CONTROL)
     return len(migrations)

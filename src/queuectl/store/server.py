@@ -34,7 +34,7 @@ from queuectl.store.clock import ELAPSED, clock_of
 from queuectl.store.contract import Node, Progress, Topic
 from queuectl.store.dialects import Dialect, row_names
 from queuectl.store.ids import new_ids
-from queuectl.store.migrate import IDENTITY, VERSION, check_version
+from queuectl.store.migrate import IDENTITY, check_version
 from queuectl.store.migrations import MIGRATIONS
 from queuectl.store.sql import Look, SqlStore
 from queuectl.store.transactions import Params, Row
@@ -159,10 +159,6 @@ class ServerStore(SqlStore):
             # The tables got it when they were made.
             self._identity = str(self._value(sql.META, name=IDENTITY) or "unnamed")
         return self._identity
-
-    def _version_in_meta(self) -> int:
-        text = self._value(sql.META, name=VERSION)
-        return int(text) if text is not None and str(text).isdecimal() else 0
 
     def _connect(self) -> None:
         self._drop()

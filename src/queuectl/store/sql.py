@@ -13,6 +13,7 @@ from queuectl.errors import DuplicateError, LeaseLostError, StoreCorruptError, U
 from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, Like, NewJob, Output, State, Transition
 from queuectl.store import statements as sql
 from queuectl.store.contract import Batch, Count, Ended, Filter, InLine, Suspects, Topic, chunks
+from queuectl.store.migrate import VERSION, check_version
 from queuectl.store.records import Records
 from queuectl.store.rollups import Tally
 from queuectl.store.rows import (
@@ -79,6 +80,16 @@ class SqlStore(Records):
 
     def _list(self, items: Sequence[Any]) -> Any:
         return self.dialect.bind_list(items)
+
+    # -- schema -----------------------------------------------------------------------
+
+    def check_schema(self) -> None:
+        check_version(self.url, self._version_in_meta())
+
+    def _version_in_meta(self) -> int:
+        """Return the version of the schema; 0 when there is none that makes sense."""
+        text = self.meta(VERSION)
+        return int(text) if text is not None and text.isdecimal() else 0
 
     # -- jobs -------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from queuectl.store import statements as sql
 from queuectl.store.contract import InLine, Listener, Progress, Topic
 from queuectl.store.dialects import SQLITE, row_names
 from queuectl.store.lent import check_open, wrong_connection
-from queuectl.store.migrate import VERSION, check_version, migrate
+from queuectl.store.migrate import check_version, migrate
 from queuectl.store.rows import NewRow, all_columns
 from queuectl.store.sql import SqlStore, UnreadableError
 from queuectl.store.transactions import Params, Row
@@ -159,10 +159,10 @@ class SqliteStore(SqlStore):
                 migrate(self, self._version())
 
     def _version(self) -> int:
-        text = self._value(sql.META, name=VERSION)
-        if text is None or not str(text).isdecimal():
+        version = self._version_in_meta()
+        if not version:
             raise StoreCorruptError(f"{self.path} has no schema version; it was left alone.")
-        return int(text)
+        return version
 
     # -- statements and transactions ----------------------------------------------------
 
