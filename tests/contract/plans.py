@@ -101,7 +101,7 @@ HOT = [
     "APPLY",
     "ASK_CANCEL",
     "REMOVE",
-    "BURY_UNREADABLE",
+    "PUT_ASIDE",
     "OLD",
     "PRUNE",
     "RENEW",
@@ -110,16 +110,16 @@ HOT = [
     "OUTPUT",
 ]
 COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
-    *("SELECT", "SELECT_RUNNING", "SELECT_TAGGED", "PRUNABLE", "STRAYS", "STRAYED_FROM")
+    *("SELECT", "SELECT_RUNNING", "SELECT_TAGGED", "PRUNABLE", "STRAYS", "STRAYED_FROM", "TEXTS")
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
     "sqlite": {"READY_QUEUES_COUNTED", "CLAIM_FIRST", "CLAIM_ALONE", "CLAIMED", "FINISH_AND_KEEP"}
     | {"OUTLOOK_COUNTED", "READY_UNLOCKED", "LOCK_READY"},
-    "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "FINISH", "BURY_UNREADABLE"}
+    "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "FINISH", "PUT_ASIDE", "TEXTS"}
     | {"OUTLOOK_COUNTED", "LOOK", "KEEP_LEASE", "CLAIM", "READY_UNLOCKED", "LOCK_READY"},
     "mysql": {"READY_QUEUES", "OUTLOOK", "CLAIM_FIRST", "CLAIM_ALONE", "CLAIMED"}
-    | {"FINISH_AND_KEEP", "BURY_UNREADABLE"},
+    | {"FINISH_AND_KEEP", "PUT_ASIDE", "TEXTS"},
 }
 """Statements that a database has no use for."""
 

@@ -116,30 +116,79 @@ def test_json_logs_hold_no_control_characters(
     assert capsys.readouterr().err.strip().isascii()
 
 
-def test_a_row_that_is_not_utf_8_is_put_aside_and_the_others_run(lab: Lab) -> None:
+BAD = "CAST(x'ff' AS TEXT)"
+
+
+def in_another_process(lab: Lab, statement: str) -> None:
+    """Change the database as a program would that knows nothing of queuectl."""
     program = (
-        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1])\n"
-        'with db: db.execute("INSERT INTO jobs (id, command, priority)'
-        " VALUES ('odd', CAST(x'ff6162' AS TEXT), 9)\")"
+        "import sqlite3, sys\nwith sqlite3.connect(sys.argv[1]) as db: db.execute(sys.argv[2])"
     )
-    subprocess.run([sys.executable, "-c", program, str(lab.db)], check=True)
+    subprocess.run([sys.executable, "-c", program, str(lab.db), statement], check=True)
+
+
+def test_a_row_that_is_not_utf_8_is_put_aside_and_the_others_run(lab: Lab) -> None:
+    in_another_process(
+        lab,
+        "INSERT INTO jobs (id, command, priority) VALUES ('odd', CAST(x'ff6162' AS TEXT), 9)",
+    )
     good = lab.queue.enqueue("true").id
     node = lab.node()
     lab.wait_state(good, State.COMPLETED)
     (odd,) = lab.queue.list(state="dead")
     assert odd.reason == "it holds text that is not valid UTF-8"
-    assert odd.data == b"\xffab"
+    assert odd.data == b"id: odd\nqueue: default\ncommand: \xffab"
+    assert odd.id == "odd"
     assert node.poll() is None
     assert lab.queue.verify() == []
 
 
+@pytest.mark.parametrize(
+    ("columns", "values", "id", "queue"),
+    [
+        ("id, command, queue", f"'odd', 'true', {BAD}", "odd", "default"),
+        ("id, command, queue", f"{BAD}, 'true', 'mail'", "unreadable-2", "mail"),
+        ("id, command, cwd, queue", f"'odd', 'true', {BAD}, 'mail'", "odd", "mail"),
+        ("id, command, unique_key", f"'odd', 'true', {BAD}", "odd", "default"),
+        ("id, command, expires_at", f"'odd', {BAD}, 1", "odd", "default"),
+        ("id, command, error", f"'odd', 'true', {BAD}", "odd", "default"),
+    ],
+)
+def test_whatever_is_not_text_stops_nobody_and_is_kept(
+    lab: Lab, columns: str, values: str, id: str, queue: str
+) -> None:
+    good = lab.queue.enqueue("true").id
+    insert = f"INSERT INTO jobs ({columns}, ready) VALUES ({values}, 1)"
+    in_another_process(lab, insert)
+    (finding,) = lab.queue.verify()
+    assert "1 waiting jobs hold text that isn't valid UTF-8" in finding
+    node = lab.node()
+    lab.wait_state(good, State.COMPLETED)
+    wait_for(lambda: lab.queue.verify() == [], "the odd job to be put aside")
+    (odd,) = lab.queue.list(state="dead")
+    assert (odd.id, odd.queue) == (id, queue)
+    assert b"\xff" in (odd.data or b"")
+    assert [event.kind for event in lab.queue.events(id)] == ["put aside"]
+    assert set(lab.queue.status().queues) == {"default", queue}
+    assert node.poll() is None
+
+
+def test_what_is_put_aside_finds_a_free_id(lab: Lab) -> None:
+    lab.queue.enqueue("true", id="unreadable-2", delay="1h")
+    insert = f"INSERT INTO jobs (id, command) VALUES ({BAD}, 'true')"
+    in_another_process(lab, insert)
+    lab.node()
+    wait_for(lambda: lab.queue.verify() == [], "the odd job to be put aside")
+    (odd,) = lab.queue.list(state="dead")
+    assert odd.id.startswith("unreadable-2-")
+
+
 def test_a_half_made_row_does_not_stop_the_rescue_of_others(lab: Lab) -> None:
-    program = (
-        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1])\n"
-        'with db: db.execute("INSERT INTO jobs (id, command, state, ready, node)'
-        " VALUES ('half', 'true', 'processing', NULL, 'nobody')\")"
+    in_another_process(
+        lab,
+        "INSERT INTO jobs (id, command, state, ready, node)"
+        " VALUES ('half', 'true', 'processing', NULL, 'nobody')",
     )
-    subprocess.run([sys.executable, "-c", program, str(lab.db)], check=True)
     lab.node()
     assert lab.wait_state("half", State.COMPLETED).crashes == 1
 

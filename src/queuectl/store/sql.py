@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from queuectl import lifecycle
-from queuectl.errors import DuplicateError, LeaseLostError, StoreCorruptError, UsageError
+from queuectl.errors import DuplicateError, LeaseLostError, UsageError
 from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, Like, NewJob, Output, State, Transition
 from queuectl.store import statements as sql
 from queuectl.store.contract import Batch, Count, Ended, Filter, InLine, Suspects, Topic, chunks
@@ -40,10 +40,6 @@ PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
 LONGEST_TEXT = 1_000
 """Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
-
-
-class UnreadableError(StoreCorruptError):
-    """A row holds text that isn't valid UTF-8."""
 
 
 class Look(NamedTuple):
@@ -298,11 +294,11 @@ class SqlStore(Records):
     ) -> list[Job]:
         """Begin a run of each of these jobs that is still ready, and return them as they are then.
 
-        They are read first: what can't be read is put aside, and leaves its place to the next.
+        They are read first, so that nothing is begun that can't be read.
         """
         found = {job.seq: job.row for job in line if job.row is not None}
         if not found:
-            found = self._readable([job.seq for job in line], same["now"])
+            found = self._whole([job.seq for job in line])
         runs = [
             {"seq": seq, "worker": worker, **same}
             for seq, worker in zip(found, workers, strict=False)
@@ -310,19 +306,9 @@ class SqlStore(Records):
         begun = self._change_rows(sql.CLAIM, runs) if runs else set()
         return [claimed_job(found[run["seq"]], run) for run in runs if run["seq"] in begun]
 
-    def _readable(self, seqs: Sequence[int], now: int) -> dict[int, Row]:
-        """Read jobs; what can't be read is put out of the way."""
-        if not seqs:
-            return {}
-        try:
-            rows = self._rows(sql.JOBS_AT, seqs=self._list(seqs))
-        except UnreadableError:
-            if len(seqs) > 1:
-                # Another program wrote it. One odd row must not stop the others.
-                return {s: row for seq in seqs for s, row in self._readable([seq], now).items()}
-            self._change(self._text(sql.BURY_UNREADABLE), {"seq": seqs[0], "now": now})
-            return {}
-        by_seq = {row[0]: row for row in rows}
+    def _whole(self, seqs: Sequence[int]) -> dict[int, Row]:
+        """Read jobs, in this order."""
+        by_seq = {row[0]: row for row in self._rows(sql.JOBS_AT, seqs=self._list(seqs))}
         return {seq: by_seq[seq] for seq in seqs if seq in by_seq}
 
     def _look(self, node: str) -> Look:

@@ -25,14 +25,16 @@ from queuectl.errors import (
     StoreReadOnlyError,
     UsageError,
 )
+from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.store import files
 from queuectl.store import statements as sql
-from queuectl.store.contract import InLine, Listener, Progress, Topic
+from queuectl.store.contract import Event, Listener, Progress, Suspects, Topic
 from queuectl.store.dialects import SQLITE, row_names
+from queuectl.store.ids import new_ids
 from queuectl.store.lent import check_open, wrong_connection
 from queuectl.store.migrate import check_version, migrate
 from queuectl.store.rows import NewRow, all_columns
-from queuectl.store.sql import SqlStore, UnreadableError
+from queuectl.store.sql import SqlStore
 from queuectl.store.transactions import Params, Row
 
 if TYPE_CHECKING:
@@ -46,8 +48,14 @@ APPLICATION_ID = 0x51435431
 PATIENCE = 30.0
 """Seconds to wait for the write lock before giving up."""
 WAL_LIMIT = 64 * 2**20
+READ_AT_ONCE = 5_000
+"""Jobs whose text is looked at in one go."""
 ROWS_AT_ONCE = 100
 """New jobs in one statement of a bulk enqueue. Their values must be fewer than 32,767."""
+
+
+class UnreadableError(StoreCorruptError):
+    """A row holds text that isn't valid UTF-8."""
 
 
 class SqliteStore(SqlStore):
@@ -229,13 +237,46 @@ class SqliteStore(SqlStore):
             known = self._for_rows[statement] = of_rows.for_all
         return known
 
-    def _ready_whole(self, queue: str, limit: int, now: int) -> list[InLine]:
+    def _claim(
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        now: int,
+        suspects: Suspects | None,
+    ) -> list[Job]:
         try:
-            return super()._ready_whole(queue, limit, now)
+            return super()._claim(node, workers, queues, now, suspects)
         except UnreadableError:
-            # Which of them it is comes out when they are read one by one.
-            rows = self._rows(sql.READY, queue=queue, limit=limit, now=now)
-            return [InLine(*row) for row in rows]
+            # Another program wrote it. One odd job must not stop the others.
+            self._put_aside(now)
+            return super()._claim(node, workers, queues, now, suspects)
+
+    def _put_aside(self, now: int) -> None:
+        """Put the waiting jobs out of the way that hold what isn't text; it stays in their rows."""
+        from queuectl.host import whoami
+
+        for seq, id, queue in list(self._unreadable()):
+            name = _decoded(id) or self._free_id(f"unreadable-{seq}")
+            where = _decoded(queue) or DEFAULT_QUEUE
+            params = {"seq": seq, "id": name, "queue": where, "now": now}
+            self._change(self._text(sql.PUT_ASIDE), params)
+            why = "its text is not valid UTF-8"
+            self.record_all(
+                [Event(at=now, kind="put aside", job=name, node=None, who=whoami(), detail=why)]
+            )
+        # The name of a queue may have been what couldn't be read.
+        self._change(self._text(sql.DROP_EMPTY_COUNTS), {})
+
+    def _unreadable(self) -> Iterator[tuple[int, bytes, bytes]]:
+        """Yield places in the line, ids and queues of waiting jobs that hold what isn't text."""
+        after = -(2**63)
+        while rows := self._rows(sql.TEXTS, after=after, limit=READ_AT_ONCE):
+            yield from (row[:1] + row[2:] for row in rows if _decoded(row[1]) is None)
+            after = rows[-1][0]
+
+    def _free_id(self, wanted: str) -> str:
+        return f"{wanted}-{new_ids(1, 6)[0]}" if self.states([wanted]) else wanted
 
     def _in_one_statement(self, action: Callable[[], T]) -> T:
         # It is a transaction by itself, and waits for the lock as BEGIN IMMEDIATE does.
@@ -403,6 +444,10 @@ class SqliteStore(SqlStore):
         from queuectl.store.verify import verify_rows
 
         broken = [str(row[0]) for row in self._run("PRAGMA integrity_check", {}) if row[0] != "ok"]
+        if odd := sum(1 for _ in self._unreadable()):
+            broken.append(
+                f"{odd} waiting jobs hold text that isn't valid UTF-8; workers put them aside."
+            )
         return broken + verify_rows(lambda text: self._run(self._text(text), {}))
 
     def migrate(self) -> tuple[int, int]:
@@ -431,6 +476,14 @@ class SqliteStore(SqlStore):
         with self._lock:
             if self._pid == os.getpid():
                 self._db.close()
+
+
+def _decoded(text: bytes) -> str | None:
+    """Return text, or None for bytes that aren't."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def current_version() -> int:

@@ -240,12 +240,23 @@ claimed AS ({CLAIM.replace("{from_rows}", "FROM run AS r ")})
 {_WHAT_CLAIMED}"""
 )
 
-# Put a job that can't be read out of the way of the others; its bytes are kept.
-BURY_UNREADABLE = """
+# All the text of waiting jobs, as bytes: what another program has put there may not be text.
+TEXTS = """
+SELECT seq, CAST(concat_ws(' ', id, queue, command, argv, task, cwd, env, tags, unique_key, backoff,
+    node, error, reason, cancel_reason) AS BLOB), CAST(id AS BLOB), CAST(queue AS BLOB)
+FROM {jobs} WHERE seq > :after AND state IN ('pending', 'failed') ORDER BY seq LIMIT :limit
+"""
+
+# Put a job that can't be read out of the way of the others. All that it held is kept as bytes.
+PUT_ASIDE = """
 UPDATE {jobs} SET
-    id = 'unreadable-' || seq, queue = 'default', state = 'dead', ready = NULL,
-    data = CAST(coalesce(command, argv, task) AS BLOB), task = NULL, argv = NULL, cwd = NULL,
+    data = CAST(concat_ws(char(10), 'id: ' || id, 'queue: ' || queue, 'command: ' || command,
+        'argv: ' || argv, 'task: ' || task, 'cwd: ' || cwd, 'env: ' || env, 'tags: ' || tags,
+        'unique_key: ' || unique_key, 'node: ' || node, 'error: ' || error, 'reason: ' || reason,
+        'data: ' || nullif(hex(data), '')) AS BLOB),
+    id = :id, queue = :queue, state = 'dead', ready = NULL, task = NULL, argv = NULL, cwd = NULL,
     command = '(unreadable; its bytes are in the column data)', env = NULL, tags = NULL,
+    unique_key = NULL, node = NULL, error = NULL, cancel_reason = NULL,
     finished_at = :now, updated_at = :now, reason = 'it holds text that is not valid UTF-8'
 WHERE seq = :seq
 """
