@@ -178,6 +178,20 @@ def test_stop_waits_for_running_jobs_and_shows_them(working: Cli) -> None:
     assert working.queue.get(waiting).state == State.PENDING
 
 
+def test_a_node_that_stops_by_a_signal_is_shown_to_stop(cli: Cli) -> None:
+    node = cli.node()
+    id = cli.add(UNTIL_GO)
+    wait_state(cli, id, State.PROCESSING)
+    node.terminate()
+    wait_for(
+        lambda: cli.ok("worker", "list", "--json").json[0]["state"] == "stopping",
+        "the node to be shown as stopping",
+    )
+    (cli.folder / "go").touch()
+    assert node.wait() == 0
+    assert cli.queue.get(id).state == State.COMPLETED
+
+
 def test_stop_gives_up_waiting_after_its_timeout(working: Cli) -> None:
     id = working.add(UNTIL_GO)
     wait_state(working, id, State.PROCESSING)

@@ -115,6 +115,8 @@ class NodeLoop:
         )
         self.caution = Caution()
         self.stopping: Stop | None = None
+        self.shown_stopping: Stop | None = None
+        """What the store says of that, for others to see."""
         self.exit_code = EXIT_DONE
         self.maybe_work = True
         self.others: list[Node] = []
@@ -258,6 +260,7 @@ class NodeLoop:
         old = self.member.rename()
         self.log.node = self.id
         self.member.join()
+        self.shown_stopping = None
         self._say(f"Goes on as node {self.id} (was {old}).")
         self.log.flush()
         self.maybe_work = True
@@ -322,12 +325,14 @@ class NodeLoop:
     def _drain(self, why: str) -> None:
         if self.stopping is None:
             self.stopping = Stop.DRAIN
+            self.next_tick = 0.0
             self._say(why)
             self.crew.withdraw(self.crew.workers.waiting())
 
     def _release(self, why: str) -> None:
         if self.stopping != Stop.RELEASE:
             self.stopping = Stop.RELEASE
+            self.next_tick = 0.0
             self._say(why)
             self.crew.withdraw(self.crew.workers.waiting())
             self.crew.stop(self.crew.running, runs.RELEASE)
@@ -494,6 +499,8 @@ class NodeLoop:
 
     def _tick(self) -> None:
         self.next_tick = monotonic() + TICK
+        if self.stopping is not None and self.stopping != self.shown_stopping:
+            self._guarded(self._show_stopping)
         if self.caution.held_up:
             # Who gets a node for itself has waited, or run alone, for long enough some time.
             self.maybe_work = True
@@ -501,6 +508,12 @@ class NodeLoop:
         if monotonic() >= self.next_tidy:
             self.next_tidy = monotonic() + TIDY_EVERY
             self._guarded(self._tidy)
+
+    def _show_stopping(self) -> None:
+        """Let others see that this node takes no more jobs, whoever asked for it."""
+        assert self.stopping is not None
+        self.store.ask_stop(self.id, self.stopping)
+        self.shown_stopping = self.stopping
 
     def _look_around(self) -> None:
         """Notice what nobody told us of: foreign writes, requests, and nodes that died."""
