@@ -53,6 +53,21 @@ class TestAHealthyStore:
         assert everything() == before
 
 
+class TestPausedQueues:
+    def test_what_waits_in_them_is_a_note(self, store: Store) -> None:
+        add(store, "a", queue="mail")
+        add(store, "b", queue="mail")
+        add(store, "c")
+        store.set_paused("mail", paused=True, who="me", now=NOW)
+        store.set_paused("empty", paused=True, who="me", now=NOW)
+        finding = one(list(check_queue(store, lambda node: True)), "queues")
+        assert (finding.level, finding.advice) == (
+            Level.NOTE,
+            "Go on with: queuectl resume mail",
+        )
+        assert finding.text == "Queue mail is paused, and 2 jobs are waiting in it."
+
+
 class TestAStoreThatIsInUse:
     def test_notices_that_a_newer_queuectl_upgraded_it(self, store: Store) -> None:
         assert isinstance(store, SqlStore)

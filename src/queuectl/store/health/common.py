@@ -18,7 +18,7 @@ from queuectl.errors import (
     StoreReadOnlyError,
     StoreUnreachableError,
 )
-from queuectl.job import State
+from queuectl.job import WAITING, State
 from queuectl.place import Place
 from queuectl.store.contract import Node, Store
 from queuectl.store.health.findings import Finding, Level
@@ -261,6 +261,7 @@ def check_queue(store: Store, is_alive: Callable[[Node], bool]) -> Iterator[Find
             "Any running node takes them over; start one with `queuectl worker start`.",
         )
     yield from _check_alive(store, alive)
+    yield from _check_paused(store)
     dead = sum(count.jobs for count in store.counts() if count.state == State.DEAD)
     if dead:
         text = f"{_jobs(dead)} in the dead letter queue."
@@ -296,6 +297,21 @@ def _check_alive(store: Store, alive: Sequence[Node]) -> Iterator[Finding]:
             f"The running nodes have different versions: {named}.",
             "Upgrade the older ones, and start them anew.",
         )
+
+
+def _check_paused(store: Store) -> Iterator[Finding]:
+    for queue in store.queues():
+        held = sum(
+            count.jobs
+            for count in store.counts()
+            if count.queue == queue.name and count.state in WAITING
+        )
+        if queue.paused_at is not None and held:
+            yield note(
+                "queues",
+                f"Queue {queue.name} is paused, and {_jobs(held)} waiting in it.",
+                f"Go on with: queuectl resume {quote(queue.name)}",
+            )
 
 
 def _jobs(count: int) -> str:
