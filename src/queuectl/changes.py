@@ -87,6 +87,8 @@ def _remove(store: Store, jobs: Sequence[Job]) -> set[int]:
 
 def check_remove(job: Job) -> None:
     """Raise why a job can't be removed, if that is so."""
+    if job.state == State.PROCESSING and job.cancel_reason is not None:
+        raise StateError(f"Job {job.id} is being cancelled; remove it when that is done.")
     if job.state == State.PROCESSING:
         raise StateError(f"Job {job.id} is running; cancel it first.")
 

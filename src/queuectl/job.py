@@ -156,12 +156,12 @@ class Job:
         """
         if self.max_retries is None:
             return None
-        if self.state == State.DEAD:
-            return max(self.attempts, 1)
+        if self.state == State.DEAD and self.attempts:
+            return self.attempts
         left = max(0, self.max_retries - self.failures)
-        if self.state in WAITING:
+        if self.state in WAITING or not self.attempts:
             left += 1
-        return max(self.attempts + left, 1)
+        return self.attempts + left
 
 
 _STATES: dict[str, State] = {state.value: state for state in State}

@@ -230,11 +230,11 @@ class Queue(Administration):
             raise NotFoundError(f"There is no job {id!r}; see queuectl list.")
         return job
 
-    def to_change(self, id: str) -> Job:
+    def meant(self, id: str) -> Job:
         """Return the job with this id; the beginning is enough for ids that were made for a job.
 
-        Those that people give must be named in full: who removes `job1` a second time doesn't mean
-        `job10`.
+        Those that people give must be named in full: who removes `job1` a second time, or waits for
+        it then, doesn't mean `job10`.
         """
         job = self.get(id)
         if job.id == id or looks_made(job.id):
@@ -319,12 +319,18 @@ class Queue(Administration):
 
     # -- waiting --------------------------------------------------------------
 
-    def wait(self, *ids: str, timeout: float | None = None) -> Jobs:
+    def wait(
+        self,
+        *ids: str,
+        timeout: float | None = None,
+        tick: Callable[[int], None] | None = None,
+    ) -> Jobs:
         """Wait until these jobs are finished (completed, dead or cancelled) and return them.
 
-        Raises `TimeoutError` when `timeout` seconds have passed.
+        Tells `tick` how many are left, again and again. Raises `TimeoutError` when `timeout`
+        seconds have passed.
         """
-        jobs = [self.get(id) for id in ids]
+        jobs = [self.meant(id) for id in ids]
         open_ids = {job.id for job in jobs}
 
         def remaining() -> int:
@@ -334,7 +340,7 @@ class Queue(Administration):
             )
             return len(open_ids)
 
-        self.wait_until(remaining, timeout=timeout)
+        self.wait_until(remaining, timeout=timeout, tick=tick)
         return [self.store.get(job.id) or job for job in jobs]
 
     def wait_until(
@@ -354,7 +360,7 @@ class Queue(Administration):
 
         Cancelling a finished job is a `StateError`.
         """
-        return self.cancel_all([self.to_change(id)], reason=reason)[0]
+        return self.cancel_all([self.meant(id)], reason=reason)[0]
 
     def cancel_all(self, jobs: Sequence[Job], *, reason: str | None = None) -> Jobs:
         """Call several jobs off: all of them or, if one can't be, none; returns them afterwards.
@@ -371,7 +377,7 @@ class Queue(Administration):
 
         Failures and crashes are counted from zero again; attempts and history stay.
         """
-        return self.retry_all([self.to_change(id)])[0]
+        return self.retry_all([self.meant(id)])[0]
 
     def retry_all(self, jobs: Sequence[Job]) -> Jobs:
         """Put several jobs back in line: all of them or, if one can't be, none."""
@@ -383,13 +389,13 @@ class Queue(Administration):
         """Put one job of the dead letter queue back in line; any other state is an error."""
         from queuectl import changes
 
-        job = self.to_change(id)
+        job = self.meant(id)
         changes.check_dead(job)
         return self.retry(job.id)
 
     def remove(self, id: str) -> Job:
         """Delete a job that isn't running, with all its attempts and output."""
-        return self.remove_all([self.to_change(id)])[0]
+        return self.remove_all([self.meant(id)])[0]
 
     def remove_all(self, jobs: Sequence[Job]) -> Jobs:
         """Delete several jobs: all of them or, if one can't be, none; returns them as they were."""

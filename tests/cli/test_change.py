@@ -148,6 +148,42 @@ def test_who_waits_may_come_when_it_is_being_cancelled_already(working: Cli) -> 
     assert state_of(working, id) == State.CANCELLED
 
 
+def test_filters_wait_for_what_is_being_cancelled_already(working: Cli) -> None:
+    ends = "while [ ! -e go ]; do sleep 0.02; done; exit 1"
+    id = working.add(f"trap '{ends}' TERM; touch up; while :; do sleep 0.02; done", "--tag", "x")
+    wait_for((working.folder / "up").exists, "the job to catch SIGTERM")
+    told = working.ok("cancel", "--tag", "x")
+    assert told.stderr == "0 jobs cancelled, 1 asked to end.\n"
+    assert working.ok("cancel", "--tag", "x").stderr == "0 jobs cancelled.\n"
+    assert "remove it when that is done" in working.refused("rm", id, code=4)
+    waiting = working.start("cancel", "--tag", "x", "--wait")
+    assert waiting.stdout is not None
+    assert b"is being cancelled already" in waiting.stdout.readline()
+    (working.folder / "go").touch()
+    assert waiting.stdout.read().decode() == f"Job {id} cancelled.\n"
+    assert waiting.wait() == 0
+
+
+def test_what_a_dead_node_left_is_told_with_the_way_out(cli: Cli) -> None:
+    node = cli.node()
+    id = cli.add(LONG)
+    wait_state(cli, id, State.PROCESSING)
+    node.kill()
+    node.wait()
+    way_out = "Its node is gone; `queuectl worker start` settles that."
+    told = cli.ok("cancel", id).stdout
+    assert told.startswith(f"Job {id} was running on node ")
+    assert way_out in told
+    for command in ("cancel", "rm", "retry"):
+        assert way_out in cli.refused(command, id, code=4)
+    waiting = cli.start("cancel", id, "--wait")
+    assert waiting.stderr is not None
+    assert b"No worker is running" in waiting.stderr.readline()
+    cli.node()
+    assert waiting.wait() == 0
+    assert state_of(cli, id) == State.CANCELLED
+
+
 def test_a_job_that_ends_well_while_it_is_cancelled_is_told(working: Cli) -> None:
     id = working.add("trap 'exit 0' TERM; touch up; while :; do sleep 0.02; done")
     wait_for((working.folder / "up").exists, "the job to catch SIGTERM")

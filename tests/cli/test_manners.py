@@ -158,6 +158,7 @@ def test_version(cli: Cli) -> None:
         (("worker", "ls"), 2, "use list."),
         (("enqueue", "x", "--priority", "high"), 2, "queuectl: Priority must be"),
         (("list", "--nope"), 2, "See queuectl list --help."),
+        (("list", "--after"), 2, "requires an argument. See queuectl list --help."),
         (("list", "--limit", "many"), 2, "--limit"),
         (("show",), 2, "ID"),
         (("--db", "", "status"), 2, "it is empty"),

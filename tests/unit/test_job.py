@@ -137,7 +137,9 @@ class TestJob:
             ({"state": State.PROCESSING, "attempts": 1, "max_retries": 0}, 1),
             ({"state": State.PROCESSING, "attempts": 1, "max_retries": None}, None),
             ({"state": State.PENDING, "attempts": 1, "crashes": 1, "max_retries": 2}, 4),
-            ({"state": State.DEAD, "attempts": 0, "max_retries": 2}, 1),
+            ({"state": State.DEAD, "attempts": 0, "max_retries": 2}, 3),
+            ({"state": State.CANCELLED, "attempts": 0, "max_retries": 2}, 3),
+            ({"state": State.CANCELLED, "attempts": 1, "max_retries": 2}, 3),
             ({"state": State.FAILED, "attempts": 5, "failures": 5, "max_retries": 2}, 6),
         ],
     )

@@ -62,7 +62,7 @@ def test_a_store_that_is_gone_is_asked_once(queue: Queue, monkeypatch: pytest.Mo
         asked.append(id)
         raise StoreUnreachableError("It is gone.")
 
-    monkeypatch.setattr(Queue, "to_change", gone)
+    monkeypatch.setattr(Queue, "meant", gone)
     with pytest.raises(StoreUnreachableError):
         change_named(queue, ["a", "b", "c"], CANCEL, Manner())
     assert asked == ["a"]

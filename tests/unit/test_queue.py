@@ -83,11 +83,13 @@ def test_jobs_of_another_queue_are_not_those_at_the_same_places(
     assert (job.state, job.run_at > queue.store.now()) == (State.PENDING, True)
 
 
-def test_to_change_a_job_its_given_name_is_named_in_full(queue: Queue) -> None:
+def test_to_change_a_job_or_wait_for_it_its_given_name_is_named_in_full(queue: Queue) -> None:
     queue.enqueue("true", id="job10", delay="1h")
     for change in (queue.cancel, queue.retry, queue.retry_dead, queue.remove):
         with pytest.raises(NotFoundError, match="'job10' must be named in full"):
             change("job1")
+    with pytest.raises(NotFoundError, match="'job10' must be named in full"):
+        queue.wait("job1", timeout=0)
     assert queue.get("job1").id == "job10"
     made = queue.enqueue("true").id
     assert queue.remove(made[:5]).id == made

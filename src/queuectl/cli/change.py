@@ -8,7 +8,9 @@ import click
 
 from queuectl import changes
 from queuectl.cli.command import Command
+from queuectl.cli.finish import Hint
 from queuectl.cli.many import (
+    WAY_OUT,
     Manner,
     Verb,
     change_matching,
@@ -17,6 +19,7 @@ from queuectl.cli.many import (
     choose,
     dry_run_option,
     ids_argument,
+    is_left_behind,
 )
 from queuectl.cli.options import (
     DURATION,
@@ -49,7 +52,7 @@ from queuectl.when import format_duration
     "--wait",
     "-w",
     is_flag=True,
-    help="Wait until running jobs have ended; by id, also those being cancelled already.",
+    help="Wait until running jobs have ended, also those being cancelled already.",
 )
 @filter_options
 @dry_run_option
@@ -74,16 +77,17 @@ def cancel(
 
         reason = check_text("The reason", reason, longest=changes.LONGEST_REASON)
     asked: list[str] = []
-    verb = Verb(
-        would="cancel",
-        done="cancelled",
-        change=partial(_cancel, reason=reason, wait=wait, asked=asked),
-        check=lambda _, job: None if wait and _is_ending(job) else changes.check_cancel(job),
-        told=_cancel_told,
-        allowed=(*WAITING, State.PROCESSING),
-        usual=(*WAITING, State.PROCESSING),
-    )
     with open_queue() as queue:
+        verb = Verb(
+            would="cancel",
+            done="cancelled",
+            change=partial(_cancel, reason=reason, wait=wait, asked=asked),
+            check=lambda _, job: None if wait and _is_ending(job) else changes.check_cancel(job),
+            told=partial(_cancel_told, queue),
+            allowed=(*WAITING, State.PROCESSING),
+            usual=(*WAITING, State.PROCESSING),
+            fits=lambda job: wait or not _is_ending(job),
+        )
         code = _apply(queue, ids, wanted, verb, Manner(dry_run=dry_run, quiet=quiet))
         if wait:
             code = max(code, _wait_cancelled(queue, asked, quiet=quiet))
@@ -105,9 +109,11 @@ def _is_ending(job: Job) -> bool:
     return job.state == State.PROCESSING and job.cancel_reason is not None
 
 
-def _cancel_told(before: Job, after: Job) -> str:
+def _cancel_told(queue: Queue, before: Job, after: Job) -> str:
     if _is_ending(before):
         return f"Job {after.id} is being cancelled already; waiting for its end."
+    if is_left_behind(queue, after):
+        return f"Job {after.id} was running on node {after.node}. {WAY_OUT}"
     if after.state == State.PROCESSING:
         return f"Job {after.id} is running; asked node {after.node} to end it."
     return f"Job {after.id} cancelled."
@@ -118,7 +124,8 @@ def _wait_cancelled(queue: Queue, ids: list[str], *, quiet: bool) -> int:
     code = 0
     # Whoever reads along sees what is waited for.
     sys.stdout.flush()
-    for job in queue.wait(*ids):
+    hint = Hint(queue, set, talk=not quiet)
+    for job in queue.wait(*ids, tick=lambda _: hint()):
         if job.state != State.CANCELLED:
             complain(f"Job {job.id} was {job.state} before it could be cancelled.")
             code = EXIT_FAILED

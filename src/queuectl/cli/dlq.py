@@ -79,7 +79,7 @@ def dlq() -> None:
     examples="""
     queuectl dlq list
     queuectl dlq list --queue mail --since 1d
-    queuectl dlq list -q | xargs -n 1 queuectl output
+    queuectl dlq list -q | xargs -n 1 queuectl output --
     """,
 )
 @filter_options_without_state

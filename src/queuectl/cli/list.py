@@ -47,7 +47,7 @@ EXAMPLES = """
 queuectl list
 queuectl list --state failed,dead --since 1h
 queuectl list --queue mail --text invoice --limit 0
-queuectl list --state dead -q | xargs -r queuectl retry
+queuectl list --state dead -q | xargs -r queuectl retry --
 queuectl list --json | jq '.[].command'
 """
 

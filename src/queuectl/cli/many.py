@@ -15,6 +15,8 @@ from queuectl.values import dataclass, replace
 MOST_TOLD = 20
 PAGE = 500
 """Jobs changed in one transaction: few enough that workers don't wait for it."""
+WAY_OUT = "Its node is gone; `queuectl worker start` settles that."
+"""What helps where a job only seems to run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class Verb:
     """The states it can be made in."""
     usual: tuple[State, ...]
     """Those that filters mean when no state is given."""
+    fits: Callable[[Job], bool] = lambda job: job.cancel_reason is None
+    """Tells what filters pass over though its state would do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +88,17 @@ def change_named(queue: Queue, ids: Sequence[str], verb: Verb, how: Manner) -> i
         except StoreError:
             raise
         except QueuectlError as error:
-            complain(str(error))
+            stuck = isinstance(found, Job) and is_left_behind(queue, found)
+            complain(f"{error} {WAY_OUT}" if stuck else str(error))
             worst = max(worst, error.exit_code)
     return worst
+
+
+def is_left_behind(queue: Queue, job: Job) -> bool:
+    """Tell whether a job is only called running because nobody has taken it over yet."""
+    if job.state != State.PROCESSING:
+        return False
+    return all(node.id != job.node or queue.is_dead(node) for node in queue.store.nodes())
 
 
 def _find(queue: Queue, ids: Sequence[str]) -> list[Job | QueuectlError]:
@@ -94,7 +106,7 @@ def _find(queue: Queue, ids: Sequence[str]) -> list[Job | QueuectlError]:
     found: dict[int | str, Job | QueuectlError] = {}
     for id in ids:
         try:
-            job = queue.to_change(id)
+            job = queue.meant(id)
             found.setdefault(job.seq, job)
         except StoreError:
             raise
@@ -108,18 +120,22 @@ def change_matching(queue: Queue, which: Filter, verb: Verb, how: Manner) -> int
 
     On a terminal many are not reported one by one.
     """
-    changed = 0
+    changed = asked = 0
     brief = False
     for page in _pages(queue, which, verb, how):
         # All but the last page are longer than that, so the first one decides.
         brief = brief or (len(page) > MOST_TOLD and not how.quiet and is_terminal())
         changed += len(page)
+        asked += sum(after.state == State.PROCESSING for _, after in page)
         for before, after in () if brief else page:
             _report(before, after, verb, how)
     if not how.quiet:
-        hint = "; -q prints their ids" if brief and how.dry_run else ""
-        count = plural(changed, "job")
-        say(f"{count} would be {verb.done}{hint}." if how.dry_run else f"{count} {verb.done}.")
+        if how.dry_run:
+            hint = "; -q prints their ids" if brief else ""
+            say(f"{plural(changed, 'job')} would be {verb.done}{hint}.")
+        else:
+            more = f", {asked:,} asked to end" if asked else ""
+            say(f"{plural(changed - asked, 'job')} {verb.done}{more}.")
     return EXIT_DONE
 
 
@@ -139,7 +155,7 @@ def _pages(queue: Queue, which: Filter, verb: Verb, how: Manner) -> Iterator[lis
         # Those that changed while they were being found, or read, may not fit any more.
         states = which.states or verb.allowed
         held = [job for job in queue.store.lock(jobs) if job.state in states]
-        fit = [job for job in held[::-1] if job.cancel_reason is None]
+        fit = [job for job in held[::-1] if verb.fits(job)]
         return jobs, _change(queue, fit, verb, how)
 
     while True:

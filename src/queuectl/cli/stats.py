@@ -34,7 +34,8 @@ queuectl stats --json | jq .run_time.p95_ms
 def stats(queue_name: str | None, since: str | None, as_json: bool) -> None:
     """Show success rate, run and wait times, slowest jobs.
 
-    Counts are of the jobs that are in the store now. Run times are those of runs that completed
+    Counts are of the jobs that are in the store now; the success rate is the share of all these,
+    also those that still wait, that are completed. Run times are those of runs that completed
     their job, wait times go from due to started; both include jobs that have been pruned.
     """
     with open_queue() as queue:

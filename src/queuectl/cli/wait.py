@@ -81,7 +81,7 @@ def wait(
         raise click.UsageError("Say what to wait for: ids, --queue and --tag, or --all")
     with open_queue() as queue:
         if ids:
-            watch: _Watch = _Ids(queue, [queue.get(id).id for id in ids])
+            watch: _Watch = _Ids(queue, [queue.meant(id).id for id in ids])
         elif tags:
             watch = _Tagged(queue, Filter(queues=queues, tags=tags))
         else:
