@@ -431,9 +431,9 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="node/node.py",
-                old="            self.stopping = Stop.DRAIN\n            self._say(why)",
-                new="            self.stopping = Stop.DRAIN\n            self._say(why)\n"
-                "            self.crew.kill(self.crew.running, runs.RELEASE)",
+                old="            self.stopping = Stop.DRAIN\n",
+                new="            self.stopping = Stop.DRAIN\n"
+                "            self.crew.kill(self.crew.running, runs.RELEASE)\n",
             )
         ],
         tests=[
