@@ -28,7 +28,7 @@ from queuectl.errors import (
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.store import files
 from queuectl.store import statements as sql
-from queuectl.store.contract import Event, Listener, Progress, Suspects, Topic
+from queuectl.store.contract import Event, Listener, Progress, Topic
 from queuectl.store.dialects import SQLITE, row_names
 from queuectl.store.ids import new_ids
 from queuectl.store.lent import check_open, wrong_connection
@@ -237,20 +237,16 @@ class SqliteStore(SqlStore):
             known = self._for_rows[statement] = of_rows.for_all
         return known
 
-    def _claim(
-        self,
-        node: str,
-        workers: Sequence[int],
-        queues: Sequence[str],
-        now: int,
-        suspects: Suspects | None,
-    ) -> list[Job]:
-        try:
-            return super()._claim(node, workers, queues, now, suspects)
-        except UnreadableError:
-            # Another program wrote it. One odd job must not stop the others.
-            self._put_aside(now)
-            return super()._claim(node, workers, queues, now, suspects)
+    def _in_a_claim(self, claim: Callable[[], list[Job]]) -> list[Job]:
+        def claim_what_is_text() -> list[Job]:
+            try:
+                return claim()
+            except UnreadableError:
+                # Another program wrote it. One odd job must not stop the others.
+                self._put_aside(self.now())
+                return claim()
+
+        return super()._in_a_claim(claim_what_is_text)
 
     def _put_aside(self, now: int) -> None:
         """Put the waiting jobs out of the way that hold what isn't text; it stays in their rows."""

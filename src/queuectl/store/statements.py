@@ -253,7 +253,7 @@ UPDATE {jobs} SET
     data = CAST(concat_ws(char(10), 'id: ' || id, 'queue: ' || queue, 'command: ' || command,
         'argv: ' || argv, 'task: ' || task, 'cwd: ' || cwd, 'env: ' || env, 'tags: ' || tags,
         'unique_key: ' || unique_key, 'node: ' || node, 'error: ' || error, 'reason: ' || reason,
-        'data: ' || nullif(hex(data), '')) AS BLOB),
+        'cancel_reason: ' || cancel_reason, 'data: ' || nullif(hex(data), '')) AS BLOB),
     id = :id, queue = :queue, state = 'dead', ready = NULL, task = NULL, argv = NULL, cwd = NULL,
     command = '(unreadable; its bytes are in the column data)', env = NULL, tags = NULL,
     unique_key = NULL, node = NULL, error = NULL, cancel_reason = NULL,

@@ -300,17 +300,16 @@ def _check_alive(store: Store, alive: Sequence[Node]) -> Iterator[Finding]:
 
 
 def _check_paused(store: Store) -> Iterator[Finding]:
-    for queue in store.queues():
-        held = sum(
-            count.jobs
-            for count in store.counts()
-            if count.queue == queue.name and count.state in WAITING
-        )
-        if queue.paused_at is not None and held:
+    held = {queue.name: 0 for queue in store.queues() if queue.paused_at is not None}
+    for count in store.counts():
+        if count.queue in held and count.state in WAITING:
+            held[count.queue] += count.jobs
+    for name, jobs in held.items():
+        if jobs:
             yield note(
                 "queues",
-                f"Queue {queue.name} is paused, and {_jobs(held)} waiting in it.",
-                f"Go on with: queuectl resume {quote(queue.name)}",
+                f"Queue {name} is paused, and {_jobs(jobs)} waiting in it.",
+                f"Go on with: queuectl resume {quote(name)}",
             )
 
 
