@@ -211,6 +211,7 @@ def test_everything_is_followed_also_what_is_over_at_once(working: Cli) -> None:
         working.queue.enqueue(f"echo quick {n}", id=f"q{n}")
     shown = sorted(following.stdout.readline() for _ in range(5))
     assert shown == [b"q%d | quick %d\n" % (n, n) for n in range(5)]
+    working.ok("wait", "q3")  # its output is shown before its end is written
     working.queue.retry("q3")
     assert following.stdout.readline() == b"q3 | quick 3\n"
     working.queue.retry("old")
