@@ -1,8 +1,10 @@
 """Running the queue itself: its settings, queues, nodes, retention and the store's own health."""
 
 from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from queuectl.completion import Completion
 from queuectl.errors import NotFoundError, StateError, UsageError
 from queuectl.host import host_identity, is_running, whoami
 from queuectl.job import FINISHED, State
@@ -16,6 +18,10 @@ from queuectl.when import parse_duration
 if TYPE_CHECKING:
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
+
+SETTINGS_HOLD = 1.0
+"""Seconds for which new jobs get what the settings said when they were last read. To ask a server
+before each of them would take about as long as to store it."""
 
 
 class Administration:
@@ -60,6 +66,16 @@ class Administration:
             self.store.nudge(Topic.CONTROL)
 
         self.store.transact(change)
+        self._completed_by = None
+
+    _completed_by: tuple[float, Completion] | None = None
+
+    def _completion(self) -> Completion:
+        """What the settings say for new jobs; what others have changed counts a moment later."""
+        known = self._completed_by
+        if known is None or monotonic() - known[0] > SETTINGS_HOLD:
+            known = self._completed_by = (monotonic(), Completion(self.settings))
+        return known[1]
 
     # -- queues and nodes -------------------------------------------------------
 

@@ -11,11 +11,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, islice
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Unpack
 
 from queuectl.administration import Administration
-from queuectl.completion import Completion, Series
+from queuectl.completion import Series
 from queuectl.errors import BadJobError, NotFoundError, UsageError
 from queuectl.job import FINISHED, Attempt, Job, Like, NewJob, Output, State
 from queuectl.place import Place, find_place
@@ -198,15 +197,6 @@ class Queue(Administration):
             if progress is not None:
                 progress(len(ids) + len(duplicates), total)
         return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
-
-    _settings_read: tuple[float, Completion] | None = None
-
-    def _completion(self) -> Completion:
-        """What the settings say, read again at most every tenth of a second: it is asked often."""
-        read = self._settings_read
-        if read is None or monotonic() - read[0] > 0.1:
-            read = self._settings_read = (monotonic(), Completion(self.settings))
-        return read[1]
 
     # -- reading --------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queuectl import Filter, NewJob, Queue, State
+from queuectl import Filter, NewJob, Queue, State, administration
 from queuectl import queue as module
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 
@@ -31,6 +31,26 @@ def test_one_bad_request_stores_none(queue: Queue) -> None:
     with pytest.raises(BadJobError):
         queue.enqueue_many(["true", {"command": "x", "priority": "high"}])
     assert queue.list() == []
+
+
+def test_a_new_setting_holds_for_the_next_job(queue: Queue) -> None:
+    queue.enqueue("true")
+    queue.set_setting("max_retries", 7)
+    assert queue.enqueue("true").max_retries == 7
+    queue.unset_setting("max_retries")
+    assert queue.enqueue("true").max_retries == 3
+
+
+def test_what_others_set_holds_a_moment_later(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(administration, "monotonic", lambda: now)
+    queue.enqueue("true")
+    Queue(queue.place.url).set_setting("max_retries", 7)
+    assert queue.enqueue("true").max_retries == 3
+    now += administration.SETTINGS_HOLD + 0.1
+    assert queue.enqueue("true").max_retries == 7
 
 
 def test_jobs_are_found_by_the_start_of_their_id(queue: Queue) -> None:
