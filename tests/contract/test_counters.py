@@ -108,9 +108,13 @@ def make_old(store: Records) -> None:
         assert name
         if "RETURNS trigger" in text:
             store.run_script([text.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")])
-        elif "EXECUTE FUNCTION" not in text:
-            prefix = "" if store.dialect.name == "sqlite" else "@"
-            store.run_script([f"DROP TRIGGER IF EXISTS {prefix}{name[0]}", text])
+        else:
+            called = {
+                "sqlite": name[0],
+                "mysql": f"@{name[0]}",
+                "postgresql": f"{name[0]} ON @jobs",
+            }
+            store.run_script([f"DROP TRIGGER IF EXISTS {called[store.dialect.name]}", text])
 
 
 _PACKAGE = "queuectl.store.migrations"

@@ -14,6 +14,8 @@ from queuectl.store.contract import Listener, Topic
 RECONNECT_EVERY = 2.0
 """Seconds between tries to listen again."""
 
+_TOPICS = {topic.value.encode(): topic for topic in Topic}
+
 
 class Notified(Listener):
     """Told by the server. While the connection is lost it says so by asking for looks."""
@@ -44,13 +46,17 @@ class Notified(Listener):
         if self._db is None:
             return self._listen_again()
         try:
-            return {Topic(note.payload) for note in self._notes() if note.payload in set(Topic)}
+            return set(self._notes())
         except psycopg.Error:
             self._lose()
             return set(Topic)
 
-    def _notes(self) -> Iterator[Any]:
-        yield from self._db.notifies(timeout=0)
+    def _notes(self) -> Iterator[Topic]:
+        # What the connection's own `notifies()` does besides, a job would wait for.
+        self._db.pgconn.consume_input()
+        while note := self._db.pgconn.notifies():
+            if topic := _TOPICS.get(note.extra):
+                yield topic
 
     def _lose(self) -> None:
         db, self._db = self._db, None

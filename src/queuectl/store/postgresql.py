@@ -64,6 +64,7 @@ _SESSION = (
     " SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off"
 )
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_PLANNED = ("SELECT", "WITH")
 _SILENCE = "SET LOCAL idle_in_transaction_session_timeout = '{}s'"
 _UNSTEADY = (
     "starting up",
@@ -178,8 +179,9 @@ class PostgresStore(ServerStore):
     def _execute(self, db: Any, text: str, params: Params) -> tuple[list[Row], int]:
         # Not the connection's own kind of cursor: it may be somebody else's.
         with psycopg.Cursor(db, row_factory=tuple_row) as cursor:
-            # What needs no values gains nothing by it, and two statements in one can't be prepared.
-            cursor.execute(text, params or None, prepare=None if params else False)
+            # What there is no plan for gains nothing by it, and two statements in one can't be.
+            planned = params or text.lstrip().startswith(_PLANNED)
+            cursor.execute(text, params or None, prepare=None if planned else False)
             # There are rows to fetch; a description of the columns would be made to be thrown away.
             rows = cursor.fetchall() if cursor.rownumber is not None else []
             return rows, cursor.rowcount

@@ -617,7 +617,10 @@ RECEIPT = "SELECT serial FROM {receipts} WHERE client = :client{row_lock}"
 ENQUEUE_ALONE = f"WITH receipt AS ({LEAVE_RECEIPT}) {ENQUEUE_RETURNING}"
 
 # The same for a claim. The receipt names the jobs, for when the answer is lost; no job, no receipt.
+# As there is nothing else in the transaction, the counters needn't be told that they stay the same.
 CLAIM_ALONE = CLAIM_FIRST.replace(
+    "AS clock,", "AS clock, set_config('queuectl.counters', 'unmoved', true) AS counters,", 1
+).replace(
     _WHAT_CLAIMED,
     f""",
 receipt AS (

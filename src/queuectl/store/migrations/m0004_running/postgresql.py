@@ -31,6 +31,13 @@ STATEMENTS = (
         RETURN NULL;
     END $$
     """,
+    # Nor is the trigger called for one that says so (see CLAIM_ALONE): who waits for a job to start
+    # waits for that as well.
+    "DROP TRIGGER jobs_moved ON @jobs",
+    "CREATE TRIGGER jobs_moved AFTER UPDATE ON @jobs"
+    " REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT"
+    " WHEN (current_setting('queuectl.counters', true) IS DISTINCT FROM 'unmoved')"
+    " EXECUTE FUNCTION @jobs_moved()",
     f"""
     CREATE OR REPLACE FUNCTION @jobs_deleted() RETURNS trigger {_AS_OWNER} AS $$
     BEGIN
