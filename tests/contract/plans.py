@@ -43,6 +43,7 @@ VALUES: dict[str, Any] = {
     "number": 1,
     "outcome": "exited",
     "prefix": "job 5",
+    "priority": 0,
     "queue": "queue 1",
     "queues": [],
     "ready": None,
@@ -60,6 +61,7 @@ VALUES: dict[str, Any] = {
     "steady": 5,
     "tag0": "tag 3",
     "tag1": "all",
+    "timeout": None,
     "until": NOW,
     "was": "pending",
     "worker": 1,
@@ -85,6 +87,7 @@ HOT = [
     "CLAIMED",
     "FINISH",
     "FINISH_AND_KEEP",
+    "FINISH_COUNTED",
     "PUT_BACK",
     "NEXT_DUE",
     "OUTLOOK",
@@ -115,9 +118,10 @@ COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
     "sqlite": {"READY_QUEUES_COUNTED", "CLAIM_FIRST", "CLAIM_ALONE", "CLAIMED", "FINISH_AND_KEEP"}
-    | {"OUTLOOK_COUNTED", "READY_UNLOCKED", "LOCK_READY"},
+    | {"OUTLOOK_COUNTED", "READY_UNLOCKED", "LOCK_READY", "FINISH_COUNTED"},
     "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "FINISH", "PUT_ASIDE", "TEXTS"}
-    | {"OUTLOOK_COUNTED", "LOOK", "KEEP_LEASE", "CLAIM", "READY_UNLOCKED", "LOCK_READY"},
+    | {"OUTLOOK_COUNTED", "LOOK", "KEEP_LEASE", "CLAIM", "READY_UNLOCKED", "LOCK_READY"}
+    | {"FINISH_COUNTED"},
     "mysql": {"READY_QUEUES", "OUTLOOK", "CLAIM_FIRST", "CLAIM_ALONE", "CLAIMED"}
     | {"FINISH_AND_KEEP", "PUT_ASIDE", "TEXTS"},
 }

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from queuectl.job import State
+from queuectl.job import Exited, Outcome, Released, State
 from queuectl.store import Store
 from queuectl.store.contract import Count
 from queuectl.store.migrate import migrate
@@ -67,6 +67,32 @@ class TestRunning:
             Count(queue="one", state=State.PROCESSING, priority=0, jobs=1, timed=1),
         ]
         assert store.waiting() == 1
+
+    def test_all_that_end_together_are_counted(self, store: Store, client: Client) -> None:
+        for n in range(12):
+            add(store, f"job {n}", queue="ab"[n % 2], priority=n % 3, timeout=n // 6)
+        ends: list[Outcome] = [Exited(0), Exited(1), Released()]
+        jobs = take(store, 12)
+        assert (
+            store.finish([ended(job, ends[n % 3], now=LATER) for n, job in enumerate(jobs)]) == []
+        )
+        assert_counts_are_right(store, client)
+        assert {count.state for count in store.counts()} == {
+            State.COMPLETED, State.FAILED, State.PENDING,
+        }  # fmt: skip
+
+    def test_what_was_moved_while_it_ran_is_counted_where_it_is(
+        self, store: Store, client: Client
+    ) -> None:
+        for n in range(6):
+            add(store, f"job {n}", timeout=5)
+        jobs = take(store, 6)
+        client.run("UPDATE {jobs} SET priority = 7 WHERE id = 'job 1'")
+        client.run("UPDATE {jobs} SET queue = 'other' WHERE id = 'job 2'")
+        client.run("UPDATE {jobs} SET timeout = NULL WHERE id = 'job 3'")
+        assert store.finish([ended(job, now=LATER) for job in jobs]) == []
+        assert_counts_are_right(store, client)
+        assert [count.state for count in store.counts()] == [State.COMPLETED] * 3
 
     def test_when_all_run_none_wait(self, store: Store) -> None:
         add(store, "a")

@@ -4,7 +4,8 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -22,7 +23,7 @@ from queuectl.errors import (
     StoreUnreachableError,
     UsageError,
 )
-from queuectl.job import JOB_COLUMNS
+from queuectl.job import JOB_COLUMNS, State
 from queuectl.store import statements as sql
 from queuectl.store.contract import Ended, InLine, Listener, chunks
 from queuectl.store.dialects import MYSQL, row_names
@@ -52,6 +53,8 @@ MIGRATE_WITHIN = 60
 """Seconds to wait for somebody else who migrates the same schema."""
 ROWS_AT_ONCE = 64
 """Rows of one statement. In a longer one, the value of each would be looked for too long."""
+SLOTS = 16
+"""Over which each counter is spread, as the triggers do it: see the schema."""
 SMALL_CHANGE = 64 * 1024
 """Bytes of a packet that the other columns of a row may take."""
 CUT = b"\n[... cut here: the server's max_allowed_packet has no room for more ...]\n"
@@ -402,6 +405,15 @@ class MysqlStore(ServerStore):
         (job,) = self._jobs(sql.GET, id=row[0])
         return job.seq
 
+    def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
+        if self._singly or len(rows) == 1:
+            return super()._end_runs(rows)
+        ended = self._change_rows(sql.FINISH_COUNTED, list(rows.values()))
+        self._insert_rows(sql.KEEP_ATTEMPTS, list(rows.values()))
+        if moved := _moved(rows.values(), slot=self._db.thread_id() % SLOTS):
+            self._insert_rows(sql.ADD_COUNTS, moved)
+        return ended
+
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
         fitting = {id(end): self._fit(end) for end in ends}
         lost = {id(end) for end in super().finish(list(fitting.values()))}
@@ -468,6 +480,23 @@ class MysqlStore(ServerStore):
     def vacuum(self) -> None:
         for table in ("jobs", "attempts", "outputs", "tags", "counts", "rollups", "events"):
             self._run(self._text(f"OPTIMIZE TABLE {{{table}}}"), {})
+
+
+def _moved(rows: Iterable[Params], *, slot: int) -> list[Params]:
+    """Return by how much ended runs move the counters; jobs that ran were counted as pending."""
+    moved: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0])
+    for row in rows:
+        timed = bool(row["timeout"])
+        for state, sign in ((State.PENDING.value, -1), (row["state"], 1)):
+            counter = moved[row["queue"], state, row["priority"]]
+            counter[0] += sign
+            counter[1] += sign * timed
+    names = ("queue", "state", "priority", "slot", "jobs", "timed")
+    return [
+        dict(zip(names, (*key, slot, jobs, timed), strict=True))
+        for key, (jobs, timed) in sorted(moved.items())
+        if jobs or timed
+    ]
 
 
 def _without_middle(data: bytes, room: int) -> bytes:

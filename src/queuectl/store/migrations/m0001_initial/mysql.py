@@ -64,6 +64,8 @@ CREATE TABLE IF NOT EXISTS @jobs (
     error MEDIUMTEXT,
     reason MEDIUMTEXT,
     cancel_reason MEDIUMTEXT,
+    -- Set to another value by whoever tells the counters himself that he changes the job.
+    told TINYINT NOT NULL DEFAULT 0,
     UNIQUE KEY jobs_id_key (id),
     -- The claim: the first rows of this index, per queue.
     KEY jobs_ready (ready, queue, urgency, seq),

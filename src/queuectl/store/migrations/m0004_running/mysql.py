@@ -26,13 +26,14 @@ STATEMENTS = (
         IF NEW.tags IS NOT NULL THEN {TAG} END IF;
     END
     """,
-    # One question for all that a claim leaves as it is: each would cost time, for every row.
+    # One question for all that a claim leaves as it is: each would cost time, for every row. To
+    # count each row costs as much as to change it, so a node counts what it ends by itself.
     f"""
     CREATE TRIGGER IF NOT EXISTS @jobs_moved AFTER UPDATE ON @jobs FOR EACH ROW BEGIN
-        IF OLD.listed <> NEW.listed OR OLD.queue <> NEW.queue
-            OR OLD.priority <> NEW.priority OR NOT (OLD.timeout <=> NEW.timeout)
-            OR NOT (OLD.tags <=> NEW.tags)
-        THEN
+        IF OLD.told = NEW.told AND (
+            OLD.listed <> NEW.listed OR OLD.queue <> NEW.queue OR OLD.priority <> NEW.priority
+            OR NOT (OLD.timeout <=> NEW.timeout) OR NOT (OLD.tags <=> NEW.tags)
+        ) THEN
             {_COUNT.format(f"({_OLD}), ({_NEW})")}
             IF NOT (OLD.tags <=> NEW.tags) THEN
                 IF OLD.tags IS NOT NULL THEN {UNTAG} END IF;
