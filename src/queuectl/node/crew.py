@@ -135,8 +135,10 @@ class Crew:
                 self._cannot_begin(self._last_run, error)
                 continue
             messages.append(("spawn", self._last_run, spec))
-            self._boss.on_begun(job)
         self._order(messages)
+        # The first runs are under way while this is put into words.
+        for _, number, _ in messages:
+            self._boss.on_begun(self.running[number].job)
 
     def _cannot_begin(self, number: int, error: OSError) -> None:
         text = error.strerror or str(error)

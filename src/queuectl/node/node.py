@@ -442,7 +442,8 @@ class NodeLoop:
             self._say("The database can be used again.")
         self.turns.refusals = 0
         if turn is not None:
-            self._settle(turn)
+            if turn.over:
+                self._settle(turn)
             that_was_all = len(turn.jobs) < turn.asked
             if that_was_all:
                 self.maybe_work = False
