@@ -80,7 +80,7 @@ class Mutant:
 
 FENCE = (
     "id = {row[id]} AND attempts = {row[attempt]} AND node = {row[node]}"
-    " AND state = 'processing'\n)"
+    " AND state = 'processing'\n<unmoved>)"
 )
 
 MUTANTS: Sequence[Mutant] = (
@@ -92,7 +92,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 file="store/statements.py",
                 old=FENCE,
-                new="id = {row[id]} AND state = 'processing'\n)",
+                new="id = {row[id]} AND state = 'processing'\n<unmoved>)",
             )
         ],
         tests=[
@@ -177,8 +177,8 @@ MUTANTS: Sequence[Mutant] = (
             ),
             Edit(
                 file="store/statements.py",
-                old="ORDER BY {by_urgency} LIMIT :limit{skip_locked}",
-                new="ORDER BY {by_urgency} LIMIT :limit",
+                old="ORDER BY {by_urgency} LIMIT :limit<lock>\n",
+                new="ORDER BY {by_urgency} LIMIT :limit -- <lock>\n",
             ),
         ],
         tests=[
@@ -226,8 +226,8 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="store/statements.py",
-                old="ORDER BY {by_urgency} LIMIT :limit{skip_locked}",
-                new="ORDER BY {by_urgency} LIMIT :limit",
+                old="ORDER BY {by_urgency} LIMIT :limit<lock>\n",
+                new="ORDER BY {by_urgency} LIMIT :limit -- <lock>\n",
             )
         ],
         tests=[
@@ -238,7 +238,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="finish-by-id-alone",
         broken="The end of a run is written to whatever job has the id, in whatever state.",
-        edits=[Edit(file="store/statements.py", old=FENCE, new="id = {row[id]}\n)")],
+        edits=[Edit(file="store/statements.py", old=FENCE, new="id = {row[id]}\n<unmoved>)")],
         tests=[
             "tests/contract/test_finish.py::TestFence::test_a_run_that_has_ended",
         ],

@@ -2,8 +2,19 @@
 
 Holes in braces are filled by the dialect: table names (`{jobs}`, `{attempts}`, ...), column lists,
 and what databases say differently. Values are always bound, as `:name`. Words that a database
-keeps for itself are in double quotes.
+keeps for itself are in double quotes. Blanks like `<this>` tell statements of one kind apart.
 """
+
+
+def _with(statement: str, **parts: str) -> str:
+    """Return a statement of a kind, with its blanks filled."""
+    for name, part in parts.items():
+        before, blank, after = statement.partition(f"<{name}>")
+        if not blank:
+            raise ValueError(f"there is no <{name}> in {statement}")
+        statement = before + part + after
+    return statement
+
 
 # -- jobs -----------------------------------------------------------------------
 
@@ -39,11 +50,12 @@ JOBS_AT = "SELECT {job_columns} FROM {jobs} WHERE seq {in_seqs} ORDER BY seq"
 LOCK_JOBS = JOBS_AT + "{row_lock}"
 
 # Places in the line of jobs that fit; the store adds conditions, order and limit.
-SELECT = "SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY j.seq {direction} LIMIT :limit"
+_SELECT = "SELECT j.seq FROM {jobs} j<of> {conditions} ORDER BY j.seq {direction} LIMIT :limit"
+SELECT = _with(_SELECT, of=" WHERE")
 
 # The same for jobs that run. They are few: where no other index has them by their state, they are
 # found by their nodes and sorted.
-SELECT_RUNNING = SELECT.replace(" j WHERE ", " j{by_holder} WHERE {is_running} AND ")
+SELECT_RUNNING = _with(_SELECT, of="{by_holder} WHERE {is_running} AND")
 
 # The same for jobs with a tag, along the tag's own index. Each job is looked at by itself: of a
 # join, a server that knows nothing yet about the tables would make a scan of all jobs.
@@ -142,26 +154,26 @@ WHERE (
 _OUTLOOK = """
 SELECT (SELECT min({due}) FROM {jobs} WHERE {is_due}{due} >= 0),
     (SELECT min({expires}) FROM {jobs} WHERE {is_expiring}{expires} > 0), found.name
-FROM (SELECT 1 AS one) AS always LEFT JOIN (READY_QUEUES) AS found ON 1 = 1
+FROM (SELECT 1 AS one) AS always LEFT JOIN (<ready_queues>) AS found ON 1 = 1
 """
-OUTLOOK = _LINES + _OUTLOOK.replace("READY_QUEUES", "SELECT name FROM line" + _OPEN_LINE)
-OUTLOOK_COUNTED = _OUTLOOK.replace("READY_QUEUES", READY_QUEUES_COUNTED)
+OUTLOOK = _LINES + _with(_OUTLOOK, ready_queues="SELECT name FROM line" + _OPEN_LINE)
+OUTLOOK_COUNTED = _with(_OUTLOOK, ready_queues=READY_QUEUES_COUNTED)
 
 # The first ready jobs of a queue, in the order of promise 5.
 _FIRST_OF = """
-SELECT {seen} FROM {jobs}{by_readiness}
-WHERE ready = 1 AND queue = QUEUE AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY {by_urgency} LIMIT :limit{skip_locked}
+SELECT <seen> FROM {jobs}{by_readiness}
+WHERE ready = 1 AND queue = <queue> AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY {by_urgency} LIMIT :limit<lock>
 """
 _IN_LINE = "priority, seq, crashes, run_at"
-READY = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", _IN_LINE)
+READY = _with(_FIRST_OF, seen=_IN_LINE, queue=":queue", lock="{skip_locked}")
 
 # The same jobs with all that is stored of them, for when there is just one queue to choose from.
-READY_WHOLE = _FIRST_OF.replace("QUEUE", ":queue").replace("{seen}", "{job_columns}")
+READY_WHOLE = _with(_FIRST_OF, seen="{job_columns}", queue=":queue", lock="{skip_locked}")
 
 # Those of a queue where a lock on every entry of the index that is passed by, also on those of jobs
 # that were claimed a moment ago, would cost more than all the rest of the claim ...
-READY_UNLOCKED = READY.replace("{skip_locked}", "")
+READY_UNLOCKED = _with(_FIRST_OF, seen=_IN_LINE, queue=":queue", lock="")
 
 # ... and then those of them that are still ready and that nobody else claims. All that is stored of
 # one is in two columns: some drivers read the description of each column at length.
@@ -185,28 +197,25 @@ FROM {nodes} WHERE id = :id AND {lease_holds}
 KEEP_LEASE = "SELECT {clock} FROM {nodes} WHERE id = :id AND {lease_holds}{share_lock}"
 
 # Begin runs: from here on, `attempts` is the fence of each.
-CLAIM = """
+_CLAIM = """
 UPDATE {jobs}{by_place} SET
     state = 'processing', ready = NULL, attempts = attempts + 1, node = {row[node]},
     worker = {row[worker]}, started_at = {row[now]}, updated_at = {row[now]}, finished_at = NULL,
     duration_ms = NULL, exit_code = NULL, reason = NULL, cancel_reason = NULL
-{from_rows}WHERE seq = {row[seq]} {and_also}(ready = 1){returning_claimed}
+<from_rows>WHERE seq = {row[seq]} {and_also}(ready = 1){returning_claimed}
 """
+CLAIM = _with(_CLAIM, from_rows="{from_rows}")
 
 # All of that in one statement, where a database can do it: look, and unless jobs are due or expired
 # by the time `heed`, claim the first ready ones of all queues at once; no names of queues mean all.
 # Of the jobs in line, those before the first suspect are chosen; and that one, if it is the very
 # first and nothing runs. The lease is kept only if there is something to claim. Each row tells what
 # was seen, whether the node was struck out just now, and one claimed job if there is any.
-_WHAT_CLAIMED = """SELECT clock, due, expires,
-    EXISTS (SELECT 1 FROM chosen) AND NOT EXISTS (SELECT 1 FROM kept), claimed.*
-FROM look LEFT JOIN claimed ON true
-"""
-CLAIM_FIRST = (
+_CLAIM_FIRST = (
     _LINES.rstrip()
     + f""",
 look AS MATERIALIZED (
-    SELECT {{clock}} AS clock,
+    SELECT {{clock}} AS clock,<counted>
         (SELECT min({{due}}) FROM {{jobs}} WHERE {{is_due}}{{due}} >= 0) AS due,
         (SELECT min({{expires}}) FROM {{jobs}} WHERE {{is_expiring}}{{expires}} > 0) AS expires
     FROM {{nodes}} WHERE id = :node AND {{lease_holds}}
@@ -216,7 +225,7 @@ in_line AS (
         count(*) FILTER (WHERE crashes >= :crashes AND run_at >= :since) OVER urgency AS suspects
     FROM (
         SELECT first.* FROM line CROSS JOIN LATERAL (
-            {_FIRST_OF.replace("QUEUE", "line.name").replace("{seen}", _IN_LINE)}
+            {_with(_FIRST_OF, seen=_IN_LINE, queue="line.name", lock="{skip_locked}")}
         ) AS first
         {_OPEN_LINE} AND (CAST(:queues AS text[]) = '{{{{}}}}' OR line.name = ANY(:queues))
     ) AS first
@@ -236,9 +245,13 @@ run AS (
         (CAST(:workers AS bigint[]))[place] AS worker_
     FROM chosen, kept
 ),
-claimed AS ({CLAIM.replace("{from_rows}", "FROM run AS r ")})
-{_WHAT_CLAIMED}"""
+claimed AS ({_with(_CLAIM, from_rows="FROM run AS r ")})<receipt>
+SELECT clock, due, expires,
+    EXISTS (SELECT 1 FROM chosen) AND NOT EXISTS (SELECT 1 FROM kept), claimed.*
+FROM look LEFT JOIN claimed ON true
+"""
 )
+CLAIM_FIRST = _with(_CLAIM_FIRST, counted="", receipt="")
 
 # All the text of waiting jobs, as bytes: what another program has put there may not be text.
 TEXTS = """
@@ -262,28 +275,29 @@ WHERE seq = :seq
 """
 
 # End runs. One that isn't changed has lost its lease: somebody else has the job, or it is gone.
-FINISH = """
+_FINISH = """
 UPDATE {jobs}{by_place} SET
     state = {row[state]}, ready = {row[ready]}, run_at = coalesce({row[run_at]}, run_at),
     failures = {row[failures]}, crashes = {row[crashes]}, started_at = {row[started_at]},
     updated_at = {row[finished_at]},
     finished_at = CASE {row[final]} WHEN 1 THEN {row[finished_at]} END,
     duration_ms = {row[duration_ms]}, exit_code = {row[exit_code]}, error = {row[error]},
-    reason = {row[reason]}, cancel_reason = NULL
+    reason = {row[reason]}, cancel_reason = NULL<told>
 {from_rows}WHERE seq = {row[seq]} {and_also}(
     id = {row[id]} AND attempts = {row[attempt]} AND node = {row[node]} AND state = 'processing'
-){returning_seq}
+<unmoved>)<returning>
 """
+FINISH = _with(_FINISH, told="", unmoved="", returning="{returning_seq}")
 
 # The same of jobs that nobody has moved between counters meanwhile, by somebody who tells these: a
 # trigger, where it runs for each row, costs as much as the change itself.
-FINISH_COUNTED = FINISH.replace(
-    "cancel_reason = NULL\n", "cancel_reason = NULL, told = 1 - told\n"
-).replace(
-    "AND state = 'processing'\n",
-    """AND state = 'processing' AND queue = {row[queue]} AND priority = {row[priority]}
-    AND timeout <=> {row[timeout]}
+FINISH_COUNTED = _with(
+    _FINISH,
+    told=", told = 1 - told",
+    unmoved="""
+    AND queue = {row[queue]} AND priority = {row[priority]} AND timeout <=> {row[timeout]}
 """,
+    returning="{returning_seq}",
 )
 ADD_COUNTS = """
 INSERT INTO {counts} (queue, state, priority, slot, jobs, timed)
@@ -307,17 +321,17 @@ _KEEP_ATTEMPTS = """
 INSERT INTO {attempts} (
     seq, number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
     "signal", error, stdout_bytes, stderr_bytes
-) EACH[
+) <each>[
     seq, attempt, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
     signal, error, stdout_bytes, stderr_bytes
 ]}
 """
-KEEP_ATTEMPTS = _KEEP_ATTEMPTS.replace("EACH[", "{each[")
+KEEP_ATTEMPTS = _with(_KEEP_ATTEMPTS, each="{each")
 
 # End runs and keep the records of those that were changed, where a database can do both at once.
 FINISH_AND_KEEP = f"""
-WITH ended AS ({FINISH.replace("{returning_seq}", " RETURNING r.*")}),
-kept AS ({_KEEP_ATTEMPTS.replace("EACH[", "{each_ended[")})
+WITH ended AS ({_with(_FINISH, told="", unmoved="", returning=" RETURNING r.*")}),
+kept AS ({_with(_KEEP_ATTEMPTS, each="{each_ended")})
 SELECT {{row[seq]}} FROM ended AS r
 """
 
@@ -634,17 +648,15 @@ ENQUEUE_ALONE = f"WITH receipt AS ({LEAVE_RECEIPT}) {ENQUEUE_RETURNING}"
 
 # The same for a claim. The receipt names the jobs, for when the answer is lost; no job, no receipt.
 # As there is nothing else in the transaction, the counters needn't be told that they stay the same.
-CLAIM_ALONE = CLAIM_FIRST.replace(
-    "AS clock,", "AS clock, set_config('queuectl.counters', 'unmoved', true) AS counters,", 1
-).replace(
-    _WHAT_CLAIMED,
-    f""",
+CLAIM_ALONE = _with(
+    _CLAIM_FIRST,
+    counted=" set_config('queuectl.counters', 'unmoved', true) AS counters,",
+    receipt=f""",
 receipt AS (
     INSERT INTO {{receipts}} (client, serial, at, claimed)
     SELECT :client, :serial, :now, array_agg(seq) FROM claimed HAVING count(*) > 0
     {_UNLESS_STRUCK.rstrip()}, claimed = {{excluded[claimed]}}
-)
-{_WHAT_CLAIMED}""",
+)""",
 )
 
 # What was claimed then, and is still held.
