@@ -12,10 +12,11 @@ from pathlib import Path
 from bench.figures import Book, Json
 from bench.goals import GOALS, judge
 from bench.lab import CHECKOUT
+from bench.machine import MOST_SLOWER, MOST_STOLEN
 from bench.measures import MEASURES
 from bench.peers.roster import PEERS
 from bench.plots import PLOTS, draw
-from bench.run import MOST_STOLEN, TRIES
+from bench.run import TRIES
 from bench.tables import Table, all_tables, goals
 
 PAGE = CHECKOUT / "docs" / "performance.md"
@@ -83,9 +84,10 @@ def _again(book: Book, about: Json) -> list[str]:
     said = []
     if book.disturbed:
         said.append(
-            f"{book.disturbed} times, other machines on the same host took more than"
-            f" {MOST_STOLEN:.0%} of the processors away from what was measured. It was measured"
-            f" again, up to {TRIES} times in all, and what was disturbed least counts."
+            f"{book.disturbed} times, others on the same host took more than {MOST_STOLEN:.0%} of"
+            f" the processors away from what was measured, or made them more than {MOST_SLOWER:.0%}"
+            f" slower. It was measured again, up to {TRIES} times in all, and what was disturbed"
+            " least counts."
         )
     for name, how in about.get("renewed", {}).items():
         said.append(f"`{name}` was measured by itself on {how['on']}, version {how['commit']}.")

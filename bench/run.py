@@ -1,18 +1,18 @@
 """Runs measures: in every round each subject once, in turns, after a round that isn't counted.
 
-What is measured while other machines on the same host take much of our processors says little about
-us. It is measured again, a few times, and what was disturbed least counts.
+What is measured while other machines on the same host take much of our processors, or slow them
+down, says little about us. It is measured again, a few times, and what was disturbed least counts.
 """
 
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bench.figures import Book, Reading
 from bench.lab import Lab
-from bench.machine import Theft
+from bench.machine import Disturbance, Weather
 from bench.processes import BenchError
 from bench.subject import Measure, Subject
 from bench.tables import number as written
@@ -30,22 +30,20 @@ FAILURES = (
 """What a subject may fail with. The others are measured all the same, and it is told in the end."""
 REST = 0.3
 """Seconds between two subjects, so that nothing of the first is still under way."""
-MOST_STOLEN = 0.02
-"""The part of the processors that others may take while a subject is measured ..."""
 TRIES = 3
-"""... or else it is measured again, so often in all."""
+"""How often a subject is measured in a round while others are much in its way."""
 
 
 class Runner:
     """Runs measures in a lab, and writes what they find in a book."""
 
     def __init__(
-        self, lab: Lab, book: Book, *, rounds: int | None, watch: Callable[[], Theft] = Theft
+        self, lab: Lab, book: Book, *, rounds: int | None, weather: Weather | None = None
     ) -> None:
         self._lab = lab
         self._book = book
         self._rounds = rounds
-        self._watch = watch
+        self._weather = weather or Weather(lab.sizes.patience)
 
     def run(self, measure: Measure) -> None:
         """Run one measure, all its rounds."""
@@ -85,23 +83,23 @@ class Runner:
 
     def _measure(self, measure: Measure, subject: Subject, number: int, rounds: int) -> bool:
         turn = f"{measure.name} {number}/{rounds}: {subject.name}"
-        least: float | None = None
+        least: Disturbance | None = None
         for left in reversed(range(TRIES)):
-            theft = self._watch()
+            self._weather.begin()
             try:
                 readings = list(subject.measure())
             except FAILURES as error:
                 self._miss(measure, subject, error)
                 return False
-            stolen = theft.share()
+            found = self._weather.end()
             say(f"{turn}: {_brief(readings)}")
             rest()
-            if least is None or stolen < least:
-                least = stolen
+            if least is None or found.sum < least.sum:
+                least = found
                 self._book.add(number, readings)
-            if stolen <= MOST_STOLEN:
+            if not found.is_much:
                 return True
-            say(f"{turn}: others took {stolen:.0%} of the processors{'; again' if left else ''}")
+            say(f"{turn}: {found}{'; again' if left else ''}")
             self._book.disturbed += 1
         return True
 

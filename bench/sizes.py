@@ -11,7 +11,11 @@ class Sizes:
     name: str
     rounds: Mapping[str, int]
     """By the name of the measure."""
+    patience: float
+    """Seconds to wait, in all, for others on the same host to leave us the processors."""
     drain_jobs: int
+    peer_jobs: int
+    """What peers drain: some would take a minute for as many."""
     drain_workers: tuple[int, ...]
     duel_workers: tuple[int, ...]
     """From which the best is chosen."""
@@ -44,6 +48,7 @@ class Sizes:
 
 FULL = Sizes(
     name="full",
+    patience=900,
     rounds={
         "drain": 3,
         "duel": 21,
@@ -56,6 +61,7 @@ FULL = Sizes(
         "size": 1,
     },
     drain_jobs=5_000,
+    peer_jobs=2_000,
     drain_workers=(1, 2, 4, 8, 16),
     duel_workers=(2, 4, 8, 16, 32),
     xargs_workers=(1, 2, 4, 8, 16),
@@ -78,6 +84,7 @@ FULL = Sizes(
 
 QUICK = Sizes(
     name="quick",
+    patience=15,
     rounds={
         "drain": 1,
         "duel": 7,
@@ -90,6 +97,7 @@ QUICK = Sizes(
         "size": 1,
     },
     drain_jobs=1_500,
+    peer_jobs=1_500,
     drain_workers=(1, 2, 4, 16),
     duel_workers=(4, 16),
     xargs_workers=(1, 2, 4, 16),
@@ -112,8 +120,10 @@ QUICK = Sizes(
 
 TINY = Sizes(
     name="tiny",
+    patience=0,
     rounds={},
     drain_jobs=60,
+    peer_jobs=60,
     drain_workers=(4,),
     duel_workers=(4,),
     xargs_workers=(4,),

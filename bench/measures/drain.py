@@ -6,11 +6,11 @@ Ours: the nodes are up and the queue is paused when the jobs are stored. The tim
 The limit: `xargs -P`, which runs the same command and keeps nothing. Its time is that of the
 whole pipeline.
 
-Peers: all jobs are enqueued before the workers start. The first tenth of the jobs isn't counted,
-so that the start of the workers isn't either; which favours them a little. Each runs in the setup
-that was quickest in the warm-up. task-spooler keeps a process for every waiting job, so it gets
-800 jobs at most, held back by a first job that sleeps. It and GNU parallel keep nothing that
-outlives them.
+Peers get fewer jobs, as some would take a minute for as many, and the rate is the same. All are
+enqueued before the workers start. The first tenth isn't counted, so that the start of the workers
+isn't either; which favours them a little. Each runs in the setup that was quickest in the warm-up.
+task-spooler keeps a process for every waiting job, so it gets 800 jobs at most, held back by a
+first job that sleeps. It and GNU parallel keep nothing that outlives them.
 """
 
 import os
@@ -62,7 +62,12 @@ class Timed(Subject):
 
     def measure(self) -> Iterable[Reading]:
         """Drain all."""
-        yield Reading(id=self.id, value=self.rate(self.lab.sizes.drain_jobs), unit=UNIT)
+        yield Reading(id=self.id, value=self.rate(self.jobs), unit=UNIT)
+
+    @property
+    def jobs(self) -> int:
+        """How many that are."""
+        return self.lab.sizes.drain_jobs
 
     def rate(self, jobs: int) -> float:
         """Drain jobs, and return how many a second."""
@@ -112,7 +117,13 @@ class Xargs(Timed):
         return jobs / time_of(["/bin/sh", "-c", line], self.lab.environment())
 
 
-class _Parallel(Timed):
+class _AnyPeer(Timed):
+    @property
+    def jobs(self) -> int:
+        return self.lab.sizes.peer_jobs
+
+
+class _Parallel(_AnyPeer):
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab, "GNU parallel", "drain/peer/parallel")
         self._workers = 4
@@ -133,7 +144,7 @@ class _Parallel(Timed):
         return jobs / time_of(["/bin/sh", "-c", line], env)
 
 
-class _Spooler(Timed):
+class _Spooler(_AnyPeer):
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab, "task-spooler", "drain/peer/task-spooler")
         self._slots = 4
@@ -202,7 +213,7 @@ class _Spool:
         self("-K")
 
 
-class _Peer(Timed):
+class _Peer(_AnyPeer):
     def __init__(self, lab: Lab, peer: Peer) -> None:
         super().__init__(lab, peer.title, f"drain/peer/{peer.name}")
         self._peer = peer
