@@ -230,7 +230,7 @@ def test_the_page_says_what_was_measured_again() -> None:
     book.disturbed = 4
     renewed = {"latency": {"on": "2026-01-02", "commit": "abc", "load": [0.1]}}
     text = page.render(book, ABOUT | {"renewed": renewed}, [])
-    assert "4 times, other machines on the same host took more than 2%" in text
+    assert "4 times, others on the same host took more than 2% of the processors" in text
     assert "`latency` was measured by itself on 2026-01-02, version abc." in text
 
 
