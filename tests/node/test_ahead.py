@@ -59,6 +59,13 @@ def hold_up(lab: Lab, behind: int) -> list[str]:
     return list(batch.ids)
 
 
+def started(lab: Lab, ids: list[str], node: int = 0) -> list[str]:
+    """Return which of these jobs a node says it has started, in this order."""
+    words = [line.split() for line in lab.log(node).splitlines()]
+    told = [line[line.index("started") - 1] for line in words if "started" in line]
+    return [id for id in told if id in ids]
+
+
 def jobs(lab: Lab, ids: list[str]) -> list[Job]:
     return [lab.queue.get(id) for id in ids]
 
@@ -70,6 +77,7 @@ def test_all_are_run_once_and_in_order(lab: Lab) -> None:
     lab.queue.wait(*ids)
     assert lab.lines("ran") == [f"{id} 1" for id in ids[1:]]
     assert all(job.attempts == 1 for job in jobs(lab, ids))
+    assert started(lab, ids) == ids
 
 
 def test_those_behind_a_long_job_are_put_back_for_others(lab: EagerLab) -> None:
@@ -82,7 +90,9 @@ def test_those_behind_a_long_job_are_put_back_for_others(lab: EagerLab) -> None:
     assert sorted(lab.lines("ran")) == sorted(f"{id} 1" for id in ids[1:])
     (lab.folder / "go").touch()
     lab.queue.wait(ids[0])
-    assert "put back" in lab.log()
+    assert lab.log().count("put back") == 6
+    assert started(lab, ids) == ids[:1]
+    assert started(lab, ids, node=1) == ids[1:]
 
 
 def test_a_node_that_drains_puts_them_back(lab: Lab) -> None:
@@ -126,6 +136,7 @@ def test_only_what_was_begun_counts_a_crash_when_the_guard_is_killed(lab: Lab) -
     lab.queue.wait(*ids)
     assert [job.crashes for job in jobs(lab, ids)] == [1, 0, 0, 0]
     assert [job.attempts for job in jobs(lab, ids)] == [2, 1, 1, 1]
+    assert sorted(started(lab, ids)) == sorted([ids[0], *ids])
 
 
 def test_what_was_begun_under_a_guard_that_is_gone_is_not_forgotten(lab: Lab) -> None:

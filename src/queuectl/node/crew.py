@@ -28,8 +28,8 @@ from queuectl.store import Store
 class Boss(Protocol):
     """Whom the crew tells what happens."""
 
-    def on_begun(self, job: Job) -> None:
-        """A guard was asked for a run of this job."""
+    def on_begun(self, run: Run) -> None:
+        """A run has begun, or is about to: nothing is in line before it."""
 
     def on_over(self, run: Run) -> None:
         """A run is over, or won't be."""
@@ -60,6 +60,8 @@ class Crew:
         self.workers = Workers(count)
         self.running: dict[int, Run] = {}
         """Runs that a guard has been asked for: those that go on, and those in line."""
+        self._begun: list[Run] = []
+        """Those whose turn it is since a moment ago."""
         self._last_run = 0
         self._full: list[Guard] = []
         """The guards that don't take all they are sent, for now."""
@@ -126,9 +128,10 @@ class Crew:
         messages: list[tuple[Any, ...]] = []
         for job in jobs:
             self._last_run += 1
-            self.workers.begin(job.worker or 0, self._last_run, claimed)
             run = Run(job=job, spool=spool, claimed=claimed)
             self.running[self._last_run] = run
+            if self.workers.begin(job.worker or 0, self._last_run, claimed):
+                self._begun.append(run)
             try:
                 spec = runs.spec_of(run, settings, self._store)
             except OSError as error:
@@ -137,8 +140,14 @@ class Crew:
             messages.append(("spawn", self._last_run, spec))
         self._order(messages)
         # The first runs are under way while this is put into words.
-        for _, number, _ in messages:
-            self._boss.on_begun(self.running[number].job)
+        self._tell_begun()
+
+    def _tell_begun(self) -> None:
+        """Tell of the runs whose turn it is, but not of those that were over before they began."""
+        for run in self._begun:
+            if run.outcome is None or run.began is not None:
+                self._boss.on_begun(run)
+        self._begun.clear()
 
     def _cannot_begin(self, number: int, error: OSError) -> None:
         text = error.strerror or str(error)
@@ -177,6 +186,7 @@ class Crew:
             if guard.fileno() in ready or guard.has_unsent:
                 said |= guard.fileno() in ready
                 self._hear(guard)
+        self._tell_begun()
         return said
 
     def _hear(self, guard: Guard) -> None:
@@ -203,5 +213,7 @@ class Crew:
 
     def _over(self, number: int) -> None:
         run = self.running.pop(number)
-        self.workers.end(run.job.worker or 0, number, monotonic())
+        follower = self.workers.end(run.job.worker or 0, number, monotonic())
+        if follower is not None:
+            self._begun.append(self.running[follower])
         self._boss.on_over(run)

@@ -339,9 +339,9 @@ class NodeLoop:
 
     # What the crew tells us.
 
-    def on_begun(self, job: Job) -> None:
+    def on_begun(self, run: Run) -> None:
         """Say that a run starts."""
-        tell_start(self.log, job)
+        tell_start(self.log, runs.began_at(run), run.job)
 
     def on_over(self, run: Run) -> None:
         """Have the next turn write down what became of a run."""
@@ -491,7 +491,7 @@ class NodeLoop:
             self._note_due(end.transition.run_at)
         for run in turn.over:
             if run.withdrawn:
-                tell_put_back(self.log, run.job)
+                tell_put_back(self.log, turn.now, run.job)
             runs.clean(run)
         self.broadcast.end(turn.over)
         self.turns.settle(turn)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from errno import ENOSYS
 from functools import lru_cache
+from time import monotonic
 from typing import Any
 
 from queuectl.guard.mark import OWNER
@@ -194,11 +195,10 @@ def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ende
     """Decide what becomes of the job of a run that is over, and gather what it wrote."""
     assert run.outcome is not None
     job, outcome = run.job, run.outcome
-    claimed_at = now if job.started_at is None else job.started_at
     if run.began is None or run.ended is None:
-        started, duration = claimed_at, 0
+        started, duration = now if job.started_at is None else job.started_at, 0
     else:
-        started = claimed_at + max(0, round((run.began - run.claimed) * 1000))
+        started = began_at(run)
         duration = max(0, round((run.ended - run.began) * 1000))
     output = gather(run, limit)
     return Ended(
@@ -212,6 +212,12 @@ def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ende
         error=None if outcome == SUCCESS else error_line(outcome, output),
         output=output,
     )
+
+
+def began_at(run: Run) -> int:
+    """Return when a run began, by the store's clock; if nobody has said so yet, now."""
+    began = monotonic() if run.began is None else run.began
+    return (run.job.started_at or 0) + max(0, round((began - run.claimed) * 1000))
 
 
 def lost_with_node(job: Job, why: str, begun: Collection[str] | None) -> Outcome:

@@ -10,9 +10,9 @@ from queuectl.store.contract import Ended
 from queuectl.when import format_duration, iso, local
 
 
-def tell_start(log: Log, job: Job) -> None:
+def tell_start(log: Log, now: int, job: Job) -> None:
     """Say that a run starts."""
-    log.job(job.started_at or 0, "started", job, f" ({_which(job)}): {printable(job.title)}")
+    log.job(now, "started", job, f" ({_which(job)}): {printable(job.title)}")
 
 
 def tell_end(log: Log, now: int, end: Ended, *, lost: bool) -> None:
@@ -47,9 +47,9 @@ def _facts(end: Ended) -> dict[str, Any]:
     }
 
 
-def tell_put_back(log: Log, job: Job) -> None:
+def tell_put_back(log: Log, now: int, job: Job) -> None:
     """Say that a job was claimed ahead and can't be run soon."""
-    log.job(job.started_at or 0, "put back", job, ", not started yet")
+    log.job(now, "put back", job, ", not started yet")
 
 
 def name_runs(runs: Iterable[Run]) -> str:

@@ -80,19 +80,21 @@ class Workers:
         places.sort()
         return [worker for _, worker in places[:MOST_AT_ONCE]]
 
-    def begin(self, worker: int, run: int, now: float) -> None:
-        """Give a worker a run."""
+    def begin(self, worker: int, run: int, now: float) -> bool:
+        """Give a worker a run; True if it is its turn at once."""
         line = self._lines[worker]
-        if not line:
+        is_first = not line
+        if is_first:
             self._idle -= 1
             self._since[worker] = now
         else:
             self._look_at = min(self._look_at, now + BEHIND_FOR)
         line[run] = None
         self._load += 1
+        return is_first
 
-    def end(self, worker: int, run: int, now: float) -> None:
-        """Take a run from a worker: it is over, or was given back."""
+    def end(self, worker: int, run: int, now: float) -> int | None:
+        """Take a run from a worker: it is over, or was given back; return whose turn it is now."""
         line = self._lines[worker]
         was_first = next(iter(line)) == run
         del line[run]
@@ -101,6 +103,8 @@ class Workers:
             self._idle += 1
         elif was_first:
             self._since[worker] = now
+            return next(iter(line))
+        return None
 
     def took(self, seconds: float) -> None:
         """Learn how long a run took. A long one is reason enough not to claim ahead for a while."""
