@@ -66,16 +66,20 @@ class Administration:
             self.store.nudge(Topic.CONTROL)
 
         self.store.transact(change)
-        self._completed_by = None
+        self._settings_changed += 1
 
-    _completed_by: tuple[float, Completion] | None = None
+    _settings_changed = 0
+    """How often we have changed settings ourselves."""
+    _completed_by: tuple[int, float, Completion] | None = None
 
     def _completion(self) -> Completion:
         """What the settings say for new jobs; what others have changed counts a moment later."""
+        changed = self._settings_changed
         known = self._completed_by
-        if known is None or monotonic() - known[0] > SETTINGS_HOLD:
-            known = self._completed_by = (monotonic(), Completion(self.settings))
-        return known[1]
+        if known is None or known[0] != changed or monotonic() - known[1] > SETTINGS_HOLD:
+            # Another thread may change them from here on: then these hold for this job only.
+            known = self._completed_by = (changed, monotonic(), Completion(self.settings))
+        return known[2]
 
     # -- queues and nodes -------------------------------------------------------
 

@@ -18,7 +18,14 @@ from queuectl.completion import Series
 from queuectl.errors import BadJobError, NotFoundError, UsageError
 from queuectl.job import FINISHED, Attempt, Job, Like, NewJob, Output, State
 from queuectl.place import Place, find_place
-from queuectl.request import Fields, Values, check_command, check_request, read_values
+from queuectl.request import (
+    Fields,
+    Values,
+    check_command,
+    check_request,
+    read_duration,
+    read_values,
+)
 from queuectl.store import open_store
 from queuectl.store.contract import Batch, Event, Filter, Progress, Store
 from queuectl.store.ids import looks_made
@@ -26,6 +33,8 @@ from queuectl.values import replace
 from queuectl.waiting import wait_until
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from queuectl.report import Stats, Status
 
 Request = str | Sequence[str] | Mapping[str, Any] | NewJob
@@ -104,10 +113,12 @@ class Queue(Administration):
     ) -> Batch:
         """Store many jobs in their order: all of them or, if one can't be, none.
 
-        With `keep_going` they are stored in large batches, ids already taken are skipped, and
-        what was stored stays stored. Without it, at most 250,000 jobs can be stored at once.
-        With a `connection`, they are part of its transaction, as in `enqueue`.
+        With `keep_going` they are stored in large batches, ids already taken are skipped, and what
+        was stored before one that is wrong stays stored. Without it, at most 250,000 jobs can be
+        stored at once. With a `connection`, they are part of its transaction, as in `enqueue`.
         """
+        if isinstance(what, str | bytes | Mapping):
+            raise UsageError("enqueue_many takes several jobs, such as a list; enqueue takes one.")
         return self._enqueue_made(
             self._made(what, self.store.now()),
             keep_going=keep_going,
@@ -122,12 +133,14 @@ class Queue(Administration):
     def _made_by_some(self, what: Iterable[Request], now: int) -> Iterator[Iterable[Like]]:
         series = Series(self._completion, now=now)
         requests = iter(what)
+        read = 0
         while some := list(islice(requests, SOME)):
             commands = [item for item in some if type(item) is str]
             if len(commands) == len(some):
                 yield series.commands(commands)
             else:
-                yield (series.job(_read(item, {}, now)) for item in some)
+                yield (series.job(values) for values in _read_all(some, read + 1, now))
+            read += len(some)
 
     def enqueue_read(
         self,
@@ -312,14 +325,19 @@ class Queue(Administration):
     def wait(
         self,
         *ids: str,
-        timeout: float | None = None,
+        timeout: "str | float | timedelta | None" = None,
         tick: Callable[[int], None] | None = None,
     ) -> Jobs:
         """Wait until these jobs are finished (completed, dead or cancelled) and return them.
 
-        Tells `tick` how many are left, again and again. Raises `TimeoutError` when `timeout`
-        seconds have passed.
+        Tells `tick` how many are left, whenever that may have changed and every second. Raises
+        `TimeoutError` when the `timeout` is over: seconds, a text such as "5m", or a timedelta.
         """
+        if not all(isinstance(id, str) for id in ids):
+            raise UsageError(
+                "wait takes ids one by one: wait(id), wait(first, second), wait(*ids)."
+            )
+        seconds = None if timeout is None else read_duration("timeout", timeout) / 1000
         jobs = [self.meant(id) for id in ids]
         open_ids = {job.id for job in jobs}
 
@@ -330,7 +348,7 @@ class Queue(Administration):
             )
             return len(open_ids)
 
-        self.wait_until(remaining, timeout=timeout, tick=tick)
+        self.wait_until(remaining, timeout=seconds, tick=tick)
         return [self.store.get(job.id) or job for job in jobs]
 
     def wait_until(
@@ -392,6 +410,14 @@ class Queue(Administration):
         from queuectl import changes
 
         return changes.remove(self.store, jobs)
+
+
+def _read_all(some: Sequence[Request], first: int, now: int) -> Iterator[Values]:
+    for number, item in enumerate(some, first):
+        try:
+            yield _read(item, {}, now)
+        except UsageError as error:
+            raise type(error)(f"Job number {number:,}: {error}") from None
 
 
 def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:

@@ -269,6 +269,11 @@ def _attempts(name: str, value: object, now: int) -> int:
 
 
 def _duration(name: str, value: object, now: int) -> int:
+    return read_duration(name, value)
+
+
+def read_duration(name: str, value: object) -> int:
+    """Return how many milliseconds a duration is that somebody gave as `name`."""
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):

@@ -8,7 +8,9 @@ import pytest
 
 from queuectl import Filter, NewJob, Queue, State, administration
 from queuectl import queue as module
+from queuectl.completion import Completion
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
+from queuectl.settings import Settings
 
 
 @pytest.fixture
@@ -28,8 +30,20 @@ def test_too_many_at_once_are_refused_and_none_is_stored(
 
 
 def test_one_bad_request_stores_none(queue: Queue) -> None:
-    with pytest.raises(BadJobError):
+    with pytest.raises(BadJobError, match=r"^Job number 2: "):
         queue.enqueue_many(["true", {"command": "x", "priority": "high"}])
+    assert queue.list() == []
+
+
+def test_a_bad_request_among_many_is_named(queue: Queue) -> None:
+    with pytest.raises(BadJobError, match=r"^Job number 1,235: Unknown field 'comand'"):
+        queue.enqueue_many([*["true"] * 1234, {"comand": "x"}])
+
+
+@pytest.mark.parametrize("one", ["true", b"true", {"command": "true"}])
+def test_one_job_is_not_many(queue: Queue, one: Any) -> None:
+    with pytest.raises(UsageError, match="enqueue takes one"):
+        queue.enqueue_many(one)
     assert queue.list() == []
 
 
@@ -39,6 +53,19 @@ def test_a_new_setting_holds_for_the_next_job(queue: Queue) -> None:
     assert queue.enqueue("true").max_retries == 7
     queue.unset_setting("max_retries")
     assert queue.enqueue("true").max_retries == 3
+
+
+def test_what_is_set_while_another_thread_reads_holds_for_the_next_job(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(settings: Settings) -> Completion:
+        if settings.max_retries == 3:
+            queue.set_setting("max_retries", 8)
+        return Completion(settings)
+
+    monkeypatch.setattr(administration, "Completion", slow)
+    assert queue.enqueue("true").max_retries == 3
+    assert queue.enqueue("true").max_retries == 8
 
 
 def test_what_others_set_holds_a_moment_later(
@@ -51,6 +78,25 @@ def test_what_others_set_holds_a_moment_later(
     assert queue.enqueue("true").max_retries == 3
     now += administration.SETTINGS_HOLD + 0.1
     assert queue.enqueue("true").max_retries == 7
+
+
+@pytest.mark.parametrize("timeout", [0.01, "10ms", timedelta(milliseconds=10)])
+def test_waiting_takes_any_duration(queue: Queue, timeout: Any) -> None:
+    id = queue.enqueue("true").id
+    with pytest.raises(TimeoutError):
+        queue.wait(id, timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", ["soon", "-1s", True, [1]])
+def test_waiting_for_no_duration_is_refused(queue: Queue, timeout: Any) -> None:
+    with pytest.raises(UsageError):
+        queue.wait(queue.enqueue("true").id, timeout=timeout)
+
+
+@pytest.mark.parametrize("ids", [[["a", "b"]], ["a", print]])
+def test_waiting_takes_ids_one_by_one(queue: Queue, ids: list[Any]) -> None:
+    with pytest.raises(UsageError, match=r"wait\(\*ids\)"):
+        queue.wait(*ids)
 
 
 def test_jobs_are_found_by_the_start_of_their_id(queue: Queue) -> None:
