@@ -49,6 +49,13 @@ class Verdict:
             return MISSED
         return REACHED
 
+    @property
+    def is_close(self) -> bool:
+        """Whether it was missed by less than a hundredth."""
+        limit = self.goal.at_least or self.goal.at_most or 0.0
+        missed_by = abs(self.found.median - limit) if self.found is not None else 0.0
+        return self.status == MISSED and missed_by < 0.01 * limit
+
 
 def judge(goal: Goal, book: Book) -> Verdict:
     """Compare a goal with what was measured."""

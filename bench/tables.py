@@ -66,6 +66,9 @@ def goals(book: Book) -> Table:
     for goal in GOALS:
         verdict = judge(goal, book)
         found = NONE if verdict.found is None else spread(verdict.found)
+        if verdict.found is not None and verdict.is_close:
+            # Two digits would hide on which side of the bound it is.
+            found = found.replace(number(verdict.found.median), f"{verdict.found.median:.4f}", 1)
         rows.append((goal.about, goal.bound, found, verdict.status))
     return Table(measure="goals", headings=("goal", "must be", "is", "verdict"), rows=tuple(rows))
 
