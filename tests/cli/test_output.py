@@ -168,9 +168,17 @@ def test_following_never_loses_the_end(working: Cli) -> None:
 
 def test_slow_output_longer_than_the_limit_is_followed_whole(working: Cli) -> None:
     working.queue.set_setting("output_limit", "4096")
-    id = working.add("for i in 1 2 3 4 5 6; do seq 1000; sleep 0.15; done")
-    expected = [str(n) for _ in range(6) for n in range(1, 1001)]
-    assert working.run("logs", "-f", id).lines == expected
+    await_reader = "until [ -e seen$i ]; do sleep 0.01; done"
+    id = working.add(f"for i in 1 2 3 4 5 6; do seq 1000; {await_reader}; done")
+    following = working.start("logs", "-f", id)
+    assert following.stdout is not None
+    shown = []
+    for part in range(1, 7):
+        shown += list(iter(following.stdout.readline, b"1000\n"))
+        (working.folder / f"seen{part}").touch()
+    assert shown == [b"%d\n" % n for _ in range(6) for n in range(1, 1000)]
+    assert following.stdout.read() == b""
+    assert following.wait(PATIENCE) == 0
 
 
 def test_following_goes_on_through_retries(working: Cli) -> None:
