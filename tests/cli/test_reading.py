@@ -364,12 +364,23 @@ def test_wait_for_a_tag_counts_what_is_finished_already(mixed: Cli) -> None:
     assert "No job has the tag 'none'" in mixed.refused("wait", "--tag", "none", code=3)
 
 
+def test_show_names_no_delay_that_max_backoff_cuts_short(cli: Cli) -> None:
+    cli.ok("config", "set", "retry_delay", "10m")
+    cli.add("exit 1", "--id", "late", "--backoff", "fixed", "--max-retries", "2")
+    assert "up to 2, fixed backoff (5m)" in cli.ok("show", "late").stdout
+
+
 def test_wait_gives_up(cli: Cli) -> None:
-    cli.add("true", "--id", "never")
-    for args in (("never",), ("--all",), ("--queue", "default")):
+    cli.add("true", "--id", "never", "--tag", "it's red")
+    for args, again in (
+        (("never",), "go on with: queuectl wait never"),
+        (("--all",), "queuectl list shows them"),
+        (("--queue", "default"), "queuectl list --queue default shows them"),
+        (("--tag", "it's red"), "queuectl list --tag 'it'\"'\"'s red' shows them"),
+    ):
         result = cli.run("wait", *args, "--timeout", "0.1")
         assert result.code == 124
-        assert "1 job not finished after 100ms" in result.stderr
+        assert f"1 job not finished after 100ms; {again}." in result.stderr
 
 
 @pytest.mark.parametrize("args", [("--all",), ("--queue", "default"), ("--tag", "t")])

@@ -99,7 +99,8 @@ def _retries(job: Job) -> str | None:
     if how == "exponential":
         detail = f"base {job.backoff_base:g}" if job.backoff_base is not None else ""
     else:
-        detail = format_duration(job.retry_delay) if job.retry_delay is not None else ""
+        waits = [wait for wait in (job.retry_delay, job.max_backoff) if wait is not None]
+        detail = format_duration(min(waits)) if job.retry_delay is not None else ""
     return f"up to {job.max_retries}, {how} backoff" + (f" ({detail})" if detail else "")
 
 

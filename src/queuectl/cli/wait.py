@@ -1,5 +1,6 @@
 """`wait`: waits until jobs are finished, and exits as they did."""
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -120,7 +121,8 @@ class _Watch(ABC):
 
     total = 0
     """How many there are, as far as we know."""
-    again = "queuectl list shows them"
+    again: str
+    """How to look at them again."""
 
     @abstractmethod
     def remaining(self) -> int:
@@ -147,6 +149,7 @@ class _Ids(_Watch):
         self._ids = list(dict.fromkeys(ids))
         self._open = set(self._ids)
         self.total = len(self._ids)
+        self.again = _listing()
         if len(self._ids) == 1:
             self.again = f"go on with: queuectl wait {self._ids[0]}"
 
@@ -189,11 +192,9 @@ class _Ids(_Watch):
 class _Tagged(_Ids):
     """All jobs with a tag, now or later, finished or not: how it ends doesn't hang on timing."""
 
-    again = "queuectl list --tag shows them"
-
     def __init__(self, queue: Queue, which: Filter) -> None:
         super().__init__(queue, [job.id for job in queue.list(which, limit=None, oldest=True)])
-        self.again = type(self).again
+        self.again = _listing(queues=which.queues, tags=which.tags)
         self._which = which
         if not self._ids:
             names = " and ".join(repr(tag) for tag in which.tags)
@@ -222,6 +223,7 @@ class _Counted(_Watch):
     def __init__(self, queue: Queue, queues: Sequence[str]) -> None:
         self._queue = queue
         self._queues = queues
+        self.again = _listing(queues=queues)
         self._before = self._count()
 
     def _count(self) -> dict[State, int]:
@@ -259,6 +261,13 @@ class _Counted(_Watch):
     def result(self) -> dict[str, object]:
         ended = {state.value: self._ended(state) for state in FINISHED}
         return {**ended, "left": self.remaining()}
+
+
+def _listing(*, queues: Sequence[str] = (), tags: Sequence[str] = ()) -> str:
+    """Say which command shows the jobs that are waited for."""
+    chosen = [("--queue", name) for name in queues] + [("--tag", name) for name in tags]
+    words = ["queuectl", "list", *(word for pair in chosen for word in pair)]
+    return f"{shlex.join(words)} shows them"
 
 
 def _nothing(talk: bool) -> int:
