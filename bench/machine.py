@@ -35,7 +35,7 @@ MOST_SLOWER = 0.3
 """... and by how much slower these may be than at their best in this run."""
 WORK = 5_000_000
 """Rounds of an empty loop: a tenth of a second or so."""
-CALM_WITHIN = 30.0
+CALM_WITHIN = 180.0
 """Seconds to wait for a calm moment before a subject is measured."""
 LOOK_EVERY = 2.0
 

@@ -48,7 +48,7 @@ class Sizes:
 
 FULL = Sizes(
     name="full",
-    patience=900,
+    patience=1_800,
     rounds={
         "drain": 3,
         "duel": 21,
