@@ -31,11 +31,11 @@ PROGRAMS = {
 SYNCS = 100
 MOST_STOLEN = 0.02
 """The part of the processors that others may take while a subject is measured ..."""
-MOST_SLOWER = 0.3
-"""... and by how much slower these may be than at their best in this run."""
+MOST_SLOWER = 1.0
+"""... and by how much slower these may be than at their best in this run: half of that is usual."""
 WORK = 5_000_000
 """Rounds of an empty loop: a tenth of a second or so."""
-CALM_WITHIN = 180.0
+CALM_WITHIN = 60.0
 """Seconds to wait for a calm moment before a subject is measured."""
 LOOK_EVERY = 2.0
 

@@ -119,11 +119,11 @@ def test_subjects_take_turns_and_one_that_fails_is_named(
 @pytest.mark.parametrize(
     ("said", "kept", "disturbed"),
     [
-        ([(0.02, 0.3)], 0, 0),
+        ([(0.02, 1.0)], 0, 0),
         ([(0.5, 0), (0.01, 0)], 1, 1),
-        ([(0, 0.5), (0, 0.2)], 1, 1),
+        ([(0, 1.5), (0, 0.9)], 1, 1),
         ([(0.2, 0), (0.1, 0), (0.3, 0)], 1, 3),
-        ([(0.1, 0.4), (0.3, 0), (0.2, 0.4)], 1, 3),
+        ([(0.1, 1.4), (0.3, 0), (0.2, 1.4)], 1, 3),
         ([(0.1, 0), (0.1, 0), (0.1, 0)], 0, 3),
     ],
 )
@@ -193,7 +193,7 @@ class TestWeather:
         host.pace = after
         assert weather.end() == Disturbance(stolen=0, slower=1)
 
-    @pytest.mark.parametrize(("steals", "pace"), [(50, 1.0), (0, 2.0)])
+    @pytest.mark.parametrize(("steals", "pace"), [(50, 1.0), (0, 3.0)])
     def test_it_is_calm_when_something_is_measured(
         self, host: Host, steals: int, pace: float
     ) -> None:
