@@ -79,8 +79,7 @@ CREATE TABLE IF NOT EXISTS @jobs (
     KEY jobs_finished (settled, finished_at),
     KEY jobs_slow (slowness),
     CHECK (command IS NOT NULL OR argv IS NOT NULL OR task IS NOT NULL),
-    CHECK (CASE state WHEN 'pending' THEN ready IS NOT NULL
-        WHEN 'failed' THEN ready <=> 0 ELSE ready IS NULL END),
+    CHECK ((ready IS NOT NULL) = (state IN ('pending', 'failed'))),
     CHECK (state <> 'processing' OR node IS NOT NULL)
 ) {_TABLE}
 """

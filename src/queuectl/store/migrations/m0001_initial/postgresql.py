@@ -48,8 +48,7 @@ CREATE TABLE @jobs (
     reason text COLLATION,
     cancel_reason text COLLATION,
     CHECK (command IS NOT NULL OR argv IS NOT NULL OR task IS NOT NULL),
-    CHECK (CASE state WHEN 'pending' THEN ready IS NOT NULL
-        WHEN 'failed' THEN ready IS NOT DISTINCT FROM 0 ELSE ready IS NULL END),
+    CHECK ((ready IS NOT NULL) = (state IN ('pending', 'failed'))),
     CHECK (state <> 'processing' OR node IS NOT NULL)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05)
 """
