@@ -117,7 +117,7 @@ class Queue(Administration):
         was stored before one that is wrong stays stored. Without it, at most 250,000 jobs can be
         stored at once. With a `connection`, they are part of its transaction, as in `enqueue`.
         """
-        if isinstance(what, str | bytes | Mapping):
+        if isinstance(what, str | bytes | Mapping | NewJob):
             raise UsageError("enqueue_many takes several jobs, such as a list; enqueue takes one.")
         return self._enqueue_made(
             self._made(what, self.store.now()),

@@ -40,7 +40,7 @@ def test_a_bad_request_among_many_is_named(queue: Queue) -> None:
         queue.enqueue_many([*["true"] * 1234, {"comand": "x"}])
 
 
-@pytest.mark.parametrize("one", ["true", b"true", {"command": "true"}])
+@pytest.mark.parametrize("one", ["true", b"true", {"command": "true"}, NewJob(command="true")])
 def test_one_job_is_not_many(queue: Queue, one: Any) -> None:
     with pytest.raises(UsageError, match="enqueue takes one"):
         queue.enqueue_many(one)
