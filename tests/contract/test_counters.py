@@ -1,6 +1,7 @@
 """The table of counters: what moves it and what does not, and how an older one is upgraded."""
 
 import re
+from contextlib import suppress
 from importlib import import_module
 
 import pytest
@@ -23,6 +24,7 @@ from tests.contract.tools import (
     ended,
     take,
     take_one,
+    the,
 )
 
 LATER = NOW + 5 * SECOND
@@ -98,6 +100,17 @@ class TestRunning:
         take_one(store)
         assert [count.state for count in store.counts()] == [State.PROCESSING]
         assert store.waiting() == 0
+
+    def test_a_failed_job_that_others_call_ready_is_refused_or_counted(
+        self, store: Store, client: Client
+    ) -> None:
+        add(store, "a", max_retries=3)
+        assert store.finish([ended(take_one(store), Exited(1), now=LATER)]) == []
+        assert the(store, "a").state == State.FAILED
+        with suppress(Exception):
+            client.run("UPDATE {jobs} SET ready = 1 WHERE state = 'failed'")
+        take(store, 1)
+        assert_counts_are_right(store, client)
 
     def test_other_programs_may_change_what_runs(self, store: Store, client: Client) -> None:
         for id in ("a", "b", "c"):

@@ -12,10 +12,9 @@ CREATE TABLE @jobs (
     id @job_id NOT NULL DEFAULT substr(md5(gen_random_uuid()::text), 1, 12)
         CONSTRAINT jobs_id_key UNIQUE,
     queue @queue_name NOT NULL DEFAULT 'default',
-    state text COLLATION NOT NULL DEFAULT 'pending' CHECK (state IN
-        ('blocked', 'pending', 'processing', 'completed', 'failed', 'dead', 'cancelled')),
+    state text COLLATION NOT NULL DEFAULT 'pending',
     -- 1: may be claimed; 0: waits for run_at; NULL: waits for neither.
-    ready smallint DEFAULT 0 CHECK (ready IN (0, 1)),
+    ready smallint DEFAULT 0,
     priority integer NOT NULL DEFAULT 0,
     run_at @time NOT NULL DEFAULT {_NOW},
     command @command,
@@ -48,8 +47,11 @@ CREATE TABLE @jobs (
     reason text COLLATION,
     cancel_reason text COLLATION,
     CHECK (command IS NOT NULL OR argv IS NOT NULL OR task IS NOT NULL),
-    CHECK ((ready IS NOT NULL) = (state IN ('pending', 'failed'))),
-    CHECK (state <> 'processing' OR node IS NOT NULL)
+    CONSTRAINT jobs_state_check CHECK (CASE state
+        WHEN 'pending' THEN ready IS NOT NULL AND ready IN (0, 1)
+        WHEN 'processing' THEN ready IS NULL AND node IS NOT NULL
+        WHEN 'failed' THEN ready IS NOT DISTINCT FROM 0
+        ELSE ready IS NULL AND state IN ('completed', 'dead', 'cancelled', 'blocked') END)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05)
 """
 
