@@ -12,12 +12,12 @@ from pathlib import Path
 from bench.figures import Book, Json
 from bench.goals import GOALS, judge
 from bench.lab import CHECKOUT
-from bench.machine import MOST_SLOWER, MOST_STOLEN
 from bench.measures import MEASURES
 from bench.peers.roster import PEERS
 from bench.plots import PLOTS, draw
 from bench.run import TRIES
 from bench.tables import Table, all_tables, goals
+from bench.weather import MOST_SLOWER, MOST_STOLEN
 
 PAGE = CHECKOUT / "docs" / "performance.md"
 RESULTS = CHECKOUT / "docs" / "performance.json"

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from bench.figures import Book, Reading
 from bench.lab import Lab
-from bench.machine import Disturbance, Weather
 from bench.processes import BenchError
 from bench.subject import Measure, Subject
 from bench.tables import number as written
+from bench.weather import Disturbance, Weather
 from queuectl.errors import QueuectlError
 from tests.servers import ServerError
 

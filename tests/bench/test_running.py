@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bench import machine
 from bench.figures import Book, Reading
 from bench.fill import fill
 from bench.lab import CHECKOUT, SQLITE, Lab
-from bench.machine import Disturbance, Weather
 from bench.processes import BenchError, Group, is_alive
 from bench.run import Runner
 from bench.sizes import TINY
 from bench.subject import Measure, Plain, Subject
+from bench.weather import Disturbance, Weather
 from tests.support import wait_for
 
 
@@ -142,97 +141,6 @@ def test_what_others_disturbed_is_measured_again(
     assert weather.said == []
     assert book.figures["test/x"].values == {1: float(kept)}
     assert book.disturbed == disturbed
-
-
-class Host:
-    """A host whose others do what they are told, and whose clock moves when somebody waits."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.clock = 0.0
-        self.stolen = 0
-        self.steals = 0
-        """Of a hundred ticks, while we work or wait."""
-        self.pace = 1.0
-        monkeypatch.setattr(machine, "_ticks", lambda: (self.stolen, int(self.clock * 100)))
-        monkeypatch.setattr(machine, "work", self.work)
-        monkeypatch.setattr(machine, "monotonic", lambda: self.clock)
-        monkeypatch.setattr(machine, "sleep", self.wait)
-
-    def wait(self, seconds: float) -> None:
-        self.clock += seconds
-        self.stolen += int(seconds * self.steals)
-        if self.clock > 10:
-            self.steals, self.pace = 0, 1.0
-
-    def work(self) -> float:
-        self.wait(1)
-        return self.pace
-
-
-class TestWeather:
-    @pytest.fixture
-    def host(self, monkeypatch: pytest.MonkeyPatch) -> Host:
-        return Host(monkeypatch)
-
-    def test_what_others_take_is_a_share_of_the_time(self, host: Host) -> None:
-        weather = Weather(900)
-        weather.begin()
-        host.steals = 15
-        host.wait(4)
-        assert weather.end() == Disturbance(stolen=0.15, slower=0)
-
-    @pytest.mark.parametrize(("before", "after"), [(2.0, 1.0), (1.0, 2.0)])
-    def test_a_slow_processor_is_one_that_was_quicker(
-        self, host: Host, monkeypatch: pytest.MonkeyPatch, before: float, after: float
-    ) -> None:
-        monkeypatch.setattr(machine, "CALM_WITHIN", 0.0)
-        weather = Weather(900)
-        weather.begin()
-        host.pace = before
-        weather.begin()
-        host.pace = after
-        assert weather.end() == Disturbance(stolen=0, slower=1)
-
-    @pytest.mark.parametrize(("steals", "pace"), [(50, 1.0), (0, 3.0)])
-    def test_it_is_calm_when_something_is_measured(
-        self, host: Host, steals: int, pace: float
-    ) -> None:
-        weather = Weather(900)
-        weather.begin()
-        assert host.clock == 1
-        host.steals, host.pace = steals, pace
-        weather.begin()
-        assert 10 < host.clock < 15
-        assert not weather.end().is_much
-
-    def test_nobody_waits_for_ever(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-        weather = Weather(900)
-        weather.begin()
-        monkeypatch.setattr(host, "wait", lambda _: None)
-
-        def more(seconds: float = 1) -> float:
-            host.clock += seconds
-            return 5.0
-
-        monkeypatch.setattr(machine, "work", more)
-        monkeypatch.setattr(machine, "sleep", more)
-        waits = []
-        for _ in range(60):
-            began = host.clock
-            weather.begin()
-            waits.append(host.clock - began)
-        assert max(waits) < machine.CALM_WITHIN * 1.5 + 5
-        assert sum(waits) < 900 * 1.5 + len(waits) + 5
-        assert waits[-1] == 1
-
-    def test_work_takes_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(machine, "WORK", 1000)
-        assert machine.work() > 0
-
-
-def test_the_ticks_are_read_as_linux_writes_them() -> None:
-    stolen, whole = machine._ticks()
-    assert 0 <= stolen < whole
 
 
 def test_a_group_ends_to_the_last_process(tmp_path: Path) -> None:
