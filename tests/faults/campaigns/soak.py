@@ -286,7 +286,7 @@ class Watch:
     def _outputs(self) -> int:
         """Count the files with output; empty ones wait for the next run."""
         files = (path for end in ("out", "err") for path in self._spool.rglob(f"*.{end}"))
-        return sum(path.stat().st_size > 0 for path in files if path.exists())
+        return sum(_size(path) > 0 for path in files)
 
     def look_at_wal(self) -> None:
         """Take down the size of the write-ahead log."""
@@ -383,6 +383,13 @@ tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE t
 count = "SELECT count(*) FROM "
 print(json.dumps({name: db.execute(count + name).fetchone()[0] for name in tables}))
 """
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0  # Its run is over, and it was renamed.
 
 
 def _descriptors(pid: int) -> int:
