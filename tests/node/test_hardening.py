@@ -7,8 +7,10 @@ import signal
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from queuectl import Queue, State
@@ -26,14 +28,15 @@ from tests.support import Lab, is_gone, lab_in, wait_for
 def test_a_copy_of_the_database_leaves_the_jobs_of_the_original_alone(
     lab: Lab, tmp_path: Path
 ) -> None:
-    lab.queue.set_setting("heartbeat", "200ms")
-    lab.queue.set_setting("lease", "1s")
     original = lab.queue.enqueue(f"echo $$ > {lab.folder}/pid; sleep 1000").id
     lab.node()
     pid = lab.pid_in("pid")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     lab.queue.backup(str(elsewhere / "queue.db"))
+    # Nobody renews the lease in the copy: so it is over one day, which is today.
+    with closing(apsw.Connection(str(elsewhere / "queue.db"))) as db:
+        db.execute("UPDATE nodes SET lease_until = 0")
     with lab_in(elsewhere) as copy:
         assert copy.queue.get(original).state == State.PROCESSING
         copy.node("--queue", "nothing")
