@@ -19,10 +19,10 @@ class Completion:
     """What a request gets where it says nothing itself."""
 
     def __init__(self, settings: Settings) -> None:
-        self._expire = settings.expire
         # All fields of a job, in their order.
         self._usual: Values = {
             **{f.name: f.default for f in fields(NewJob)},
+            "expire": settings.expire,
             "timeout": settings.job_timeout,
             "max_retries": settings.max_retries,
             "backoff": settings.backoff,
@@ -31,14 +31,9 @@ class Completion:
             "max_backoff": settings.max_backoff,
         }
 
-    def job(self, given: Values, *, now: int, folder: Callable[[], str] = current_folder) -> NewJob:
+    def job(self, given: Values, *, folder: Callable[[], str] = current_folder) -> NewJob:
         """Make a job of what is given; `folder` finds the current folder, if that is needed."""
         values = self._usual | given
-        if "delay" in given:
-            values["run_at"], values["delay"] = now + given["delay"], None
-        expire, values["expire"] = given.get("expire", self._expire), None
-        if expire and "expires_at" not in given:
-            values["expires_at"] = max(now, values["run_at"] or now) + expire
         if "retry_delay" in given and "max_backoff" not in given:
             # Whoever asks for a long delay means it, whatever the general cap is.
             values["max_backoff"] = max(values["max_backoff"], given["retry_delay"])
@@ -52,10 +47,9 @@ class Completion:
 class Series:
     """Completes requests that are enqueued together, here and now."""
 
-    def __init__(self, completion: Callable[[], Completion], *, now: int) -> None:
+    def __init__(self, completion: Callable[[], Completion]) -> None:
         """Take from `completion` what goes for a request at the moment."""
         self._completion = completion
-        self._now = now
         self._folder = cache(current_folder)
         self._by: Completion | None = None
         self._models: dict[Hashable, NewJob] = {}
@@ -92,10 +86,10 @@ class Series:
             model = self._models.get(what)
         except TypeError:
             # It sets variables, and so can't be looked up.
-            return completion.job(given, now=self._now, folder=self._folder)
+            return completion.job(given, folder=self._folder)
         if model is None:
             if len(self._models) == MOST_MODELS:
                 self._models.clear()
-            model = completion.job(given, now=self._now, folder=self._folder)
+            model = completion.job(given, folder=self._folder)
             self._models[what] = model
         return model

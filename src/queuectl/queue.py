@@ -98,7 +98,7 @@ class Queue(Administration):
         """
         # One look at the clock: a delay counts from the moment the job is created.
         now = self.store.now()
-        new = self._completion().job(_read(what, fields, now), now=now)
+        new = self._completion().job(_read(what, fields, now))
         with self._on(connection):
             return self.store.enqueue_one(new, now=now)
 
@@ -120,18 +120,18 @@ class Queue(Administration):
         if isinstance(what, str | bytes | Mapping | NewJob):
             raise UsageError("enqueue_many takes several jobs, such as a list; enqueue takes one.")
         return self._enqueue_made(
-            self._made(what, self.store.now()),
+            self._made(what),
             keep_going=keep_going,
             connection=connection,
             progress=progress,
             total=total,
         )
 
-    def _made(self, what: Iterable[Request], now: int) -> Iterator[Like]:
-        return chain.from_iterable(self._made_by_some(what, now))
+    def _made(self, what: Iterable[Request]) -> Iterator[Like]:
+        return chain.from_iterable(self._made_by_some(what))
 
-    def _made_by_some(self, what: Iterable[Request], now: int) -> Iterator[Iterable[Like]]:
-        series = Series(self._completion, now=now)
+    def _made_by_some(self, what: Iterable[Request]) -> Iterator[Iterable[Like]]:
+        series = Series(self._completion)
         requests = iter(what)
         read = 0
         while some := list(islice(requests, SOME)):
@@ -139,6 +139,8 @@ class Queue(Administration):
             if len(commands) == len(some):
                 yield series.commands(commands)
             else:
+                # A time such as +5m counts from when it is read; a delay, from when it is stored.
+                now = self.store.now()
                 yield (series.job(values) for values in _read_all(some, read + 1, now))
             read += len(some)
 
@@ -146,7 +148,6 @@ class Queue(Administration):
         self,
         given: Iterable[Values],
         *,
-        now: int,
         keep_going: bool = False,
         connection: Any = None,
         progress: Progress | None = None,
@@ -154,7 +155,7 @@ class Queue(Administration):
     ) -> Batch:
         """Do what `enqueue_many` does with requests that `request.read_values` has read."""
         return self._enqueue_made(
-            map(Series(self._completion, now=now).job, given),
+            map(Series(self._completion).job, given),
             keep_going=keep_going,
             connection=connection,
             progress=progress,

@@ -88,6 +88,8 @@ class Model:
     def _add(self, new: NewJob, now: int) -> None:
         assert new.id
         self.places += 1
+        # Those who ask for times ask for them as such here.
+        assert new.delay is None and not new.expire
         run_at = now if new.run_at is None else new.run_at
         asked = "id queue priority command argv cwd env tags expires_at timeout max_retries backoff"
         asked += " backoff_base retry_delay max_backoff"

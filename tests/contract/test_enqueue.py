@@ -164,6 +164,28 @@ class TestEnqueue:
             (f"job {n}", None, ("printf", str(n)), {"A": "b"}, 5_000) for n in range(count)
         ]
 
+    @pytest.mark.parametrize(
+        ("asked", "run_at", "expires_at"),
+        [
+            ({"delay": 500}, NOW + 500, None),
+            ({"delay": 0}, NOW, None),
+            ({"expire": 70}, NOW, NOW + 70),
+            ({"expire": 70, "delay": 500}, NOW + 500, NOW + 570),
+            ({"expire": 70, "run_at": NOW + 500}, NOW + 500, NOW + 570),
+            ({"expire": 70, "run_at": NOW - 500}, NOW - 500, NOW + 70),
+            ({"expire": 70, "expires_at": NOW + 6}, NOW, NOW + 6),
+            ({"expire": 0}, NOW, None),
+        ],
+    )
+    def test_durations_count_from_when_it_is_stored(
+        self, store: Store, asked: dict[str, Any], run_at: int, expires_at: int | None
+    ) -> None:
+        store.enqueue([NewJob(id="many", command="x", **asked)], now=NOW)
+        store.enqueue_one(NewJob(id="one", command="x", **asked), now=NOW)
+        for id in ("many", "one"):
+            job = the(store, id)
+            assert (job.run_at, job.expires_at, job.created_at) == (run_at, expires_at, NOW)
+
     def test_what_is_not_said_stays_unsaid(self, store: Store) -> None:
         job = add(store, "bare")
         assert (job.queue, job.priority, job.run_at) == ("default", 0, NOW)

@@ -13,8 +13,8 @@ from queuectl.settings import Settings
 from tests.unit.samples import NOW
 
 
-def complete(new: NewJob, settings: Settings, *, now: int) -> NewJob:
-    return Completion(settings).job(check_request(new), now=now)
+def complete(new: NewJob, settings: Settings) -> NewJob:
+    return Completion(settings).job(check_request(new))
 
 
 class TestComplete:
@@ -34,9 +34,9 @@ class TestComplete:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        assert complete(NewJob(command="x"), self.SETTINGS, now=NOW) == NewJob(
+        assert complete(NewJob(command="x"), self.SETTINGS) == NewJob(
             command="x",
-            expires_at=NOW + 6_000,
+            expire=6_000,
             timeout=5_000,
             max_retries=1,
             backoff=Strategy.LINEAR,
@@ -53,7 +53,7 @@ class TestComplete:
             queue="queue-8",
             priority=9,
             run_at=NOW + 10,
-            expires_at=NOW + 11,
+            expire=11,
             timeout=12,
             max_retries=13,
             backoff=Strategy.FIXED,
@@ -64,38 +64,20 @@ class TestComplete:
             env={"NAME_18": "value 19"},
             tags=("tag-20",),
         )
-        assert complete(new, self.SETTINGS, now=NOW) == new
+        assert complete(new, self.SETTINGS) == new
 
     def test_zero_is_something_said(self) -> None:
         new = NewJob(
             command="x", timeout=0, max_retries=0, retry_delay=0, max_backoff=0, expire=0, cwd="/"
         )
-        done = complete(new, self.SETTINGS, now=NOW)
+        done = complete(new, self.SETTINGS)
         assert (done.timeout, done.max_retries, done.retry_delay, done.max_backoff) == (0, 0, 0, 0)
-        assert done.expires_at is None
-
-    def test_a_delay_counts_from_now(self) -> None:
-        done = complete(NewJob(command="x", delay=500, cwd="/"), Settings(), now=NOW)
-        assert (done.run_at, done.delay) == (NOW + 500, None)
-
-    @pytest.mark.parametrize(
-        ("new", "expires_at"),
-        [
-            (NewJob(command="x", expire=70), NOW + 70),
-            (NewJob(command="x", expire=70, delay=500), NOW + 570),
-            (NewJob(command="x", expire=70, run_at=NOW + 500), NOW + 570),
-            (NewJob(command="x", expire=70, run_at=NOW - 500), NOW + 70),
-            (NewJob(command="x", delay=500), NOW + 6_500),
-        ],
-    )
-    def test_the_time_to_start_counts_from_when_it_is_due(
-        self, new: NewJob, expires_at: int
-    ) -> None:
-        assert complete(new, self.SETTINGS, now=NOW).expires_at == expires_at
+        assert done.expire == 0
 
     def test_by_default_nothing_expires_or_times_out(self) -> None:
-        done = complete(NewJob(command="x"), Settings(), now=NOW)
-        assert (done.expires_at, done.timeout, done.run_at) == (None, 0, None)
+        done = complete(NewJob(command="x"), Settings())
+        assert (done.expires_at, done.expire, done.timeout) == (None, 0, 0)
+        assert (done.run_at, done.delay) == (None, None)
 
     def test_a_folder_that_is_gone_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -105,8 +87,8 @@ class TestComplete:
         monkeypatch.chdir(gone)
         gone.rmdir()
         with pytest.raises(BadJobError, match="current folder doesn't exist any more"):
-            complete(NewJob(command="x"), Settings(), now=NOW)
-        assert complete(NewJob(command="x", cwd="/"), Settings(), now=NOW).cwd == "/"
+            complete(NewJob(command="x"), Settings())
+        assert complete(NewJob(command="x", cwd="/"), Settings()).cwd == "/"
 
 
 class TestSeries:
@@ -114,7 +96,7 @@ class TestSeries:
 
     def series(self, *settings: Settings) -> Series:
         said = [Completion(each) for each in settings]
-        return Series(lambda: said.pop(0) if len(said) > 1 else said[0], now=NOW)
+        return Series(lambda: said.pop(0) if len(said) > 1 else said[0])
 
     def test_each_has_its_own_id_and_its_own_work(self) -> None:
         series = self.series(Settings())
@@ -137,7 +119,7 @@ class TestSeries:
         assert models[1] is models[2]
         plain, different = models[0], models[1]
         assert models == [plain, different, different, plain, different]
-        assert different == Completion(Settings()).job(given, now=NOW) != plain
+        assert different == Completion(Settings()).job(given) != plain
 
     def test_what_was_said_before_is_remembered(self) -> None:
         series = self.series(Settings())

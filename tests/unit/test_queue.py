@@ -1,6 +1,8 @@
 """The Python interface, where it does more than pass a call on."""
 
+from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from queuectl import queue as module
 from queuectl.completion import Completion
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 from queuectl.settings import Settings
+from tests.support import wait_for
 
 
 @pytest.fixture
@@ -45,6 +48,25 @@ def test_one_job_is_not_many(queue: Queue, one: Any) -> None:
     with pytest.raises(UsageError, match="enqueue takes one"):
         queue.enqueue_many(one)
     assert queue.list() == []
+
+
+@pytest.mark.parametrize("keep_going", [False, True])
+def test_a_delay_counts_from_when_a_job_is_stored_however_long_the_reading_took(
+    queue: Queue, keep_going: bool
+) -> None:
+    def is_past(moment: int) -> bool:
+        return queue.store.now() > moment
+
+    def slow() -> Iterator[dict[str, Any]]:
+        began = queue.store.now()
+        for n in (1, 2):
+            wait_for(partial(is_past, began + 20 * n), "some time to pass")
+            yield {"command": "true", "delay": "1s", "expire": "2s"}
+
+    for id in queue.enqueue_many(slow(), keep_going=keep_going).ids:
+        job = queue.get(id)
+        assert job.run_at - job.created_at == 1_000
+        assert job.expires_at == job.run_at + 2_000
 
 
 def test_a_new_setting_holds_for_the_next_job(queue: Queue) -> None:

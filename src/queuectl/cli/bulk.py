@@ -42,7 +42,6 @@ class Bulk:
             with Bar("Enqueueing") as bar:
                 return queue.enqueue_read(
                     chain(first, self._jobs),
-                    now=self._now(),
                     keep_going=self._keep_going,
                     progress=bar,
                     total=self._feed.count,

@@ -83,7 +83,7 @@ def new_rows(jobs: Sequence[Like], now: int) -> list[NewRow]:
 
 
 def _rest(job: NewJob, now: int) -> Row:
-    run_at = now if job.run_at is None else job.run_at
+    run_at, expires_at = _times(job, now)
     return (
         job.queue,
         _PENDING,
@@ -93,7 +93,7 @@ def _rest(job: NewJob, now: int) -> Row:
         job.cwd,
         _json(dict(job.env)) if job.env else None,
         _json(job.tags) if job.tags else None,
-        job.expires_at,
+        expires_at,
         job.timeout,
         job.max_retries,
         None if job.backoff is None else job.backoff.value,
@@ -103,6 +103,14 @@ def _rest(job: NewJob, now: int) -> Row:
         now,
         now,
     )
+
+
+def _times(job: NewJob, now: int) -> tuple[int, int | None]:
+    """Return when a job is due and when it expires: durations count from when it is stored."""
+    run_at = now + (job.delay or 0) if job.run_at is None else job.run_at
+    if job.expires_at is None and job.expire:
+        return run_at, max(now, run_at) + job.expire
+    return run_at, job.expires_at
 
 
 def _json(value: object) -> str:
