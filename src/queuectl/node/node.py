@@ -207,9 +207,18 @@ class NodeLoop:
         if not self.options.drain or self.maybe_work:
             return False
         try:
-            return self.store.waiting(self.options.queues) == 0
+            return self.store.waiting(self.options.queues) == 0 and not self._may_get_back()
         except StoreError:
             return False
+
+    def _may_get_back(self) -> bool:
+        """Tell whether nodes that seem to be dead hold jobs: once that is certain, these wait."""
+        return self.rescuer.waits or any(
+            not self.options.queues or job.queue in self.options.queues
+            for node in self.others
+            if not self.queue.is_alive(node) and not self.queue.is_dead(node)
+            for job in self.store.held(node.id)
+        )
 
     def _leave(self) -> None:
         self.member.stop_renewing()
