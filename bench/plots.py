@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Book, Figure
-from bench.tables import OTHERS, STORES, who
+from bench.tables import OTHERS, STORES, number, who
 
 OURS, LIMIT, PEER = "#1f6f8b", "#8a8a8a", "#d9a441"
 
@@ -55,7 +55,7 @@ def _bars(axes: Any, bars: list[tuple[str, Figure, str]], unit: str) -> bool:
         error = [[found.median - found.low], [found.high - found.median]]
         axes.barh(row, found.median, color=colour, xerr=error, ecolor="#444444", capsize=2)
         axes.annotate(
-            f" {found.median:,.4g}",
+            f" {number(found.median)}",
             (found.high, row),
             va="center",
             fontsize=8,

@@ -1,8 +1,8 @@
 """Jobs per second that a store can hand out and take back, without any command being run.
 
 The loop of a node without its guard: each transaction finishes the runs of the last one, with
-their records, and claims the next jobs for 1, 4 or 16 workers. It is the most that the database
-side of a node can do.
+their records, and claims the next 1, 4 or 16 jobs. A node whose jobs are short claims more than it
+has workers, so that it gets through more than this.
 """
 
 import os
@@ -25,7 +25,7 @@ LEASE = 3_600_000
 
 
 def subjects(lab: Lab) -> list[Subject]:
-    """Return each store with each number of workers."""
+    """Return each store with each number of jobs."""
     return [
         Plain(f"{store}, batches of {batch}", partial(claims, lab, store, batch))
         for store in lab.stores
