@@ -27,6 +27,20 @@ CHECKOUT = Path(__file__).parents[1]
 S = TypeVar("S", FullPostgres, FullMariaDB, Redis)
 
 
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    """Set a variable of our environment for a while."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
 class Lab:
     """The place of a run of benchmarks, with all that subjects share."""
 
@@ -37,6 +51,8 @@ class Lab:
         self.folder = Path(tempfile.mkdtemp(prefix="queuectl-bench-"))
         self._stack = ExitStack()
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        # What queues on servers keep on this host is ours, too.
+        self._stack.enter_context(_variable("XDG_DATA_HOME", str(self.folder / "data")))
         self._numbers = count(1)
         self._postgres: FullPostgres | None = None
         self._mariadb: FullMariaDB | None = None

@@ -19,6 +19,15 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A home of our own: queues on servers keep files there, on every host they are used from."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.delenv("XDG_DATA_HOME", raising=False)
+        yield
+
+
 @pytest.fixture
 def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A queue of its own, with real nodes on demand.

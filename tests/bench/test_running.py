@@ -17,6 +17,7 @@ from bench.run import Runner
 from bench.sizes import TINY
 from bench.subject import Measure, Plain, Subject
 from bench.weather import Disturbance, Weather
+from queuectl.place import default_path
 from tests.support import wait_for
 
 
@@ -141,6 +142,21 @@ def test_what_others_disturbed_is_measured_again(
     assert weather.said == []
     assert book.figures["test/x"].values == {1: float(kept)}
     assert book.disturbed == disturbed
+
+
+def test_what_queues_on_servers_keep_on_this_host_is_gone_in_the_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for before in ({}, {"XDG_DATA_HOME": str(tmp_path)}):
+        monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+        for name, value in before.items():
+            monkeypatch.setenv(name, value)
+        usual = default_path(os.environ)
+        with Lab(TINY, stores=[], peers=False) as lab:
+            assert Path(default_path(lab.environment())).is_relative_to(lab.folder)
+            assert Path(default_path(os.environ)).is_relative_to(lab.folder)
+        assert default_path(os.environ) == usual
+        assert not lab.folder.exists()
 
 
 def test_a_group_ends_to_the_last_process(tmp_path: Path) -> None:

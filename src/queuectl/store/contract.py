@@ -303,14 +303,14 @@ class Store(ABC):
     def enqueue(
         self, jobs: Sequence[NewJob | Like], *, now: int, skip_duplicates: bool = False
     ) -> Batch:
-        """Store jobs, complete with policy, in this order.
+        """Store jobs, complete with policy, in this order. A delay or expiry counts from `now`.
 
         A taken id is a `DuplicateError` and stores none of them, unless duplicates are skipped.
         """
 
     @abstractmethod
     def enqueue_one(self, job: NewJob, *, now: int) -> Job:
-        """Store a job, complete with policy, and return it; a taken id is a `DuplicateError`."""
+        """Store a job as `enqueue` does, and return it; a taken id is a `DuplicateError`."""
 
     @abstractmethod
     def get(self, id: str) -> Job | None:
