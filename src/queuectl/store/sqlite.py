@@ -195,7 +195,7 @@ class SqliteStore(SqlStore):
         cursor.row_trace = lambda _, row: row
         return cursor
 
-    def _change(self, text: str, params: Params) -> int:
+    def _change(self, text: str, params: Params | Row) -> int:
         with self._lock:
             self._check_process()
             try:
@@ -282,7 +282,7 @@ class SqliteStore(SqlStore):
     def _insert_job(self, row: NewRow) -> int:
         # Cheaper than to have it returned. Triggers don't change what this says.
         with self._lock:
-            self._change_many(self._enqueue_row, [all_columns(row)])
+            self._change(self._enqueue_row, all_columns(row))
             return self._db.last_insert_rowid()
 
     def _insert_jobs(self, rows: Sequence[NewRow]) -> None:
