@@ -445,6 +445,17 @@ class TestWakeUps:
         assert len(os.listdir("/proc/self/fd")) == before
 
 
+class TestLease:
+    def test_it_may_hold_in_the_millisecond_in_which_it_ends(
+        self, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        until = a_node(store, lease=HOUR).lease_until
+        for clock, over in [(until - 1, False), (until, False), (until + 1, True)]:
+            monkeypatch.setattr(store, "steady", lambda clock=clock: clock)
+            [node] = store.nodes()
+            assert store.lapsed(node) is over, clock - until
+
+
 class TestTrouble:
     def test_a_lock_that_is_held_too_long_is_an_error_and_reading_goes_on(
         self, path: Path, store: SqliteStore
