@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -86,6 +87,18 @@ def test_ctrl_c_reaches_the_node_and_not_its_jobs(lab: Lab) -> None:
     assert node.wait(60) == 0
     assert lab.queue.output(id).stdout == b"through\n"
     assert lab.queue.get(id).state == State.COMPLETED
+
+
+def test_ctrl_c_ends_a_node_that_is_still_starting(lab: Lab) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # lets everybody in, and never answers
+        port = server.getsockname()[1]
+        lab.extra_env["QUEUECTL_DB"] = f"postgresql://nobody:x@127.0.0.1:{port}/nowhere"
+        node = lab.start_node()
+        with server.accept()[0]:
+            node.send_signal(signal.SIGINT)
+            # Killed by it, as a shell expects: a KeyboardInterrupt might be lost amid an import.
+            assert node.wait(60) == -signal.SIGINT
+    assert lab.log() == ""
 
 
 def test_worker_stop_waits_for_running_jobs(lab: Lab) -> None:

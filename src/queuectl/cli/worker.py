@@ -120,6 +120,11 @@ def start(
     Ctrl+C (or SIGTERM) lets running jobs finish, and no new ones start. A second one ends the
     running jobs and gives them back unharmed; a third exits at once.
     """
+    from queuectl.node.interrupts import die_of_interrupts
+
+    if daemon is None:
+        die_of_interrupts()
+
     from queuectl.node.node import NodeOptions, run
     from queuectl.place import find_place
     from queuectl.request import check_name

@@ -4,6 +4,16 @@ import signal
 import socket
 
 
+def die_of_interrupts() -> None:
+    """Let Ctrl+C end the process at once, as SIGTERM does, until somebody catches it.
+
+    While modules are imported Python's own way, a KeyboardInterrupt, can come up where it is
+    reported and dropped; the node would start all the same.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Interrupts:
     """Collects signals; its descriptor becomes readable when there is something to look at."""
 

@@ -2,8 +2,8 @@
 
 Each trial has a node and a queue of its own, with nothing in it, with short jobs, with long ones,
 or with such that ignore SIGTERM. The first signal comes at any moment from the start of the
-process on; so some nodes are still starting up, and know nothing of jobs yet. Those end as a
-Python program does that catches no signals: killed, or by a KeyboardInterrupt. The later signals
+process on; so some nodes are still starting up, and know nothing of jobs yet. Those are killed by
+it, or, while the interpreter itself is starting, end by a KeyboardInterrupt. The later signals
 come when the node has said that it heeds the one before, or, in every other trial, whenever they
 come: a node may then take several for one.
 
@@ -39,6 +39,7 @@ HEEDED = ("finishing", "releasing", "exiting at once")
 INTERRUPTED = 130
 STARTING = {-signal.SIGTERM, -signal.SIGINT, INTERRUPTED}
 """How a node exits that catches no signals yet, unless the interpreter itself isn't up: with 1."""
+DROPPED = "Exception ignored in"
 FATES = {1: ("exited",), 2: ("exited", "released"), 3: ("exited", "released", "lost")}
 """What may become of the runs of a node that heeded so many signals."""
 
@@ -112,6 +113,8 @@ class Trial:
         self._jobs = list(self._enqueue(kind))
         self._guards: set[int] = set()
         self.sent: list[Sent] = []
+        """Those that Python dropped left out."""
+        self._dropped = 0
         self.exited: float | None = None
         self.left_behind = 0.0
         """Seconds from its exit until nothing of it was left."""
@@ -158,8 +161,16 @@ class Trial:
         elif uptime() - self._began > PATIENCE:
             self._arena.report.broken.append(f"{self} didn't exit: {self.said[-500:]}")
             self.process.kill()
-        elif len(self.sent) < len(self._plan):
-            self._proceed()
+        else:
+            self._forget_dropped()
+            if len(self.sent) < len(self._plan):
+                self._proceed()
+
+    def _forget_dropped(self) -> None:
+        """Send those again that came amid one of the first imports: Python says so and goes on."""
+        if self.said.count(DROPPED) > self._dropped:
+            self._dropped += 1
+            self.sent.pop()
 
     def _proceed(self) -> None:
         """Send the next signal, some time after what it waits for."""
