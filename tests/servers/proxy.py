@@ -1,11 +1,12 @@
 """A TCP proxy that breaks connections when a test wants it: a bad network, on demand."""
 
 import asyncio
+import re
 import socket
 import struct
 import threading
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
@@ -17,6 +18,9 @@ CHUNK = 65_536
 RESET = struct.pack("ii", 1, 0)
 NO_RESET = struct.pack("ii", 0, 0)
 """What SO_LINGER makes of a close."""
+NAMING = re.compile(rb"P.{4}(_pg3_\d+)\0([^\0]*)\0", re.DOTALL)
+CALLING = re.compile(rb"B.{4}\0(_pg3_\d+)\0", re.DOTALL)
+"""How psycopg gives a name to a statement that it uses often, and calls it by that name then."""
 
 
 class _CutError(Exception):
@@ -45,6 +49,20 @@ class _Link:
     server: socket.socket
     drops_answer: bool = False
     """The next thing the server says is dropped, and the link is cut."""
+    before: bytes = b""
+    """What the client sent last."""
+    named: dict[bytes, bytes] = field(default_factory=dict)
+    """The statements that have names."""
+
+    def meaning(self, data: bytes, overlap: int) -> bytes:
+        """Return what the client wants to be done, with the end of what it sent before.
+
+        A statement that it calls by its name is there in full; to name it does nothing yet.
+        """
+        self.named |= dict(NAMING.findall(data))
+        called = [self.named.get(name, b"") for name in CALLING.findall(data)]
+        before, self.before = self.before[max(0, len(self.before) - overlap) :], data
+        return b"\0".join([before + NAMING.sub(b"", data), *called])
 
 
 class Proxy:
@@ -177,11 +195,9 @@ class Proxy:
                     side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_RESET)
 
     async def _forward_requests(self, link: _Link) -> None:
-        before = b""
         while data := await self._loop.sock_recv(link.client, CHUNK):
             await self._flowing.wait()
-            moment = self._spring(before, data)
-            before = data
+            moment = self._spring(link, data)
             if moment == "before":
                 self._fire()
             link.drops_answer |= moment == "after"
@@ -200,13 +216,11 @@ class Proxy:
             self._fire()
         link.client.shutdown(socket.SHUT_WR)
 
-    def _spring(self, before: bytes, data: bytes) -> Moment | None:
+    def _spring(self, link: _Link, data: bytes) -> Moment | None:
         """Tell when to cut, if the trap is set and its needle ends in the data."""
         trap = self._trap
-        if trap is None or trap.left == 0:
-            return None
-        overlap = before[max(0, len(before) - len(trap.needle) + 1) :]
-        if trap.needle not in overlap + data:
+        meant = link.meaning(data, len(trap.needle) - 1 if trap else 0)
+        if trap is None or trap.left == 0 or trap.needle not in meant:
             return None
         trap.left -= 1
         return trap.when

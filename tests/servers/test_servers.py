@@ -154,6 +154,27 @@ def test_a_proxy_cuts_around_a_commit(
     assert proxy.fired == 1, "once is enough"
 
 
+@pytest.mark.parametrize("when", get_args(Moment))
+def test_a_proxy_knows_statements_that_are_called_by_name(
+    when: Moment, proxy: Proxy, postgres_server: PostgresAccess, postgres_database: str
+) -> None:
+    """The text of a statement is sent six times by psycopg, and then only its name."""
+    make = "CREATE TABLE IF NOT EXISTS {0} (n int); TRUNCATE {0}".format(f"often_{when}")
+    for cuts, before in enumerate(range(4, 9), 1):
+        postgres_server.sql(make, postgres_database, login=QUEUECTL)
+        add = f"INSERT INTO often_{when} VALUES (%s)"
+        with through(proxy, postgres_server, postgres_database) as db:
+            for n in range(before):
+                db.execute(add, [n])
+            proxy.cut_when(f"often_{when}".encode(), when=when)
+            with pytest.raises(psycopg.OperationalError):
+                db.execute(add, [before])
+        assert proxy.fired == cuts
+        count = f"BEGIN; LOCK TABLE often_{when}; SELECT count(*) FROM often_{when}; COMMIT"
+        rows = int(postgres_server.sql(count, postgres_database))
+        assert rows - before in {"before": {0}, "during": {0, 1}, "after": {1}}[when]
+
+
 def test_a_proxy_cuts_and_refuses(
     proxy: Proxy, postgres_server: PostgresAccess, postgres_database: str
 ) -> None:
