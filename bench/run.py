@@ -123,7 +123,7 @@ def say(text: str) -> None:
 def _brief(readings: Sequence[Reading]) -> str:
     if len(readings) == 1:
         return _value(readings[0])
-    return ", ".join(f"{reading.id.rpartition('/')[2]}: {_value(reading)}" for reading in readings)
+    return ", ".join(f"{reading.id.partition('/')[2]}: {_value(reading)}" for reading in readings)
 
 
 def _value(reading: Reading) -> str:

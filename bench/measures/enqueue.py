@@ -2,7 +2,8 @@
 
 - *single*: one `Queue.enqueue` after the other from one process; the same for peers, by the call
   that their users make. On SQLite the limit is raw APSW: the same row, by INSERT, with the same
-  pragmas, into the same table with its triggers, in a transaction of its own.
+  pragmas, into the same table with its triggers, in a transaction of its own. Ours and the limit
+  take turns, a tenth of the jobs each time, so that a slow moment of the disk is one for both.
 - *threaded*: eight threads share one `Queue`.
 - *bulk*: one `Queue.enqueue_many`. The limits are `executemany` of APSW in one transaction, and
   COPY in PostgreSQL, both with the rows ready-made.
@@ -15,6 +16,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from functools import partial
 
 from bench.clients import Asked, broker_of
@@ -26,6 +28,8 @@ from bench.subject import Measure, Plain, Subject
 from queuectl import Queue
 
 THREADS = 8
+TURNS = 10
+"""How often ours and the limit enqueue single jobs, the one right after the other."""
 LIMITS = {SQLITE: ("apsw", "apsw_app"), POSTGRESQL: ("psycopg", "psycopg_app")}
 """What is as fast as it gets on a store, without a queue around it."""
 
@@ -34,6 +38,7 @@ def subjects(lab: Lab) -> list[Subject]:
     """Return ours on each store, the limits and the peers."""
     found: list[Subject] = []
     for store in lab.stores:
+        found.append(Plain(f"single on {store}", partial(singly, lab, store)))
         found.append(Plain(f"queuectl on {store}", partial(ours, lab, store)))
         found.append(Plain(f"jsonl on {store}", partial(jsonl, lab, store)))
         if store in LIMITS:
@@ -44,19 +49,35 @@ def subjects(lab: Lab) -> list[Subject]:
     return found
 
 
+def singly(lab: Lab, store: str) -> Iterable[Reading]:
+    """Enqueue one after the other, in turns with the limit of the store if it has one."""
+    each = lab.sizes.enqueue_single // TURNS
+    apps = dict([(store, "queuectl_app"), *([LIMITS[store]] if store in LIMITS else [])])
+    seconds = dict.fromkeys(apps, 0.0)
+    with ExitStack() as stack:
+        urls = {name: stack.enter_context(lab.place(store)) for name in apps}
+        clients = {
+            name: stack.enter_context(Asked(lab, app, urls[name])) for name, app in apps.items()
+        }
+        for client in clients.values():
+            client("single", command="true", times=10)
+        for turn in range(TURNS):
+            for name in sorted(clients, reverse=bool(turn % 2)):
+                seconds[name] += clients[name]("single", command="true", times=each)["seconds"]
+        _check(urls[store], 10 + TURNS * each)
+    return [_rate(f"{name}/single", TURNS * each, took) for name, took in seconds.items()]
+
+
 def ours(lab: Lab, store: str) -> Iterable[Reading]:
-    """Enqueue in three ways through the Python interface."""
+    """Enqueue from many threads, and many at once, through the Python interface."""
     single, bulk = lab.sizes.enqueue_single, lab.sizes.enqueue_bulk
     with lab.place(store) as url, Asked(lab, "queuectl_app", url) as client:
         client("single", command="true", times=10)
-        alone = client("single", command="true", times=single)["seconds"]
-        os.sync()
         crowd = client("threaded", command="true", times=single, threads=THREADS)
         os.sync()
         many = client("many", command="true", times=bulk)["seconds"]
-        _check(url, 10 + single + crowd["times"] + bulk)
+        _check(url, 10 + crowd["times"] + bulk)
     return [
-        _rate(f"{store}/single", single, alone),
         _rate(f"{store}/threaded", crowd["times"], crowd["seconds"]),
         _rate(f"{store}/bulk", bulk, many),
     ]
@@ -87,14 +108,13 @@ def jsonl(lab: Lab, store: str) -> Iterable[Reading]:
 
 def limit(lab: Lab, store: str, name: str, app: str) -> Iterable[Reading]:
     """Insert rows without a queue around it."""
-    single, bulk = lab.sizes.enqueue_single, lab.sizes.enqueue_bulk
+    bulk = lab.sizes.enqueue_bulk
     with lab.place(store) as url, Asked(lab, app, url) as client:
         client("single", command="true", times=10)
-        alone = client("single", command="true", times=single)["seconds"]
         os.sync()
         many = client("many", command="true", times=bulk)["seconds"]
-        _check(url, 1 + 10 + single + bulk)
-    return [_rate(f"{name}/single", single, alone), _rate(f"{name}/bulk", bulk, many)]
+        _check(url, 1 + 10 + bulk)
+    return [_rate(f"{name}/bulk", bulk, many)]
 
 
 def theirs(lab: Lab, peer: Peer) -> Iterable[Reading]:
