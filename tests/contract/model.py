@@ -341,7 +341,10 @@ class Model:
         found = self.jobs.get(job.id)
         if not self._is(found, job, job.state) or job.state == State.PROCESSING or found is None:
             return False
-        self.jobs[job.id] = self._moved(found, transition, now)
+        moved = self._moved(found, transition, now)
+        if moved.state == State.PENDING and (moved.expires_at or now) <= now:
+            moved = replace(moved, expires_at=None)
+        self.jobs[job.id] = moved
         return True
 
     def ask_cancel(self, job: Job, reason: str, *, now: int) -> bool:

@@ -103,6 +103,19 @@ class TestApply:
         assert store.apply(failed, retried(now), now=now)
         assert ids(take(store, now=now)) == ["x"]
 
+    def test_one_whose_time_to_start_is_over_may_start_all_the_same(self, store: Store) -> None:
+        add(store, "x", expires_at=NOW + SECOND)
+        assert take(store, now=LATER) == []
+        assert store.apply(the(store, "x"), retried(LATER), now=LATER)
+        assert the(store, "x").expires_at is None
+        assert ids(take(store, now=LATER)) == ["x"]
+
+    def test_a_time_to_start_that_is_not_over_holds_on(self, store: Store) -> None:
+        job = add(store, "x", expires_at=LATER + SECOND)
+        store.apply(job, cancelled(job, "no"), now=NOW)
+        assert store.apply(the(store, "x"), retried(LATER), now=LATER)
+        assert the(store, "x").expires_at == LATER + SECOND
+
     def test_a_transition_into_the_future_waits(self, store: Store) -> None:
         job = add(store, "x")
         transition = Transition(state=State.FAILED, failures=4, crashes=5, run_at=LATER)

@@ -376,6 +376,11 @@ class TestExpiry:
         take(store, queues=["default"], now=NOW + 1)
         assert the(store, "x").state == State.DEAD
 
+    def test_one_that_was_over_from_the_beginning_of_time_is_buried(self, store: Store) -> None:
+        add(store, "x", expires_at=0)
+        assert take(store, now=NOW) == []
+        assert the(store, "x").state == State.DEAD
+
     def test_a_running_job_does_not_expire(self, store: Store) -> None:
         add(store, "x", expires_at=NOW + 1)
         job = take_one(store)

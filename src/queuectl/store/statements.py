@@ -153,7 +153,7 @@ WHERE (
 # when the next expires.
 _OUTLOOK = """
 SELECT (SELECT min({due}) FROM {jobs} WHERE {is_due}{due} >= 0),
-    (SELECT min({expires}) FROM {jobs} WHERE {is_expiring}{expires} > 0), found.name
+    (SELECT min({expires}) FROM {jobs} WHERE {is_expiring}{expires} >= 0), found.name
 FROM (SELECT 1 AS one) AS always LEFT JOIN (<ready_queues>) AS found ON 1 = 1
 """
 OUTLOOK = _LINES + _with(_OUTLOOK, ready_queues="SELECT name FROM line" + _OPEN_LINE)
@@ -187,7 +187,7 @@ WHERE seq {in_seqs} {and_also}(ready = 1) ORDER BY seq{skip_locked}
 LOOK = """
 SELECT {clock},
     (SELECT min({due}) FROM {jobs} WHERE {is_due}{due} >= 0),
-    (SELECT min({expires}) FROM {jobs} WHERE {is_expiring}{expires} > 0)
+    (SELECT min({expires}) FROM {jobs} WHERE {is_expiring}{expires} >= 0)
 FROM {nodes} WHERE id = :id AND {lease_holds}
 """
 
@@ -217,7 +217,7 @@ _CLAIM_FIRST = (
 look AS MATERIALIZED (
     SELECT {{clock}} AS clock,<counted>
         (SELECT min({{due}}) FROM {{jobs}} WHERE {{is_due}}{{due}} >= 0) AS due,
-        (SELECT min({{expires}}) FROM {{jobs}} WHERE {{is_expiring}}{{expires}} > 0) AS expires
+        (SELECT min({{expires}}) FROM {{jobs}} WHERE {{is_expiring}}{{expires}} >= 0) AS expires
     FROM {{nodes}} WHERE id = :node AND {{lease_holds}}
 ),
 in_line AS (
@@ -374,9 +374,13 @@ WHERE {held_by} = :node AND cancel_reason IS NOT NULL ORDER BY seq
 
 # -- by hand --------------------------------------------------------------------
 
-# Apply transitions to jobs that don't run, if they are still as they were read.
+# Apply transitions to jobs that don't run, if they are still as they were read. What is put in line
+# by hand is meant to run, also when the time until which it could start is over.
 APPLY = """
 UPDATE {jobs}{by_place} SET
+    expires_at = CASE
+        WHEN {row[state]} = 'pending' AND expires_at <= {row[now]} THEN NULL ELSE expires_at
+    END,
     state = {row[state]}, ready = {row[ready]}, run_at = coalesce({row[run_at]}, run_at),
     failures = {row[failures]}, crashes = {row[crashes]}, reason = {row[reason]},
     updated_at = {row[now]}, finished_at = CASE {row[final]} WHEN 1 THEN {row[now]} END
