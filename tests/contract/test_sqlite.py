@@ -4,7 +4,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -443,6 +443,36 @@ class TestWakeUps:
         for _ in range(10):
             store.listen().close()
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+class TestTakenAway:
+    """What is stored in a file that has no name any more, nobody will ever run."""
+
+    @pytest.mark.parametrize("replaced", [False, True])
+    @pytest.mark.parametrize(
+        "store_one",
+        [
+            lambda store: store.enqueue_one(NewJob(command="true"), now=NOW),
+            lambda store: store.enqueue_one(NewJob(command="true", id="mine"), now=NOW),
+            lambda store: store.enqueue([NewJob(command="true")] * 3, now=NOW),
+        ],
+        ids=["one", "chosen", "many"],
+    )
+    def test_nothing_is_acknowledged(
+        self,
+        replaced: bool,
+        store_one: Callable[[Store], object],
+        path: Path,
+        store: SqliteStore,
+        tmp_path: Path,
+    ) -> None:
+        store_one(store)
+        path.rename(tmp_path / "elsewhere.db")
+        if replaced:
+            SqliteStore(str(path), create=True).close()
+        word = "replaced" if replaced else "deleted"
+        with pytest.raises(StoreMissingError, match=f"was {word} while it was in use"):
+            store_one(store)
 
 
 class TestLease:

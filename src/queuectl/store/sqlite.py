@@ -277,6 +277,7 @@ class SqliteStore(SqlStore):
     def _in_one_statement(self, action: Callable[[], T]) -> T:
         # It is a transaction by itself, and waits for the lock as BEGIN IMMEDIATE does.
         with self._lock:
+            self._check_place()
             return action()
 
     def _insert_job(self, row: NewRow) -> int:
@@ -314,6 +315,7 @@ class SqliteStore(SqlStore):
         return Alike(self._text(sql.ENQUEUE), sql.NEW_JOB)
 
     def _begin(self) -> None:
+        self._check_place()
         self._run("BEGIN IMMEDIATE", {})
 
     def _commit(self) -> None:
