@@ -61,8 +61,23 @@ class TestCollect:
             file.seek(1 << 40)
             file.write(b"end")
         kept, total = collect(str(tmp_path / "sparse"), 8)
-        assert kept == b"begi\0end"
+        assert kept == b"begiend"
         assert total == (1 << 40) + 3
+
+    def test_what_was_freed_by_a_lower_limit_is_left_out_by_a_higher_one(
+        self, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "out"
+        lines = b"".join(b"%07d\n" % n for n in range(1 << 19))
+        path.write_bytes(lines)
+        spool = output.Spool(str(path), 1 << 16, 0.0)
+        spool.trim()
+        data, total = collect(str(path), 1 << 21)
+        assert total == len(lines)
+        assert 1 << 16 <= len(data) < 1 << 17
+        gap = gap_at(len(data))
+        assert data[:gap] == lines[:gap]
+        assert data[gap:] == lines[gap - len(data) :]
 
 
 class TestRender:

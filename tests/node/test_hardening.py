@@ -1,5 +1,6 @@
 """What bad luck may do to a node: it goes on, and touches nothing that isn't its own."""
 
+import json
 import os
 import resource
 import shutil
@@ -144,6 +145,18 @@ def test_a_row_that_is_not_utf_8_is_put_aside_and_the_others_run(lab: Lab) -> No
     assert odd.id == "odd"
     assert node.poll() is None
     assert lab.queue.verify() == []
+
+
+def test_a_program_whose_name_no_database_takes_stops_nobody(lab: Lab) -> None:
+    argv = json.dumps(["./na\udcffme"])
+    row = f"'odd', '{argv}', 9, 0"
+    in_another_process(lab, f"INSERT INTO jobs (id, argv, priority, max_retries) VALUES ({row})")
+    good = lab.queue.enqueue("true").id
+    node = lab.node()
+    lab.wait_state(good, State.COMPLETED)
+    dead = lab.wait_state("odd", State.DEAD)
+    assert dead.error == "could not start: command not found: ./na\\udcffme"
+    assert node.poll() is None
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,8 @@ def collect(path: str, limit: int, total: int = 0) -> Captured:
     try:
         info = os.fstat(fd)
         size = info.st_size if stat.S_ISREG(info.st_mode) else 0
+        if size >= STEP:
+            limit = min(limit, _left_of(fd, size))
         if size <= limit:
             data = _read_at(fd, 0, size)
         else:
@@ -101,6 +103,20 @@ def collect(path: str, limit: int, total: int = 0) -> Captured:
     finally:
         os.close(fd)
     return Captured(data, max(total, size))
+
+
+def _left_of(fd: int, size: int) -> int:
+    """Return how much can be kept of a file of which the guard may have freed the middle.
+
+    The limit was maybe lower when its run began than it is now.
+    """
+    begin, head = _extent(fd, 0, size)
+    if begin > 0 or head >= size:
+        return size
+    begin, end = _extent(fd, head, size)
+    while end < size:
+        begin, end = _extent(fd, end, size)
+    return min(2 * head, 2 * (size - begin) + 1)
 
 
 def render(data: bytes, total: int) -> bytes:

@@ -165,7 +165,9 @@ def read_report(
     if message[0] in ("not_started", "unable"):
         # What this host can't do isn't the fault of the job.
         harmless = message[0] == "unable"
-        run.outcome = Released(message[3]) if harmless else NotStarted(message[3])
+        # It may name a program by letters that no database takes.
+        why = message[3].encode("utf-8", "backslashreplace").decode()
+        run.outcome = Released(why) if harmless else NotStarted(why)
         run.stdout_bytes = run.stderr_bytes = 0
         return
     _, _, status, how, began, ended, run.stdout_bytes, run.stderr_bytes = message
