@@ -110,14 +110,14 @@ def test_a_log_whose_folder_is_gone_stops_nothing(tmp_path: Path) -> None:
 
 
 def test_json_logs_hold_no_control_characters(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with Queue(place=find_place(str(tmp_path / "q.db"), environ={})) as queue:
         job = queue.enqueue("true #\x9b31m\u202e\x7f")
     log = Log(node="n", as_json=True)
     log.job(0, "started", job)
     log.flush()
-    assert capsys.readouterr().err.strip().isascii()
+    assert capfd.readouterr().err.strip().isascii()
 
 
 BAD = "CAST(x'ff' AS TEXT)"

@@ -1,17 +1,19 @@
 """What a node says: one line per fact, for people or as JSON, to the terminal and a rotated file.
 
-Lines are gathered and written once per turn of the node's loop. Losing the terminal, or a full
-disk under the log file, never stops a job.
+Lines are gathered and written once per turn of the node's loop. Losing the terminal, a reader that
+stalls, or a full disk under the log file, never stops a job.
 """
 
 import json
 import os
 import stat
 import sys
+from contextlib import suppress
 from itertools import pairwise
-from typing import Any, TextIO
+from typing import Any
 
 from queuectl.job import Job
+from queuectl.node.console import Console
 from queuectl.when import iso, local
 
 REPEAT_AFTER = 10_000
@@ -25,7 +27,7 @@ class Log:
         """Say what this node does; `to_terminal` is off for a daemon."""
         self.node = node
         self.as_json = as_json
-        self._terminal: TextIO | None = sys.stderr if to_terminal else None
+        self._terminal = Console(sys.stderr) if to_terminal else None
         self._file: RotatingFile | None = None
         self._lines: list[str] = []
         self._said: dict[str, int] = {}
@@ -73,18 +75,22 @@ class Log:
 
     def flush(self) -> None:
         """Write what was gathered."""
-        if not self._lines:
-            return
-        text = "\n".join(self._lines) + "\n"
+        text = "".join(f"{line}\n" for line in self._lines)
         self._lines.clear()
         if self._terminal is not None:
             try:
                 self._terminal.write(text)
-                self._terminal.flush()
-            except (OSError, ValueError):
+            except OSError:
                 self._terminal = None
-        if self._file is not None:
+        if self._file is not None and text:
             self._file.write(text)
+
+    def close(self) -> None:
+        """Write the last of it, for whoever still reads."""
+        self.flush()
+        if self._terminal is not None:
+            with suppress(OSError):
+                self._terminal.close()
 
 
 class RotatingFile:

@@ -167,7 +167,7 @@ class NodeLoop:
             self._leave()
         finally:
             self.crew.close()
-            self.log.flush()
+            self.log.close()
         # Nothing is left to be stopped. One more signal must not make a good end look like a kill.
         self.interrupts.ignore()
         return self.exit_code
