@@ -2,6 +2,8 @@
 
 import os
 from collections import Counter
+from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -11,6 +13,13 @@ from queuectl.store.contract import Event, QueueInfo
 from queuectl.store.migrate import migrate
 from queuectl.store.records import Records
 from tests.contract.tools import DAY, HOUR, MINUTE, NOW, SECOND, Client, a_node, add, run
+from tests.support import wait_for
+
+
+def is_asleep(thread: Thread) -> bool:
+    """Tell whether a thread waits for something just now."""
+    stat = Path(f"/proc/self/task/{thread.native_id}/stat").read_text()
+    return stat.rpartition(")")[2].split()[0] == "S"
 
 
 class TestPause:
@@ -180,6 +189,21 @@ class TestRollups:
         once = Counter(client.run("SELECT * FROM {rollups}"))
         store.coarsen(now=now)
         assert Counter(client.run("SELECT * FROM {rollups}")) == once
+
+    def test_who_does_it_at_the_same_time_counts_nothing_twice(
+        self, store: Store, other: Store
+    ) -> None:
+        for n in range(30):
+            self.run_at(store, NOW + n * 13 * HOUR)
+        before = self.sums(store, since=1)
+        now = NOW + 80 * DAY
+        thread = Thread(target=lambda: other.coarsen(now=now))
+        with store.transaction():
+            store.coarsen(now=now)
+            thread.start()
+            wait_for(lambda: all(is_asleep(thread) for _ in range(500)), "the other to wait for us")
+        thread.join()
+        assert self.sums(store, since=1) == before
 
     def test_of_all_time_there_is_one_for_each_bucket(self, store: Store, client: Client) -> None:
         for n in range(30):

@@ -233,6 +233,7 @@ class Records(Transactions):
         self.fold()
 
     def _coarsen(self, now: int) -> None:
+        self._rows(sql.HOLD_ROLLUPS)
         for span, age in ((HOUR, 48 * HOUR), (24 * HOUR, 60 * 24 * HOUR)):
             bounds = {"span": span, "before": now - age - (now - age) % span}
             self._change(self._text(sql.COARSEN), bounds)

@@ -596,6 +596,10 @@ DELETE FROM {rollups} WHERE at = 0 AND queue = :queue AND node = :node AND measu
     AND bucket = :bucket
 """
 
+# Held by whoever merges rollups: another who reads the same ones meanwhile would count them twice.
+# It is a row that every queue has.
+HOLD_ROLLUPS = "SELECT value FROM {meta} WHERE name = 'schema_version'{row_lock}"
+
 # Merge fine rollups older than a time into coarser ones ...
 COARSEN = """
 INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms)
