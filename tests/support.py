@@ -37,6 +37,11 @@ def is_gone(pid: int) -> bool:
         return True
 
 
+def is_asleep(pid: int) -> bool:
+    """Tell whether a process or a thread waits for something just now."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def processes_with(text: str) -> list[int]:
     """Return the processes whose command line contains a text, this one aside."""
     found = []

@@ -2,7 +2,6 @@
 
 import os
 from collections import Counter
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -13,13 +12,7 @@ from queuectl.store.contract import Event, QueueInfo
 from queuectl.store.migrate import migrate
 from queuectl.store.records import Records
 from tests.contract.tools import DAY, HOUR, MINUTE, NOW, SECOND, Client, a_node, add, run
-from tests.support import wait_for
-
-
-def is_asleep(thread: Thread) -> bool:
-    """Tell whether a thread waits for something just now."""
-    stat = Path(f"/proc/self/task/{thread.native_id}/stat").read_text()
-    return stat.rpartition(")")[2].split()[0] == "S"
+from tests.support import is_asleep, wait_for
 
 
 class TestPause:
@@ -201,7 +194,8 @@ class TestRollups:
         with store.transaction():
             store.coarsen(now=now)
             thread.start()
-            wait_for(lambda: all(is_asleep(thread) for _ in range(500)), "the other to wait for us")
+            id = thread.native_id or 0
+            wait_for(lambda: all(is_asleep(id) for _ in range(500)), "the other to wait for us")
         thread.join()
         assert self.sums(store, since=1) == before
 

@@ -9,7 +9,7 @@ import pytest
 
 from queuectl import State
 from queuectl.job import Transition
-from tests.support import Lab, is_gone, wait_for
+from tests.support import Lab, is_asleep, is_gone, wait_for
 
 
 def long_job(lab: Lab, name: str) -> str:
@@ -75,6 +75,25 @@ def test_a_stopped_node_loses_its_jobs_and_changes_nothing_when_it_goes_on(lab: 
     wait_for(lambda: len({n["id"] for n in lab.queue.nodes()} | others) == 2, "two nodes")
     again = lab.queue.enqueue("true").id
     lab.wait_state(again, State.COMPLETED)
+
+
+def test_a_node_that_waits_for_its_runs_to_be_gone_is_at_rest(lab: Lab) -> None:
+    lab.queue.set_setting("heartbeat", "200ms")
+    lab.queue.set_setting("lease", "1s")
+    lab.queue.enqueue(long_job(lab, "j"))
+    node = psutil.Process(lab.node().pid)
+    lab.pid_in("j.pid")
+    (guard,) = node.children()
+    guard.suspend()
+    node.suspend()
+    wait_for(lambda: not lab.queue.nodes()[0]["alive"], "the end of the lease")
+    node.resume()
+    wait_for(lambda: "The lease was lost" in lab.log(), "the node to notice")
+    lab.queue.enqueue("true")
+    wait_for(lambda: all(is_asleep(node.pid) for _ in range(300)), "the node to be at rest")
+    assert "Goes on as node" not in lab.log()
+    guard.resume()
+    wait_for(lambda: "Goes on as node" in lab.log(), "the node to start over")
 
 
 def test_a_job_that_kills_its_node_each_time_is_dead_after_max_crashes(lab: Lab) -> None:

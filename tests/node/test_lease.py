@@ -1,7 +1,7 @@
 """The lease is renewed by the loop, or else by a thread, and tells the guards."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Event, Thread
@@ -20,6 +20,13 @@ from tests.support import wait_for
 HOUR = 3_600_000
 
 
+class Told(Guards):
+    """No guards, and what they were told."""
+
+    def tell_all(self, messages: Sequence[tuple[Any, ...]]) -> None:
+        self.last = list(messages)
+
+
 class Watch:
     """A node's lease, and what became of it."""
 
@@ -27,13 +34,14 @@ class Watch:
         self.store = store
         self.node = a_node(store, lease=lease).id
         self.woken = 0
+        self.told = Told([], ())
         self.troubles: list[str] = []
         self.lease = Lease(
             url=url or store.url,
             node=self.node,
             clock=CLOCK_MONOTONIC,
             until=leases.read(CLOCK_MONOTONIC) + lease,
-            guards=lambda: Guards([], ()),
+            guards=lambda: self.told,
             settings=lambda: (lease, heartbeat),
             wake=self._wake,
             trouble=self.troubles.append,
@@ -53,6 +61,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
     """An empty store."""
     with closing(open_store(str(tmp_path / "queue.db"), create=True)) as store:
         yield store
+
+
+def test_a_new_guard_is_told_when_it_ends_though_the_store_is_gone(store: Store) -> None:
+    watch = Watch(store, lease=HOUR, heartbeat=100)
+    until = watch.lease._until
+    watch.lease.tell()
+    assert watch.told.last == [("lease", CLOCK_MONOTONIC, (until - leases.margin(HOUR)) / 1000)]
 
 
 def test_the_loop_renews_it_when_it_is_due(store: Store) -> None:

@@ -17,6 +17,7 @@ from queuectl.job import Job
 from queuectl.node import runs
 from queuectl.node.guards import Guards
 from queuectl.node.link import Guard, GuardLostError
+from queuectl.node.log import printable
 from queuectl.node.membership import Membership
 from queuectl.node.runs import Run
 from queuectl.node.workers import Workers
@@ -201,7 +202,8 @@ class Crew:
                 if message[0] == "ended":
                     self.workers.took(message[5] - message[4])
             elif message[0] == "trouble":
-                self._boss.on_trouble(f"run {message[1]}: {message[2]}", level="warning")
+                id = printable(self.running[message[1]].job.id)
+                self._boss.on_trouble(f"Job {id}: {message[2]}", level="warning")
 
     def _report(self, number: int, message: tuple[Any, ...]) -> None:
         """Note what became of a run."""

@@ -158,6 +158,11 @@ class Lease:
         """Whether it is so nearly over that the guards start nothing more."""
         return read(self._clock) >= self._until - margin(self._settings()[0])
 
+    def tell(self) -> None:
+        """Tell the guards until when runs may live; one of them may be new."""
+        with self._noting:
+            extend(self._guards(), self._clock, self._until - margin(self._settings()[0]))
+
     def _try(self, store: Store) -> bool:
         self._expect_an_answer()
         return self.renew(store)

@@ -122,9 +122,11 @@ class Membership:
         return self.lease is not None and self.lease.renew_if_due(self._store)
 
     def lend(self, guard: Guard) -> None:
-        """Tell a new guard until when runs may live; if that fails, the next renewal does."""
+        """Tell a new guard until when runs may live, and renew that, as it had runs to lose."""
         self._set_up_board(guard, first=False)
         if self.lease is not None:
+            # Whatever becomes of the renewal: a guard that knows of no end would never end a run.
+            self.lease.tell()
             try:
                 self.lease.renew(self._store)
             except StoreError as error:

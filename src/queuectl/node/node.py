@@ -259,8 +259,12 @@ class NodeLoop:
         self.crew.kill(self.crew.running, runs.LEASE)
         heard = monotonic()
         while self.crew.running:
+            self.log.flush()
             ready = {fd for fd, _ in self._poll.poll(1000)}
             self._hear_signals(ready)
+            if self.listener.fileno() in ready:
+                # Whatever it is: everything is looked at anew afterwards.
+                self.listener.heard()
             if self.crew.hear(ready):
                 heard = monotonic()
             elif monotonic() - heard > STALLED_AFTER:
