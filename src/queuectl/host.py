@@ -64,8 +64,25 @@ def _portable_start(pid: int) -> int | None:
 
 
 def is_running(pid: int, start: int) -> bool:
-    """Tell whether the process that had this pid and start time still runs."""
-    return process_start(pid) == start
+    """Tell whether the process that had this pid and start time still runs, or may run unseen."""
+    try:
+        found = process_start(pid)
+    except PermissionError:
+        return True
+    return found == start or (found is None and _is_hidden(pid))
+
+
+def _is_hidden(pid: int) -> bool:
+    """Tell whether somebody else has such a process, and /proc doesn't show it (`hidepid`)."""
+    if pid <= 0 or os.path.exists(f"/proc/{pid}"):
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return False
 
 
 @cache
