@@ -109,6 +109,18 @@ def test_a_log_whose_folder_is_gone_stops_nothing(tmp_path: Path) -> None:
     assert (folder / "node.log").read_text() == "two\n"
 
 
+def test_the_last_words_of_a_daemon_are_in_the_log_after_it_was_rotated(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from queuectl.node.log import RotatingFile\n"
+        "os.dup2(os.open('node.log', os.O_WRONLY | os.O_APPEND | os.O_CREAT), 2)\n"
+        "log = RotatingFile('node.log', size=40, keep=1)\n"
+        "for n in range(9): log.write(f'line {n} of the log\\n')\n"
+        "sys.exit('last words')"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
+    assert (tmp_path / "node.log").read_text().endswith("line 8 of the log\nlast words\n")
+
+
 def test_json_logs_hold_no_control_characters(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

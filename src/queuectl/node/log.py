@@ -16,6 +16,7 @@ from queuectl.job import Job
 from queuectl.node.console import Console
 from queuectl.when import iso, local
 
+STDERR = 2
 REPEAT_AFTER = 10_000
 """Milliseconds before the same trouble is told again."""
 
@@ -131,6 +132,9 @@ class RotatingFile:
 
     def _reopen(self) -> None:
         new = self._open()
+        if os.path.sameopenfile(self._fd, STDERR):
+            # A daemon's: what goes wrong unforeseen is said there.
+            os.dup2(new, STDERR)
         os.close(self._fd)
         self._fd = new
 
