@@ -173,6 +173,7 @@ class Administration:
         wrong = [state for state in states if state not in FINISHED]
         if wrong:
             raise UsageError(f"Only finished jobs can be pruned, not {wrong[0]} ones.")
+        states = [State(state) for state in states]
         before = self.store.now() - older_than
         if dry_run:
             return {state: self.store.prunable(state, before) for state in states}

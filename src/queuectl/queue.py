@@ -9,9 +9,9 @@ queue.wait(job.id)
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from queuectl.administration import Administration
 from queuectl.completion import Series
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from queuectl.report import Stats, Status
 
+T = TypeVar("T")
 Request = str | Sequence[str] | Mapping[str, Any] | NewJob
 # `Queue.list` hides the builtin of that name inside the class, so its types are named out here.
 Jobs = list[Job]
@@ -132,16 +133,19 @@ class Queue(Administration):
 
     def _made_by_some(self, what: Iterable[Request]) -> Iterator[Iterable[Like]]:
         series = Series(self._completion)
-        requests = iter(what)
         read = 0
-        while some := list(islice(requests, SOME)):
+        for some in _parts(what, SOME):
+            made: Iterable[Like] | None = None
             commands = [item for item in some if type(item) is str]
             if len(commands) == len(some):
-                yield series.commands(commands)
-            else:
+                # If one is wrong, it is found, and named, by reading them one by one.
+                with suppress(BadJobError):
+                    made = series.commands(commands)
+            if made is None:
                 # A time such as +5m counts from when it is read; a delay, from when it is stored.
                 now = self.store.now()
-                yield (series.job(values) for values in _read_all(some, read + 1, now))
+                made = map(series.job, _read_all(some, read + 1, now))
+            yield made
             read += len(some)
 
     def enqueue_read(
@@ -172,7 +176,8 @@ class Queue(Administration):
         total: int,
     ) -> Batch:
         if keep_going and connection is None:
-            return self._enqueue_batches(requests, progress, total, skip_duplicates=True)
+            parts = _parts(requests, BATCH)
+            return self._enqueue_batches(parts, progress, total, skip_duplicates=True)
         # Everything is read before the store is locked: others wait for the writing only.
         jobs = list(islice(requests, MOST_AT_ONCE + 1))
         if len(jobs) > MOST_AT_ONCE:
@@ -182,9 +187,8 @@ class Queue(Administration):
             )
 
         def store() -> Batch:
-            return self._enqueue_batches(
-                iter(jobs), progress, len(jobs), skip_duplicates=keep_going
-            )
+            parts = (jobs[start : start + BATCH] for start in range(0, len(jobs), BATCH))
+            return self._enqueue_batches(parts, progress, len(jobs), skip_duplicates=keep_going)
 
         if connection is None:
             return self.store.transact(store)
@@ -196,7 +200,7 @@ class Queue(Administration):
 
     def _enqueue_batches(
         self,
-        requests: Iterator[Like],
+        parts: Iterable[Sequence[Like]],
         progress: Progress | None,
         total: int,
         *,
@@ -204,7 +208,7 @@ class Queue(Administration):
     ) -> Batch:
         ids: list[str] = []
         duplicates: list[str] = []
-        while jobs := list(islice(requests, BATCH)):
+        for jobs in parts:
             batch = self.store.enqueue(jobs, now=self.store.now(), skip_duplicates=skip_duplicates)
             ids += batch.ids
             duplicates += batch.duplicates
@@ -411,6 +415,23 @@ class Queue(Administration):
         from queuectl import changes
 
         return changes.remove(self.store, jobs)
+
+
+def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield items in lists of a size; those before one that can't be had come first, too."""
+    part: list[T] = []
+    try:
+        for item in items:
+            part.append(item)
+            if len(part) == size:
+                yield part
+                part = []
+    except Exception:
+        if part:
+            yield part
+        raise
+    if part:
+        yield part
 
 
 def _read_all(some: Sequence[Request], first: int, now: int) -> Iterator[Values]:

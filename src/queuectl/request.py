@@ -13,7 +13,7 @@ from queuectl.errors import BadJobError, BadSettingError, BadTimeError, shown
 from queuectl.job import NewJob
 from queuectl.settings import read_value
 from queuectl.values import fields
-from queuectl.when import parse_duration, parse_time
+from queuectl.when import LATEST, parse_duration, parse_time
 
 LONGEST_COMMAND = 2**20
 LONGEST_ARGUMENT = 128 * 1024 - 1
@@ -21,8 +21,8 @@ LONGEST_ID = 256
 LONGEST_NAME = 128
 MOST_TAGS = 64
 LARGEST_PRIORITY = 2**31 - 1
-LATEST = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
+LONGEST_SPAN = 3_160_000_000_000
+"""A hundred years in milliseconds, and some days."""
 
 
 class Fields(TypedDict, total=False):
@@ -118,21 +118,28 @@ def check_commands(commands: list[str]) -> list[str]:
 
 
 def check_request(new: NewJob) -> Values:
-    """Return what is given of a request made in Python, or raise as if it had come as fields."""
-    for name in ("command", "argv", "id", "queue", "priority", "max_retries", "cwd", "env", "tags"):
-        value = getattr(new, name)
+    """Return what is given of a request made in Python, or raise as if it had come as fields.
+
+    Times and durations are milliseconds there.
+    """
+    values: Values = {}
+    for f in fields(new):
+        value = getattr(new, f.name)
         if value is not None:
-            _READERS[name][1](name, value, 0)
-    values = _given(new)
+            values[f.name] = _checked(f.name, value)
     _check_work(values)
-    # Where a number is meant, text that is one will do.
-    return values | {
-        name: int(values[name]) for name in ("priority", "max_retries") if name in values
-    }
+    return values
 
 
-def _given(new: NewJob) -> Values:
-    return {f.name: value for f in fields(new) if (value := getattr(new, f.name)) is not None}
+def _checked(name: str, value: object) -> Any:
+    if name in ("run_at", "expires_at"):
+        return _whole(name, value, 0, LATEST)
+    if name in ("delay", "expire", "timeout", "retry_delay", "max_backoff"):
+        return _whole(name, value, 0, LONGEST_SPAN)
+    try:
+        return _READERS[name][1](name, value, 0)
+    except BadSettingError as error:
+        raise BadJobError(f"Bad {name}: {error}") from None
 
 
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,8 @@ DAY = 24 * HOUR
 WEEK = 7 * DAY
 
 _UNITS = {"w": WEEK, "d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": 1}
+LATEST = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
 _LONGEST = 36_525 * DAY  # a hundred years
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

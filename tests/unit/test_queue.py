@@ -13,6 +13,7 @@ from queuectl import queue as module
 from queuectl.completion import Completion
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 from queuectl.settings import Settings
+from queuectl.when import LATEST
 from tests.support import wait_for
 
 
@@ -41,6 +42,76 @@ def test_one_bad_request_stores_none(queue: Queue) -> None:
 def test_a_bad_request_among_many_is_named(queue: Queue) -> None:
     with pytest.raises(BadJobError, match=r"^Job number 1,235: Unknown field 'comand'"):
         queue.enqueue_many([*["true"] * 1234, {"comand": "x"}])
+
+
+@pytest.mark.parametrize("bad", ["", {"comand": "x"}])
+def test_what_comes_before_a_bad_request_stays_stored_if_we_keep_going(
+    queue: Queue, bad: Any
+) -> None:
+    with pytest.raises(BadJobError, match=r"^Job number 1,235: "):
+        queue.enqueue_many([*["true"] * 1234, bad, "true"], keep_going=True)
+    assert len(queue.list(limit=None)) == 1234
+
+
+def test_what_comes_before_trouble_of_whoever_gives_it_stays_stored_too(queue: Queue) -> None:
+    def source() -> Iterator[str]:
+        yield from ["true"] * 7
+        raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        queue.enqueue_many(source(), keep_going=True)
+    assert len(queue.list()) == 7
+    with pytest.raises(OSError, match="no more"):
+        queue.enqueue_many(source())
+    assert len(queue.list()) == 7
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"run_at": 2**70},
+        {"expires_at": -1},
+        {"timeout": "10m"},
+        {"delay": 2**50},
+        {"backoff": "steady"},
+        {"backoff_base": 0},
+        {"tags": ("a\n",)},
+        {"tags": 7},
+        {"cwd": 7},
+        {"env": {"A": 1}},
+    ],
+    ids=str,
+)
+def test_no_field_of_a_request_made_in_python_goes_unchecked(
+    queue: Queue, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(BadJobError):
+        queue.enqueue(NewJob(command="true", **wrong))
+    assert queue.list() == []
+
+
+def test_a_request_made_in_python_means_the_same_as_any_other(
+    queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given: Any = {"cwd": Path("sub"), "backoff": "fixed", "tags": "abc", "priority": "3"}
+    made = queue.enqueue(NewJob(command="true", timeout=1_500, **given))
+    said = queue.enqueue("true", timeout=1.5, **given)
+    same = "cwd backoff tags priority timeout".split()
+    assert [getattr(made, name) for name in same] == [getattr(said, name) for name in same]
+    assert made.cwd == str(tmp_path / "sub")
+
+
+def test_what_would_expire_after_the_end_of_time_expires_then(queue: Queue) -> None:
+    job = queue.enqueue("true", run_at="9999-12-30", expire="3d")
+    assert job.expires_at == LATEST
+
+
+def test_states_to_prune_may_be_texts(queue: Queue) -> None:
+    queue.cancel(queue.enqueue("true").id)
+    states: Any = ["cancelled"]
+    assert queue.prune(states, "1d", dry_run=True) == {"cancelled": 0}
+    wait_for(lambda: queue.prune(states, 0) == {"cancelled": 1}, "a millisecond to pass")
 
 
 @pytest.mark.parametrize("one", ["true", b"true", {"command": "true"}, NewJob(command="true")])

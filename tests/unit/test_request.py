@@ -13,7 +13,6 @@ from queuectl.errors import BadJobError
 from queuectl.job import NewJob, Strategy
 from queuectl.request import (
     LATER_FIELDS,
-    LATEST,
     LONGEST_ARGUMENT,
     LONGEST_COMMAND,
     SYSTEM_FIELDS,
@@ -21,6 +20,7 @@ from queuectl.request import (
     check_name,
     read_request,
 )
+from queuectl.when import LATEST
 from tests.unit.samples import NOW
 
 INT32 = 2**31 - 1

@@ -14,6 +14,7 @@ from queuectl.store.contract import Count, Ended, InLine
 from queuectl.store.ids import job_ids
 from queuectl.store.statements import NEW_JOB
 from queuectl.store.transactions import Row
+from queuectl.when import LATEST
 
 _PENDING = State.PENDING.value
 
@@ -109,7 +110,7 @@ def _times(job: NewJob, now: int) -> tuple[int, int | None]:
     """Return when a job is due and when it expires: durations count from when it is stored."""
     run_at = now + (job.delay or 0) if job.run_at is None else job.run_at
     if job.expires_at is None and job.expire:
-        return run_at, max(now, run_at) + job.expire
+        return run_at, min(max(now, run_at) + job.expire, LATEST)
     return run_at, job.expires_at
 
 
