@@ -203,6 +203,12 @@ def test_lines(cli: Cli) -> None:
     assert {job.priority for job in jobs} == {3}
 
 
+def test_an_option_overrides_a_field_by_whatever_name(cli: Cli) -> None:
+    cli.ok("enqueue", '{"command": "true", "max_backoff_seconds": 60}', "--max-backoff", "10")
+    (job,) = cli.queue.list()
+    assert job.max_backoff == 10_000
+
+
 def test_json_lines_with_options_as_defaults(cli: Cli) -> None:
     (cli.folder / "jobs.jsonl").write_text(
         '{"id": "a", "command": "x", "max_attempts": 5, "timeout_seconds": 2, "tag": "own"}\n\n'

@@ -1,6 +1,7 @@
 """One change to many jobs, while others change them, too."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from queuectl.errors import StoreUnreachableError
 from queuectl.job import WAITING
 from queuectl.lifecycle import cancelled
 from queuectl.store.contract import Filter
+from queuectl.values import replace
 
 CANCEL = Verb(
     would="cancel",
@@ -66,3 +68,23 @@ def test_a_store_that_is_gone_is_asked_once(queue: Queue, monkeypatch: pytest.Mo
     with pytest.raises(StoreUnreachableError):
         change_named(queue, ["a", "b", "c"], CANCEL, Manner())
     assert asked == ["a"]
+
+
+def test_what_is_undone_and_made_again_is_seen_once(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server may refuse a transaction because of another; it is made again then."""
+    real = queue.store.transact
+
+    def transact(action: Callable[[], Any]) -> Any:
+        with suppress(ZeroDivisionError), queue.store.transaction():
+            action()
+            raise ZeroDivisionError
+        return real(action)
+
+    monkeypatch.setattr(queue.store, "transact", transact)
+    seen: list[Job] = []
+    verb = replace(CANCEL, seen=seen.append)
+    assert change_matching(queue, Filter(), verb, Manner(quiet=True)) == 0
+    assert [job.id for job in seen] == capsys.readouterr().out.split() == ["c", "b", "a"]
+    assert {job.state for job in seen} == {State.CANCELLED}

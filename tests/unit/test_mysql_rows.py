@@ -1,7 +1,9 @@
-"""One statement for many rows."""
+"""One statement for many rows, and rows that are too long for one."""
 
 import pytest
 
+from queuectl.guard.output import render
+from queuectl.store.mysql import _without_middle
 from queuectl.store.mysql_rows import insert_all, update_all
 
 UPDATE = "UPDATE jobs SET worker = %(worker)s, node = %(node)s WHERE seq = %(seq)s AND id = %(id)s"
@@ -13,6 +15,17 @@ NAMES = ("worker", "node", "seq", "id")
 
 def row(seq: int, id: str, *, worker: int | None = 1) -> dict[str, object]:
     return {"seq": seq, "id": id, "worker": worker, "node": "n", "more": "not asked for"}
+
+
+@pytest.mark.parametrize("room", [10, 11])
+def test_output_that_is_too_long_for_the_server_shows_where_it_was_cut(room: int) -> None:
+    kept = _without_middle(b"0123456789abcdefghij", room)
+    assert len(kept) == room
+    tail = b"fghij"
+    head = b"0123456789"[: room - 5]
+    missing = 20 - room
+    assert render(kept, 20) == head + b"\n[... %d bytes left out ...]\n" % missing + tail
+    assert _without_middle(b"short", room) == b"short"
 
 
 class TestUpdate:

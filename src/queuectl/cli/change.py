@@ -81,12 +81,13 @@ def cancel(
         verb = Verb(
             would="cancel",
             done="cancelled",
-            change=partial(_cancel, reason=reason, wait=wait, asked=asked),
+            change=partial(_cancel, reason=reason, wait=wait),
             check=lambda _, job: None if wait and _is_ending(job) else changes.check_cancel(job),
             told=partial(_cancel_told, queue),
             allowed=(*WAITING, State.PROCESSING),
             usual=(*WAITING, State.PROCESSING),
             fits=lambda job: wait or not _is_ending(job),
+            seen=lambda job: asked.append(job.id) if job.state == State.PROCESSING else None,
         )
         code = _apply(queue, ids, wanted, verb, Manner(dry_run=dry_run, quiet=quiet))
         if wait:
@@ -94,15 +95,11 @@ def cancel(
     return code
 
 
-def _cancel(
-    queue: Queue, jobs: Sequence[Job], *, reason: str | None, wait: bool, asked: list[str]
-) -> list[Job]:
+def _cancel(queue: Queue, jobs: Sequence[Job], *, reason: str | None, wait: bool) -> list[Job]:
     # Who only wants to wait for the end has nothing to ask for.
     to_ask = [job for job in jobs if not (wait and _is_ending(job))]
     asked_for = {job.seq: job for job in queue.cancel_all(to_ask, reason=reason)}
-    after = [asked_for.get(job.seq, job) for job in jobs]
-    asked += [job.id for job in after if job.state == State.PROCESSING]
-    return after
+    return [asked_for.get(job.seq, job) for job in jobs]
 
 
 def _is_ending(job: Job) -> bool:

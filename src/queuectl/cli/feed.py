@@ -19,6 +19,7 @@ SAME = (
     ("run_at", "run_after", "delay"),
     ("expire", "expires_at"),
     ("timeout", "timeout_ms", "timeout_seconds"),
+    ("max_backoff", "max_backoff_seconds"),
 )
 """Fields that say the same thing in several ways: the stronger one drives out the others."""
 

@@ -39,6 +39,8 @@ class Verb:
     """Those that filters mean when no state is given."""
     fits: Callable[[Job], bool] = lambda job: job.cancel_reason is None
     """Tells what filters pass over though its state would do."""
+    seen: Callable[[Job], None] = lambda job: None
+    """Called with each job that was changed, once that can't be undone any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,8 @@ def change_named(queue: Queue, ids: Sequence[str], verb: Verb, how: Manner) -> i
             if isinstance(found, QueuectlError):
                 raise found
             [(before, after)] = _change(queue, [found], verb, how)
+            if not how.dry_run:
+                verb.seen(after)
             _report(before, after, verb, how)
         except StoreError:
             raise
@@ -127,6 +131,8 @@ def change_matching(queue: Queue, which: Filter, verb: Verb, how: Manner) -> int
         brief = brief or (len(page) > MOST_TOLD and not how.quiet and is_terminal())
         changed += len(page)
         asked += sum(after.state == State.PROCESSING for _, after in page)
+        for _, after in () if how.dry_run else page:
+            verb.seen(after)
         for before, after in () if brief else page:
             _report(before, after, verb, how)
     if not how.quiet:

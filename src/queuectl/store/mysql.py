@@ -23,6 +23,7 @@ from queuectl.errors import (
     StoreUnreachableError,
     UsageError,
 )
+from queuectl.guard.output import halves
 from queuectl.job import JOB_COLUMNS, State
 from queuectl.store import statements as sql
 from queuectl.store.contract import Ended, InLine, Listener, chunks
@@ -57,7 +58,6 @@ SLOTS = 16
 """Over which each counter is spread, as the triggers do it: see the schema."""
 SMALL_CHANGE = 64 * 1024
 """Bytes of a packet that the other columns of a row may take."""
-CUT = b"\n[... cut here: the server's max_allowed_packet has no room for more ...]\n"
 READ_WITHIN = 600
 """Seconds after which an answer that doesn't come isn't waited for any more."""
 _SESSION = (
@@ -502,8 +502,9 @@ def _moved(rows: Iterable[Params], *, slot: int) -> list[Params]:
 def _without_middle(data: bytes, room: int) -> bytes:
     if len(data) <= room:
         return data
-    half = (room - len(CUT)) // 2
-    return data[:half] + CUT + data[-half:]
+    # Halves, as everywhere: whoever shows them says how much is missing between the two.
+    head, tail = halves(room)
+    return data[:head] + data[len(data) - tail :]
 
 
 def _parts(error: Exception) -> tuple[int, str]:
