@@ -3,11 +3,13 @@
 import os
 import select
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import apsw
 import pytest
@@ -443,6 +445,57 @@ class TestWakeUps:
         for _ in range(10):
             store.listen().close()
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+class TestReader:
+    """Somebody who may read the file, and nothing else."""
+
+    PROGRAM = """
+import os, sys, urllib.parse
+from queuectl import Queue
+with Queue(sys.argv[1]) as queue:
+    # What it imports, somebody else may not be allowed to read.
+    queue.store.changed(), queue.list()
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+with Queue(sys.argv[1]) as queue:
+    for line in sys.stdin:
+        print(queue.store.changed(), len(queue.list()), flush=True)
+"""
+
+    def test_a_file_that_was_at_rest_is_seen_to_change(self) -> None:
+        with TemporaryDirectory(dir="/tmp") as folder:
+            os.chmod(folder, 0o755)
+            path = Path(folder, "queue.db")
+            open_store(str(path), create=True).close()
+            path.chmod(0o644)
+            with subprocess.Popen(
+                [sys.executable, "-c", self.PROGRAM, str(path)],
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            ) as reader:
+                assert reader.stdin
+                assert reader.stdout
+
+                def look() -> str:
+                    print(file=reader.stdin, flush=True)
+                    return reader.stdout.readline().strip() if reader.stdout else ""
+
+                assert look() == "True 0"
+                assert look() == "False 0"
+                with closing(open_store(str(path))) as writer:
+                    add(writer, "one")
+                    assert look() == "True 1"
+                    add(writer, "two")
+                    assert look() == "True 2"
+                assert look().endswith(" 2")
+                assert look() == "False 2"
+                with closing(open_store(str(path))) as writer:
+                    add(writer, "three")
+                assert look() == "True 3"
 
 
 class TestTakenAway:

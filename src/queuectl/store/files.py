@@ -32,6 +32,15 @@ def is_writable(path: str) -> bool:
     return os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
 
 
+def looks(path: str) -> tuple[int, int]:
+    """Return when a file was changed, and its size; zeros if it isn't there."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
+
+
 def uri(path: str, *, immutable: bool) -> str:
     """Return the `file:` URI of a path for SQLite."""
     from urllib.parse import quote

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from functools import cached_property
 from itertools import chain
 from time import CLOCK_MONOTONIC, clock_gettime_ns, monotonic, sleep, time_ns
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import apsw
 
@@ -58,6 +58,14 @@ class UnreadableError(StoreCorruptError):
     """A row holds text that isn't valid UTF-8."""
 
 
+class _Looks(NamedTuple):
+    """The file as it is now: when it was changed, its size, and that of the log beside it."""
+
+    changed: int
+    size: int
+    log: int
+
+
 class SqliteStore(SqlStore):
     """A queue in an SQLite file."""
 
@@ -65,6 +73,8 @@ class SqliteStore(SqlStore):
     one_host = True
     reads_whole = True
     _db: apsw.Connection
+    _still: "_Looks | None" = None
+    """How the file looked when it was opened as one that nobody writes; else None."""
 
     def __init__(self, path: str, *, create: bool = False, patience: float = PATIENCE) -> None:
         super().__init__()
@@ -104,11 +114,23 @@ class SqliteStore(SqlStore):
         return db
 
     def _connect_to_read(self) -> apsw.Connection:
-        """Open what may not be written. Without a log beside it nobody can be writing either."""
+        """Open what may not be written. Without a log beside it nobody is writing either, yet."""
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        wal = self.path + "-wal"
-        still = not os.path.exists(wal) or os.path.getsize(wal) == 0
-        return apsw.Connection(files.uri(self.path, immutable=still), flags=flags)
+        seen = self._looks()
+        self._still = seen if not seen.log else None
+        return apsw.Connection(files.uri(self.path, immutable=not seen.log), flags=flags)
+
+    def _looks(self) -> "_Looks":
+        """Return what changes when somebody writes to the file."""
+        changed, size = files.looks(self.path)
+        return _Looks(changed, size, files.looks(self.path + "-wal")[1])
+
+    def _look_again(self) -> None:
+        """Open a file anew that nobody wrote when it was opened, if somebody has since."""
+        if self._db.get_autocommit() and self._looks() != self._still:
+            self._db.close()
+            self._db = self._connect()
+            self._seen_version = -1
 
     def _open(self) -> None:
         """Find out whose file it is before anything is changed, then make it ready."""
@@ -177,6 +199,8 @@ class SqliteStore(SqlStore):
     def _run(self, text: str, params: Params) -> list[Row]:
         with self._lock:
             self._check_process()
+            if self._still is not None:
+                self._look_again()
             try:
                 return self._cursor().execute(text, params).fetchall()
             except apsw.Error as error:
