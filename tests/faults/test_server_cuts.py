@@ -209,6 +209,21 @@ def test_a_claim_that_nobody_can_settle_says_later_what_it_claimed(
 # -- nodes --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("when", MOMENTS)
+def test_a_node_that_is_cut_off_while_it_registers_comes_up(
+    when: Moment, far_lab: Lab, near: Queue, proxy: Proxy, place: Place
+) -> None:
+    proxy.cut_when(place.commit, when=when, shut=True)
+    node = far_lab.start_node()
+    wait_for(lambda: proxy.fired, "a cut")
+    proxy.refuse(False)
+    near.enqueue("true", id="mine")
+    far_lab.wait_state("mine", State.COMPLETED)
+    assert node.poll() is None
+    assert len(near.nodes()) == 1
+    stop_nodes(far_lab)
+
+
 def test_a_node_cut_off_while_it_claims_and_finishes_does_both_once(
     far_lab: Lab, near: Queue, proxy: Proxy, place: Place
 ) -> None:

@@ -89,7 +89,6 @@ class NodeLoop:
         self.settings = queue.settings
         self._policy_of: Settings | None = None
         self.count = options.count or self.settings.workers
-        self.store.patience = 0.0
         self.interrupts = Interrupts()
         self.member = Membership(
             queue,
@@ -151,6 +150,8 @@ class NodeLoop:
         try:
             self._catch_signals()
             self.member.join()
+            # From now on we come back to it ourselves, and see to the runs meanwhile.
+            self.store.patience = 0.0
             self.listener = self.store.listen()
             self._poll = select.poll()
             for heard in (self.interrupts, self.listener):
