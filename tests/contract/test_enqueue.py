@@ -91,6 +91,11 @@ class TestEnqueue:
             cancel_reason=None,
         )
 
+    def test_a_program_may_have_very_many_arguments(self, store: Store) -> None:
+        # Whoever looks each of them up from the beginning takes minutes for that.
+        argv = ("printf", *(f"file{n}.txt" for n in range(50_000)))
+        assert the(store, store.enqueue_one(NewJob(argv=argv), now=NOW).id).argv == argv
+
     def test_a_single_job_is_returned_as_it_is_kept(self, store: Store) -> None:
         assert store.enqueue_one(EVERYTHING, now=NOW) == the(store, "job-1")
         bare = store.enqueue_one(NewJob(argv=("printf", "%s", "ä")), now=NOW)

@@ -116,15 +116,15 @@ _CHECK = """
         IF JSON_TYPE(NEW.{column}) <> '{kind}' OR JSON_LENGTH(NEW.{column}) < {least} THEN
             SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{column} of a job is not such a list';
         END IF;
-        SET n = JSON_LENGTH(NEW.{column});
-        SET items = {items};
-        WHILE n > 0 DO
-            SET n = n - 1;
-            IF JSON_TYPE(JSON_EXTRACT(items, CONCAT('$[', n, ']'))) <> 'STRING' THEN
+        IF JSON_LENGTH(NEW.{column}) > 0 THEN
+            IF EXISTS (
+                SELECT 1 FROM JSON_TABLE({items}, '$[*]' COLUMNS (item JSON PATH '$')) AS part
+                WHERE COALESCE(JSON_TYPE(part.item), '') <> 'STRING'
+            ) THEN
                 SIGNAL SQLSTATE '45000'
                 SET MESSAGE_TEXT = 'argv, env and tags of a job consist of texts';
             END IF;
-        END WHILE;
+        END IF;
     END IF;
 """
 _CHECKS = "".join(
@@ -184,8 +184,6 @@ STATEMENTS = (
     """,
     f"""
     CREATE TRIGGER IF NOT EXISTS @jobs_checked BEFORE INSERT ON @jobs FOR EACH ROW BEGIN
-        DECLARE n BIGINT DEFAULT 0;
-        DECLARE items LONGTEXT CHARACTER SET utf8mb4 COLLATION;
         {_CHECKS}
     END
     """,
