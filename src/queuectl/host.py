@@ -81,7 +81,7 @@ def _is_hidden(pid: int) -> bool:
     except PermissionError:
         return True
     except (ProcessLookupError, OverflowError):
-        return False
+        pass
     return False
 
 

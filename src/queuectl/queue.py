@@ -27,7 +27,7 @@ from queuectl.request import (
     read_values,
 )
 from queuectl.store import open_store
-from queuectl.store.contract import Batch, Event, Filter, Progress, Store
+from queuectl.store.contract import Batch, Event, Filter, Progress, Store, chunks
 from queuectl.store.ids import looks_made
 from queuectl.values import replace
 from queuectl.waiting import wait_until
@@ -187,7 +187,7 @@ class Queue(Administration):
             )
 
         def store() -> Batch:
-            parts = (jobs[start : start + BATCH] for start in range(0, len(jobs), BATCH))
+            parts = chunks(jobs, BATCH)
             return self._enqueue_batches(parts, progress, len(jobs), skip_duplicates=keep_going)
 
         if connection is None:
