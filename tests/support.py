@@ -96,11 +96,15 @@ class Lab:
         done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True)
         return done.stdout
 
-    def start_node(self, *args: str, count: int = 1) -> subprocess.Popen[bytes]:
-        """Start a node and don't wait for it; what it says is in its log."""
+    def start_node(self, *args: str, count: int | None = 1) -> subprocess.Popen[bytes]:
+        """Start a node and don't wait for it; what it says is in its log.
+
+        With None it has as many workers as the settings say.
+        """
+        own = [] if count is None else ["--count", str(count)]
         with (self.folder / f"node{len(self.nodes)}.log").open("wb") as log:
             process = subprocess.Popen(
-                self.command("worker", "start", "--count", str(count), *args),
+                self.command("worker", "start", *own, *args),
                 env=self.env,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,

@@ -68,7 +68,7 @@ def _turn(store: Store, done: list[Job], workers: range) -> list[Job]:
     lost = store.finish([_ended(job, now) for job in done])
     if lost:
         raise BenchError("a run lost its lease")
-    return store.claim(NODE, workers, (), now=now)
+    return store.claim(NODE, workers, (), now=now).jobs
 
 
 def _ended(job: Job, now: int) -> Ended:

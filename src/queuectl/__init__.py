@@ -3,26 +3,82 @@
 The names below load on first use, so that importing the package costs next to nothing.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+
+SCHEMA_VERSION = 5
+"""The version of the tables that this code speaks: how many migrations there are. It stands here
+so that `--version` needn't import them.
+"""
 
 TYPE_CHECKING = False  # Spares the guard process, which counts its memory, `typing`.
 if TYPE_CHECKING:
-    from queuectl.errors import QueuectlError
-    from queuectl.job import Attempt, Job, NewJob, State
+    from queuectl.errors import (
+        BadJobError,
+        BadSettingError,
+        BadTimeError,
+        DuplicateError,
+        NotFoundError,
+        QueuectlError,
+        StateError,
+        StoreBusyError,
+        StoreCorruptError,
+        StoreDeniedError,
+        StoreError,
+        StoreFullError,
+        StoreMissingError,
+        StoreReadOnlyError,
+        StoreTooNewError,
+        StoreTooOldError,
+        StoreUnreachableError,
+        StoreUnsettledError,
+        UsageError,
+    )
+    from queuectl.explain import Cause, Reason
+    from queuectl.job import Attempt, Job, NewJob, Output, State
     from queuectl.queue import Queue
-    from queuectl.store.contract import Filter
+    from queuectl.store.contract import Batch, Event, Filter
 
-__all__ = ["Attempt", "Filter", "Job", "NewJob", "Queue", "QueuectlError", "State", "__version__"]
+__all__ = [
+    "Attempt",
+    "BadJobError",
+    "BadSettingError",
+    "BadTimeError",
+    "Batch",
+    "Cause",
+    "DuplicateError",
+    "Event",
+    "Filter",
+    "Job",
+    "NewJob",
+    "NotFoundError",
+    "Output",
+    "Queue",
+    "QueuectlError",
+    "Reason",
+    "State",
+    "StateError",
+    "StoreBusyError",
+    "StoreCorruptError",
+    "StoreDeniedError",
+    "StoreError",
+    "StoreFullError",
+    "StoreMissingError",
+    "StoreReadOnlyError",
+    "StoreTooNewError",
+    "StoreTooOldError",
+    "StoreUnreachableError",
+    "StoreUnsettledError",
+    "UsageError",
+    "__version__",
+]
 
 _HOMES = {
-    "Attempt": "queuectl.job",
-    "Filter": "queuectl.store.contract",
-    "Job": "queuectl.job",
-    "NewJob": "queuectl.job",
-    "Queue": "queuectl.queue",
-    "QueuectlError": "queuectl.errors",
-    "State": "queuectl.job",
+    "queuectl.explain": ("Cause", "Reason"),
+    "queuectl.job": ("Attempt", "Job", "NewJob", "Output", "State"),
+    "queuectl.queue": ("Queue",),
+    "queuectl.store.contract": ("Batch", "Event", "Filter"),
 }
+"""Where the names are at home that aren't errors."""
 
 
 def __dir__() -> list[str]:
@@ -30,10 +86,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'queuectl' has no attribute {name!r}")
     from importlib import import_module
 
-    home = import_module(_HOMES[name])
-    found: object = getattr(home, name)
+    homes = (home for home, names in _HOMES.items() if name in names)
+    found: object = getattr(import_module(next(homes, "queuectl.errors")), name)
     return found

@@ -1,27 +1,35 @@
 """Running the queue itself: its settings, queues, nodes, retention and the store's own health."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from queuectl.completion import Completion
 from queuectl.errors import NotFoundError, StateError, UsageError
-from queuectl.host import host_identity, is_running, whoami
-from queuectl.job import FINISHED, State
+from queuectl.host import belongs_to_terminal, catches, host_identity, is_running, whoami
+from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
 from queuectl.place import Place
-from queuectl.request import check_name
+from queuectl.request import check_name, plain, read_duration
 from queuectl.settings import Layer, Settings, canonical, layered, write_value
 from queuectl.store import open_store
 from queuectl.store.contract import Event, Node, Progress, QueueInfo, Stop, Store, Topic
-from queuectl.when import parse_duration
+from queuectl.waiting import wait_until
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
 
 SETTINGS_HOLD = 1.0
 """Seconds for which new jobs get what the settings said when they were last read. To ask a server
 before each of them would take about as long as to store it."""
+
+
+FOLLOWED_WITHIN = 3.0
+"""Seconds within which running nodes follow a change of the number of workers."""
 
 
 class Administration:
@@ -42,8 +50,11 @@ class Administration:
         return self.place.settings(self.store.config())
 
     def set_setting(self, name: str, value: object) -> tuple[str, str]:
-        """Set a setting for all nodes and users of this store; returns its name and text."""
-        key, text = write_value(name, value)
+        """Set a setting for all nodes and users of this store; returns its name and text.
+
+        A duration is text such as "7d", a timedelta, or a number of seconds.
+        """
+        key, text = write_value(name, plain(value))
         self._change_shared(key, text)
         return key, text
 
@@ -78,8 +89,11 @@ class Administration:
         known = self._completed_by
         if known is None or known[0] != changed or monotonic() - known[1] > SETTINGS_HOLD:
             # Another thread may change them from here on: then these hold for this job only.
-            known = self._completed_by = (changed, monotonic(), Completion(self.settings))
+            known = self._completed_by = (changed, monotonic(), self._new_completion())
         return known[2]
+
+    def _new_completion(self) -> Completion:
+        return Completion(self.settings, hidden=self.store.secret_variables)
 
     # -- queues and nodes -------------------------------------------------------
 
@@ -108,6 +122,25 @@ class Administration:
         """Return the queues on which something was set."""
         return self.store.queues()
 
+    def unused(self, names: Iterable[str]) -> dict[str, str | None]:
+        """Return those of these queues that nobody has used, each with a used one that looks alike.
+
+        Nobody has used a queue if no job is in it, none has run there, and nothing was set on it.
+        """
+        used = {count.queue for count in self.store.counts()}
+        used |= {queue.name for queue in self.store.queues()} | {DEFAULT_QUEUE}
+        new = [name for name in names if name not in used and not self.store.rollups(queue=name)]
+        if not new:
+            return {}
+        from difflib import get_close_matches
+
+        near = {name: get_close_matches(name, sorted(used), n=1) for name in new}
+        return {name: found[0] if found else None for name, found in near.items()}
+
+    def living_nodes(self) -> list[Node]:
+        """Return the nodes that live; cheaper than `nodes`, which says what each of them runs."""
+        return [node for node in self.store.nodes() if self.is_alive(node)]
+
     def nodes(self) -> list[dict[str, Any]]:
         """Return the registered nodes, with whether they live and how many jobs they run."""
         from queuectl.report import node_dict
@@ -132,6 +165,12 @@ class Administration:
         """
         return _is_known_dead(self.store, node) or self.store.lapsed(node)
 
+    def is_left_behind(self, job: Job) -> bool:
+        """Tell whether a job is only called running because nobody has taken it over yet."""
+        if job.state != State.PROCESSING:
+            return False
+        return all(node.id != job.node or self.is_dead(node) for node in self.store.nodes())
+
     def stop_nodes(self, nodes: Sequence[str] = (), *, force: bool = False) -> list[str]:
         """Ask nodes (all living ones by default) to stop; returns the ids of those asked."""
         how = Stop.RELEASE if force else Stop.DRAIN
@@ -149,6 +188,72 @@ class Administration:
 
         return self.store.transact(ask)
 
+    def restart_nodes(
+        self, nodes: Sequence[str] = (), *, now: bool = False
+    ) -> list[dict[str, Any]]:
+        """Ask nodes on this host (all living ones by default) to start again in place.
+
+        Their runs go on meanwhile; with `now` they are released. Says of each node whether it was
+        `asked`, and if not, for which `reason`. What came of it is in the log of the node.
+        """
+        known = self.store.nodes()
+        wanted = [self._node(known, name) for name in nodes] or [
+            node for node in known if self.is_alive(node)
+        ]
+        told = []
+        for node in wanted:
+            reason = self._restart(node, now=now)
+            if reason is None:
+                self._record("restart", node=node.id, detail="release" if now else "hand over")
+            facts = {"id": node.id, "pid": node.pid, "host": node.host}
+            told.append(facts | {"asked": reason is None, "reason": reason})
+        return told
+
+    def _restart(self, node: Node, *, now: bool) -> str | None:
+        """Ask a node to start again; or return why that can't be done."""
+        import signal
+
+        signum = signal.SIGHUP if now else signal.SIGUSR1
+        if node.boot != host_identity():
+            return f"it can only be asked on its own host, {node.host}"
+        if not is_running(node.pid, node.pid_start):
+            return "it isn't running any more"
+        if node.stop is not None:
+            return "it is stopping"
+        if now and belongs_to_terminal(node.pid):
+            return "it belongs to a terminal; leave out --now, or stop it there and start it anew"
+        if not catches(node.pid, signum):
+            # It would be ended by it: an older version, or one that isn't up yet.
+            return f"it doesn't listen to {signum.name}; stop it and start it anew"
+        try:
+            os.kill(node.pid, signum)
+        except PermissionError:
+            return "it belongs to another user"
+        except ProcessLookupError:
+            return "it isn't running any more"
+        return None
+
+    def followers(self, *, within: float = FOLLOWED_WITHIN) -> tuple[list[Node], list[Node]]:
+        """Return the nodes with as many workers as the shared settings say, and the others.
+
+        Waits, if need be, for nodes that are about to follow a change. Others have been told a
+        number of their own: by `--count`, their environment or a `queuectl.toml`.
+        """
+        shared = layered([Layer("the config table", self.store.config())])[0].workers
+        found: tuple[list[Node], list[Node]] = [], []
+
+        def look() -> int:
+            for some in found:
+                some.clear()
+            for node in self.store.nodes():
+                if node.stop is None and self.is_alive(node):
+                    found[node.workers != shared].append(node)
+            return len(found[1])
+
+        with suppress(TimeoutError):
+            wait_until(look, self.store.changed, timeout=within)
+        return found
+
     def _node(self, known: Sequence[Node], name: str) -> Node:
         found = [node for node in known if node.id == name] or [
             node for node in known if name and node.id.startswith(name)
@@ -157,37 +262,43 @@ class Administration:
             return found[0]
         if found:
             raise UsageError(f"{name!r} fits several nodes; give more characters.")
-        raise NotFoundError(f"There is no node {name!r}; see queuectl worker list.")
+        raise NotFoundError(f"There is no node {name!r}.", advice="see queuectl worker list.")
 
     # -- retention ----------------------------------------------------------------
 
     def prune(
-        self, states: Sequence[State], older_than: int | str, *, dry_run: bool = False
+        self,
+        states: Sequence[State],
+        older_than: "str | float | timedelta",
+        *,
+        dry_run: bool = False,
+        progress: Callable[[State, int], None] | None = None,
     ) -> dict[State, int]:
         """Delete finished jobs that are older than a duration; says how many of which.
 
-        The duration is text such as "7d", or a number of milliseconds.
+        The duration is text such as "7d", a timedelta, or a number of seconds. They go in batches,
+        each for good: `progress` hears of those of a state that are gone so far.
         """
-        if isinstance(older_than, str):
-            older_than = parse_duration(older_than)
+        age = read_duration("older_than", older_than)
         wrong = [state for state in states if state not in FINISHED]
         if wrong:
             raise UsageError(f"Only finished jobs can be pruned, not {wrong[0]} ones.")
         states = [State(state) for state in states]
-        before = self.store.now() - older_than
+        before = self.store.now() - age
         if dry_run:
             return {state: self.store.prunable(state, before) for state in states}
-        pruned = {state: self._prune(state, before) for state in states}
-        if any(pruned.values()):
-            detail = ", ".join(f"{count} {state}" for state, count in pruned.items())
-            self._record("prune", detail=detail)
+        pruned = dict.fromkeys(states, 0)
+        try:
+            for state in states:
+                while count := self.store.prune(state, before, limit=1000):
+                    pruned[state] += count
+                    if progress is not None:
+                        progress(state, pruned[state])
+        finally:
+            if any(pruned.values()):
+                detail = ", ".join(f"{count} {state}" for state, count in pruned.items())
+                self._record("prune", detail=detail)
         return pruned
-
-    def _prune(self, state: State, before: int) -> int:
-        total = 0
-        while count := self.store.prune(state, before, limit=1000):
-            total += count
-        return total
 
     # -- the store ----------------------------------------------------------------
 
@@ -202,10 +313,19 @@ class Administration:
 
         found = [*check_place(self.place), *check_store(self.store)]
         checks = {
-            "settings": lambda: check_settings(self.place, self.store),
+            "settings": lambda: check_settings(self.place, self.store.config()),
             "nodes": lambda: check_queue(self.store, self.is_alive),
         }
         return found + gather(checks, found)
+
+    def share(self, group: str) -> None:
+        """Let the members of a group of this host use the queue as its owner does.
+
+        They can add jobs, which run as the user of the workers. Only a queue in a file can be
+        shared, one in a folder of its own. To share it again mends what isn't the group's.
+        """
+        self.store.share(group)
+        self._record("share", detail=f"with group {group}")
 
     def verify(self) -> list[str]:
         """Check the store's integrity; returns what is wrong, one sentence each."""
@@ -242,10 +362,11 @@ class Administration:
         # There is no other kind of store.
         assert isinstance(source, SqlStore)
         if not force:
-            _refuse_living(source, "or use --force, and what they run will run again at the target")
+            again = "or use --force, and what they run will run again at the target."
+            _refuse_living(source, advice=again)
         target = open_store(url, create=True, unfinished=True)
         try:
-            _refuse_living(target, "it is to be filled")
+            _refuse_living(target)
             return copy(source, target, progress, verifying=verifying, overwrite=overwrite)
         finally:
             target.close()
@@ -264,7 +385,12 @@ class Administration:
 
 
 def _is_alive(store: Store, node: Node) -> bool:
-    return not _is_known_dead(store, node) and node.lease_until > store.steady()
+    return (
+        not _is_known_dead(store, node)
+        and node.lease_until > store.steady()
+        # Paths mean the same only in processes that share a host.
+        and not (node.boot == host_identity() and store.is_elsewhere(node))
+    )
 
 
 def _is_known_dead(store: Store, node: Node) -> bool:
@@ -275,9 +401,10 @@ def _is_known_dead(store: Store, node: Node) -> bool:
     return store.one_host and node.boot.partition("/")[0] != here.partition("/")[0]
 
 
-def _refuse_living(store: Store, otherwise: str) -> None:
+def _refuse_living(store: Store, *, advice: str = "") -> None:
     living = [node.id for node in store.nodes() if _is_alive(store, node)]
     if living:
         raise StateError(
-            f"Workers are at work on {store.url} (node {living[0]}); stop them first, {otherwise}."
+            f"Workers are at work on {store.url} (node {living[0]}); stop them first.",
+            advice=advice,
         )

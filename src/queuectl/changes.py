@@ -1,55 +1,114 @@
-"""Changing jobs by hand: cancel, retry and remove them, as many as wanted in one transaction.
+"""Changing jobs by hand: cancel, retry and remove them.
 
-All are changed as they are inside the transaction or, if one of them can't be, none.
+A `Change` says what is done, and to jobs in which states. `make` does it to some jobs in one
+transaction: to all of them or, if one can't be changed, to none. `make_named` and `make_matching`
+do it to as many as are meant, in transactions small enough that workers don't wait for them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 
 from queuectl import lifecycle
-from queuectl.errors import NotFoundError, StateError
+from queuectl.errors import NotFoundError, QueuectlError, StateError, StoreError, UsageError
 from queuectl.host import whoami
-from queuectl.job import FINISHED, Job, State
+from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.request import check_text
-from queuectl.store.contract import Event, Store, Topic
+from queuectl.store.contract import Event, Filter, Store, Topic
+from queuectl.values import dataclass, replace
 
 LONGEST_REASON = 10_000
 """Bytes that the reason for a cancellation can have."""
+PAGE = 500
+"""Jobs changed in one transaction where a filter finds them."""
 
 
-def cancel(store: Store, jobs: Sequence[Job], reason: str | None) -> list[Job]:
-    """Cancel jobs that wait, and ask the nodes of those that run to end them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Something that people do to jobs."""
+
+    done: str
+    """What jobs then are, as in "can't be cancelled"."""
+    allowed: tuple[State, ...]
+    """The states in which a filter finds jobs for it."""
+    usual: tuple[State, ...]
+    """Those that a filter means when it names none."""
+    check: Callable[[Job, int], None]
+    """Raises why it can't be done to a job at this time."""
+    apply: Callable[[Store, list[Job], int], set[int]]
+    """Does it, at this time, to jobs that are locked; returns the places of those it changed."""
+    deletes: bool = False
+    """Whether the jobs are gone then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """A job that was changed or, in a dry run, would be."""
+
+    before: Job
+    after: Job | None
+    """As it is now; None when it is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A job that was named, and couldn't be changed."""
+
+    name: str
+    """The id, or the beginning of one, by which it was named."""
+    job: Job | None
+    """None when no job is meant by that."""
+    error: QueuectlError
+
+
+# -- what can be done -------------------------------------------------------------------
+
+
+def cancelling(reason: str | None = None, *, joining: bool = False) -> Change:
+    """Cancel jobs that wait, and ask the nodes of those that run to end them.
+
+    With `joining`, jobs that are being cancelled already are taken as well, and left as they are:
+    for whoever wants to wait for the end of all.
+    """
     if reason:
         check_text("the reason", reason, longest=LONGEST_REASON)
     why = f"cancelled by {whoami()}" + (f": {reason}" if reason else "")
-    return _change(store, jobs, lambda held: _cancel(store, held, why), check=check_cancel)
+
+    def check(job: Job, now: int) -> None:
+        if not (joining and is_ending(job)):
+            check_cancel(job, now)
+
+    states = (*WAITING, State.PROCESSING)
+    return Change(
+        done="cancelled",
+        allowed=states,
+        usual=states,
+        check=check,
+        apply=lambda store, jobs, now: _cancel(store, jobs, why, now),
+    )
 
 
-def _cancel(store: Store, jobs: Sequence[Job], why: str) -> set[int]:
-    now = store.now()
+def is_ending(job: Job) -> bool:
+    """Tell whether a running job is being cancelled."""
+    return job.state == State.PROCESSING and job.cancel_reason is not None
+
+
+def _cancel(store: Store, jobs: Sequence[Job], why: str, now: int) -> set[int]:
+    ending = {job.seq for job in jobs if is_ending(job)}
     waiting = [job for job in jobs if job.state != State.PROCESSING]
-    running = [job for job in jobs if job.state == State.PROCESSING]
+    running = [job for job in jobs if job.state == State.PROCESSING and job.seq not in ending]
     done = store.apply_all([(job, lifecycle.cancelled(job, why)) for job in waiting], now=now)
     if running:
         done |= store.ask_cancel_all(running, why, now=now)
         store.nudge(Topic.CONTROL)
-    _record(store, "cancel", ((job, why) for job in jobs))
-    return done
+    _record(store, "cancel", ((job, why) for job in jobs if job.seq not in ending), now)
+    return done | ending
 
 
-def check_cancel(job: Job) -> None:
+def check_cancel(job: Job, now: int) -> None:
     """Raise why a job can't be cancelled, if that is so."""
     if job.state in FINISHED:
         raise StateError(f"Job {job.id} is {job.state} already; it can't be cancelled.")
-    if job.state == State.PROCESSING and job.cancel_reason is not None:
+    if is_ending(job):
         raise StateError(f"Job {job.id} is being cancelled already.")
-
-
-def retry(store: Store, jobs: Sequence[Job]) -> list[Job]:
-    """Put jobs back in line, to run now."""
-    now = store.now()
-    return _change(
-        store, jobs, lambda held: _retry(store, held), check=lambda job: check_retry(job, now)
-    )
 
 
 def check_retry(job: Job, now: int) -> None:
@@ -60,58 +119,81 @@ def check_retry(job: Job, now: int) -> None:
         raise StateError(f"Job {job.id} is pending already; it needs a worker, not a retry.")
 
 
-def check_dead(job: Job) -> None:
-    """Raise why a job isn't to be found in the dead letter queue, if that is so."""
-    if job.state != State.DEAD:
-        raise StateError(f"Job {job.id} is {job.state}, not dead; see queuectl dlq list.")
-
-
-def _retry(store: Store, jobs: Sequence[Job]) -> set[int]:
-    now = store.now()
+def _retry(store: Store, jobs: Sequence[Job], now: int) -> set[int]:
     done = store.apply_all([(job, lifecycle.retried(now)) for job in jobs], now=now)
     was = ((job, f"was {job.state}: {job.reason or job.error or ''}") for job in jobs)
-    _record(store, "retry", was)
+    _record(store, "retry", was, now)
     store.nudge(Topic.WORK)
     return done
 
 
-def remove(store: Store, jobs: Sequence[Job]) -> list[Job]:
-    """Delete jobs that don't run, with all that is kept of them."""
-    return _change(store, jobs, lambda held: _remove(store, held), check=check_remove)
-
-
-def _remove(store: Store, jobs: Sequence[Job]) -> set[int]:
-    _record(store, "rm", ((job, f"was {job.state}") for job in jobs))
-    return store.remove_all(jobs)
-
-
-def check_remove(job: Job) -> None:
+def check_remove(job: Job, now: int) -> None:
     """Raise why a job can't be removed, if that is so."""
-    if job.state == State.PROCESSING and job.cancel_reason is not None:
+    if is_ending(job):
         raise StateError(f"Job {job.id} is being cancelled; remove it when that is done.")
     if job.state == State.PROCESSING:
         raise StateError(f"Job {job.id} is running; cancel it first.")
 
 
-def _change(
-    store: Store,
-    jobs: Sequence[Job],
-    change: Callable[[list[Job]], set[int]],
-    *,
-    check: Callable[[Job], None],
-) -> list[Job]:
+def _remove(store: Store, jobs: Sequence[Job], now: int) -> set[int]:
+    _record(store, "rm", ((job, f"was {job.state}") for job in jobs), now)
+    return store.remove_all(jobs)
+
+
+RETRY = Change(
+    done="retried",
+    allowed=(State.DEAD, State.FAILED, State.CANCELLED, State.COMPLETED),
+    usual=(State.DEAD, State.FAILED, State.CANCELLED),
+    check=check_retry,
+    apply=_retry,
+)
+"""Puts jobs back in line, to run now."""
+
+_IDLE = tuple(state for state in State if state != State.PROCESSING)
+
+REMOVE = Change(
+    done="removed", allowed=_IDLE, usual=_IDLE, check=check_remove, apply=_remove, deletes=True
+)
+"""Deletes jobs that don't run, with all that is kept of them."""
+
+
+def only_dead(change: Change) -> Change:
+    """Restrict a change to the dead letter queue; for a job in any other state it is an error."""
+
+    def check(job: Job, now: int) -> None:
+        check_dead(job)
+        change.check(job, now)
+
+    return replace(change, allowed=(State.DEAD,), usual=(State.DEAD,), check=check)
+
+
+def check_dead(job: Job) -> None:
+    """Raise why a job isn't to be found in the dead letter queue, if that is so."""
+    if job.state != State.DEAD:
+        raise StateError(f"Job {job.id} is {job.state}, not dead.", advice="see queuectl dlq list.")
+
+
+RETRY_DEAD = only_dead(RETRY)
+PURGE = only_dead(REMOVE)
+
+
+# -- doing it ---------------------------------------------------------------------------
+
+
+def make(store: Store, jobs: Sequence[Job], change: Change) -> list[Job]:
     """Change jobs, and return them as they are then; those that are gone, as they were."""
     named = {job.seq: job for job in jobs}
 
     def apply() -> list[Job]:
+        now = store.now()
         held = {job.seq: job for job in store.lock(list(named.values()))}
         for seq, job in named.items():
             # Another queue, or one that was made anew, has another job at that place.
             if seq not in held or held[seq].id != job.id:
                 raise NotFoundError(f"Job {job.id} isn't here, or was removed meanwhile.")
-            check(held[seq])
+            change.check(held[seq], now)
         before = [held[seq] for seq in named]
-        done = change(before)
+        done = change.apply(store, before, now)
         for job in before:
             if job.seq not in done:
                 raise StateError(f"Job {job.id} changed meanwhile; look at it and try again.")
@@ -121,8 +203,118 @@ def _change(
     return store.transact(apply) if named else []
 
 
-def _record(store: Store, kind: str, told: Iterable[tuple[Job, str]]) -> None:
-    at, who = store.now(), whoami()
+def make_named(
+    store: Store,
+    find: Callable[[str], Job],
+    ids: Iterable[str],
+    change: Change,
+    told: Callable[[Changed | Refused], None],
+    *,
+    dry_run: bool,
+) -> None:
+    """Change the jobs with these ids, each in a transaction of its own; tells what became of each.
+
+    `find` returns the job that is meant by an id, or raises why there is none.
+    """
+    # All are found before one is changed: what is gone makes no room for another of that name.
+    for found in _find(find, ids):
+        told(_made_named(store, found, change, dry_run=dry_run))
+
+
+def _find(find: Callable[[str], Job], ids: Iterable[str]) -> list[Job | Refused]:
+    """Return the jobs with these ids, each once, and in the place of others why there is none."""
+    found: dict[int | str, Job | Refused] = {}
+    for id in ids:
+        try:
+            job = find(id)
+            found.setdefault(job.seq, job)
+        except StoreError:
+            raise
+        except QueuectlError as error:
+            found[id] = Refused(name=id, job=None, error=error)
+    return list(found.values())
+
+
+def _made_named(
+    store: Store, job: Job | Refused, change: Change, *, dry_run: bool
+) -> Changed | Refused:
+    if isinstance(job, Refused):
+        return job
+    try:
+        (changed,) = _made(store, [job], change, dry_run=dry_run)
+    except StoreError:
+        raise
+    except QueuectlError as error:
+        return Refused(name=job.id, job=job, error=error)
+    return changed
+
+
+def make_matching(
+    store: Store,
+    which: Filter,
+    change: Change,
+    told: Callable[[Sequence[Changed]], None],
+    *,
+    dry_run: bool,
+) -> int:
+    """Change all jobs that fit, a page in each transaction; returns how many those were.
+
+    A page is told once it is changed for good.
+    """
+    which = meant(which, change)
+    after: int | None = None
+
+    def make_page() -> tuple[list[Job], list[Changed]]:
+        jobs = store.select(which, limit=PAGE, after=after)
+        now = store.now()
+        # Those that changed while they were being found, or read, may not fit any more.
+        fit = [job for job in store.lock(jobs)[::-1] if _fits(job, which, change, now)]
+        return jobs, _made(store, fit, change, dry_run=dry_run)
+
+    total = 0
+    while True:
+        jobs, page = store.transact(make_page)
+        total += len(page)
+        told(page)
+        if len(jobs) < PAGE:
+            return total
+        after = jobs[-1].seq
+
+
+def meant(which: Filter, change: Change) -> Filter:
+    """Return what a filter means for a change; a state it can't be made in is a `UsageError`."""
+    for state in which.states:
+        if state not in change.allowed:
+            raise UsageError(f"Jobs that are {state} can't be {change.done}; leave that state out.")
+    return replace(which, states=which.states or change.usual)
+
+
+def _fits(job: Job, which: Filter, change: Change, now: int) -> bool:
+    if job.state not in which.states:
+        return False
+    try:
+        change.check(job, now)
+    except StateError:
+        return False
+    return True
+
+
+def _made(store: Store, jobs: Sequence[Job], change: Change, *, dry_run: bool) -> list[Changed]:
+    """Make a change, or only see whether it can be made."""
+    if not dry_run:
+        after = make(store, jobs, change)
+        return [
+            Changed(before=job, after=None if change.deletes else now)
+            for job, now in zip(jobs, after, strict=True)
+        ]
+    now = store.now()
+    for job in jobs:
+        change.check(job, now)
+    return [Changed(before=job, after=job) for job in jobs]
+
+
+def _record(store: Store, kind: str, told: Iterable[tuple[Job, str]], at: int) -> None:
+    who = whoami()
     store.record_all(
         [
             Event(at=at, kind=kind, job=job.id, node=None, who=who, detail=detail)

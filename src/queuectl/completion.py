@@ -1,13 +1,19 @@
 """Completes requests with what the settings say, so that later changes leave jobs alone."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import cache
 from itertools import repeat
 
 from queuectl.job import Like, NewJob
-from queuectl.request import Values, check_commands, current_folder
+from queuectl.request import (
+    Values,
+    check_commands,
+    current_environment,
+    current_folder,
+    with_environment,
+)
 from queuectl.settings import Settings
-from queuectl.values import fields, in_order
+from queuectl.values import fields, in_order, replace
 
 MOST_MODELS = 1_000
 """What is different each time need not be remembered."""
@@ -18,10 +24,14 @@ _NOTHING: Values = {}
 class Completion:
     """What a request gets where it says nothing itself."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, hidden: Collection[str] = ()) -> None:
+        """Take the settings, and the variables in which passwords of the store may be."""
+        self._hidden = tuple(hidden)
         # All fields of a job, in their order.
         self._usual: Values = {
             **{f.name: f.default for f in fields(NewJob)},
+            "shell": settings.shell,
+            "env_all": settings.env_all,
             "expire": settings.expire,
             "timeout": settings.job_timeout,
             "max_retries": settings.max_retries,
@@ -31,8 +41,17 @@ class Completion:
             "max_backoff": settings.max_backoff,
         }
 
-    def job(self, given: Values, *, folder: Callable[[], str] = current_folder) -> NewJob:
-        """Make a job of what is given; `folder` finds the current folder, if that is needed."""
+    def job(
+        self,
+        given: Values,
+        *,
+        folder: Callable[[], str] = current_folder,
+        environment: Callable[[tuple[str, ...]], Mapping[str, str]] = current_environment,
+    ) -> NewJob:
+        """Make a job of what is given.
+
+        `folder` finds the current folder, and `environment` the current one, if that is needed.
+        """
         values = self._usual | given
         if "retry_delay" in given and "max_backoff" not in given:
             # Whoever asks for a long delay means it, whatever the general cap is.
@@ -41,6 +60,8 @@ class Completion:
             values["cwd"] = folder()
         if "env" not in given:
             values["env"] = {}
+        if values["env_all"]:
+            values["env"] = with_environment(environment(self._hidden), values["env"])
         return in_order(NewJob, values.values())
 
 
@@ -51,6 +72,7 @@ class Series:
         """Take from `completion` what goes for a request at the moment."""
         self._completion = completion
         self._folder = cache(current_folder)
+        self._environment = cache(current_environment)
         self._by: Completion | None = None
         self._models: dict[Hashable, NewJob] = {}
         self._given: Values | None = None
@@ -64,7 +86,12 @@ class Series:
         id = given.pop("id", None)
         command = given.pop("command", None)
         argv = given.pop("argv", None)
-        return id, command, argv, self._model_for(given)
+        stdin = given.pop("stdin", None)
+        model = self._model_for(given)
+        if stdin is not None:
+            # It may be long, and so isn't kept for those that follow.
+            model = replace(model, stdin=stdin)
+        return id, command, argv, model
 
     def commands(self, texts: list[str]) -> list[Like]:
         """Make jobs of commands that say no more."""
@@ -86,10 +113,12 @@ class Series:
             model = self._models.get(what)
         except TypeError:
             # It sets variables, and so can't be looked up.
-            return completion.job(given, folder=self._folder)
+            return self._make(completion, given)
         if model is None:
             if len(self._models) == MOST_MODELS:
                 self._models.clear()
-            model = completion.job(given, folder=self._folder)
-            self._models[what] = model
+            model = self._models[what] = self._make(completion, given)
         return model
+
+    def _make(self, completion: Completion, given: Values) -> NewJob:
+        return completion.job(given, folder=self._folder, environment=self._environment)

@@ -1,5 +1,8 @@
 """The error tree. Every error is one sentence for a person and knows its exit code.
 
+What only helps somebody at a command line, such as the name of a command, is its `advice`; the
+sentence itself makes sense in a program as well.
+
 QueuectlError                    1   anything queuectl can explain
 ├── UsageError                   2   the request itself is wrong
 │   ├── BadTimeError             2   a time or duration that can't be read
@@ -19,7 +22,7 @@ QueuectlError                    1   anything queuectl can explain
     ├── StoreTooOldError         5   it must be migrated first, or its server is too old
     ├── StoreUnreachableError    5   no server answers, or the connection was lost
     │   └── StoreUnsettledError  5   ... while committing: it may or may not have come through
-    └── StoreDeniedError         5   the server refuses us: password, database or grants
+    └── StoreDeniedError         5   the server refuses us, or the file is somebody else's
 """
 
 from collections.abc import Callable
@@ -71,6 +74,16 @@ class QueuectlError(Exception):
     """Something queuectl can explain in one sentence."""
 
     exit_code: ClassVar[int] = EXIT_FAILED
+
+    def __init__(self, text: str = "", *, advice: str = "") -> None:
+        """`advice` ends the sentence on the command line: it names a command or option."""
+        super().__init__(text)
+        self.advice = advice
+
+    @property
+    def advised(self) -> str:
+        """The sentence for somebody at a command line."""
+        return f"{str(self).rstrip('.')}; {self.advice}" if self.advice else str(self)
 
 
 class UsageError(QueuectlError):
@@ -161,4 +174,4 @@ class StoreUnsettledError(StoreUnreachableError):
 
 
 class StoreDeniedError(StoreError):
-    """The server is there but refuses us: the password, the database or the grants are wrong."""
+    """The server refuses us (password, database or grants), or somebody else's file does."""

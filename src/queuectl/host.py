@@ -85,6 +85,34 @@ def _is_hidden(pid: int) -> bool:
     return False
 
 
+def catches(pid: int, signum: int) -> bool:
+    """Tell whether a process does something of its own with a signal; where nobody can see, yes."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            caught = next(line for line in file if line.startswith(b"SigCgt:"))
+    except (OSError, StopIteration):
+        return not os.path.isdir("/proc/self")
+    return bool(int(caught.split()[1], 16) >> (signum - 1) & 1)
+
+
+def belongs_to_terminal(pid: int) -> bool:
+    """Tell whether a process belongs to a terminal, as far as anybody can see."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[4]) != 0
+    except OSError:
+        return False
+
+
+def has_terminal() -> bool:
+    """Tell whether this process belongs to a terminal, which ends it when it closes."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
 @cache
 def whoami() -> str:
     """Return `user@host`, for the record of things done by hand."""

@@ -1,17 +1,23 @@
 """The values everything else speaks in: jobs, attempts, outcomes and transitions.
 
-Times are milliseconds since 1970 (UTC) by the store's clock; durations are milliseconds.
-Nothing here decides anything: `lifecycle` does.
+Times are milliseconds since 1970 (UTC) by the store's clock; durations are milliseconds. For
+programs, jobs and attempts have them as `datetime` and `timedelta` as well: `created_at` is the
+number, `created` the time. Nothing here decides anything: `lifecycle` does.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from queuectl.values import dataclass, field, fields, in_order, rowclass
 
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
 DEFAULT_QUEUE = "default"
+SHELL = "/bin/sh"
+"""What reads the command of a job that names no other shell."""
 
 
 class State(StrEnum):
@@ -65,7 +71,10 @@ class NewJob:
     retry_delay: int | None = None
     max_backoff: int | None = None
     cwd: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env_all: bool | None = None
+    shell: str | None = None
+    stdin: bytes | None = field(default=None, repr=False)
     tags: tuple[str, ...] = ()
 
 
@@ -89,9 +98,16 @@ class Job:
     command: str | None
     argv: tuple[str, ...] | None
     task: str | None
-    data: bytes | None
+    data: bytes | None = field(repr=False)
     cwd: str | None
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
+    """Variables that are set for it. Their values are secrets, and nowhere shown."""
+    env_all: bool
+    """Whether `env` is its whole environment; else it lies over that of the worker."""
+    shell: str | None
+    """The program that reads its command; None is `SHELL`."""
+    stdin_bytes: int | None
+    """How many bytes its runs find on stdin, which the store keeps; None when there are none."""
     tags: tuple[str, ...]
     after: tuple[str, ...]
     unique_key: str | None
@@ -133,6 +149,7 @@ class Job:
         values[_ARGV] = None if argv is None else tuple(map(str, json.loads(argv)))
         values[_TAGS] = () if tags is None else tuple(map(str, json.loads(tags)))
         values[_ENV] = {} if env is None else {k: str(v) for k, v in json.loads(env).items()}
+        values[_ENV_ALL] = bool(values[_ENV_ALL])
         values[_BACKOFF] = None if backoff is None else Strategy(backoff)
         values.insert(_AFTER, ())
         return in_order(cls, values)
@@ -147,6 +164,41 @@ class Job:
 
             return join(self.argv)
         return self.task or ""
+
+    @property
+    def created(self) -> "datetime":
+        """When it was enqueued."""
+        return moment(self.created_at)
+
+    @property
+    def due(self) -> "datetime":
+        """When it may run, or might have."""
+        return moment(self.run_at)
+
+    @property
+    def expires(self) -> "datetime | None":
+        """When it is dead if it hasn't started."""
+        return None if self.expires_at is None else moment(self.expires_at)
+
+    @property
+    def updated(self) -> "datetime":
+        """When it last changed."""
+        return moment(self.updated_at)
+
+    @property
+    def started(self) -> "datetime | None":
+        """When its newest run started."""
+        return None if self.started_at is None else moment(self.started_at)
+
+    @property
+    def finished(self) -> "datetime | None":
+        """When its newest run ended, or it was given up or called off."""
+        return None if self.finished_at is None else moment(self.finished_at)
+
+    @property
+    def duration(self) -> "timedelta | None":
+        """How long its newest run took."""
+        return None if self.duration_ms is None else span(self.duration_ms)
 
     @property
     def max_attempts(self) -> int | None:
@@ -167,8 +219,8 @@ class Job:
 _STATES: dict[str, State] = {state.value: state for state in State}
 _AFTER = [f.name for f in fields(Job)].index("after")
 JOB_COLUMNS = tuple(f.name for f in fields(Job) if f.name != "after")
-_STATE, _ARGV, _TAGS, _ENV, _BACKOFF = map(
-    JOB_COLUMNS.index, ("state", "argv", "tags", "env", "backoff")
+_STATE, _ARGV, _TAGS, _ENV, _ENV_ALL, _BACKOFF = map(
+    JOB_COLUMNS.index, ("state", "argv", "tags", "env", "env_all", "backoff")
 )
 
 
@@ -196,6 +248,21 @@ class Attempt:
     def from_row(cls, row: Sequence[Any]) -> "Attempt":
         """Build an attempt from a row that has `ATTEMPT_COLUMNS` in their order."""
         return cls(**dict(zip(ATTEMPT_COLUMNS, row, strict=True)))
+
+    @property
+    def started(self) -> "datetime":
+        """When it started."""
+        return moment(self.started_at)
+
+    @property
+    def finished(self) -> "datetime":
+        """When it ended."""
+        return moment(self.finished_at)
+
+    @property
+    def duration(self) -> "timedelta":
+        """How long it took."""
+        return span(self.duration_ms)
 
 
 ATTEMPT_COLUMNS = tuple(f.name for f in fields(Attempt))
@@ -255,8 +322,9 @@ class TimedOut:
 
     def describe(self) -> str:
         """Say what happened."""
-        seconds = f"{self.after / 1000:g}"
-        return f"timed out after {seconds} second{'' if seconds == '1' else 's'}"
+        from queuectl.when import format_duration
+
+        return f"timed out after {format_duration(self.after)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +392,20 @@ class Transition:
     reason: str | None = None
     run_at: int | None = None
     """When it's due again; None keeps the time it has."""
+
+
+def moment(ms: int) -> "datetime":
+    """Return a stored time for programs: with its time zone, which is UTC."""
+    from datetime import UTC, datetime
+
+    return datetime(1970, 1, 1, tzinfo=UTC) + span(ms)
+
+
+def span(ms: int) -> "timedelta":
+    """Return a stored duration for programs."""
+    from datetime import timedelta
+
+    return timedelta(milliseconds=ms)
 
 
 def signal_name(number: int) -> str:

@@ -19,6 +19,8 @@ from queuectl.job import (
 )
 from queuectl.values import dataclass
 
+ROOM_WITHIN = 10_000
+"""Milliseconds that a node makes room for a job that is to run alone; others wait meanwhile."""
 LONGEST_WAIT = 366 * 24 * 3600 * 1000
 """No backoff waits longer than a year, whatever `max_backoff` says."""
 
@@ -64,8 +66,7 @@ def decide(job: Job, outcome: Outcome, now: int, policy: Policy) -> Transition:
             return _to(job, State.PENDING, run_at=now)
         case Lost() if job.crashes + 1 >= policy.max_crashes:
             crashes = job.crashes + 1
-            reason = f"{_times(crashes)} took its worker down ({outcome.why})"
-            return _to(job, State.DEAD, crashes=crashes, reason=reason)
+            return _to(job, State.DEAD, crashes=crashes, reason=_lost(crashes, outcome.why))
         case Lost():
             return _to(job, State.PENDING, crashes=job.crashes + 1, run_at=now)
         case _ if job.cancel_reason is not None:
@@ -157,11 +158,16 @@ def _jittered(wait: int, key: str, jitter: float) -> int:
 
 
 def _gave_up(failures: int) -> str:
-    if failures == 1:
-        return "no retries allowed"
-    retries = failures - 1
-    return f"all {retries} retries used up" if retries > 1 else "its one retry used up"
+    match failures - 1:
+        case 0:
+            return "no retries allowed"
+        case 1:
+            return "given up after 1 retry"
+        case retries:
+            return f"given up after {retries} retries"
 
 
-def _times(count: int) -> str:
-    return "one run" if count == 1 else f"{count} runs"
+def _lost(runs: int, why: str) -> str:
+    if runs == 1:
+        return f"its run was lost with its worker ({why})"
+    return f"{runs} runs were lost with their workers (last: {why})"

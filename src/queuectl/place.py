@@ -11,8 +11,12 @@ from queuectl.settings import (
     find_file,
     layered,
     read_file,
+    unknown_variables,
 )
 from queuectl.values import dataclass, field
+
+DEFAULT = "default"
+"""Who chose a place that nobody named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +26,13 @@ class Place:
     url: str
     chosen_by: str
     layers: tuple[Layer, ...] = field(default=())
+    oddities: tuple[str, ...] = field(default=())
+    """What is ignored, though it may have been meant for us; one sentence each."""
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has named a queue, so that it is the one in the data directory."""
+        return self.chosen_by == DEFAULT
 
     def settings(self, shared: Mapping[str, str]) -> tuple[Settings, dict[str, str]]:
         """Merge with the store's shared settings; says where each value came from."""
@@ -34,8 +45,13 @@ def find_place(
     flags: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
     cwd: str | None = None,
+    check: bool = True,
 ) -> Place:
-    """Find the queue that a command started here and now means."""
+    """Find the queue that a command started here and now means.
+
+    A setting that can't be is a `BadSettingError` here already, whether it will be needed or not;
+    unless `check` is off, for who wants to look at it.
+    """
     environ = os.environ if environ is None else environ
     layers = [Layer("the command line", flags)] if flags else []
     layers.append(environment_layer(environ))
@@ -43,7 +59,7 @@ def find_place(
     content = {} if file is None else read_file(file)
     written = content.pop("db", None)
     if file is not None:
-        layers.append(Layer(file, content))
+        layers.append(Layer(file, content, also=("db",)))
     if url:
         chosen, by = url, "--db"
     elif found := environ.get("QUEUECTL_DB") or environ.get("QUEUECTL_DB_PATH"):
@@ -51,8 +67,11 @@ def find_place(
     elif file is not None and written is not None:
         chosen, by = _beside(file, written), file
     else:
-        chosen, by = default_path(environ), "default"
-    return Place(url=chosen, chosen_by=by, layers=tuple(layers))
+        chosen, by = default_path(environ), DEFAULT
+    for layer in layers if check else ():
+        layer.check()
+    oddities = unknown_variables(environ)
+    return Place(url=chosen, chosen_by=by, layers=tuple(layers), oddities=oddities)
 
 
 def default_path(environ: Mapping[str, str]) -> str:

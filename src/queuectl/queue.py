@@ -8,7 +8,7 @@ queue.wait(job.id)
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from queuectl.administration import Administration
 from queuectl.completion import Series
 from queuectl.errors import BadJobError, NotFoundError, UsageError
-from queuectl.job import FINISHED, Attempt, Job, Like, NewJob, Output, State
+from queuectl.job import FINISHED, WAITING, Attempt, Job, Like, NewJob, Output, State
 from queuectl.place import Place, find_place
 from queuectl.request import (
     Fields,
@@ -31,11 +31,16 @@ from queuectl.store.contract import Batch, Event, Filter, Progress, Store, chunk
 from queuectl.store.ids import looks_made
 from queuectl.values import replace
 from queuectl.waiting import wait_until
+from queuectl.when import milliseconds
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
+    from queuectl.changes import Change, Changed, Refused
+    from queuectl.explain import Reason, Surroundings
     from queuectl.report import Stats, Status
+
+    Reasons = list[Reason]
 
 T = TypeVar("T")
 Request = str | Sequence[str] | Mapping[str, Any] | NewJob
@@ -48,6 +53,8 @@ SHORTEST_PREFIX = 4
 BATCH = 20_000
 SOME = 500
 """Requests that are looked at together."""
+SLOWEST = 5
+"""Jobs that statistics name for having taken longest."""
 MOST_AT_ONCE = 250_000
 """Jobs in one transaction. It holds up all other writers, who must renew their leases in time."""
 
@@ -60,14 +67,18 @@ class Queue(Administration):
         url: str | os.PathLike[str] | None = None,
         *,
         create: bool = True,
+        absent_ok: bool = False,
         place: Place | None = None,
     ) -> None:
         """Open the queue at a path or URL, or the one this directory and environment mean.
 
-        A queue that doesn't exist yet is made, unless `create` is False.
+        A queue that doesn't exist yet is made, unless `create` is False: then it is a
+        `StoreMissingError`. With `absent_ok` that holds only for one that was named. The default
+        queue is an empty one then, for whoever reads, and nothing is made.
         """
         self.place = place or find_place(None if url is None else os.fspath(url))
-        self.store: Store = open_store(self.place.url, create=create)
+        absent_ok = absent_ok and self.place.is_default
+        self.store: Store = open_store(self.place.url, create=create, absent_ok=absent_ok)
 
     def __enter__(self) -> "Queue":
         return self
@@ -235,7 +246,7 @@ class Queue(Administration):
                 f"There is no job {id!r}; give at least {SHORTEST_PREFIX} characters of an id."
             )
         if job is None:
-            raise NotFoundError(f"There is no job {id!r}; see queuectl list.")
+            raise NotFoundError(f"There is no job {id!r}.", advice="see queuectl list.")
         return job
 
     def meant(self, id: str) -> Job:
@@ -259,20 +270,56 @@ class Queue(Administration):
         limit: int | None = 50,
         after: str | None = None,
         oldest: bool = False,
+        sort: str | None = None,
     ) -> Jobs:
-        """Return jobs, newest first; `after` goes on behind the job with that id.
+        """Return jobs as `iterate` does, as they are at one moment, and 50 unless `limit` says."""
+        chosen = _narrowed(which or Filter(), state, queue, tag)
+        if sort is not None:
+            return [*self.iterate(chosen, limit=limit, after=after, oldest=oldest, sort=sort)]
+        return self.store.select(chosen, limit=limit, after=self._seq(after), oldest=oldest)
+
+    def iterate(
+        self,
+        which: Filter | None = None,
+        *,
+        state: State | str | None = None,
+        queue: str | None = None,
+        tag: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+        oldest: bool = False,
+        sort: str | None = None,
+    ) -> Iterator[Job]:
+        """Yield jobs, newest first, without holding them all: a million take no more memory.
 
         A state, queue or tag narrows it down; a `Filter` says anything that can be asked for.
+        `after` goes on behind the job with that id. `sort` names another order: "finished",
+        "-duration" for the longest first, "queue,-priority" for both.
         """
-        which = which or Filter()
-        if state is not None:
-            which = replace(which, states=(_state(state),))
-        if queue is not None:
-            which = replace(which, queues=(queue,))
-        if tag is not None:
-            which = replace(which, tags=(tag,))
-        seq = None if after is None else self.get(after).seq
-        return self.store.select(which, limit=limit, after=seq, oldest=oldest)
+        from queuectl import listing
+
+        chosen = _narrowed(which or Filter(), state, queue, tag)
+        if sort is None:
+            seq = self._seq(after)
+            return listing.jobs(self.store, chosen, limit=limit, after=seq, oldest=oldest)
+        if after is not None or oldest:
+            raise UsageError("A sorted list has no after and no oldest; they go by the line.")
+        return listing.sorted_jobs(self.store, chosen, listing.read_sort(sort), limit=limit)
+
+    def _seq(self, id: str | None) -> int | None:
+        return None if id is None else self.get(id).seq
+
+    def count(self, which: Filter | None = None) -> int:
+        """Return how many jobs fit.
+
+        By state and queue, that takes no longer with ten million jobs than with ten; otherwise all
+        that fit are read.
+        """
+        from queuectl import listing
+
+        chosen = which or Filter()
+        known = listing.counted(self.store, chosen)
+        return sum(1 for _ in self.iterate(chosen)) if known is None else known
 
     def attempts(self, id: str) -> Attempts:
         """Return the runs of a job that are over, oldest first."""
@@ -300,8 +347,47 @@ class Queue(Administration):
         return None
 
     def events(self, id: str | None = None, *, limit: int = 100) -> Events:
-        """Return what was done by hand and what was rescued, newest first."""
+        """Return what was done by hand and which jobs died or were rescued, newest first."""
         return self.store.events(None if id is None else self.get(id).id, limit=limit)
+
+    def iterate_events(self, id: str | None = None, *, limit: int | None = None) -> Iterator[Event]:
+        """Yield them without holding them all."""
+        from queuectl import listing
+
+        return listing.events(self.store, None if id is None else self.get(id).id, limit=limit)
+
+    def explain(self, id: str) -> "Reasons":
+        """Say why a job waits, with all reasons there are; nothing for one that doesn't wait."""
+        from queuectl.explain import explain
+
+        job = self.get(id)
+        return explain(job, self._surroundings()) if job.state in WAITING else []
+
+    def hindrances(self, queues: Collection[str]) -> "Reasons":
+        """Say what keeps all jobs of these queues from being started, if anything does."""
+        from queuectl.explain import hindrances
+
+        return hindrances(queues, self._surroundings())
+
+    def _surroundings(self) -> "Surroundings":
+        from queuectl.explain import Crew, Surroundings
+        from queuectl.lifecycle import Policy
+
+        return Surroundings(
+            now=self.store.now(),
+            crews=tuple(
+                Crew(
+                    queues=tuple(node["queues"]),
+                    workers=node["workers"],
+                    busy=node["running"],
+                    stopping=node["stopping"] is not None,
+                )
+                for node in self.nodes()
+                if node["alive"]
+            ),
+            queues=tuple(self.store.queues()),
+            suspicious=Policy(max_crashes=self.settings.max_crashes).suspicious,
+        )
 
     def status(self) -> "Status":
         """Return counts per state and queue, and who works."""
@@ -315,15 +401,33 @@ class Queue(Administration):
             self.store.next_due(),
         )
 
-    def stats(self, *, since: int | None = None, queue: str | None = None) -> "Stats":
-        """Return totals, run and wait times, the slowest jobs and the spread of priorities."""
-        from queuectl.report import build_stats
+    def stats(
+        self,
+        *,
+        since: "int | datetime | None" = None,
+        queue: str | None = None,
+        tag: str | Sequence[str] | None = None,
+    ) -> "Stats":
+        """Return totals, run and wait times, the slowest jobs and the spread of priorities.
 
+        Times are those of runs that ended `since` then: a datetime, or milliseconds since 1970.
+        With a tag, or several that a job must have, the times are those of the last runs of the
+        jobs in the store, which are all read; without, they include jobs that were pruned.
+        """
+        from queuectl.report import build_stats, build_stats_of
+
+        begin = None if since is None else milliseconds(since)
+        which = Filter(queues=() if queue is None else (queue,), tags=_tags(tag))
+        if which.tags:
+            return build_stats_of(self.iterate(which), since=begin, slowest=SLOWEST)
         counts = [c for c in self.store.counts() if queue is None or c.queue == queue]
-        slowest = self.store.slowest(5 if queue is None else 200)
-        if queue is not None:
-            slowest = [job for job in slowest if job.queue == queue][:5]
-        return build_stats(counts, self.store.rollups(since=since, queue=queue), slowest)
+        rollups = self.store.rollups(since=begin, queue=queue)
+        return build_stats(counts, rollups, self._slowest(queue))
+
+    def _slowest(self, queue: str | None) -> Jobs:
+        if queue is None:
+            return self.store.slowest(SLOWEST)
+        return self.list(state=State.COMPLETED, queue=queue, sort="-duration", limit=SLOWEST)
 
     # -- waiting --------------------------------------------------------------
 
@@ -379,11 +483,11 @@ class Queue(Administration):
         """Call several jobs off: all of them or, if one can't be, none; returns them afterwards.
 
         This is one transaction, like `retry_all` and `remove_all`, and others wait for its end:
-        change thousands of jobs in parts.
+        change thousands of jobs with `change_matching`.
         """
         from queuectl import changes
 
-        return changes.cancel(self.store, jobs, reason)
+        return changes.make(self.store, jobs, changes.cancelling(reason))
 
     def retry(self, id: str) -> Job:
         """Put a dead, cancelled or completed job back in line, or make a waiting retry due now.
@@ -396,15 +500,13 @@ class Queue(Administration):
         """Put several jobs back in line: all of them or, if one can't be, none."""
         from queuectl import changes
 
-        return changes.retry(self.store, jobs)
+        return changes.make(self.store, jobs, changes.RETRY)
 
     def retry_dead(self, id: str) -> Job:
         """Put one job of the dead letter queue back in line; any other state is an error."""
         from queuectl import changes
 
-        job = self.meant(id)
-        changes.check_dead(job)
-        return self.retry(job.id)
+        return changes.make(self.store, [self.meant(id)], changes.RETRY_DEAD)[0]
 
     def remove(self, id: str) -> Job:
         """Delete a job that isn't running, with all its attempts and output."""
@@ -414,7 +516,41 @@ class Queue(Administration):
         """Delete several jobs: all of them or, if one can't be, none; returns them as they were."""
         from queuectl import changes
 
-        return changes.remove(self.store, jobs)
+        return changes.make(self.store, jobs, changes.REMOVE)
+
+    def change_named(
+        self,
+        ids: Iterable[str],
+        change: "Change",
+        *,
+        dry_run: bool = False,
+        told: "Callable[[Changed | Refused], None]" = lambda _: None,
+    ) -> None:
+        """Make a change to each job that is named, whatever becomes of the others.
+
+        What became of each is told at once, also which couldn't be changed and why. Who is named
+        twice is changed once.
+        """
+        from queuectl import changes
+
+        changes.make_named(self.store, self.meant, ids, change, told, dry_run=dry_run)
+
+    def change_matching(
+        self,
+        which: Filter,
+        change: "Change",
+        *,
+        dry_run: bool = False,
+        told: "Callable[[Sequence[Changed]], None]" = lambda _: None,
+    ) -> int:
+        """Make a change to all jobs that fit, however many, and return how many those were.
+
+        A filter without states means those in which the change is usual. Some hundred jobs are
+        changed in each transaction, and told once that can't be undone any more.
+        """
+        from queuectl import changes
+
+        return changes.make_matching(self.store, which, change, told, dry_run=dry_run)
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -439,7 +575,7 @@ def _read_all(some: Sequence[Request], first: int, now: int) -> Iterator[Values]
         try:
             yield _read(item, {}, now)
         except UsageError as error:
-            raise type(error)(f"Job number {number:,}: {error}") from None
+            raise type(error)(f"Job number {number:,}: {error}", advice=error.advice) from None
 
 
 def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
@@ -457,6 +593,22 @@ def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
     else:
         given = {} if what is None else {"argv": what}
     return read_values({**given, **fields} if fields else given, now=now)
+
+
+def _tags(tag: str | Sequence[str] | None) -> tuple[str, ...]:
+    if tag is None:
+        return ()
+    return (tag,) if isinstance(tag, str) else tuple(tag)
+
+
+def _narrowed(
+    which: Filter, state: State | str | None, queue: str | None, tag: str | None
+) -> Filter:
+    if state is not None:
+        which = replace(which, states=(_state(state),))
+    if queue is not None:
+        which = replace(which, queues=(queue,))
+    return which if tag is None else replace(which, tags=(tag,))
 
 
 def _state(name: State | str) -> State:

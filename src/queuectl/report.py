@@ -4,13 +4,16 @@ The table on the terminal and `--json` are made from the same dicts. Only ever e
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappush, heappushpop
 from typing import Any
 
-from queuectl.job import Attempt, Job, State
+from queuectl.changes import Changed, Refused
+from queuectl.job import FINISHED, SHELL, Attempt, Job, State
 from queuectl.store.contract import Count, Event, Node, QueueInfo, Rollup
-from queuectl.store.histogram import quantile
-from queuectl.values import dataclass
+from queuectl.store.histogram import bucket_of, quantile
+from queuectl.store.rollups import EVER, WAIT, Tally
+from queuectl.values import dataclass, fields
 from queuectl.when import iso
 
 
@@ -23,7 +26,7 @@ def job_dict(job: Job) -> dict[str, Any]:
         "command": job.command,
         "argv": None if job.argv is None else list(job.argv),
         "task": job.task,
-        "data": None if job.data is None else job.data.decode("utf-8", "replace"),
+        "data": _data(job),
         "priority": job.priority,
         "attempts": job.attempts,
         "failures": job.failures,
@@ -51,7 +54,50 @@ def job_dict(job: Job) -> dict[str, Any]:
         "retry_delay": seconds(job.retry_delay),
         "max_backoff": seconds(job.max_backoff),
         "env": sorted(job.env),
+        "env_all": job.env_all,
+        "shell": None if job.command is None else job.shell or SHELL,
+        "stdin_bytes": job.stdin_bytes,
     }
+
+
+def _data(job: Job) -> str | None:
+    """Return what a task is given; what was kept of a job put aside may hold secrets."""
+    if job.task is None or job.data is None:
+        return None
+    return job.data.decode("utf-8", "replace")
+
+
+def change_dict(result: Changed | Refused) -> dict[str, Any]:
+    """Describe what became of a job that was to be changed by hand."""
+    match result:
+        case Changed(before=before, after=after):
+            return _change_dict(before.id, before, after, None)
+        case Refused(name=name, job=job, error=error):
+            return _change_dict(name if job is None else job.id, job, job, str(error))
+
+
+def _change_dict(
+    id: str, before: Job | None, after: Job | None, error: str | None
+) -> dict[str, Any]:
+    running = after is not None and after.state == State.PROCESSING
+    return {
+        "id": id,
+        "queue": None if before is None else before.queue,
+        "command": None if before is None else before.title,
+        "was": None if before is None else before.state.value,
+        "state": None if after is None else after.state.value,
+        "node": after.node if after is not None and running else None,
+        "error": error,
+    }
+
+
+def why_ended(job: Job) -> str:
+    """Say why a job is dead or cancelled, with the last line of its stderr where there is one."""
+    reason, error = job.reason or "", job.error or ""
+    how, _, rest = reason.partition("; ")
+    if rest and error.startswith(how):
+        return f"{error}; {rest}"
+    return ": ".join(part for part in (reason, error) if part)
 
 
 def attempt_dict(attempt: Attempt) -> dict[str, Any]:
@@ -74,7 +120,7 @@ def attempt_dict(attempt: Attempt) -> dict[str, Any]:
 
 
 def event_dict(event: Event) -> dict[str, Any]:
-    """Describe something done by hand, or a rescue."""
+    """Describe something done by hand, a rescue or a death."""
     return {
         "at": moment(event.at),
         "kind": event.kind,
@@ -244,7 +290,10 @@ def durations(rollups: Sequence[Rollup]) -> Durations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """Totals of the jobs in the store, and times from the rollups, which survive pruning."""
+    """Totals of the jobs in the store, and times of their runs.
+
+    Times come from the rollups, which survive pruning, or (`build_stats_of`) from the jobs.
+    """
 
     states: dict[State, int]
     run: Durations
@@ -264,8 +313,13 @@ class Stats:
 
     @property
     def success_rate(self) -> float | None:
-        """Completed jobs in percent of all jobs in the store; None without jobs."""
-        return 100 * self.states[State.COMPLETED] / self.total if self.total else None
+        """Completed jobs in percent of those that completed or died; None if there are none.
+
+        What still waits, runs or is retried may yet do either, and to cancel isn't to fail.
+        """
+        completed = self.states[State.COMPLETED]
+        ended = completed + self.states[State.DEAD]
+        return 100 * completed / ended if ended else None
 
     def as_dict(self) -> dict[str, Any]:
         """Describe it for `--json`."""
@@ -316,3 +370,45 @@ def build_stats(
         priorities={p: priorities[p] for p in sorted(priorities, reverse=True) if priorities[p]},
         timed=timed,
     )
+
+
+def build_stats_of(jobs: Iterable[Job], *, since: int | None, slowest: int) -> Stats:
+    """Add up jobs, each with its last run, one by one: rollups know no tags.
+
+    Those that ended before `since` are in the totals, but their times don't count.
+    """
+    counts: dict[tuple[State, int], list[int]] = defaultdict(lambda: [0, 0])
+    tally = Tally()
+    slow: list[tuple[int, int, Job]] = []
+    for job in jobs:
+        count = counts[job.state, job.priority]
+        count[0] += 1
+        count[1] += bool(job.timeout)
+        if job.state == State.COMPLETED and job.duration_ms is not None:
+            keep = heappush if len(slow) < slowest else heappushpop
+            keep(slow, (job.duration_ms, job.seq, job))
+        if since is None or (job.finished_at or 0) >= since:
+            for measure, ms in _last_run(job):
+                tally.merge((EVER, "", "", measure, bucket_of(ms)), (1, ms, ms, ms))
+    return build_stats(
+        (
+            Count(queue="", state=state, priority=priority, jobs=number, timed=timed)
+            for (state, priority), (number, timed) in counts.items()
+        ),
+        [_rollup(row) for row in tally.rows()],
+        [job for _, _, job in sorted(slow, reverse=True)],
+    )
+
+
+def _last_run(job: Job) -> Iterator[tuple[str, int]]:
+    """Yield how long a finished job ran last, by what became of it, and how long it had waited."""
+    if job.state not in FINISHED or job.started_at is None or job.duration_ms is None:
+        return
+    if job.run_at > job.started_at:  # cancelled, or expired, while it waited for another run
+        return
+    yield job.state.value, job.duration_ms
+    yield WAIT, max(0, job.started_at - job.run_at)
+
+
+def _rollup(row: Mapping[str, Any]) -> Rollup:
+    return Rollup(**{field.name: row[field.name] for field in fields(Rollup)})

@@ -13,10 +13,13 @@ from queuectl.errors import BadJobError, BadSettingError, BadTimeError, shown
 from queuectl.job import NewJob
 from queuectl.settings import read_value
 from queuectl.values import fields
-from queuectl.when import LATEST, parse_duration, parse_time
+from queuectl.when import LATEST, milliseconds, parse_duration, parse_time
 
 LONGEST_COMMAND = 2**20
 LONGEST_ARGUMENT = 128 * 1024 - 1
+LONGEST_ENVIRONMENT = 2**20
+"""Bytes of all variables of a job: the kernel takes 2 MiB of them and arguments together."""
+LONGEST_STDIN = 2**24
 LONGEST_ID = 256
 LONGEST_NAME = 128
 MOST_TAGS = 64
@@ -48,13 +51,17 @@ class Fields(TypedDict, total=False):
     max_backoff: str | int | float | timedelta
     cwd: str
     env: Mapping[str, str]
+    env_all: bool
+    shell: str
+    stdin: str | bytes
+    stdin_base64: str
     tags: Sequence[str] | str
 
 
 SYSTEM_FIELDS = frozenset(
     "seq state ready attempts failures crashes node worker created_at updated_at started_at "
     "finished_at completed_at duration duration_ms exit_code error last_error reason locked_by "
-    "locked_at locked_until retry_at output stdout stderr cancel_reason".split()
+    "locked_at locked_until retry_at output stdout stderr stdin_bytes cancel_reason".split()
 )
 LATER_FIELDS = frozenset("task data after unique_key depends_on".split())
 _ALIASES = {
@@ -68,6 +75,7 @@ _SAME = (
     ("run_at", "delay"),
     ("expire", "expires_at"),
     ("timeout", "timeout_ms", "timeout_seconds"),
+    ("stdin", "stdin_base64"),
 )
 """Fields that say one thing in several ways."""
 _OTHER_WAYS = frozenset(name for names in _SAME for name in names[1:])
@@ -165,6 +173,51 @@ def current_folder() -> str:
         ) from None
 
 
+_OF_THE_MOMENT = frozenset(("_", "SHLVL", "PWD", "OLDPWD"))
+"""Variables that say where a shell is just now."""
+
+
+def current_environment(hidden: Sequence[str] = ()) -> dict[str, str]:
+    """Return our environment, which goes along with jobs that ask for all of it.
+
+    Left out are `hidden` variables, those that a shell sets anew from moment to moment, and those
+    of queuectl, which may have a password or tell of another job.
+    """
+    env = {
+        name: text
+        for name, text in os.environ.items()
+        if name not in _OF_THE_MOMENT
+        and name not in hidden
+        and not name.startswith(("QUEUECTL_", "_QUEUECTL_"))
+    }
+    try:
+        for name, text in env.items():
+            what = f"the variable {name[:60]!r} of this environment"
+            check_text(what, name + text, longest=LONGEST_ARGUMENT - 1)
+    except BadJobError as error:
+        raise BadJobError(
+            f"All of the environment can't be kept: {str(error).rstrip('.')}; unset it, or name"
+            " with env what the job needs."
+        ) from None
+    return env
+
+
+def with_environment(whole: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    """Return a whole environment with more variables laid over it, if it isn't too long."""
+    together = {**whole, **env}
+    _check_environment("the whole environment", together)
+    return together
+
+
+def _check_environment(name: str, env: Mapping[str, str]) -> None:
+    size = sum(len(key.encode()) + len(text.encode()) + 2 for key, text in env.items())
+    if size > LONGEST_ENVIRONMENT:
+        raise BadJobError(
+            f"{name} has {size:,} bytes in all; at most {LONGEST_ENVIRONMENT:,} can be handed to"
+            " a program."
+        )
+
+
 def _field(name: str) -> str:
     key = str(name).strip().replace("-", "_")
     key = _ALIASES.get(key, key)
@@ -192,6 +245,8 @@ def _check_work(values: Values) -> None:
         if "command" not in values:
             raise BadJobError("A job needs a command; give it as text or as 'command' in the JSON.")
         raise BadJobError("A job has either a command or an argv; give one of them.")
+    if "shell" in values and "argv" in values:
+        raise BadJobError("A program with its arguments runs without a shell; leave shell out.")
 
 
 def check_text(name: str, value: object, *, longest: int, blank: bool = False) -> str:
@@ -281,11 +336,15 @@ def _duration(name: str, value: object, now: int) -> int:
 
 def read_duration(name: str, value: object) -> int:
     """Return how many milliseconds a duration is that somebody gave as `name`."""
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
+    value = plain(value)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise BadJobError(f"{name} must be a duration such as 30, '30s' or '1h30m'.")
     return parse_duration(value)
+
+
+def plain(value: object) -> object:
+    """Return the seconds of a timedelta, and everything else as it is."""
+    return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def _milliseconds(name: str, value: object, now: int) -> int:
@@ -309,15 +368,13 @@ def _time(name: str, value: object, now: int) -> int:
 
 def _timestamp(name: str, value: datetime) -> int:
     try:
-        return round(value.timestamp() * 1000)
-    except (ValueError, OverflowError):
+        return milliseconds(value)
+    except BadTimeError:
         raise BadJobError(f"{name} is outside the years 1970 to 9999: {value}.") from None
 
 
 def _setting(name: str, value: object, now: int) -> Any:
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
-    return read_value(name, value)[1]
+    return read_value(name, plain(value))[1]
 
 
 def _cwd(name: str, value: object, now: int) -> str:
@@ -340,7 +397,44 @@ def _env(name: str, value: object, now: int) -> dict[str, str]:
         env[variable] = check_text(
             f"{name}[{variable[:60]}]", text, longest=LONGEST_ARGUMENT - 1024, blank=True
         )
+    _check_environment(name, env)
     return env
+
+
+def _flag(name: str, value: object, now: int) -> bool:
+    if not isinstance(value, bool):
+        raise BadJobError(f"{name} must be true or false, not {shown(value)}.")
+    return value
+
+
+def _stdin(name: str, value: object, now: int) -> bytes:
+    if isinstance(value, str):
+        try:
+            return _check_stdin(name, value.encode())
+        except UnicodeEncodeError:
+            raise BadJobError(f"{name} contains text that isn't valid UTF-8.") from None
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise BadJobError(f"{name} must be text or bytes, not {type(value).__name__}.")
+    return _check_stdin(name, bytes(value))
+
+
+def _stdin_base64(name: str, value: object, now: int) -> bytes:
+    from base64 import b64decode
+
+    text = check_text(name, value, longest=2 * LONGEST_STDIN, blank=True)
+    try:
+        return _check_stdin(name, b64decode("".join(text.split()), validate=True))
+    except ValueError:
+        raise BadJobError(f"{name} isn't valid base64.") from None
+
+
+def _check_stdin(name: str, data: bytes) -> bytes:
+    if len(data) > LONGEST_STDIN:
+        raise BadJobError(
+            f"{name} has {len(data):,} bytes; at most {LONGEST_STDIN:,} are kept with a job, so let"
+            " its command read a file."
+        )
+    return data
 
 
 def _tags(name: str, value: object, now: int) -> tuple[str, ...]:
@@ -378,5 +472,9 @@ _READERS: dict[str, tuple[str, Any]] = {
     "max_backoff": ("max_backoff", _setting),
     "cwd": ("cwd", _cwd),
     "env": ("env", _env),
+    "env_all": ("env_all", _flag),
+    "shell": ("shell", _setting),
+    "stdin": ("stdin", _stdin),
+    "stdin_base64": ("stdin", _stdin_base64),
     "tags": ("tags", _tags),
 }

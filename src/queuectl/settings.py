@@ -6,15 +6,17 @@ Flag > environment (`QUEUECTL_…`) > `queuectl.toml` (nearest, upwards) > `conf
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from queuectl.errors import BadSettingError, BadTimeError, shown
-from queuectl.job import Strategy
+from queuectl.job import SHELL, Strategy
 from queuectl.values import dataclass, field, fields, replace
 from queuectl.when import format_duration, parse_duration
 
 FILE_NAME = "queuectl.toml"
 LARGEST_INT = 2**31 - 1
+LONGEST_PROGRAM = 1_000
 
 
 def _integer(low: int, high: int = LARGEST_INT) -> Callable[[object], int]:
@@ -110,10 +112,42 @@ def _strategy(value: object) -> Strategy:
         raise ValueError("one of exponential, linear, fixed") from None
 
 
+_SWITCH = {"true": True, "yes": True, "on": True, "1": True}
+_SWITCH |= {"false": False, "no": False, "off": False, "0": False}
+
+
+def _switch(value: object) -> bool:
+    found = _SWITCH.get(str(value).strip().lower())
+    if found is None:
+        raise ValueError("true or false")
+    return found
+
+
+def _write_switch(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _program(value: object) -> str:
+    text = value.strip() if isinstance(value, str) else ""
+    # Options are a common mistake, and would be looked for as a part of the name.
+    has_options = any(word.startswith("-") for word in text.split())
+    if not text or not text.isprintable() or has_options or len(text) > LONGEST_PROGRAM:
+        raise ValueError("the name or path of one program, without options")
+    return text
+
+
 def _plain(value: Any) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
     return str(value)
+
+
+class Taken(StrEnum):
+    """What takes a change of a setting up."""
+
+    AT_ONCE = "at once"
+    RUNS = "new runs"
+    JOBS = "new jobs"
 
 
 def _setting(
@@ -123,9 +157,11 @@ def _setting(
     *,
     aliases: Sequence[str] = (),
     write: Callable[[Any], str] = _plain,
+    taken: Taken = Taken.AT_ONCE,
+    choices: Sequence[str] = (),
 ) -> Any:
     metadata = {"read": read, "help": help, "aliases": tuple(aliases), "write": write}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata=metadata | {"taken": taken, "choices": tuple(choices)})
 
 
 DAY = 24 * 3600 * 1000
@@ -136,16 +172,24 @@ class Settings:
     """The settings in force. Sizes are bytes, durations milliseconds."""
 
     max_retries: int = _setting(
-        3, _integer(0), "Retries after a failed run; 2 means up to 3 runs. Copied into the job."
+        3,
+        _integer(0),
+        "Retries after a failed run; 2 means up to 3 runs. Copied into the job.",
+        taken=Taken.JOBS,
     )
     backoff: Strategy = _setting(
         Strategy.EXPONENTIAL,
         _strategy,
         "How waits grow: exponential (base ** k seconds), linear (k * retry_delay) or fixed.",
         aliases=("backoff_strategy",),
+        taken=Taken.JOBS,
+        choices=tuple(Strategy),
     )
     backoff_base: float = _setting(
-        2.0, _number(1, 1e9), "Base of the exponential backoff: 2 waits 2, 4, 8 ... seconds."
+        2.0,
+        _number(1, 1e9),
+        "Base of the exponential backoff: 2 waits 2, 4, 8 ... seconds.",
+        taken=Taken.JOBS,
     )
     retry_delay: int = _setting(
         2_000,
@@ -153,6 +197,7 @@ class Settings:
         "The step of the linear and fixed backoff.",
         aliases=("job_retry_delay",),
         write=format_duration,
+        taken=Taken.JOBS,
     )
     max_backoff: int = _setting(
         300_000,
@@ -160,6 +205,7 @@ class Settings:
         "No wait for a retry is longer than this.",
         aliases=("max_backoff_seconds",),
         write=format_duration,
+        taken=Taken.JOBS,
     )
     jitter: float = _setting(
         0.0, _number(0, 1), "Spread each wait by up to this share, so retries don't come at once."
@@ -170,32 +216,46 @@ class Settings:
         "Time a run may take before it is killed; 0 is no limit.",
         aliases=("timeout",),
         write=format_duration,
+        taken=Taken.JOBS,
     )
     expire: int = _setting(
         0,
         _duration(),
         "A job not started within this time is dead; 0 is never.",
         write=format_duration,
+        taken=Taken.JOBS,
+    )
+    shell: str = _setting(
+        SHELL, _program, "The program that reads commands. Copied into the job.", taken=Taken.JOBS
+    )
+    env_all: bool = _setting(
+        False,
+        _switch,
+        "Jobs get the whole environment of whoever enqueues them, not that of the worker.",
+        write=_write_switch,
+        taken=Taken.JOBS,
     )
     max_crashes: int = _setting(
-        3, _integer(1), "A job whose runs took their worker down this often is dead."
+        3, _integer(1), "A job whose runs were lost with their worker this often is dead."
     )
     kill_grace: int = _setting(
         5_000,
         _duration(0, DAY),
         "Time between SIGTERM and SIGKILL when a run is ended.",
         write=format_duration,
+        taken=Taken.RUNS,
     )
     output_limit: int = _setting(
         2**20,
         _size(0, 2**29),
         "Bytes kept of each output stream of a run, half head, half tail.",
         write=format_size,
+        taken=Taken.RUNS,
     )
     workers: int = _setting(
         1,
         _integer(1, 10_000),
-        "Workers of a node when --count isn't given.",
+        "Workers of each node that was started without --count.",
         aliases=("max_concurrent_jobs",),
     )
     lease: int = _setting(
@@ -224,7 +284,7 @@ class Settings:
     events_retention: int = _setting(
         0,
         _duration(),
-        "Events (who did what, rescues, prunings) are pruned at this age; 0 keeps them.",
+        "Events (who did what, deaths, rescues, prunings) are pruned at this age; 0 keeps them.",
         write=format_duration,
     )
     log_size: int = _setting(
@@ -235,6 +295,12 @@ class Settings:
     )
     log_files: int = _setting(
         5, _integer(0, 1000), "Rotated log files kept beside the current one."
+    )
+    log_retention: int = _setting(
+        30 * DAY,
+        _duration(),
+        "Logs of background nodes that are gone are deleted at this age; 0 keeps them.",
+        write=format_duration,
     )
 
     def check(self) -> "Settings":
@@ -261,24 +327,47 @@ _ALIASES = {alias: name for name, f in _FIELDS.items() for alias in f.metadata["
 _ALIASES |= {"default_max_tries": "max_attempts"}
 
 
-def canonical(name: str) -> str:
-    """Return the one true name of a setting, or raise naming the nearest valid one."""
+def canonical(name: str, also: Sequence[str] = ()) -> str:
+    """Return the one true name of a setting, or raise naming the nearest valid one.
+
+    `also` are other names that would be valid in its place.
+    """
+    key = _key(name)
+    if key is not None:
+        return key
+    near = _nearest(name, [*NAMES, *_ALIASES, "max_attempts", *also])
+    valid = ", ".join(sorted([*NAMES, *also]))
+    hint = f"did you mean {near}?" if near else f"there are {valid}."
+    raise BadSettingError(f"There is no setting {name!r}; {hint}")
+
+
+def _key(name: str) -> str | None:
+    """Return the one true name of a setting; None when there is none of that name."""
     key = name.strip().lower().replace("-", "_")
     key = _ALIASES.get(key, key)
-    if key in _FIELDS or key == "max_attempts":
-        return key
+    return key if key in _FIELDS or key == "max_attempts" else None
+
+
+def _nearest(name: str, known: Sequence[str]) -> str | None:
     from difflib import get_close_matches
 
-    near = get_close_matches(key, [*NAMES, *_ALIASES, "max_attempts"], n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise BadSettingError(
-        f"There is no setting {name!r}; {hint}Valid settings: {', '.join(sorted(NAMES))}."
-    )
+    near = get_close_matches(name.strip().lower().replace("-", "_"), known, n=1)
+    return near[0] if near else None
 
 
 def aliases(name: str) -> tuple[str, ...]:
     """Return the other names a setting answers to."""
     found: tuple[str, ...] = _FIELDS[name].metadata["aliases"]
+    return found
+
+
+def choices(name: str) -> tuple[str, ...]:
+    """Return the texts that a setting may be, where they are few."""
+    if name == "max_attempts":
+        return ()
+    if isinstance(_FIELDS[name].default, bool):
+        return ("true", "false")
+    found: tuple[str, ...] = _FIELDS[name].metadata["choices"]
     return found
 
 
@@ -288,9 +377,15 @@ def describe(name: str) -> str:
     return text
 
 
-def read_value(name: str, value: object) -> tuple[str, Any]:
+def taken(name: str) -> Taken:
+    """Return what takes a change of a setting up."""
+    found: Taken = _FIELDS[name].metadata["taken"]
+    return found
+
+
+def read_value(name: str, value: object, also: Sequence[str] = ()) -> tuple[str, Any]:
     """Return (canonical name, typed value); `max_attempts` comes back as `max_retries`."""
-    key = canonical(name)
+    key = canonical(name, also)
     if key == "max_attempts":
         return "max_retries", _read(name, value, _integer(1)) - 1
     return key, _read(name, value, _FIELDS[key].metadata["read"])
@@ -315,6 +410,13 @@ class Layer:
 
     source: str
     values: Mapping[str, object]
+    also: tuple[str, ...] = ()
+    """What else could stand there besides settings."""
+
+    def check(self) -> None:
+        """Raise what is wrong with it: a name that no setting has, or a value it can't take."""
+        for name, value in self.values.items():
+            _within(self, name, value)
 
 
 def layered(layers: Sequence[Layer]) -> tuple[Settings, dict[str, str]]:
@@ -339,30 +441,47 @@ def layered(layers: Sequence[Layer]) -> tuple[Settings, dict[str, str]]:
 
 def _within(layer: Layer, name: str, value: object) -> tuple[str, Any]:
     try:
-        return read_value(name, value)
+        return read_value(name, value, layer.also)
     except BadSettingError as error:
         raise BadSettingError(f"In {layer.source}: {error}") from None
 
 
 RESERVED_ENVIRONMENT = frozenset(
-    "db db_path job_id attempt queue node run owner worker toml color complete debug".split()
+    "db db_path toml color debug complete"
+    " job_id attempt queue worker node run owner handover".split()
 )
-"""`QUEUECTL_…` names that aren't settings: where the store is, and what jobs are told."""
+"""`QUEUECTL_…` names that aren't settings: what people set besides, what jobs are told, and what we
+tell our own processes."""
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
-    """Read `QUEUECTL_MAX_RETRIES` and its like; unknown names are errors."""
-    values = {
-        name: text
-        for name, text in _queuectl_variables(environ)
-        if name not in RESERVED_ENVIRONMENT and not name.startswith("_")
-    }
+    """Read `QUEUECTL_MAX_RETRIES` and its like; names of no setting are left out."""
+    values = {name: text for name, text in _queuectl_variables(environ) if _key(name) is not None}
     return Layer("the environment", values)
+
+
+def unknown_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a sentence for each `QUEUECTL_…` variable that means nothing to us.
+
+    It may be misspelt, or be another program's: so it is no error.
+    """
+    return tuple(
+        _unknown_variable(name)
+        for name, _ in _queuectl_variables(environ)
+        if _key(name) is None and name not in RESERVED_ENVIRONMENT
+    )
+
+
+def _unknown_variable(name: str) -> str:
+    near = _nearest(name, [*NAMES, *_ALIASES, "max_attempts", *sorted(RESERVED_ENVIRONMENT)])
+    hint = f"; did you mean QUEUECTL_{near.upper()}?" if near else "."
+    return f"QUEUECTL_{name.upper()} is no variable of queuectl, and is ignored{hint}"
 
 
 def _queuectl_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for variable, text in environ.items():
-        if variable.startswith("QUEUECTL_"):
+        # What begins with one more underscore is a shell's, for completion.
+        if variable.startswith("QUEUECTL_") and not variable.startswith("QUEUECTL__"):
             yield variable.removeprefix("QUEUECTL_").lower(), text
 
 

@@ -17,8 +17,10 @@ __all__ = [
     "WEEK",
     "ago",
     "format_duration",
+    "human",
     "iso",
     "local",
+    "milliseconds",
     "parse_duration",
     "parse_moment",
     "parse_time",
@@ -77,7 +79,7 @@ def parse_duration(text: str | int | float) -> int:
 
 
 def format_duration(ms: int) -> str:
-    """Write a duration in its shortest exact form, such as `250ms`, `1.5s`, `1h30m` or `14d`.
+    """Write a duration exactly, such as `250ms`, `1.5s`, `2h05m` or `14d`.
 
     Days are the largest unit. `parse_duration` reads it back, unless it is negative.
     """
@@ -86,12 +88,24 @@ def format_duration(ms: int) -> str:
     days, rest = divmod(ms, DAY)
     hours, rest = divmod(rest, HOUR)
     minutes, rest = divmod(rest, MINUTE)
-    text = "".join(f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (minutes, "m")) if n)
+    text = "".join(f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h")) if n)
+    if minutes:
+        text += f"{minutes:02d}m" if hours else f"{minutes}m"
     if 0 < rest < SECOND:
         return f"{text}{rest}ms"
     if rest or not text:
-        return f"{text}{rest / SECOND:g}s"
+        seconds = f"{rest / SECOND:g}"
+        return f"{text}0{seconds}s" if minutes and rest < 10 * SECOND else f"{text}{seconds}s"
     return text
+
+
+def human(ms: int | float) -> str:
+    """Write a duration for people, in two units at most: `12ms`, `43.5s`, `1m57s`, `3d4h`."""
+    rounded = round(ms)
+    for shortest, unit in ((DAY, HOUR), (HOUR, MINUTE), (MINUTE, SECOND), (SECOND, SECOND // 10)):
+        if abs(rounded) >= shortest:
+            return format_duration(round(rounded / unit) * unit)
+    return f"{rounded}ms"
 
 
 def parse_time(text: str, *, now: int, tz: tzinfo | None = None) -> int:
@@ -131,6 +145,20 @@ def parse_moment(text: str, *, now: int, tz: tzinfo | None = None) -> int:
     return _read(text, now=now, tz=tz, ahead=False)
 
 
+def milliseconds(moment: int | datetime) -> int:
+    """Return a time that a program gave as it is stored. Without a zone it is local.
+
+    Raises:
+        BadTimeError: It lies outside of what this host can say the zone of.
+    """
+    if isinstance(moment, int):
+        return moment
+    try:
+        return round(moment.timestamp() * SECOND)
+    except (ValueError, OverflowError):
+        raise BadTimeError(f"{moment} lies outside the years 1 to 9999") from None
+
+
 def iso(ms: int) -> str:
     """Write a time for programs: `2025-11-08T13:00:00.000Z`.
 
@@ -139,20 +167,20 @@ def iso(ms: int) -> str:
     return _utc(ms).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
-def local(ms: int, tz: tzinfo | None = None) -> str:
-    """Write a time for people, in `tz` or the local time zone: `2025-11-08 14:00:00`.
+def local(ms: int, tz: tzinfo | None = None, *, exact: bool = False) -> str:
+    """Write a time for people, in `tz` or the local time zone: `2025-11-08T14:00:00+01:00`.
 
-    A time outside the years 1 to 9999 is written as the nearest one inside.
+    It is to the second, or if `exact` to the millisecond. A time outside the years 1 to 9999 is
+    written as the nearest one inside.
     """
-    return _utc(ms).astimezone(tz).replace(tzinfo=None).isoformat(" ", "seconds")
+    text = _utc(ms).astimezone(tz).isoformat(timespec="milliseconds" if exact else "seconds")
+    return f"{text.removesuffix('+00:00')}Z" if text.endswith("+00:00") else text
 
 
 def ago(ms_difference: int) -> str:
-    """Write an age in its largest whole unit: `3s`, `5m`, `2h`, `4d`; below zero is `0s`."""
-    for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
-        if ms_difference >= unit:
-            return f"{ms_difference // unit}{name}"
-    return f"{max(ms_difference, 0) // SECOND}s"
+    """Write an age for people, in whole seconds: `3s`, `1m57s`, `2h05m`; below zero is `0s`."""
+    seconds = max(ms_difference, 0) // SECOND
+    return human(seconds * SECOND) if seconds else "0s"
 
 
 def _tidy(text: str) -> str:

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,12 +114,15 @@ class Cli:
 
     def start(self, *args: str, **options: Any) -> "subprocess.Popen[bytes]":
         """Start the command and leave it running; it is ended with the test at the latest."""
-        settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        settings: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        }
         process = subprocess.Popen(
             [COMMAND, *args],
             env=self.env,
             cwd=self.folder,
-            stdin=subprocess.DEVNULL,
             **(settings | options),
         )
         self._started.append(process)
@@ -154,9 +157,16 @@ class Cli:
         return process
 
     def on_terminal(
-        self, *args: str, columns: int = 80, until: str = "", key: bytes = b""
+        self,
+        *args: str,
+        columns: int = 80,
+        until: str = "",
+        key: bytes = b"",
+        watch: Callable[[bytes], None] = lambda shown: None,
     ) -> Result:
         """Run the command on a terminal; when `until` has been shown, press a key.
+
+        `watch` is told, whenever there is more, all that has been shown so far.
 
         What both streams showed comes back as `out`, with the terminal's own line ends undone.
         """
@@ -177,6 +187,7 @@ class Cli:
         shown = b""
         while chunk := _read(master):
             shown += chunk
+            watch(shown)
             if key and until.encode() in shown:
                 os.write(master, key)
                 key = b""

@@ -336,8 +336,9 @@ def test_dry_run_with_ids_changes_nothing_but_says_the_truth(working: Cli) -> No
 
 
 def test_a_dry_run_knows_what_is_being_cancelled(working: Cli) -> None:
-    id = working.add("trap '' TERM; " + LONG)
-    wait_state(working, id, State.PROCESSING)
+    working.ok("config", "set", "kill_grace", "1h")
+    id = working.add("trap '' TERM; touch up; " + LONG)
+    wait_for((working.folder / "up").exists, "the job to ignore SIGTERM")
     assert "Would cancel" in working.ok("cancel", id, "--dry-run").stdout
     working.ok("cancel", id)
     for more in ([], ["--dry-run"]):

@@ -136,12 +136,16 @@ def test_get_as_json_is_one_object(cli: Cli) -> None:
 
 
 def test_only_set_makes_a_database(cli: Cli) -> None:
+    for args in (("get", "workers"), ("get", "worker_pids"), ("list",), ("unset", "workers")):
+        assert "no queue" in cli.refused("config", *args, code=5)
+    cli.variables["QUEUECTL_DB"] = ""
     assert cli.ok("config", "get", "workers").stdout == "workers = 1\n"
     assert cli.ok("config", "get", "worker_pids").stdout == "worker_pids =\n"
     for row in cli.ok("config", "list", "--json").json:
         assert (row["text"], row["source"]) == (row["default"], "default")
-    cli.refused("config", "unset", "workers", code=5)
-    assert not cli.db.exists()
+    assert list(cli.folder.iterdir()) == []
+    cli.ok("config", "set", "workers", "2")
+    assert (cli.folder / "data/queuectl/queue.db").exists()
 
 
 def test_a_running_node_takes_a_new_setting_up(cli: Cli) -> None:
@@ -152,3 +156,25 @@ def test_a_running_node_takes_a_new_setting_up(cli: Cli) -> None:
     wait_for((cli.folder / "deaf").exists, "the job to ignore SIGTERM")
     cli.ok("cancel", id, "--wait")
     assert cli.queue.get(id).state == State.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("max_retries", "5", "It holds for jobs that are enqueued from now on; all others keep"),
+        ("job_timeout", "5m", "It holds for jobs that are enqueued from now on; all others keep"),
+        ("kill_grace", "3s", "It holds for runs that start from now on."),
+        ("retention", "7d", "Running nodes take it up at once."),
+        ("jitter", "0.5", "Running nodes take it up at once."),
+    ],
+)
+def test_what_takes_a_change_up_is_said(working: Cli, name: str, value: str, said: str) -> None:
+    assert said in working.ok("config", "set", name, value).stderr
+    assert said in working.ok("config", "unset", name).stderr
+
+
+def test_every_setting_says_what_takes_it_up(cli: Cli) -> None:
+    cli.ok("db", "init")
+    found = {row["name"]: row["takes_effect"] for row in cli.ok("config", "list", "--json").json}
+    assert set(found.values()) == {"at once", "new runs", "new jobs"}
+    assert found["workers"] == "at once"

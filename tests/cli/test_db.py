@@ -4,10 +4,12 @@ import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
+import apsw
 import pytest
 
-from queuectl import Queue
+from queuectl import Queue, State
 from tests.cli.conftest import Cli
 from tests.support import Lab, wait_for
 
@@ -148,3 +150,49 @@ def test_a_limit_beyond_reason_is_a_usage_error(lab: Lab) -> None:
     refused = lab.run("list", "--limit", "9" * 30)
     assert refused.returncode == 2
     assert "Traceback" not in refused.stderr
+
+
+# -- copies that are only read --------------------------------------------------------------
+
+
+def copy_by_hand(source: Path, target: Path) -> None:
+    """Copy a database as another program would."""
+    old, new = apsw.Connection(str(source)), apsw.Connection(str(target))
+    with new.backup("main", old, "main") as copy:
+        copy.step()
+    new.close()
+    old.close()
+
+
+@pytest.mark.parametrize("kind", ["backup", "copy"])
+def test_a_copy_is_not_called_running_and_gets_no_folder(cli: Cli, kind: str) -> None:
+    cli.node()
+    id = cli.add("until [ -e enough ]; do sleep 0.1; done")
+    wait_for(lambda: cli.queue.get(id).state == State.PROCESSING, "the job to run")
+    copy = cli.folder / "copy.db"
+    if kind == "backup":
+        cli.ok("db", "backup", str(copy))
+    else:
+        copy_by_hand(cli.db, copy)
+    assert cli.ok("status", "--json").json["workers"] == 2
+    status = cli.ok("--db", str(copy), "status").stdout
+    assert "Workers are STOPPED" in status
+    assert cli.ok("--db", str(copy), "config", "get", "worker_pids", "-q").stdout == "\n"
+    for args in (["list"], ["show", id], ["stats"], ["worker", "list"], ["db", "check"]):
+        cli.ok("--db", str(copy), *args)
+    beside = {path.name for path in cli.folder.glob("copy.db*")}
+    assert beside == {"copy.db"}
+    (cli.folder / "enough").touch()
+
+
+def test_what_ran_when_it_was_backed_up_runs_again_where_it_is_restored(cli: Cli) -> None:
+    node = cli.node()
+    id = cli.add("until [ -e enough ]; do sleep 0.1; done; echo $QUEUECTL_ATTEMPT >> runs")
+    wait_for(lambda: cli.queue.get(id).state == State.PROCESSING, "the job to run")
+    copy = cli.folder / "copy.db"
+    cli.ok("db", "backup", str(copy))
+    node.kill()
+    node.wait()
+    (cli.folder / "enough").touch()
+    cli.ok("--db", str(copy), "worker", "start", "--drain")
+    assert (cli.folder / "runs").read_text() == "2\n"

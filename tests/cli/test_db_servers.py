@@ -5,6 +5,7 @@ import shutil
 import signal
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from queuectl.store import open_store
 from queuectl.store.migrations import MIGRATIONS
 from tests.cli.conftest import Cli, Result
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
+from tests.contract.tools import drop_surroundings
 from tests.servers import QUEUECTL
 from tests.support import wait_for
 
@@ -81,7 +83,8 @@ def place(request: pytest.FixtureRequest, cli: Cli) -> Iterator[Place]:
 
 def make_old(place: Place) -> None:
     """Make a queue as the first version of the schema had it."""
-    open_store(place.url, create=True).close()
+    with closing(open_store(place.url, create=True)) as store:
+        drop_surroundings(store)
     for table in ("watches", "live", "receipts"):
         place.client.run(f"DROP TABLE {{{table}}}")
     say_version(place, 1)

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from queuectl import State
+from queuectl.job import Exited
+from queuectl.store.contract import Event
 from tests.cli.conftest import Cli
+from tests.contract.tools import a_node, ended, take
 from tests.support import wait_for
 
 
@@ -46,7 +49,7 @@ def test_list_tells_why_and_what(dead: Cli) -> None:
     header, *rows = result.lines
     assert header.split() == ["ID", "ATTEMPTS", "DIED", "REASON", "COMMAND"]
     assert [row.split()[0] for row in rows] == ["d4", "d3", "d2", "d1"]
-    assert "timed out after 0.1 seconds; no retries allowed  sleep 60" in rows[0]
+    assert "timed out after 100ms; no retries allowed   sleep 60" in rows[0]
     assert "trouble 1; no retries allowed" in rows[3]
     assert "exit code 1" in rows[3]
     assert " ago " in rows[3]
@@ -96,7 +99,8 @@ def test_retry_moves_a_job_back_and_it_runs_again(dead: Cli) -> None:
     )
     job = dead.queue.get("d1")
     assert (job.state, job.attempts, job.failures, job.crashes) == (State.PENDING, 1, 0, 0)
-    (event,) = dead.queue.events("d1")
+    event, died = dead.queue.events("d1")
+    assert died.kind == "dead"
     assert event.kind == "retry"
     dead.node()
     wait_for(lambda: dead.queue.get("d1").state == State.DEAD, "it to die again")
@@ -168,3 +172,39 @@ def test_on_a_terminal_the_table_fits_and_shows_no_escapes(cli: Cli) -> None:
     assert "\x1b[31m" not in shown
     plain = shown.replace("\x1b[1m", "").replace("\x1b[0m", "")
     assert all(len(line) <= 80 for line in plain.splitlines())
+
+
+def test_what_programs_read_is_complete(cli: Cli) -> None:
+    store = cli.queue.store
+    a_node(store)
+    cli.queue.enqueue_many({"command": "x", "max_retries": 0} for _ in range(70))
+    now = store.now()
+    store.finish([ended(job, Exited(1), now=now) for job in take(store, 70, now=now)])
+    assert len(cli.ok("dlq", "list", "-q").lines) == 70
+    assert len(cli.ok("dlq", "list", "--json").json) == 70
+    assert len(cli.ok("dlq", "list", "--json", "-n", "60").json) == 60
+    table = cli.ok("dlq", "list")
+    assert len(table.lines) == 51
+    assert table.stderr == "50 of 70 dead jobs shown; --limit 0 shows all.\n"
+    assert cli.ok("dlq", "list", "--text", "x", "-n", "2").stderr.startswith("There are more than")
+    shown = cli.on_terminal("dlq", "list", "-q").stdout.splitlines()
+    assert shown[50:] == ["50 of 70 dead jobs shown; --limit 0 shows all."]
+    assert cli.ok("dlq", "count", "--text", "x").stdout == "70\n"
+
+
+def test_events_that_programs_read_are_complete(cli: Cli) -> None:
+    cli.queue.enqueue_many(["true"] * 70)
+    cli.queue.cancel_all(cli.queue.list(limit=None))
+    assert len(cli.ok("events", "--json").json) == 70
+    assert len(cli.ok("events", "--json", "-n", "60").json) == 60
+    assert len(cli.ok("events", "-n", "0").lines) == 71
+    table = cli.ok("events")
+    assert len(table.lines) == 51
+    assert table.stderr == "There are more than these 50; --limit 0 shows all.\n"
+
+
+def test_a_long_history_is_shown_whole(cli: Cli) -> None:
+    cli.add("true", "--id", "busy")
+    event = Event(at=1, kind="note", job="busy", node=None, who="me", detail=None)
+    cli.queue.store.record_all([event] * 120)
+    assert len(cli.ok("show", "busy", "--json").json["events"]) == 120

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
-from queuectl import Queue, State
+from queuectl import SCHEMA_VERSION, Queue, State, __version__
 from queuectl.store import open_store
 from tests.cli.conftest import Cli, Result
 from tests.servers import ADMIN, HOST, QUEUECTL, Login
@@ -87,6 +87,8 @@ class TestSqlite:
         make_queue(cli)
         findings = examined_and_shown(cli)
         assert errors(findings) == []
+        (finding,) = about(findings, "version", "ok")
+        assert f"queuectl {__version__}, for schema {SCHEMA_VERSION}." in finding["text"]
         for subject in ("place", "engine", "schema", "durability", "permissions"):
             about(findings, subject, "ok")
         (finding,) = about(findings, "nodes", "note")
@@ -104,7 +106,7 @@ class TestSqlite:
 
     def test_running_nodes_are_in_order(self, working: Cli) -> None:
         (finding,) = about(examined(working), "nodes", "ok")
-        assert finding["text"] == "1 running, with 2 workers."
+        assert finding["text"] == "1 node is running, with 2 workers."
 
     def test_a_file_that_others_may_use(self, cli: Cli) -> None:
         make_queue(cli)
@@ -163,6 +165,13 @@ class TestSqlite:
         cli.variables["QUEUECTL_LEASE"] = "soon"
         (finding,) = about(examined(cli, code=1), "settings", "error")
         assert "lease" in finding["text"]
+
+    def test_a_variable_that_means_nothing(self, cli: Cli) -> None:
+        make_queue(cli)
+        cli.variables["QUEUECTL_LEASES"] = "1m"
+        result = cli.ok("doctor", "--json")
+        (finding,) = about(result.json["findings"], "settings", "warning")
+        assert "did you mean QUEUECTL_LEASE?" in finding["text"]
 
 
 class TestAQueueThatCannotBeOpened:
@@ -250,6 +259,9 @@ class TestServers:
         findings = examined(cli, code=5)
         (finding,) = about(findings, "schema", "error")
         assert finding["advice"] == "Run: queuectl db init"
+        # The shared servers are set to be fast; besides that, one cause is named.
+        assert set(errors(findings)) == {"durability", "schema"}
+        assert "couldn't be checked" not in str(findings)
         about(findings, "isolation", "ok")
 
     @pytest.mark.parametrize(("version", "advice"), [("1", "db migrate"), ("99", "Upgrade")])

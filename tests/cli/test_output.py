@@ -1,10 +1,11 @@
 """`output` and `logs`: what jobs wrote, exactly, safely, and while they write it."""
 
+import json
 import re
 import signal
 import subprocess
 import time
-from base64 import b64decode
+from base64 import b64decode, b64encode
 
 import pytest
 
@@ -80,15 +81,13 @@ def test_streams_are_byte_for_byte_into_a_pipe(working: Cli) -> None:
 @pytest.mark.parametrize("command", ["output", "logs"])
 def test_control_characters_reach_a_terminal_only_when_asked(working: Cli, command: str) -> None:
     id = nasty(working)
-    shown = working.on_terminal(command, id, "--stdout").out
-    assert (
-        b"bell\\x07 red\\x1b[31m utf8 \xc3\xa9 c1\\x9b bidi\\u202e raw\\xff\\x00 tab\t\n" in shown
+    harmless = (
+        b"bell\\x07 red\x1b[31m utf8 \xc3\xa9 c1\\x9b bidi\\u202e raw\\xff\\x00 tab\t\r\n\x1b[0m"
     )
+    assert harmless in working.on_terminal(command, id, "--stdout").out
+    assert working.on_terminal(command, id).out.count(harmless) == 2
     raw = working.on_terminal(command, id, "--stdout", "--raw").out
-    assert b"red\x1b[31m" in raw
-    both = working.on_terminal(command, id).out
-    assert both.count(b"red\\x1b[31m") == 2
-    assert b"red\x1b[31m" not in both
+    assert NASTY.removesuffix(b"\n") in raw
 
 
 def test_output_as_json(working: Cli) -> None:
@@ -210,6 +209,138 @@ def test_several_jobs_are_prefixed(working: Cli) -> None:
     ]
 
 
+def test_the_jobs_of_a_tag(working: Cli) -> None:
+    for name, tags in (("one", "ab"), ("two", "a"), ("three", "b")):
+        queue = "q" if name == "two" else "default"
+        options = [word for tag in tags for word in ("--tag", tag)]
+        working.add(f"echo {name}; echo err >&2", "--id", name, "--queue", queue, *options)
+    working.ok("wait", "one", "two", "three")
+    assert sorted(working.ok("logs", "--tag", "a").lines) == [
+        "one ! err",
+        "one | one",
+        "two ! err",
+        "two | two",
+    ]
+    assert sorted(working.ok("logs", "-T", "a", "-f").lines) == [
+        "one ! err",
+        "one | one",
+        "two ! err",
+        "two | two",
+    ]
+    assert working.ok("logs", "-T", "a", "-T", "b", "--stdout").lines == ["one | one"]
+    assert working.ok("logs", "-T", "a", "-Q", "q", "--stdout", "-f").lines == ["two | two"]
+    assert "No job has the tag 'c'" in working.refused("logs", "--tag", "c", code=3)
+    assert "No job has the tag 'c'" in working.refused("logs", "--tag", "c", "-f", code=3)
+
+
+def test_a_tag_is_followed_until_all_its_jobs_are_finished(cli: Cli) -> None:
+    count = 250  # more than a page
+    lines = "".join(f"echo {n}\n" for n in range(count))
+    cli.ok("enqueue", "--lines", "-", "--tag", "sweep", input=lines)
+    cli.add("echo other")
+    cli.node("--drain", count=4).wait(PATIENCE)
+    cli.ok("enqueue", "--lines", "-", "--tag", "sweep", input=lines)
+    gate = cli.add("until [ -e stop ]; do sleep 0.02; done; echo gate", "--tag", "sweep")
+    following = cli.start("logs", "-f", "--tag", "sweep")
+    assert following.stdout is not None
+    shown = [following.stdout.readline() for _ in range(count)]
+    cli.node(count=4)
+    shown += [following.stdout.readline() for _ in range(count)]
+    assert sorted(int(line.split()[-1]) for line in shown) == sorted([*range(count)] * 2)
+    # One that joins while others go on is followed, too.
+    cli.add("echo late", "--tag", "sweep", "--id", "late")
+    assert following.stdout.readline() == b"late | late\n"
+    (cli.folder / "stop").touch()
+    assert following.stdout.read() == f"{gate} | gate\n".encode()
+    assert following.wait(PATIENCE) == 0
+
+
+def test_all_runs_of_a_tag(working: Cli) -> None:
+    script = "echo run $QUEUECTL_ATTEMPT; test $QUEUECTL_ATTEMPT = 2"
+    working.add(script, "--id", "twice", "--tag", "t", "--retry-delay", "0")
+    working.ok("wait", "twice")
+    assert working.ok("logs", "-T", "t").lines == ["twice | run 2"]
+    assert working.ok("logs", "-T", "t", "--all").lines == ["twice | run 1", "twice | run 2"]
+    assert working.ok("logs", "-T", "t", "-a", "-f").lines == ["twice | run 1", "twice | run 2"]
+
+
+def test_lines_as_json(working: Cli) -> None:
+    script = (
+        r"printf 'one\n\ntail'; printf 'bad \377\n\033[31mred\n' >&2; test $QUEUECTL_ATTEMPT = 2"
+    )
+    id = finish(working, script, "--retry-delay", "0")
+    for args in (("--all",), ("--all", "-f")):
+        found = [json.loads(line) for line in working.ok("logs", id, "--json", *args).lines]
+        assert [(line["id"], line["attempt"]) for line in found] == [(id, 1)] * 5 + [(id, 2)] * 5
+        of_run = [
+            (line["stream"], line["text"], line["text_base64"], line["newline"])
+            for line in found[:5]
+        ]
+        assert sorted(of_run, key=str) == sorted(
+            [
+                ("stdout", "one", None, True),
+                ("stdout", "", None, True),
+                ("stdout", "tail", None, False),
+                ("stderr", "bad \ufffd", b64encode(b"bad \xff").decode(), True),
+                ("stderr", "\x1b[31mred", None, True),
+            ],
+            key=str,
+        )
+    only = working.ok("logs", id, "--json", "--stderr").lines
+    assert {json.loads(line)["stream"] for line in only} == {"stderr"}
+    on_terminal = working.on_terminal("logs", id, "--json").stdout
+    assert len([json.loads(line) for line in on_terminal.splitlines()]) == 5
+    assert "--raw" in working.refused("logs", id, "--json", "--raw", code=2)
+
+
+def test_a_gap_as_json(working: Cli) -> None:
+    working.queue.set_setting("output_limit", "1000")
+    id = finish(working, "printf x; seq 100000")
+    found = [json.loads(line) for line in working.ok("logs", id, "--json").lines]
+    (gap,) = (line for line in found if "gap_bytes" in line)
+    assert gap == {"id": id, "attempt": 1, "stream": "stdout", "gap_bytes": 587_896}
+    before, after = found[found.index(gap) - 1], found[found.index(gap) + 1]
+    assert (before["newline"], after["newline"]) == (False, True)
+    text = "".join(
+        line["text"] + "\n" * line["newline"] for line in found if "gap_bytes" not in line
+    )
+    assert text.encode() == working.queue.output(id).stdout
+
+
+def test_a_very_long_line_as_json_comes_in_pieces(working: Cli) -> None:
+    id = finish(working, "head -c 200000 /dev/zero | tr '\\0' x; echo")
+    found = [json.loads(line) for line in working.ok("logs", id, "--json").lines]
+    assert found[-1]["newline"] is True
+    assert "".join(line["text"] for line in found) == "x" * 200_000
+
+
+def test_everything_that_runs_as_json(working: Cli) -> None:
+    following = working.start_reader("logs", "--json")
+    assert following.stdout is not None
+    working.queue.enqueue("echo hi", id="quick")
+    line = json.loads(following.stdout.readline())
+    assert (line["id"], line["attempt"], line["stream"]) == ("quick", 1, "stdout")
+    assert line["text"] == "hi"
+
+
+@pytest.mark.parametrize("args", [("job1",), ("--tag", "t"), ("job1", "job2"), ()])
+def test_following_says_that_nobody_works(cli: Cli, args: tuple[str, ...]) -> None:
+    for name in ("job1", "job2"):
+        cli.add("true", "--id", name, "--tag", "t")
+    following = cli.start("logs", "-f", *args)
+    assert following.stderr is not None
+    assert following.stderr.readline() == (
+        b"No worker is running; start one with: queuectl worker start\n"
+    )
+
+
+def test_logs_of_a_job_that_has_not_run_say_why(cli: Cli) -> None:
+    id = cli.add("true")
+    shown = cli.on_terminal("logs", id).stdout
+    assert shown == f"Job {id} hasn't run yet: no worker is running.\n"
+    assert cli.ok("logs", id).err == b"", "what it wrote to stderr: nothing"
+
+
 def test_everything_is_followed_also_what_is_over_at_once(working: Cli) -> None:
     working.add("echo before", "--id", "old")
     working.ok("wait", "old")
@@ -250,6 +381,7 @@ def test_logs_refuses_what_makes_no_sense(cli: Cli) -> None:
     cli.add("true", "--id", "abcd")
     assert "--attempt" in cli.refused("logs", "--attempt", "1", code=2)
     assert "--queue" in cli.refused("logs", "abcd", "--queue", "x", code=2)
+    assert "--tag" in cli.refused("logs", "abcd", "--tag", "x", code=2)
     assert "Give one of" in cli.refused("output", "abcd", "--stdout", "--json", code=2)
     assert "There is no job" in cli.refused("logs", "nope", code=3)
 

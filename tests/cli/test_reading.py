@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from queuectl import State
+from queuectl.cli.fields import NAMES, PLAIN
 from tests.cli.conftest import Cli
+from tests.contract.tools import a_node, ended, take
 from tests.support import wait_for
 
 
@@ -58,9 +60,15 @@ def test_status(mixed: Cli) -> None:
     (mail,) = [line.split() for line in shown if line.startswith("mail")]
     assert mail == ["mail", "1", "0", "0", "0", "1", "paused"]
     (due,) = [line for line in shown if line.startswith("Next scheduled: ")]
-    assert re.search(r": \d{4}-\d\d-\d\d \d\d:\d\d:\d\d CES?T \(in [1-5]\dm\)$", due)
+    assert re.search(r": \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+0[12]:00 \(in [1-5]\dm(\d\ds)?\)$", due)
     assert f"Database:       sqlite:{mixed.db}" in shown
     assert not any(line.endswith(" ") for line in shown)
+
+
+def test_what_is_overdue_is_told_by_its_time(cli: Cli) -> None:
+    cli.add("true", "--delay", "100ms")
+    due = re.compile(r"^Next scheduled: [-0-9]+T[:0-9]+\S+ \(due \d+s ago\)$", re.MULTILINE)
+    wait_for(lambda: due.search(cli.ok("status").stdout), "a job that is overdue")
 
 
 def test_status_as_json(mixed: Cli) -> None:
@@ -118,12 +126,14 @@ def test_list(mixed: Cli) -> None:
     header, *rows = mixed.ok("list").lines
     assert header.split() == ("ID STATE QUEUE PRI ATTEMPTS AGE DURATION DUE COMMAND".split())
     assert [row.split()[0] for row in rows] == ["later", "off", "again", "gone", "fine"]
-    assert re.fullmatch(r"later +pending +mail +-5 +0/4 +\d+[sm] +in 1h +sleep 99", rows[0])
     assert re.fullmatch(
-        r"again +failed +default +10 +1/4 +\d+[sm] +\d+ms +in [1-5]\dm +exit 5", rows[2]
+        r"later +pending +mail +-5 +0/4 +[\dms]+ +in (2h|1h5\dm) +sleep 99", rows[0]
     )
     assert re.fullmatch(
-        r"fine +completed +default +10 +1/4 +\d+[sm] +\d+ms +echo done; echo words >&2", rows[4]
+        r"again +failed +default +10 +1/4 +[\dms]+ +[\d.ms]+ +in [1-5]\dm(\d\ds)? +exit 5", rows[2]
+    )
+    assert re.fullmatch(
+        r"fine +completed +default +10 +1/4 +[\dms]+ +[\d.ms]+ +echo done; echo words >&2", rows[4]
     )
 
 
@@ -185,7 +195,125 @@ def test_a_long_list_comes_whole(cli: Cli) -> None:
     assert len(cli.ok("list", "--limit", "0", "-q").lines) == 2_500
     assert len(cli.ok("list", "--limit", "0", "--json").json) == 2_500
     assert cli.ok("list", "--limit", "0").stdout.count("true\n") == 2_500
-    assert len(cli.ok("list").lines) == 51
+    table = cli.ok("list")
+    assert len(table.lines) == 51
+    assert table.stderr.startswith("50 of 2,500 jobs shown; go on with: queuectl list --after ")
+
+
+def test_what_programs_read_is_complete_unless_a_limit_is_given(cli: Cli) -> None:
+    cli.ok("enqueue", "--lines", "-", "--tag", "t", input="true\n" * 120)
+    for form in (("-q",), ("--format", "{id}")):
+        whole = cli.ok("list", *form)
+        assert (len(whole.lines), whole.stderr) == (120, "")
+        limited = cli.ok("list", *form, "-n", "50")
+        assert len(limited.lines) == 50
+        assert limited.stderr.startswith("50 of 120 jobs shown; go on with: queuectl list -n 50 ")
+        shown = cli.on_terminal("list", *form).stdout.splitlines()
+        assert len(shown) == 51
+        assert shown[-1].startswith("50 of 120 jobs shown; go on with: queuectl list ")
+    assert len(cli.ok("list", "--json").json) == 120
+    assert len(cli.ok("list", "--json", "--limit", "7").json) == 7
+    on_terminal = cli.on_terminal("list", "--json").stdout
+    assert len(json.loads(on_terminal.rpartition("]")[0] + "]")) == 50
+    assert "There are more; go on with" in cli.ok("list", "--tag", "t", "-n", "9").stderr
+
+
+def test_totals(mixed: Cli) -> None:
+    assert mixed.ok("list").stderr == "Total: 5 jobs.\n"
+    assert mixed.ok("list", "--text", "sleep").stderr == "Total: 1 job.\n"
+    assert mixed.ok("list", "-n", "1", "--queue", "mail").stderr.startswith("1 of 2 jobs shown; ")
+    assert mixed.ok("list", "--after", "again").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("sort", "ids"),
+    [
+        ("id", "again fine gone later off"),
+        ("-id", "off later gone fine again"),
+        ("queue,-priority", "again fine gone off later"),
+        ("-priority", "again fine off gone later"),
+        ("state,created", "off fine gone again later"),
+        ("exit_code,-created_at", "fine gone again later off"),
+    ],
+)
+def test_sorting(mixed: Cli, sort: str, ids: str) -> None:
+    assert mixed.ok("list", "-q", "--sort", sort).lines == ids.split()
+    two = mixed.ok("list", "-q", "--sort", sort, "-n", "2")
+    assert two.lines == ids.split()[:2]
+    assert two.stderr == "2 of 5 jobs shown; --limit 0 shows all.\n"
+
+
+def test_a_format(mixed: Cli) -> None:
+    def lines(text: str, *args: str) -> list[str]:
+        return mixed.ok("list", "--format", text, "--sort", "id", *args).stdout.split("\n")[:-1]
+
+    assert lines("{id} {command}")[1:3] == ["fine echo done; echo words >&2", "gone exit 4"]
+    assert lines(r"{state}\t{exit_code}\n{{x}} \\{tags}", "-s", "dead,cancelled") == [
+        "dead\t4",
+        "{x} \\nightly,big",
+        "cancelled\t",
+        "{x} \\",
+    ]
+    (job,) = mixed.ok("list", "--json", "-s", "completed").json
+    names = ("created_at", "finished_at", "duration_ms", "priority", "queue")
+    assert lines("|".join(f"{{{name}}}" for name in names), "-s", "completed") == [
+        "|".join(str(job[name]) for name in names)
+    ]
+    assert re.fullmatch(r"[\d.ms]+ [\dms]+ {2}0/4", lines("{duration} {age} {due} 0/4")[1])
+    mixed.queue.enqueue(["printf", "a b\n\x1b[31m"], id="odd")
+    assert lines("{command}", "-Q", "default")[-1] == r"printf 'a b\n\x1b[31m'"
+
+
+def test_columns(mixed: Cli) -> None:
+    header, *rows = mixed.ok("list", "--columns", "id,EXIT_CODE, attempts ,finished").lines
+    assert header.split() == "ID EXIT_CODE ATTEMPTS FINISHED".split()
+    assert re.fullmatch(r"fine +0 +1/4 +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|[+-]\d\d:\d\d)", rows[4])
+    assert rows[0].split() == ["later", "0/4"]
+    more = mixed.ok("list", "--columns", "id,error", "-n", "1").stderr
+    assert "queuectl list -n 1 --columns id,error --after later" in more
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (("--sort", "duratoin"), "can't be sorted by 'duratoin'; did you mean 'duration'?"),
+        (("--sort", "id", "--after", "x"), "--after and --oldest go by the usual order"),
+        (("--columns", "id,comand"), "Jobs have no field 'comand'; did you mean 'command'?"),
+        (("--columns", ""), "Jobs have no field ''; use one of id, state, queue, "),
+        (("--format", "{xyzzy}"), "Jobs have no field 'xyzzy'; use one of id, state"),
+        (("--format", "{id.__class__}"), "Jobs have no field 'id.__class__'"),
+        (("--format", "{id[0]}"), "Jobs have no field 'id[0]'"),
+        (("--format", "{}"), "Jobs have no field ''"),
+        (("--format", "{id:>10}"), "takes plain fields, such as {id}; --columns aligns them"),
+        (("--format", "{id!r}"), "takes plain fields, such as {id}"),
+        (("--format", "{id"), "has a brace without its other half; write {{ for a brace."),
+        (("--format", "{id}", "-q"), "Give one of --quiet, --json, --format and --columns"),
+    ],
+)
+def test_bad_forms(mixed: Cli, args: tuple[str, ...], hint: str) -> None:
+    assert hint in mixed.refused("list", *args, code=2)
+
+
+def test_fields_are_those_of_json(mixed: Cli) -> None:
+    (job,) = mixed.ok("list", "--json", "-n", "1").json
+    assert set(job) == set(PLAIN)
+    assert mixed.ok("list", "--columns", ",".join(NAMES), "-n", "1").lines
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("queuectl list --columns id,exi", ["id,exit_code"]),
+        ("queuectl list --sort queue,-prio", ["queue,-priority"]),
+    ],
+)
+def test_fields_are_completed(cli: Cli, words: str, expected: list[str]) -> None:
+    cli.variables = {
+        "_QUEUECTL_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    assert cli.ok().lines == [f"plain,{text}" for text in expected]
 
 
 def test_an_empty_list(cli: Cli) -> None:
@@ -201,7 +329,7 @@ def test_commands_are_cut_to_the_width_of_a_terminal(cli: Cli) -> None:
     assert command.rstrip() in cli.ok("list").stdout
     shown = cli.on_terminal("list", columns=72).stdout.splitlines()
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown]
-    assert plain[1].endswith("...")
+    assert "\N{HORIZONTAL ELLIPSIS}" in plain[1]
     assert max(len(line) + line.count("寬") for line in plain) <= 72
 
 
@@ -215,9 +343,10 @@ def test_a_narrow_terminal_shows_fewer_columns_and_shorter_ids(cli: Cli) -> None
         return lines
 
     assert shown(100)[0].split() == "ID STATE PRI ATTEMPTS AGE DURATION COMMAND".split()
-    assert shown(82)[0].split() == "ID STATE PRI ATTEMPTS DURATION COMMAND".split()
-    assert shown(62)[0].split() == "ID STATE PRI COMMAND".split()
-    assert shown(62)[1].split()[0] == "long-" + "x" * 18 + "\N{HORIZONTAL ELLIPSIS}"
+    assert shown(72)[0].split() == "ID STATE PRI ATTEMPTS DURATION COMMAND".split()
+    assert shown(60)[0].split() == "ID STATE PRI ATTEMPTS COMMAND".split()
+    assert shown(46)[0].split() == "ID STATE COMMAND".split()
+    assert shown(46)[1].split()[0] == "long-xx\N{HORIZONTAL ELLIPSIS}xxxxxx"
     header, row = cli.ok("list").lines
     assert header.split() == "ID STATE PRI ATTEMPTS AGE DURATION COMMAND".split()
     assert row.startswith("long-" + "x" * 60)
@@ -247,8 +376,8 @@ def test_bad_filters(cli: Cli, args: tuple[str, ...], hint: str) -> None:
 def test_show(mixed: Cli) -> None:
     mixed.variables["TZ"] = "Europe/Berlin"
     waits = mixed.ok("show", "later").stdout
-    assert re.search(r"^Due: +[-0-9]+ [:0-9]+ CES?T \(in 1h\)$", waits, re.MULTILINE)
-    assert re.search(r"^Created: +[-0-9]+ [:0-9]+\.\d{3} CES?T$", waits, re.MULTILINE)
+    assert re.search(r"^Due: +[-0-9]+T[:0-9]+\+0[12]:00 \(in (2h|1h5\dm)\)$", waits, re.MULTILINE)
+    assert re.search(r"^Created: +[-0-9]+T[:0-9]+\.\d{3}\+0[12]:00$", waits, re.MULTILINE)
     shown = mixed.ok("show", "gone").stdout
     for text in (
         "--- Job gone ---",
@@ -302,7 +431,7 @@ def test_stats(mixed: Cli) -> None:
         "Completed:    1",
         "Failed:       1",
         "Dead:         1",
-        "Success Rate: 20.00%",
+        "Success Rate: 50.00%",
         "Jobs with timeout configured: 1",
         "--- Execution Time Statistics ---",
         "--- Waiting Time Statistics ---",
@@ -313,14 +442,14 @@ def test_stats(mixed: Cli) -> None:
         "Priority -5: 1 job",
     ):
         assert line in shown
-    assert any(re.fullmatch(r"Average: \d+\.\d\dms", line) for line in shown)
-    assert any(re.fullmatch(r"Median:  \d+ms", line) for line in shown)
-    assert any(re.fullmatch(r"fine: echo done; echo words >&2 - \d+ms", line) for line in shown)
+    assert any(re.fullmatch(r"Average: [\d.ms]+", line) for line in shown)
+    assert any(re.fullmatch(r"Median:  [\d.ms]+", line) for line in shown)
+    assert any(re.fullmatch(r"fine: echo done; echo words >&2 - [\d.ms]+", line) for line in shown)
 
 
 def test_stats_as_json(mixed: Cli) -> None:
     stats = mixed.ok("stats", "--json").json
-    assert (stats["total"], stats["success_rate"], stats["with_timeout"]) == (5, 20.0, 1)
+    assert (stats["total"], stats["success_rate"], stats["with_timeout"]) == (5, 50.0, 1)
     assert stats["runs"] == {"completed": 1, "dead": 1, "failed": 1}
     assert stats["run_time"]["count"] == 1
     mail = mixed.ok("stats", "--json", "--queue", "mail").json
@@ -329,9 +458,37 @@ def test_stats_as_json(mixed: Cli) -> None:
     assert future["run_time"]["count"] == 0
 
 
+def test_stats_of_a_tag(mixed: Cli) -> None:
+    mixed.ok("rm", "again")
+    result = mixed.ok("stats", "--tag", "nightly")
+    for line in ("Total Jobs:   2", "Success Rate: 50.00%", "Priority 10: 1 job"):
+        assert line in result.lines
+    assert any(line.startswith("fine: echo done; echo words >&2 - ") for line in result.lines)
+    assert "pruned ones aren't" in result.stderr
+    stats = mixed.ok("stats", "--json", "-T", "nightly").json
+    job = mixed.ok("show", "fine", "--json").json
+    assert stats["run_time"]["median_ms"] == stats["run_time"]["max_ms"] == job["duration_ms"]
+    assert (stats["wait_time"]["count"], stats["runs"]) == (2, {"completed": 1, "dead": 1})
+    both = mixed.ok("stats", "--json", "-T", "nightly", "-T", "big").json
+    assert (both["total"], both["success_rate"], both["run_time"]["count"]) == (1, 0.0, 0)
+    assert mixed.ok("stats", "--json", "-T", "nightly", "-Q", "mail").json["total"] == 0
+    later = mixed.ok("stats", "--json", "-T", "nightly", "--since", "+1h").json
+    assert (later["total"], later["run_time"]["count"], later["runs"]) == (2, 0, {})
+
+
+def test_slow_jobs_of_another_queue_hide_none_of_this_one(cli: Cli) -> None:
+    store = cli.queue.store
+    a_node(store)
+    for queue, count in (("slow", 201), ("fast", 1)):
+        cli.queue.enqueue_many({"command": "x", "queue": queue} for _ in range(count))
+    jobs = take(store, 202, now=store.now())
+    store.finish([ended(job, duration_ms=len(job.queue) + (job.queue == "slow")) for job in jobs])
+    assert len(cli.ok("stats", "--json", "-Q", "fast").json["slowest"]) == 1
+
+
 def test_stats_of_nothing(cli: Cli) -> None:
     cli.queue.close()
-    assert "Success Rate: no jobs yet" in cli.ok("stats").stdout
+    assert "Success Rate: nothing finished yet" in cli.ok("stats").stdout
 
 
 # -- wait ---------------------------------------------------------------------
@@ -358,9 +515,9 @@ def test_wait_for_a_tag_counts_what_is_finished_already(mixed: Cli) -> None:
     result = mixed.run("wait", "--tag", "nightly", "--json")
     assert result.code == 1
     assert result.json == {"jobs": {"fine": "completed", "gone": "dead"}}
-    assert result.stderr.endswith("1 job completed, 1 did not.\n")
+    assert result.stderr.endswith("1 job completed, 1 did not: 1 dead.\n")
     assert mixed.run("wait", "--tag", "big").code == 1, "1, not the job's own 4"
-    assert mixed.run("wait", "--queue", "nobody").stderr == "There is nothing to wait for.\n"
+    assert mixed.run("wait", "--queue", "nobody").stderr.endswith("nothing to wait for.\n")
     assert "No job has the tag 'none'" in mixed.refused("wait", "--tag", "none", code=3)
 
 
@@ -395,7 +552,12 @@ def test_wait_for_all_of_a_kind(cli: Cli, args: tuple[str, ...], last: str, code
     cli.node("--drain")
     assert waiting.wait(60) == code
     said = waiting.stderr.read().decode()
-    assert said.endswith("2 jobs completed.\n" if code == 0 else "1 job completed, 1 did not.\n")
+    if code == 0:
+        assert said == "2 jobs completed.\n"
+    else:
+        failed, summary = said.splitlines()
+        assert failed.endswith("is dead: exit code 1; no retries allowed.")
+        assert summary == "1 job completed, 1 did not: 1 dead."
 
 
 @pytest.mark.parametrize("args", [(), ("x", "--all"), ("--all", "--tag", "x")])

@@ -265,6 +265,23 @@ class TestSecrets:
         assert f"QUEUECTL_DB={server.queue.url}\n" in seen
         assert SECRET not in seen
 
+    def test_nor_does_it_travel_with_a_whole_environment(self, server: Lab) -> None:
+        server.extra_env = {
+            "QUEUECTL_DB_PATH": server.url,
+            "PGPASSWORD": SECRET if server.url.startswith("postgres") else "",
+            "MYSQL_PWD": SECRET if server.url.startswith("mysql") else "",
+            "MINE": "1",
+        }
+        id = server.run("enqueue", "-q", "--env-all", "env").stdout.strip()
+        kept = server.queue.get(id).env
+        assert kept["MINE"] == "1"
+        assert SECRET not in str(kept)
+        server.node()
+        server.queue.wait(id, timeout=60)
+        seen = server.queue.output(id).stdout.decode()
+        assert f"QUEUECTL_DB={server.queue.url}\n" in seen
+        assert SECRET not in seen
+
     def test_an_argument_that_is_repeated_in_an_error_is_repeated_without_it(
         self, server: Lab
     ) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from queuectl import State
+from queuectl.host import process_start
+from queuectl.values import replace
 from tests.cli.conftest import Cli
 from tests.support import is_gone, wait_for
 
@@ -22,10 +24,10 @@ UNTIL_GO = "until test -e go; do sleep 0.02; done"
 
 @pytest.fixture
 def daemons(cli: Cli) -> Iterator[Cli]:
-    """The command; nodes that were started in the background are stopped with the test."""
+    """The command and a queue; nodes in the background are stopped with the test."""
+    cli.ok("db", "init")
     yield cli
-    if cli.db.exists():
-        cli.ok("worker", "stop", "--force")
+    cli.ok("worker", "stop", "--force")
 
 
 def wait_state(cli: Cli, id: str, state: State) -> None:
@@ -121,7 +123,7 @@ def test_without_workers_list_and_stop_say_so(cli: Cli) -> None:
 
 def test_without_a_database_nothing_runs_and_none_is_made(cli: Cli) -> None:
     assert "no queue" in cli.refused("worker", "list", code=5)
-    assert cli.ok("worker", "stop").stderr == "No workers are running.\n"
+    assert "no queue" in cli.refused("worker", "stop", code=5)
     assert not cli.db.exists()
 
 
@@ -138,7 +140,7 @@ def test_several_nodes_are_listed_with_their_facts(cli: Cli) -> None:
     header, *rows = cli.ok("worker", "list").lines
     assert header.split() == "NODE STATE HOST PID WORKERS RUNNING SINCE QUEUES".split()
     assert rows[0].startswith(node["id"])
-    assert re.search(r"  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d CES?T  ", rows[0])
+    assert re.search(r"  \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+0[12]:00  ", rows[0])
     assert rows[0].endswith("mail, print")
     assert rows[1].endswith("all")
     assert cli.ok("worker", "list", "-q").lines == [n["id"] for n in nodes.values()]
@@ -244,8 +246,9 @@ def test_a_daemon_is_up_when_the_command_returns_and_has_let_go(daemons: Cli) ->
     # That run() comes back at all shows that nobody holds on to its pipes.
     started = daemons.ok("worker", "start", "--daemon", "-c", "2")
     pid = pid_of(started.stdout)
-    assert started.stderr == f"Its log is {daemons.db}.d/node.log\n"
     (node,) = daemons.queue.nodes()
+    log = daemons.folder / "queue.db.d" / "logs" / f"{node['id']}.log"
+    assert started.stderr == f"Its log is {log}\n"
     assert (node["pid"], node["alive"], node["workers"]) == (pid, True, 2)
     assert os.getsid(pid) != os.getsid(0)
     assert os.getsid(pid) != pid, "a session leader could get a terminal"
@@ -253,9 +256,9 @@ def test_a_daemon_is_up_when_the_command_returns_and_has_let_go(daemons: Cli) ->
     assert os.readlink(f"/proc/{pid}/fd/1") == os.devnull
     id = daemons.add("echo hello")
     wait_state(daemons, id, State.COMPLETED)
-    log = daemons.folder / "queue.db.d" / "node.log"
     wait_for(lambda: f"job {id} completed" in log.read_text(), "the log to tell")
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert stat.S_IMODE(log.parent.stat().st_mode) == 0o700
     daemons.ok("worker", "stop")
     assert is_gone(pid)
 
@@ -282,6 +285,7 @@ def test_the_pidfile_is_private_and_goes_with_the_node(daemons: Cli) -> None:
     daemons.ok("worker", "stop")
     assert not file.exists()
     assert "starting 1 worker" in (daemons.folder / "n.log").read_text()
+    assert not (daemons.folder / "queue.db.d" / "logs").exists(), "a start that failed left a log"
 
 
 def test_a_second_daemon_is_allowed(daemons: Cli) -> None:
@@ -290,6 +294,47 @@ def test_a_second_daemon_is_allowed(daemons: Cli) -> None:
     pids = daemons.ok("config", "get", "worker_pids", "-q").stdout.strip()
     assert pids == f"{first}, {second}"
     assert len(daemons.ok("worker", "stop").lines) == 2
+
+
+def logs_of(cli: Cli) -> dict[str, str]:
+    """Return what the logs in the folder beside the queue say, by the name of their node."""
+    folder = cli.folder / "queue.db.d" / "logs"
+    return {path.stem: path.read_text() for path in folder.glob("*.log")}
+
+
+def test_each_daemon_has_a_log_of_its_own(daemons: Cli) -> None:
+    for _ in range(2):
+        daemons.ok("worker", "start", "--daemon")
+    nodes = {node["id"] for node in daemons.queue.nodes()}
+    daemons.ok("worker", "stop")
+    assert logs_of(daemons).keys() == nodes
+    for node, text in logs_of(daemons).items():
+        assert {line.split(" ")[1] for line in text.splitlines()} == {node}
+        assert text.endswith(" Stopped; nothing was left running.\n")
+
+
+def test_a_daemon_that_loses_its_lease_keeps_its_log(daemons: Cli) -> None:
+    daemons.ok("worker", "start", "--daemon")
+    (before,) = daemons.queue.nodes()
+    daemons.queue.store.forget(before["id"])
+    (after,) = wait_for(daemons.queue.nodes, "the node to start over")
+    log = wait_for(lambda: [t for t in logs_of(daemons).values() if "Goes on" in t], "its word")[0]
+    assert list(logs_of(daemons)) == [before["id"]]
+    assert f" {after['id']} Goes on as node {after['id']} (was {before['id']}).\n" in log
+
+
+def test_logs_of_daemons_that_are_gone_are_tidied(daemons: Cli) -> None:
+    daemons.ok("config", "set", "log_retention", "1h")
+    daemons.ok("worker", "start", "--daemon")
+    (living,) = logs_of(daemons)
+    folder = daemons.folder / "queue.db.d" / "logs"
+    (folder / "gone.log").write_text("bye\n")
+    for name in (living, "gone"):
+        os.utime(folder / f"{name}.log", (0, 0))
+    # What is tidied once a minute is tidied at the start, too.
+    daemons.ok("worker", "start", "--daemon")
+    wait_for(lambda: not (folder / "gone.log").exists(), "the old log to be gone")
+    assert living in logs_of(daemons)
 
 
 def test_a_pidfile_of_a_dead_process_is_replaced(daemons: Cli) -> None:
@@ -338,6 +383,79 @@ def test_a_daemon_drains_on_sigterm(daemons: Cli) -> None:
     wait_for(lambda: is_gone(pid), "the daemon to end")
     assert daemons.queue.get(id).state == State.COMPLETED
     assert not (daemons.folder / "node.pid").exists()
+
+
+# -- restart ----------------------------------------------------------------------------
+
+
+def test_restart_keeps_daemon_pidfile_and_log(daemons: Cli) -> None:
+    pid = pid_of(daemons.ok("worker", "start", "--daemon", "node.pid", "--log", "n.log").stdout)
+    id = daemons.add(UNTIL_GO)
+    wait_state(daemons, id, State.PROCESSING)
+    (node,) = daemons.queue.nodes()
+    name = f"node {node['id']} (PID: {pid}, host: {node['host']})"
+    asked = daemons.ok("worker", "restart")
+    assert (asked.stdout, asked.stderr) == (f"Asked {name} to restart.\n", "")
+    log = daemons.folder / "n.log"
+    wait_for(lambda: f"goes on with {id}" in log.read_text(), "the daemon to go on")
+    assert (daemons.folder / "node.pid").read_text() == f"{pid}\n"
+    assert [(n["id"], n["pid"]) for n in daemons.queue.nodes()] == [(node["id"], pid)]
+    assert os.readlink(f"/proc/{pid}/fd/2") == str(log)
+    assert Path(f"/proc/{pid}/comm").read_text() == "queuectl\n"
+    (daemons.folder / "go").touch()
+    wait_state(daemons, id, State.COMPLETED)
+    assert daemons.queue.get(id).attempts == 1
+    wait_for(lambda: f"job {id} completed" in log.read_text(), "the log to tell")
+    assert log.read_text().count(f"job {id} started") == 1
+    event = daemons.ok("events", "--json").json[0]
+    assert (event["kind"], event["node"], event["detail"]) == ("restart", node["id"], "hand over")
+    daemons.ok("worker", "stop")
+    assert is_gone(pid)
+    assert not (daemons.folder / "node.pid").exists()
+
+
+def test_restart_now_gives_running_jobs_back_first(daemons: Cli) -> None:
+    pid = pid_of(daemons.ok("worker", "start", "--daemon", "node.pid").stdout)
+    id = daemons.add(UNTIL_GO)
+    wait_state(daemons, id, State.PROCESSING)
+    (node,) = daemons.queue.nodes()
+    (told,) = daemons.ok("worker", "restart", "--now", "--node", node["id"][:5], "--json").json
+    expected = {"id": node["id"], "pid": pid, "host": node["host"]}
+    assert told == expected | {"asked": True, "reason": None}
+    wait_for(lambda: daemons.queue.get(id).attempts == 2, "it to run again")
+    (daemons.folder / "go").touch()
+    wait_state(daemons, id, State.COMPLETED)
+    (after,) = daemons.queue.nodes()
+    assert (after["pid"], after["id"] != node["id"]) == (pid, True)
+    assert (daemons.folder / "node.pid").read_text() == f"{pid}\n"
+    job = daemons.queue.get(id)
+    assert (job.failures, job.crashes) == (0, 0)
+    wait_for(lambda: f"{after['id']} worker 1: job {id} completed" in logs_of(daemons)[node["id"]])
+    assert list(logs_of(daemons)) == [node["id"]], "it goes on with its log, under another name"
+
+
+def test_without_workers_there_is_nothing_to_restart(cli: Cli) -> None:
+    assert cli.ok("worker", "restart").stderr == "No workers are running.\n"
+    assert not cli.db.exists()
+    cli.ok("pause", "x")
+    assert cli.ok("worker", "restart", "--json").json == []
+    assert "no node 'nosuch'" in cli.refused("worker", "restart", "--node", "nosuch", code=3)
+
+
+def test_a_node_that_would_die_of_the_signal_is_not_sent_one(cli: Cli) -> None:
+    cli.node().kill()  # whose row stays, as nobody is there to strike it out
+    (node,) = cli.queue.store.nodes()
+    asleep = cli.start("logs", start_new_session=True)
+    start = process_start(asleep.pid) or 0
+    cli.queue.store.register(replace(node, id="stranger", pid=asleep.pid, pid_start=start))
+    far = replace(node, id="farnode1", host="elsewhere", boot="another")
+    cli.queue.store.register(far)
+    result = cli.run("worker", "restart", "--node", "stranger", "--node", "farnode1")
+    assert (result.code, result.stdout) == (1, "")
+    first, second = result.stderr.splitlines()
+    assert first.endswith("it doesn't listen to SIGUSR1; stop it and start it anew.")
+    assert second.endswith("it can only be asked on its own host, elsewhere.")
+    assert asleep.poll() is None
 
 
 # -- on a terminal ------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def drain(path: str, name: str) -> None:
     say("ready")
     heard()
     done: list[str] = []
-    while jobs := store.claim(name, range(5), [], now=store.now()):
+    while jobs := store.claim(name, range(5), [], now=store.now()).jobs:
         ends = [
             Ended(
                 job=job,

@@ -57,7 +57,7 @@ class SqliteClient:
     """A connection of another process, through another copy of SQLite than ours."""
 
     TABLES = (
-        "jobs attempts outputs tags counts nodes queues rollups events config meta"
+        "jobs attempts outputs inputs tags counts nodes queues rollups events config meta"
         " watches live receipts"
     ).split()
 

@@ -38,10 +38,10 @@ def claim(store: Any, *, node: str, count: int, now: int) -> Any:
 
 def run(store: Any, *, now: int) -> Any:
     """Claim jobs and end them at once."""
-    jobs = store.claim("node-1", range(2), (), now=now)
-    ends = [ended(job, Exited(0), now=now, policy=POLICY) for job in jobs]
+    claimed = store.claim("node-1", range(2), (), now=now)
+    ends = [ended(job, Exited(0), now=now, policy=POLICY) for job in claimed.jobs]
     # Ties would make the slowest ambiguous, so none of them completes.
-    return jobs, store.finish([replace(e, transition=cancelled(e.job, "x")) for e in ends])
+    return claimed, store.finish([replace(e, transition=cancelled(e.job, "x")) for e in ends])
 
 
 def finish(store: Any, *, ends: Sequence[Ended]) -> Any:

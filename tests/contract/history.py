@@ -28,7 +28,7 @@ from queuectl.job import (
     TimedOut,
 )
 from queuectl.lifecycle import cancelled, retried
-from queuectl.store.contract import Ended, Event, Filter, Stop
+from queuectl.store.contract import Claimed, Ended, Event, Filter, Stop
 from tests.contract import deeds
 from tests.contract.deeds import POLICY, Deed, UndoneError, answer, plain
 from tests.contract.model import Model
@@ -139,7 +139,7 @@ class History:
             job = the(side.store, id)
             runs = side.store.attempts(job)
             outputs = [side.store.output(job, n) for n in range(job.attempts + 2)]
-            return runs, outputs, side.store.events(id)
+            return runs, outputs, side.store.stdin(job), side.store.events(id)
 
         self.each(lambda side: [history(side, id) for id in self.model.jobs])
         self.rollups_agree()
@@ -163,11 +163,11 @@ class History:
     def claim_for(self, node: str, count: int, queues: Sequence[str]) -> None:
         """Claim as many jobs, and keep them in hand."""
 
-        def claim(side: Side) -> list[Job]:
-            jobs: list[Job] = side.store.claim(node, range(count), queues, now=self.now)
-            side.hold(jobs)
-            side.seen += jobs
-            return jobs
+        def claim(side: Side) -> Claimed:
+            claimed: Claimed = side.store.claim(node, range(count), queues, now=self.now)
+            side.hold(claimed.jobs)
+            side.seen += claimed.jobs
+            return claimed
 
         self.each(claim)
 
@@ -375,6 +375,7 @@ class History:
             text=self.one_of(TEXTS),
             since=self.draw(times),
             until=self.draw(times),
+            finished_since=self.draw(times),
             finished_before=self.draw(times),
         )
         # With all of that at once, hardly any job is left.
@@ -398,6 +399,7 @@ class History:
         self.each(lambda side: side.store.select(Filter(text=text), limit=None))
         self.each(lambda side: side.store.ids_like(prefix))
         self.each(lambda side: side.store.ids_like(prefix[0], limit=2))
+        self.each(lambda side: side.store.tags_like(tag[0], limit=2))
         self.each(lambda side: side.store.states([*IDS, "nobody"]))
 
     def reports_agree(self) -> None:

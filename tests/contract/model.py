@@ -13,10 +13,12 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any, TypeVar
 
 from queuectl.errors import DuplicateError, LeaseLostError
+from queuectl.host import whoami
 from queuectl.job import FINISHED, Attempt, Job, NewJob, Output, State, Transition
 from queuectl.lifecycle import expired
 from queuectl.store.contract import (
     Batch,
+    Claimed,
     Count,
     Ended,
     Event,
@@ -27,6 +29,7 @@ from queuectl.store.contract import (
     Stop,
 )
 from queuectl.store.histogram import bucket_of
+from queuectl.when import milliseconds
 from tests.contract.tools import DAY, HOUR, MINUTE, NOW
 
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
@@ -45,6 +48,7 @@ class Model:
         """Waiting jobs: 1 if they may be claimed, 0 if they have yet to become due."""
         self.runs: dict[int, list[Attempt]] = {}
         self.outputs: dict[tuple[int, int], Output] = {}
+        self.inputs: dict[int, bytes] = {}
         self.cells: dict[RollupKey, tuple[int, int, int, int]] = {}
         self.kept: list[Event] = []
         self.settings: dict[str, str] = {}
@@ -92,6 +96,7 @@ class Model:
         assert new.delay is None and not new.expire
         run_at = now if new.run_at is None else new.run_at
         asked = "id queue priority command argv cwd env tags expires_at timeout max_retries backoff"
+        asked += " shell"
         asked += " backoff_base retry_delay max_backoff"
         unset = (
             "task data unique_key node worker started_at finished_at duration_ms exit_code error"
@@ -99,18 +104,27 @@ class Model:
         unset += " reason cancel_reason"
         fields: dict[str, Any] = {name: getattr(new, name) for name in asked.split()}
         fields |= dict.fromkeys(unset.split())
+        fields |= {"env_all": bool(new.env_all), "stdin_bytes": len(new.stdin or b"") or None}
         fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
         fields |= dict.fromkeys(("created_at", "updated_at"), now)
         job = Job(**fields, seq=self.places, state=State.PENDING, after=(), run_at=run_at)
         self.jobs[job.id] = job
         self.ready[job.id] = int(run_at <= now)
         self.runs[job.seq] = []
+        self.inputs[job.seq] = new.stdin or b""
+
+    def stdin(self, job: Job) -> bytes:
+        return self.inputs[job.seq]
 
     def get(self, id: str) -> Job | None:
         return self.jobs.get(id)
 
     def ids_like(self, prefix: str, limit: int = 10) -> list[str]:
         return sorted(id for id in self.jobs if id.startswith(prefix))[:limit]
+
+    def tags_like(self, prefix: str, limit: int = 10) -> list[str]:
+        tags = {tag for job in self.jobs.values() for tag in job.tags}
+        return sorted(tag for tag in tags if tag.startswith(prefix))[:limit]
 
     def select(
         self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
@@ -128,11 +142,15 @@ class Model:
             (not which.states or job.state in which.states)
             and (not which.queues or job.queue in which.queues)
             and set(which.tags) <= set(job.tags)
-            and (which.since is None or job.created_at >= which.since)
-            and (which.until is None or job.created_at < which.until)
+            and (which.since is None or job.created_at >= milliseconds(which.since))
+            and (which.until is None or job.created_at < milliseconds(which.until))
+            and (
+                which.finished_since is None
+                or (finished is not None and finished >= milliseconds(which.finished_since))
+            )
             and (
                 which.finished_before is None
-                or (finished is not None and finished < which.finished_before)
+                or (finished is not None and finished < milliseconds(which.finished_before))
             )
             and self._says(job, which.text.translate(_LOWER))
         )
@@ -176,20 +194,30 @@ class Model:
 
     def claim(
         self, node: str, workers: Sequence[int], queues: Sequence[str], *, now: int
-    ) -> list[Job]:
+    ) -> Claimed:
         if not workers:
-            return []
+            return Claimed([], [])
         if not self.holds_lease(node):
             raise LeaseLostError("lost")
-        for job in self._expired(now):
+        late = sorted(self._expired(now), key=lambda job: job.seq)
+        for job in late:
             self.apply(job, expired(job), now=now)
+        buried = [self.jobs[job.id] for job in late]
+        for job in buried:
+            self._died(job, now, node)
         for job in self._due(now):
             self.ready[job.id] = 1
             self.jobs[job.id] = replace(job, state=State.PENDING)
         line = [job for id, job in self.jobs.items() if self.ready.get(id) == 1]
         line = [job for job in line if self._serves(queues, job)]
         line.sort(key=lambda job: -job.priority)
-        return [self._begin(job, node, n, now) for n, job in zip(workers, line, strict=False)]
+        jobs = [self._begin(job, node, n, now) for n, job in zip(workers, line, strict=False)]
+        return Claimed(jobs, buried)
+
+    def _died(self, job: Job, at: int, node: str | None) -> None:
+        self.record(
+            Event(at=at, kind="dead", job=job.id, node=node, who=whoami(), detail=job.reason)
+        )
 
     def _begin(self, job: Job, node: str, worker: int, now: int) -> Job:
         del self.ready[job.id]
@@ -232,7 +260,7 @@ class Model:
         exit_code = getattr(end.outcome, "code", None)
         error = None if to.state == State.COMPLETED else end.error
         job = replace(
-            self._moved(job, to, end.finished_at),
+            self._moved(job, to, end.settled_at),
             started_at=end.started_at,
             duration_ms=end.duration_ms,
             exit_code=exit_code,
@@ -260,10 +288,12 @@ class Model:
         self.outputs[job.seq, job.attempts] = end.output
         self._tally(end, to.state.value, end.duration_ms)
         self._tally(end, "wait", max(0, end.started_at - end.job.run_at))
+        if job.state == State.DEAD:
+            self._died(job, end.settled_at, job.node)
         return True
 
     def _tally(self, end: Ended, measure: str, ms: int) -> None:
-        at = end.finished_at - end.finished_at % MINUTE
+        at = end.settled_at - end.settled_at % MINUTE
         key = (at, end.job.queue, end.job.node or "", measure, bucket_of(ms))
         self._merge(key, (1, ms, ms, ms))
 
@@ -358,6 +388,7 @@ class Model:
         if not self._is(self.jobs.get(job.id), job, job.state) or job.state == State.PROCESSING:
             return False
         del self.jobs[job.id]
+        del self.inputs[job.seq]
         self.ready.pop(job.id, None)
         return True
 
@@ -444,9 +475,10 @@ class Model:
         return [event for event in self.kept[::-1] if job is None or event.job == job][:limit]
 
     def prune_events(self, before: int, *, limit: int) -> int:
-        old = [event for event in self.kept[:limit] if event.at < before]
-        self.kept = [event for event in self.kept if event not in old]
-        return len(old)
+        kept = [event for event in self.kept[:limit] if event.at >= before]
+        pruned = len(self.kept[:limit]) - len(kept)
+        self.kept = kept + self.kept[limit:]
+        return pruned
 
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         sums = Model()

@@ -9,9 +9,10 @@ from queuectl.job import NewJob, State
 from queuectl.store import Store, statements
 from queuectl.store.contract import Filter, Stop
 from queuectl.store.dialects import Dialect
+from queuectl.values import replace
 from tests.contract.tools import HOUR, MINUTE, NOW, ended, take, take_one, the
 
-BIG = ("jobs", "attempts", "outputs", "tags", "events")
+BIG = ("jobs", "attempts", "outputs", "inputs", "tags", "events")
 """The tables that grow with every job."""
 
 VALUES: dict[str, Any] = {
@@ -22,14 +23,17 @@ VALUES: dict[str, Any] = {
     "bucket": 5,
     "client": "nobody",
     "crashes": 0,
+    "data": b"x",
     "heed": -1,
     "idle": True,
     "duration_ms": 5,
+    "end": "tag\U0010ffff",
     "error": None,
     "exit_code": 0,
     "failures": 0,
     "final": 1,
     "finished_at": NOW,
+    "settled_at": NOW,
     "host": "host-1",
     "how": "drain",
     "id": "job 5",
@@ -54,11 +58,13 @@ VALUES: dict[str, Any] = {
     "serial": 1,
     "signal": None,
     "since": NOW,
+    "start": 99,
     "started_at": NOW,
     "state": "pending",
     "stderr_bytes": 0,
     "stdout_bytes": 0,
     "steady": 5,
+    "tag": "tag 3",
     "tag0": "tag 3",
     "tag1": "all",
     "timeout": None,
@@ -97,6 +103,7 @@ HOT = [
     "COUNTS",
     "GET",
     "IDS_LIKE",
+    "NEXT_TAG",
     "STATES",
     "JOBS_AT",
     "LOCK_JOBS",
@@ -106,14 +113,24 @@ HOT = [
     "REMOVE",
     "PUT_ASIDE",
     "OLD",
-    "PRUNE",
     "RENEW",
     "EVENTS_OF_JOB",
     "ATTEMPTS",
     "OUTPUT",
+    "ADD_INPUT",
+    "INPUT",
 ]
 COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
-    *("SELECT", "SELECT_RUNNING", "SELECT_TAGGED", "PRUNABLE", "STRAYS", "STRAYED_FROM", "TEXTS")
+    *(
+        "SELECT",
+        "SELECT_RUNNING",
+        "SELECT_TAGGED",
+        "SELECT_SORTED",
+        "PRUNABLE",
+        "STRAYS",
+        "STRAYED_FROM",
+        "TEXTS",
+    )
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
 ELSEWHERE = {
@@ -164,7 +181,8 @@ def bound(dialect: Dialect, text: str, **other: Any) -> dict[str, Any]:
     """Return the values that a rendered statement binds."""
     pattern = r"%\(([a-z_0-9]+)\)s" if dialect.percent else r"(?<!:):([a-z_0-9]+)"
     values = VALUES | other
-    values["rows"] = json.dumps([{f"{name}_": value for name, value in values.items()}])
+    row = {f"{name}_": value for name, value in values.items() if not isinstance(value, bytes)}
+    values["rows"] = json.dumps([row])
     return {
         name: dialect.bind_list(values[name]) if isinstance(values[name], list) else values[name]
         for name in re.findall(pattern, text)
@@ -184,6 +202,7 @@ Verb = Callable[[Store], Any]
 VERBS: dict[str, Verb] = {
     "get": lambda s: s.get("job 5"),
     "ids_like": lambda s: s.ids_like("job 55"),
+    "tags_like": lambda s: s.tags_like("tag"),
     "list": lambda s: s.select(Filter(), limit=20),
     "list, next page": lambda s: s.select(Filter(), limit=20, after=1_000),
     "list a state": lambda s: s.select(Filter(states=(State.DEAD,)), limit=20),
@@ -206,7 +225,10 @@ VERBS: dict[str, Verb] = {
     "to_cancel": lambda s: s.to_cancel("node-1"),
     "attempts": lambda s: s.attempts(the(s, "job 5")),
     "output": lambda s: s.output(the(s, "job 5"), 1),
+    "stdin": lambda s: s.stdin(replace(the(s, "job 5"), stdin_bytes=8)),
+    "enqueue with stdin": lambda s: s.enqueue_one(NewJob(command="x", stdin=b"x"), now=NOW),
     "events": lambda s: s.events(limit=20),
+    "events, next page": lambda s: s.events(limit=20, before=1_000),
     "events of a job": lambda s: s.events("job 5"),
     "renew": lambda s: s.renew("node-1", until=s.steady() + HOUR),
     "ask_stop": lambda s: s.ask_stop("nobody", Stop.DRAIN),

@@ -42,6 +42,9 @@ TRIMMINGS: dict[str, Sequence[Any]] = {
     "tags": ((), (), *((tag,) for tag in TAGS), ("red", "Red"), ("🎈", "grün", "🎈")),
     "cwd": (None, "/tmp/ü"),
     "env": ({}, {"A": "1", "B": "ü\n"}),
+    "env_all": (None, None, True),
+    "shell": (None, None, "bash", "/opt/ü/zsh"),
+    "stdin": (None, None, None, b"\0\xff'\\ \xc3\xbc"),
 }
 
 

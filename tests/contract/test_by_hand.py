@@ -165,14 +165,15 @@ class TestAskCancel:
 class TestRemove:
     def test_takes_everything_along(self, store: Store, client: Client) -> None:
         empty = everything(client)
-        add(store, "x", tags=("red", "big"))
+        add(store, "x", tags=("red", "big"), stdin=b"read me")
         job = run(store, "x")
         assert store.remove(job)
         assert store.get("x") is None
+        assert store.stdin(job) == b""
         assert store.attempts(job) == []
         assert store.output(job, 1) is None
         left = everything(client)
-        for table in ("jobs", "attempts", "outputs", "tags"):
+        for table in ("jobs", "attempts", "outputs", "inputs", "tags"):
             assert left[table] == empty[table]
 
     def test_leaves_others_alone(self, store: Store) -> None:
@@ -197,6 +198,19 @@ class TestRemove:
         job = take_one(store)
         assert not store.remove(job)
         assert the(store, "x") == job
+
+    def test_one_that_is_being_claimed_is_waited_for(self, store: Store, other: Store) -> None:
+        job = add(store, "x")
+        done: list[bool] = []
+        thread = Thread(target=lambda: done.append(store.remove(job)))
+        with other.transaction():
+            claimed = take_one(other)
+            thread.start()
+            thread.join(0.2)
+            assert done == []
+        thread.join(30)
+        assert done == [False]
+        assert the(store, "x") == claimed
 
     def test_a_new_job_with_the_same_id_has_no_past(self, store: Store) -> None:
         add(store, "x", tags=("old",))
@@ -385,6 +399,18 @@ class TestPrune:
         job = the(store, "dead 0")
         store.apply(job, retried(NOW + DAY), now=NOW + DAY)
         assert store.prune(State.DEAD, NOW + DAY, limit=100) == 2
+        assert the(store, "dead 0").state == State.PENDING
+
+    def test_nor_is_one_that_somebody_is_retrying(self, store: Store, other: Store) -> None:
+        job = the(store, "dead 0")
+        done: list[int] = []
+        thread = Thread(target=lambda: done.append(store.prune(State.DEAD, NOW + DAY, limit=100)))
+        with other.transaction():
+            assert other.apply(job, retried(NOW + DAY), now=NOW + DAY)
+            thread.start()
+            thread.join(0.2)
+        thread.join(30)
+        assert done == [2]
         assert the(store, "dead 0").state == State.PENDING
 
 

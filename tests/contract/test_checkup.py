@@ -11,6 +11,7 @@ from queuectl.store.migrate import VERSION
 from queuectl.store.migrations import MIGRATIONS
 from queuectl.store.server import ServerStore
 from queuectl.store.sql import SqlStore
+from queuectl.when import human
 from tests.contract.conftest import ENGINES
 from tests.contract.tools import DAY, HOUR, NOW, Client, Engine, a_node, add, take
 
@@ -111,7 +112,8 @@ class TestAServer:
         server.CLOCK = f"SELECT ({server.CLOCK}) + {shift}"
         finding = one(check_store(server), "clock")
         assert finding.level == Level.WARNING
-        assert f" ms {order} the server's" in finding.text
+        apart = human(abs(shift))
+        assert f"This host's clock is {apart} {order} the server's (± " in finding.text
         assert "no harm" in finding.text
 
 
@@ -169,7 +171,7 @@ class TestNodesAndJobs:
         a_node(store, "one", version="1.0", workers=2)
         a_node(store, "two", version="1.1", workers=3)
         fine, finding = check_queue(store, lambda node: True)
-        assert fine.text == "2 running, with 5 workers."
+        assert fine.text == "2 nodes are running, with 5 workers."
         assert finding.level == Level.WARNING
         assert "1.0 (on host-2), 1.1 (on host-2)" in finding.text
 

@@ -1,5 +1,6 @@
 """The claim: who gets which job, in which order, from when on; and who gets none."""
 
+from collections import Counter
 from dataclasses import replace
 from threading import Thread
 from time import clock_gettime
@@ -8,12 +9,14 @@ from typing import Any
 import pytest
 
 from queuectl.errors import LeaseLostError
+from queuectl.host import whoami
 from queuectl.job import Exited, NewJob, Released, State, Transition
 from queuectl.lifecycle import Policy, retried
 from queuectl.store import Store
 from queuectl.store.clock import ELAPSED
 from queuectl.store.contract import Filter, Suspects
 from queuectl.store.server import ServerStore
+from queuectl.store.sql import BURIED_AT_ONCE
 from tests.contract.tools import (
     HOUR,
     MINUTE,
@@ -50,11 +53,11 @@ class TestClockPutBack:
         heard = clock_gettime(ELAPSED)
         assert store._clock.learn(asked=heard, said=now + HOUR, heard=heard) == 0
         assert store.now() >= now + HOUR
-        assert store.claim("node-1", [1, 2], ["default"], now=store.now()) == []
+        assert store.claim("node-1", [1, 2], ["default"], now=store.now()).jobs == []
         assert states(store) == {"delayed": State.PENDING, "patient": State.PENDING}
         assert store.now() < now + MINUTE
         # That it was put on by an hour is no reason to wait.
-        assert ids(store.claim("node-1", [1, 2], [], now=now + HOUR)) == ["delayed"]
+        assert ids(store.claim("node-1", [1, 2], [], now=now + HOUR).jobs) == ["delayed"]
 
 
 class TestOneJob:
@@ -66,7 +69,7 @@ class TestOneJob:
 
     def test_comes_back_as_it_is_now_stored(self, store: Store) -> None:
         before = add(store, "x", tags=("red",), env={"A": "b"}, priority=3, timeout=9)
-        (job,) = store.claim("node-1", [17], [], now=NOW + 41)
+        (job,) = store.claim("node-1", [17], [], now=NOW + 41).jobs
         assert job == replace(
             before,
             state=State.PROCESSING,
@@ -165,13 +168,13 @@ def test_one_that_is_cut_off_anywhere_has_done_nothing(
     add(store, "due", run_at=NOW + SECOND)
     add(store, "late", expires_at=NOW + SECOND)
     # What it knows of the database it has asked for by now.
-    assert store.claim("node-1", [1], ["nothing there"], now=NOW) == []
+    assert store.claim("node-1", [1], ["nothing there"], now=NOW).jobs == []
     before = everything(client)
     for step in range(100):
         with monkeypatch.context() as patch:
             cut_at(store, step, patch)
             try:
-                claimed = store.claim("node-1", [1, 2, 3], [], now=NOW + MINUTE)
+                claimed = store.claim("node-1", [1, 2, 3], [], now=NOW + MINUTE).jobs
             except Cut:
                 claimed = []
         if claimed:
@@ -186,7 +189,7 @@ class TestWorkers:
     def test_each_gets_one_job(self, store: Store) -> None:
         for n in range(5):
             add(store, f"job {n}")
-        jobs = store.claim("node-1", [30, 10, 20], [], now=NOW)
+        jobs = store.claim("node-1", [30, 10, 20], [], now=NOW).jobs
         assert [(job.id, job.worker) for job in jobs] == [
             ("job 0", 30),
             ("job 1", 10),
@@ -381,6 +384,27 @@ class TestExpiry:
         assert take(store, now=NOW) == []
         assert the(store, "x").state == State.DEAD
 
+    def test_whoever_claims_is_told_and_so_is_everybody_else(self, store: Store) -> None:
+        add(store, "good")
+        add(store, "late", expires_at=NOW + 2, queue="other")
+        add(store, "first", expires_at=NOW + 3)
+        jobs, buried = store.claim("node-1", [1, 2], [], now=NOW + 5)
+        assert ids(jobs) == ["good"]
+        assert buried == [the(store, "late"), the(store, "first")]
+        said = [(e.kind, e.job, e.at, e.node, e.detail) for e in store.events()]
+        reason = "expired before it could start"
+        assert said == [("dead", id, NOW + 5, "node-1", reason) for id in ("first", "late")]
+        assert {event.who for event in store.events()} == {whoami()}
+        assert store.claim("node-1", [1, 2], [], now=NOW + 6) == ([], [])
+        assert len(store.events()) == 2
+
+    def test_very_many_are_told_a_thousand_at_a_time(self, store: Store) -> None:
+        store.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(1_100)], now=NOW)
+        told = [store.claim("node-1", [1], [], now=NOW + 1) for _ in range(3)]
+        assert [(len(jobs), len(buried)) for jobs, buried in told] == [(0, 1_000), (0, 100), (0, 0)]
+        events = store.events(limit=2_000)
+        assert len(events) == len({event.job for event in events}) == 1_100
+
     def test_a_running_job_does_not_expire(self, store: Store) -> None:
         add(store, "x", expires_at=NOW + 1)
         job = take_one(store)
@@ -391,6 +415,14 @@ class TestExpiry:
         store.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(350)], now=NOW)
         add(store, "good", priority=-1)
         assert ids(take(store, 3, now=NOW + 1)) == ["good"]
+
+    def test_nor_does_one_that_no_claim_has_buried_yet(self, store: Store) -> None:
+        late = BURIED_AT_ONCE + 5
+        store.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(late)], now=NOW)
+        add(store, "good", priority=-1)
+        assert ids(take(store, 3, now=NOW + 1)) == ["good"]
+        counts = Counter(states(store).values())
+        assert counts == {State.DEAD: BURIED_AT_ONCE, State.PENDING: 5, State.PROCESSING: 1}
 
     def test_all_of_them_are_buried_in_the_end(self, store: Store) -> None:
         store.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(350)], now=NOW)
@@ -465,7 +497,7 @@ class TestSuspects:
     def claim(self, store: Store, *, idle: bool, since: int = NOW) -> list[str]:
         """Claim what a node with four free workers gets."""
         suspects = Suspects(crashes=1, since=since, idle=idle)
-        return ids(store.claim("node-1", [1, 2, 3, 4], [], now=NOW, suspects=suspects))
+        return ids(store.claim("node-1", [1, 2, 3, 4], [], now=NOW, suspects=suspects).jobs)
 
     @pytest.mark.parametrize("idle", [True, False])
     def test_the_line_ends_before_one(self, store: Store, idle: bool) -> None:
@@ -485,7 +517,7 @@ class TestSuspects:
         assert got == ["first", "suspect", "last", "other-suspect"]
 
     def test_who_names_no_suspects_gets_all(self, store: Store) -> None:
-        jobs = store.claim("node-1", [1, 2, 3, 4], [], now=NOW)
+        jobs = store.claim("node-1", [1, 2, 3, 4], [], now=NOW).jobs
         assert ids(jobs) == ["first", "suspect", "last", "other-suspect"]
 
 

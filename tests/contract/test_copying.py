@@ -176,8 +176,8 @@ def furnish(store: SqlStore, client: Client) -> None:
     add(store, "tried", max_retries=7, backoff_base=1.1, max_backoff=35, retry_delay=36)
     assert run(store, "tried", Exited(1), now=NOW + 4 * HOUR).state == State.FAILED
     add(store, "later", run_at=NOW + DAY, expires_at=NOW + 2 * DAY, queue=ODD.strip()[:20])
-    add(store, "first", priority=38, tags=("a",))
-    add(store, "second", command=ODD)
+    add(store, "first", priority=38, tags=("a",), env={"A": ODD}, env_all=True, shell=ODD)
+    add(store, "second", command=ODD, stdin=bytes(range(256)) * 2_500)
     client.run(
         "INSERT INTO {jobs} (id, task, data, unique_key) VALUES (?, ?, ?, ?)",
         "foreign",
@@ -244,6 +244,7 @@ def test_everything_comes_over_as_it_was(
     assert len(target.select(tagged, limit=None)) == 2
     assert target.attempts(the(target, "done")) == source.attempts(the(source, "done"))
     assert target.output(the(target, "done"), 2) == source.output(the(source, "done"), 2)
+    assert target.stdin(the(target, "second")) == bytes(range(256)) * 2_500
     assert target.queues() == source.queues()
     assert target.config() == source.config()
     assert target.events(limit=99) == source.events(limit=99)
@@ -293,11 +294,12 @@ def test_a_copy_that_was_killed_goes_on_where_it_stopped(
         assert copying_it.stdout is not None
         came = int(copying_it.stdout.readline())
         copying_it.kill()
-    with pytest.raises(StateError, match=r"unfinished copy .* again to finish"):
+    with pytest.raises(StateError, match=r"unfinished copy"):
         open_store(target_url)
     elsewhere = open_store(f"sqlite:{tmp_path}/elsewhere.db", create=True)
-    with pytest.raises(StateError, match="finish that one"):
+    with pytest.raises(StateError, match=r"unfinished copy") as refusal:
         copy(elsewhere, target)
+    assert "finish that one" in refusal.value.advised
     elsewhere.close()
 
     seen: list[int] = []
@@ -394,7 +396,7 @@ def test_a_missing_row_is_noticed(
         if done == total:
             there.run("DELETE FROM {events} WHERE kind = ?", "kind7")
 
-    with pytest.raises(QueuectlError, match=r"table events .*12 rows there, 11 here"):
+    with pytest.raises(QueuectlError, match=r"table events .*13 rows there, 12 here"):
         copy(source, target, spoil)
 
 

@@ -9,7 +9,7 @@ import pytest
 from queuectl.job import Exited, Outcome, Released, State
 from queuectl.store import Store
 from queuectl.store.contract import Count
-from queuectl.store.migrate import migrate
+from queuectl.store.migrate import VERSION, migrate
 from queuectl.store.migrations import MIGRATIONS
 from queuectl.store.records import Records
 from queuectl.store.transactions import Row
@@ -161,7 +161,8 @@ _PACKAGE = "queuectl.store.migrations"
 def upgrade(store: Records) -> None:
     """Do what this program does to a queue of the version before."""
     with store.transaction():
-        migrate(store, FORMER)
+        migrate(store, FORMER, MIGRATIONS[: FORMER + 1])
+        store.set_meta(VERSION, str(len(MIGRATIONS)))
 
 
 class TestUpgrading:

@@ -41,6 +41,9 @@ EVERYTHING = NewJob(
     cwd="/folder/12",
     env={"NAME_13": "value 14", "NAME_15": ""},
     tags=("tag-16", "tag-17"),
+    env_all=True,
+    shell="shell-18",
+    stdin=b"input 19",
 )
 
 
@@ -64,6 +67,9 @@ class TestEnqueue:
             data=None,
             cwd="/folder/12",
             env={"NAME_13": "value 14", "NAME_15": ""},
+            env_all=True,
+            shell="shell-18",
+            stdin_bytes=8,
             tags=("tag-16", "tag-17"),
             after=(),
             unique_key=None,
@@ -195,6 +201,7 @@ class TestEnqueue:
         job = add(store, "bare")
         assert (job.queue, job.priority, job.run_at) == ("default", 0, NOW)
         assert (job.env, job.tags, job.cwd, job.argv) == ({}, (), None, None)
+        assert (job.env_all, job.shell, job.stdin_bytes) == (False, None, None)
         policy = (job.timeout, job.max_retries, job.backoff, job.backoff_base, job.retry_delay)
         assert (*policy, job.max_backoff, job.expires_at) == (None,) * 7
 
@@ -416,3 +423,41 @@ class TestIdsLike:
 
     def test_gives_at_most_the_limit(self, store: Store) -> None:
         assert store.ids_like("al", limit=2) == ["al%x", "al_x"]
+
+
+class TestTagsLike:
+    """Tags are found by how they begin, each once, however many jobs have them."""
+
+    @pytest.fixture(autouse=True)
+    def jobs(self, store: Store) -> None:
+        tags = ["nightly", "night", "ni%x", "ni_x", "Night", "nächtlich"]
+        new = [NewJob(command="true", tags=("all", tag)) for tag in tags]
+        store.enqueue(new * 2, now=store.now())
+
+    @pytest.mark.parametrize(
+        ("prefix", "found"),
+        [
+            ("night", ["night", "nightly"]),
+            ("nightly", ["nightly"]),
+            ("nightlys", []),
+            ("ni%", ["ni%x"]),
+            ("ni_", ["ni_x"]),
+            ("N", ["Night"]),
+            ("nä", ["nächtlich"]),
+            ("\0", []),
+        ],
+    )
+    def test_finds_prefixes_in_order(self, store: Store, prefix: str, found: list[str]) -> None:
+        assert store.tags_like(prefix) == found
+
+    def test_an_empty_prefix_fits_all(self, store: Store) -> None:
+        found = ["Night", "all", "ni%x", "ni_x", "night", "nightly", "nächtlich"]
+        assert store.tags_like("") == found
+
+    def test_gives_at_most_the_limit(self, store: Store) -> None:
+        assert store.tags_like("ni", limit=2) == ["ni%x", "ni_x"]
+
+    def test_what_is_gone_leaves_no_tag(self, store: Store) -> None:
+        for job in store.select(Filter(tags=("night",)), limit=None):
+            store.remove(job)
+        assert store.tags_like("night") == ["nightly"]

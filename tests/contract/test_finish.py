@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from queuectl.errors import StoreError
+from queuectl.host import whoami
 from queuectl.job import (
     Attempt,
     Cancelled,
@@ -23,7 +24,7 @@ from queuectl.job import (
 )
 from queuectl.lifecycle import Policy
 from queuectl.store import Store
-from queuectl.store.contract import Ended, Topic
+from queuectl.store.contract import Ended, Event, Topic
 from tests.contract.tools import (
     HOUR,
     MINUTE,
@@ -159,7 +160,33 @@ class TestTransitions:
         assert len(waits) == 3
         job = the(store, "x")
         assert (job.attempts, job.failures) == (3, 3)
-        assert job.reason == "exit code 1; all 2 retries used up"
+        assert job.reason == "exit code 1; given up after 2 retries"
+
+    @pytest.mark.parametrize(
+        ("outcome", "policy"),
+        [(Exited(4), Policy(max_retries=0)), (Lost("died"), Policy(max_crashes=1))],
+        ids=["by its failures", "by its crashes"],
+    )
+    def test_a_job_that_dies_leaves_an_event(
+        self, store: Store, outcome: Outcome, policy: Policy
+    ) -> None:
+        add(store, "x")
+        add(store, "y")
+        job = run(store, "x", outcome, policy=policy)
+        run(store, "y", Exited(0), policy=policy)
+        (event,) = store.events()
+        assert job.reason
+        assert event == Event(
+            at=END, kind="dead", job="x", node="node-1", who=whoami(), detail=job.reason
+        )
+
+    def test_one_that_has_lost_its_lease_leaves_none(self, store: Store) -> None:
+        add(store, "x")
+        job = take_one(store)
+        assert store.finish([ended(job, Released(), now=END)]) == []
+        late = ended(job, Exited(1), policy=Policy(max_retries=0))
+        assert store.finish([late]) == [late]
+        assert store.events() == []
 
     def test_a_finished_job_is_never_given_out_again(self, store: Store) -> None:
         outcomes: list[Outcome] = [Exited(0), Cancelled("x"), Exited(1)]
@@ -309,6 +336,29 @@ class TestRescue:
         assert store.finish([ended(again)]) == []
         assert [run.outcome for run in store.attempts(job)] == ["lost", "exited"]
 
+    def test_a_run_that_was_lost_may_have_ended_long_before_somebody_noticed(
+        self, store: Store
+    ) -> None:
+        add(store, "x")
+        job = take_one(store)
+        noticed = NOW + HOUR
+        end = ended(job, Lost("died"), now=noticed, finished_at=END, noticed_at=noticed)
+        assert store.finish([end]) == []
+        (lost,) = store.attempts(job)
+        assert (lost.started_at, lost.finished_at) == (NOW + 21, END)
+        given_back = the(store, "x")
+        assert (given_back.state, given_back.run_at) == (State.PENDING, noticed)
+        assert (given_back.updated_at, given_back.finished_at) == (noticed, None)
+        again = take_one(store, now=noticed)
+        later = noticed + HOUR
+        end = ended(again, Cancelled("x"), now=later, finished_at=noticed + 5, noticed_at=later)
+        assert store.finish([end]) == []
+        over = the(store, "x")
+        assert (over.state, over.finished_at, over.updated_at) == (State.CANCELLED, later, later)
+        # What became of the job counts where it became so; how long the run took is its own.
+        cancelled = [r for r in store.rollups(since=later - MINUTE) if r.measure == "cancelled"]
+        assert [(rollup.count, rollup.total_ms) for rollup in cancelled] == [(1, 4_022)]
+
     def test_a_job_that_takes_its_nodes_down_is_dead_in_the_end(self, store: Store) -> None:
         add(store, "x", max_retries=9)
         for crash in (1, 2, 3):
@@ -316,7 +366,7 @@ class TestRescue:
             job = run(store, "x", Lost("died"), now=NOW + crash * MINUTE)
             assert (job.crashes, job.failures) == (crash, 0)
         assert job.state == State.DEAD
-        assert job.reason == "3 runs took its worker down (died)"
+        assert job.reason == "3 runs were lost with their workers (last: died)"
 
 
 class TestAttempts:
@@ -337,7 +387,7 @@ class TestAttempts:
         self, store: Store, outcome: Outcome, name: str, exit_code: int | None, signal: int | None
     ) -> None:
         add(store, "x")
-        (job,) = store.claim("node-1", [31], [], now=NOW)
+        (job,) = store.claim("node-1", [31], [], now=NOW).jobs
         store.finish([ended(job, outcome)])
         error = None if outcome == Exited(0) else "error 24"
         assert store.attempts(job) == [

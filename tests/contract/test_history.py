@@ -3,13 +3,15 @@
 import os
 from collections import Counter
 from threading import Thread
+from typing import Any
 
 import pytest
 
 from queuectl.job import Exited
 from queuectl.store import Store
 from queuectl.store.contract import Event, QueueInfo
-from queuectl.store.migrate import migrate
+from queuectl.store.migrate import VERSION, migrate
+from queuectl.store.migrations import MIGRATIONS
 from queuectl.store.records import Records
 from tests.contract.tools import DAY, HOUR, MINUTE, NOW, SECOND, Client, a_node, add, run
 from tests.support import is_asleep, wait_for
@@ -62,7 +64,12 @@ class TestConfig:
 
 def an_event(n: int, **changes: str | None) -> Event:
     """Return an event whose fields all differ."""
-    fields = {"job": f"job {n}", "node": f"node {n}", "detail": f"detail {n}", **changes}
+    fields: dict[str, Any] = {
+        "job": f"job {n}",
+        "node": f"node {n}",
+        "detail": f"detail {n}",
+        **changes,
+    }
     return Event(at=NOW + n, kind=f"kind {n}", who=f"who {n}", **fields)
 
 
@@ -89,6 +96,16 @@ class TestEvents:
         assert len(store.events()) == 100
         assert store.events(limit=2) == [an_event(149, job="job 1"), an_event(148, job="job 0")]
         assert store.events("job 0", limit=1) == [an_event(148, job="job 0")]
+
+    def test_they_can_be_read_page_by_page(self, store: Store) -> None:
+        for n in range(7):
+            store.record(an_event(n, job=f"job {n % 2}"))
+        for job, pages in ((None, [[6, 5, 4], [3, 2, 1], [0], []]), ("job 0", [[6, 4, 2], [0]])):
+            before = None
+            for page in pages:
+                found = store.events(job, limit=3, before=before)
+                assert [event.at - NOW for event in found] == page
+                before = found[-1].seq if found else None
 
     def test_they_outlive_their_job(self, store: Store) -> None:
         job = add(store, "x")
@@ -231,7 +248,8 @@ class TestRollups:
         assert self.sums(store) == {}
         assert isinstance(store, Records)
         with store.transaction():
-            migrate(store, 2)
+            migrate(store, 2, MIGRATIONS[:3])
+            store.set_meta(VERSION, str(len(MIGRATIONS)))
         assert (self.sums(store), self.sums(store, queue="queue 0")) == before
 
     def test_counters_that_came_down_to_nothing_are_swept(

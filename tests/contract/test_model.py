@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from queuectl.job import Exited, Job, Lost, NewJob, Outcome, Released, State, Strategy
+from queuectl.job import WAITING, Exited, Job, Lost, NewJob, Outcome, Released, State, Strategy
 from queuectl.lifecycle import Policy, cancelled, retried
 from queuectl.store import Store, open_store
 from queuectl.store.contract import Ended, Filter
@@ -49,6 +49,9 @@ class Model:
     failures: int = 0
     crashes: int = 0
     node: str | None = None
+
+    def has_expired(self, now: int) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
 
     def ends(self, outcome: Outcome, now: int) -> None:
         """Apply the lifecycle."""
@@ -87,6 +90,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         assert self.store.verify() == []
+        for model in self.line:
+            if model.state == State.DEAD:
+                assert [e.kind for e in self.store.events(model.id, limit=1)] == ["dead"]
         self.store.close()
 
     @initialize()
@@ -137,8 +143,10 @@ class StoreMachine(RuleBasedStateMachine):
         queues=st.sampled_from([(), ("one",), ("two", "one")]),
     )
     def claim(self, node: str, count: int, queues: tuple[str, ...]) -> None:
-        jobs = self.store.claim(node, range(count), queues, now=self.now)
+        late = [m for m in self.line if m.state in WAITING and m.has_expired(self.now)]
+        jobs, buried = self.store.claim(node, range(count), queues, now=self.now)
         assert ids(jobs) == [model.id for model in self.expected(node, count, queues)]
+        assert ids(buried) == [model.id for model in late]
         for job in jobs:
             assert job.attempts == self.model(job.id).attempts
             self.runs[job.id] = job
@@ -147,7 +155,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Say what a claim must bring, by the rules."""
         waiting = [m for m in self.line if m.state in (State.PENDING, State.FAILED)]
         for model in waiting:
-            if model.expires_at is not None and model.expires_at <= self.now:
+            if model.has_expired(self.now):
                 model.state = State.DEAD
             elif model.run_at <= self.now:
                 model.state = State.PENDING

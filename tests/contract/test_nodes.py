@@ -97,6 +97,21 @@ class TestRenew:
         assert the_node(store).stop == Stop.DRAIN
 
 
+class TestDescribe:
+    def test_says_anew_how_many_workers_it_has_and_its_version(self, store: Store) -> None:
+        before = a_node(store, "node-1")
+        other = a_node(store, "node-2")
+        store.describe("node-1", workers=before.workers + 4, version="99.1")
+        first, second = sorted(store.nodes(), key=lambda node: node.id)
+        assert first == replace(before, workers=before.workers + 4, version="99.1")
+        assert second == other
+
+    def test_an_unknown_one_does_not_matter(self, store: Store) -> None:
+        node = a_node(store)
+        store.describe("node-9", workers=7, version="99.1")
+        assert store.nodes() == [node]
+
+
 class TestForget:
     def test_strikes_one(self, store: Store) -> None:
         a_node(store, "node-1")

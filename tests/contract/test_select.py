@@ -6,7 +6,7 @@ from queuectl.errors import UsageError
 from queuectl.job import Exited, NewJob, State
 from queuectl.lifecycle import Policy, cancelled
 from queuectl.store import Store
-from queuectl.store.contract import Count, Filter
+from queuectl.store.contract import Count, Filter, Sort
 from tests.contract.tools import (
     HOUR,
     MINUTE,
@@ -109,6 +109,15 @@ class TestFilters:
     def test_finished_before_knows_only_finished_jobs(self, mixed: Store) -> None:
         assert found(mixed, finished_before=NOW + HOUR) == ["completed", "dead", "cancelled"]
         assert found(mixed, finished_before=NOW + 20 * SECOND) == ["completed"]
+
+    def test_finished_since_knows_only_finished_jobs(self, mixed: Store) -> None:
+        assert found(mixed, finished_since=NOW) == ["completed", "dead", "cancelled"]
+        assert found(mixed, finished_since=NOW + 20 * SECOND) == ["dead", "cancelled"]
+        [dead] = mixed.select(Filter(states=(State.DEAD,)), limit=1)
+        assert dead.finished_at is not None
+        at = dead.finished_at
+        assert "dead" in found(mixed, finished_since=at)
+        assert "dead" not in found(mixed, finished_since=at + 1)
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -246,6 +255,78 @@ class TestOrder:
         assert ids(second) == ["old 07", "old 05", "old 04", "old 03"]
         ahead = store.select(Filter(), limit=4, after=first[0].seq, oldest=True)
         assert ids(ahead) == ["new"]
+
+
+def in_order(store: Store, *by: Sort, limit: int | None = None, **which: object) -> list[str]:
+    """Return the ids of the jobs that fit, sorted by columns."""
+    places = store.places(Filter(**which), by, limit=limit)  # type: ignore[arg-type]
+    return ids(store.jobs_at(places))
+
+
+class TestSorted:
+    def test_by_one_column_and_of_equals_the_newest_first(self, store: Store) -> None:
+        for n in range(6):
+            add(store, f"job {n}", priority=n % 3)
+        up = "job 3,job 0,job 4,job 1,job 5,job 2".split(",")
+        assert in_order(store, Sort("priority")) == up
+        down = "job 5,job 2,job 4,job 1,job 3,job 0".split(",")
+        assert in_order(store, Sort("priority", descending=True)) == down
+
+    def test_what_is_not_there_comes_last_either_way(self, mixed: Store) -> None:
+        rest = "delayed pending processing failed".split()
+        finished = Sort("finished_at")
+        ended = "completed dead cancelled".split()
+        assert in_order(mixed, finished) == ended + rest
+        assert in_order(mixed, finished._replace(descending=True)) == ended[::-1] + rest
+
+    def test_by_several_columns(self, mixed: Store) -> None:
+        assert in_order(mixed, Sort("queue", descending=True), Sort("state")) == (
+            "cancelled dead pending completed failed delayed processing".split()
+        )
+
+    def test_texts_by_their_code_points(self, store: Store) -> None:
+        names = ["B", "Z", "a", "b", "z", "ß", "ä", "\U0001f98a"]
+        for name in sorted(names, reverse=True):
+            add(store, name)
+        assert in_order(store, Sort("id")) == sorted(names)
+
+    @pytest.mark.parametrize("limit", [0, 1, 3, None])
+    def test_gives_at_most_the_limit(self, mixed: Store, limit: int | None) -> None:
+        by = Sort("created_at")
+        assert in_order(mixed, by, limit=limit) == in_order(mixed, by)[:limit]
+
+    @pytest.mark.parametrize(
+        "which",
+        [
+            {"states": (State.DEAD, State.COMPLETED)},
+            {"states": (State.PENDING,)},
+            {"states": (State.PROCESSING, State.PENDING)},
+            {"queues": ("two",)},
+            {"queues": ("two", "three"), "states": (State.DEAD, State.PENDING)},
+            {"queues": ("three",)},
+            {"tags": ("red",)},
+            {"tags": ("red", "big"), "queues": ("one",)},
+            {"text": "echo"},
+            {"text": "a\0b"},
+            {"since": NOW + 3 * SECOND, "until": NOW + 6 * SECOND},
+            {"finished_before": NOW + 20 * SECOND},
+        ],
+        ids=str,
+    )
+    def test_the_same_jobs_fit_as_in_a_listing(
+        self, mixed: Store, which: dict[str, object]
+    ) -> None:
+        assert in_order(mixed, Sort("created_at"), **which) == found(mixed, **which)  # type: ignore[arg-type]
+
+    def test_there_is_no_other_column(self, store: Store) -> None:
+        with pytest.raises(ValueError, match="no column"):
+            in_order(store, Sort("id; DROP TABLE jobs"))
+
+    def test_jobs_come_in_the_order_of_their_places(self, mixed: Store) -> None:
+        jobs = mixed.select(Filter(), limit=None)
+        places = [job.seq for job in jobs]
+        assert mixed.jobs_at([*places[::2], 10**9]) == jobs[::2]
+        assert mixed.jobs_at([]) == []
 
 
 class TestStates:

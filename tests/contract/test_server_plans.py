@@ -93,6 +93,7 @@ HISTORY = (
     """,
     "INSERT INTO {outputs} SELECT seq, 1, 'an output', '' FROM {jobs}"
     " WHERE finished_at IS NOT NULL",
+    "INSERT INTO {inputs} SELECT seq, 0, 'an input' FROM {jobs} WHERE finished_at IS NOT NULL",
     f"INSERT INTO {{events}} (at, kind, job, who) SELECT {NOW} + seq, 'x', id, 'me' FROM {{jobs}}",
 )
 COUNTS = """
@@ -251,6 +252,7 @@ class MariaDBServer(Server):
         "x": "tags",
         "a": "attempts",
         "o": "outputs",
+        "i": "inputs",
     }
 
     def fill_jobs(self) -> None:

@@ -129,8 +129,13 @@ class TestOpening:
             open_store(str(tmp_path / "missing" / "queue.db"), create=True)
         assert os.listdir(tmp_path) == []
 
-    def test_but_our_own_data_folder_is(self, tmp_path: Path) -> None:
+    def test_but_our_own_data_folder_is(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         path = tmp_path / "share" / "queuectl" / "queue.db"
+        with pytest.raises(StoreError, match="doesn't exist; make it first"):
+            open_store(str(path), create=True)
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
         open_store(str(path), create=True).close()
         assert mode(path.parent) == 0o700
 
@@ -726,6 +731,8 @@ class TestVerify:
                 "attempts",
             ),
             ("INSERT INTO outputs VALUES (999, 1, x'00', x'00')", "outputs"),
+            ("INSERT INTO inputs VALUES (999, 0, x'00')", "inputs"),
+            ("UPDATE jobs SET stdin_bytes = 7 WHERE id = 'waiting'", "stdin"),
             ("INSERT INTO tags VALUES ('red', 999)", "tags"),
             ("DELETE FROM nodes", "node"),
             ("UPDATE jobs SET node = 'gone' WHERE state = 'processing'", "node"),

@@ -40,7 +40,7 @@ class TestThreads:
             try:
                 for n in range(each):
                     add(store, f"{number} {n}", queue=f"queue {n % 3}", priority=n % 5)
-                    (job,) = store.claim("node-1", [number], [], now=NOW)
+                    (job,) = store.claim("node-1", [number], [], now=NOW).jobs
                     taken.append(job.id)
                     assert store.finish([ended(job)]) == []
             except BaseException as error:

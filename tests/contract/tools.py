@@ -11,6 +11,7 @@ from queuectl.lifecycle import Policy, decide
 from queuectl.store import Store
 from queuectl.store.contract import Ended, Listener, Node, Topic
 from queuectl.store.polling import PollingListener
+from queuectl.store.sql import SqlStore
 from tests.contract.actors import Row
 
 NOW = 1_762_606_800_000
@@ -19,6 +20,8 @@ SECOND = 1_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+SURROUNDINGS = ("shell", "env_all", "stdin_bytes")
+"""The columns of the fifth migration."""
 
 
 class Client(Protocol):
@@ -94,7 +97,7 @@ def take(
     now: int = NOW,
 ) -> list[Job]:
     """Claim jobs for so many workers of a node, numbered from 1."""
-    return store.claim(node, range(1, count + 1), queues, now=now)
+    return store.claim(node, range(1, count + 1), queues, now=now).jobs
 
 
 def take_one(store: Store, *, node: str = "node-1", now: int = NOW) -> Job:
@@ -152,8 +155,8 @@ def states(store: Store) -> dict[str, State]:
 
 
 def everything(client: Client) -> dict[str, list[Row]]:
-    """Return every row of every table that holds jobs, to compare before and after."""
-    tables = ("jobs", "attempts", "outputs", "tags", "counts", "rollups")
+    """Return every row of the tables about jobs, to compare before and after."""
+    tables = ("jobs", "attempts", "outputs", "inputs", "tags", "counts", "rollups", "events")
     return {table: sorted(client.run(f"SELECT * FROM {{{table}}}"), key=repr) for table in tables}
 
 
@@ -195,3 +198,16 @@ def _wait(listener: Listener, longest: float) -> None:
     recheck = listener.recheck_in()
     fds = [listener.fileno()] if listener.fileno() >= 0 else []
     select.select(fds, [], [], longest if recheck is None else min(recheck, longest))
+
+
+def drop_surroundings(store: SqlStore) -> None:
+    """Take away what the fifth migration made, which can't be made twice."""
+    postgres = store.dialect.name == "postgresql"
+    store.run_script(
+        [
+            "DROP TRIGGER jobs_emptied ON @jobs" if postgres else "DROP TRIGGER @jobs_emptied",
+            *(["DROP FUNCTION @jobs_emptied()"] if postgres else []),
+            "DROP TABLE @inputs",
+            *(f"ALTER TABLE @jobs DROP COLUMN {name}" for name in SURROUNDINGS),
+        ]
+    )

@@ -26,7 +26,8 @@ from queuectl.job import (
     TimedOut,
 )
 from queuectl.lifecycle import Policy
-from queuectl.settings import NAMES, Settings, aliases
+from queuectl.node.interrupts import orders
+from queuectl.settings import NAMES, Settings, Taken, aliases, taken
 from queuectl.when import format_duration, parse_duration
 from tests.docs.markdown import (
     PAGES,
@@ -114,6 +115,20 @@ def test_every_setting_is_on_its_page_with_its_default_and_its_other_names() -> 
         f"`{name}`": (f"`{defaults.text(name)}`", set(aliases(name))) for name in NAMES
     }
     assert all(row["Meaning"] for row in rows)
+
+
+def test_what_takes_a_setting_up_is_said_as_the_code_knows_it() -> None:
+    rows = table_with(read("docs/settings.md"), "Takes effect", "Settings")
+    written = {row["Takes effect"]: set(re.findall(r"`(\w+)`", row["Settings"])) for row in rows}
+    for when in (Taken.JOBS, Taken.RUNS):
+        assert written[when] == {name for name in NAMES if taken(name) == when}
+    assert [when for when in written if when.startswith(Taken.AT_ONCE)]
+
+
+def test_every_order_is_in_the_table_of_signals() -> None:
+    rows = table_with(read("docs/operations.md"), "Signal", "The node", "Running jobs")
+    named = {f"SIG{name}" for row in rows for name in re.findall(r"`([A-Z\d]+)`", row["Signal"])}
+    assert {number.name for number in orders(background=True)} <= named
 
 
 # -- lifecycle ----------------------------------------------------------------------------
@@ -270,7 +285,9 @@ def test_the_sql_on_the_schema_page_runs(tmp_path: Path) -> None:
         for block in blocks(read("docs/schema.md"), "sql"):
             db.execute("\n".join(block.lines)).fetchall()
         db.close()
-        assert [job.title for job in queue.list()] == [r"printf '%s\n' 'a b'", "make report"]
+        titles = ["sort", r"printf '%s\n' 'a b'", "make report"]
+        assert [job.title for job in queue.list()] == titles
+        assert queue.store.stdin(queue.get("with-stdin")) == b"b\na\n"
 
 
 # -- the rest -----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from queuectl.cli.main import root
-from tests.docs.markdown import PAGES, blocks, read
+from tests.docs.markdown import PAGES, blocks, read, tables
 from tests.support import wait_for
 
 BIN = Path(sys.executable).parent
@@ -25,7 +25,7 @@ SHOWN = [
     "docs/schema.md",
 ]
 """Pages whose `console` blocks are sessions of one reader, in order."""
-PYTHON = ["README.md", "docs/python.md"]
+PYTHON = ["README.md", "docs/python.md", "docs/coming-from.md"]
 PATIENCE = 110
 
 
@@ -99,21 +99,23 @@ def steps(page: str) -> list[list[Step]]:
 
 # What is different each time, and what stands for it. An id is remembered: later commands use it.
 _VOLATILE = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{3}Z)?)"
+    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?(?:Z|[+-]\d\d:\d\d))"
     r"|(?P<node>\bnode [a-z2-7]{8}\b)"
+    r"|(?P<teller>(?<=Z )[a-z2-7]{8}(?= ))"
     r"|(?P<pid>\b(?:PID: |pid )\d+)"
     r"|(?P<host>\bhost: \w+)"
     r"|(?P<place>\bsqlite:\S+|(?:/\w+)+/queuectl\.toml)"
-    r"|(?P<took>\b\d+(?:\.\d+)?(?:ms|s|m|h|d)\b)"
+    r"|(?P<took>\b(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+\b)"
     r"|(?P<id>\b(?=[a-z2-7]*[2-7])[a-z2-7]{12}\b)"
 )
 _STANDS_FOR = {
-    "time": r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{3}Z)?",
+    "time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?(?:Z|[+-]\d\d:\d\d)",
     "node": r"node [a-z2-7]{8}",
+    "teller": r"[a-z2-7]{8}",
     "pid": r"(?:PID: |pid )\d+",
     "host": r"host: [\w.-]+",
     "place": r"(?:sqlite:\S+|/\S+/queuectl\.toml)",
-    "took": r"\d+(?:\.\d+)?(?:ms|s|m|h|d)",
+    "took": r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+",
     "id": r"([a-z2-7]{12})",
 }
 
@@ -223,24 +225,37 @@ def _cut(words: list[str], at: int) -> tuple[list[str], list[str]]:
 def parse(args: list[str]) -> None:
     """Read a command line as click would, without running anything; raises where it can't."""
     command: click.Command = root
-    context = click.Context(root, info_name="queuectl")
+    # As it is in earnest: a command remembers the help option of its first context.
+    context = click.Context(root, info_name="queuectl", **root.context_settings)
     name, rest = "queuectl", args
     while isinstance(command, click.Group):
         _, rest, _ = command.make_parser(context).parse_args(rest)
         found, child, rest = command.resolve_command(context, rest)
         assert found is not None and child is not None
         name, command = found, child
-        context = click.Context(command, info_name=name, parent=context)
+        context = click.Context(command, info_name=name, parent=context, **command.context_settings)
     command.make_context(name, rest, parent=context.parent)
+
+
+def shell_in(page: Path) -> Iterator[str]:
+    """Yield what a page shows to be typed: in blocks, and to those who come from other tools."""
+    text = page.read_text(encoding="utf-8")
+    for block in blocks(text, "sh"):
+        yield from block.lines
+    for table in tables(text) if page.name == "coming-from.md" else ():
+        for *_, here in (row.values() for row in table):
+            for command in re.findall(r"`([^`]*\bqueuectl [^`]*)`", here):
+                if "…" not in command and "CMD" not in command:
+                    yield command
 
 
 EXAMPLES = sorted(
     {
         shlex.join(args)
         for page in PAGES
-        for block in blocks(page.read_text(encoding="utf-8"), "sh")
-        for args in commands_in(block.lines)
-        if args != ["--help"]
+        for args in commands_in(list(shell_in(page)))
+        # By itself it names the program, as in `systemctl disable queuectl`.
+        if args not in ([], ["--help"])
     }
 )
 

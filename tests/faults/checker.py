@@ -26,6 +26,7 @@ def check(queue: Queue, ledger: Ledger, line: str | None = None) -> list[str]:
         *no_runs_overlap(runs),
         *no_attempt_runs_twice(jobs, runs),
         *none_finishes_twice(queue, jobs),
+        *none_dies_unheard(queue, jobs),
     ]
 
 
@@ -95,6 +96,16 @@ def none_finishes_twice(queue: Queue, jobs: Jobs) -> list[str]:
             if len(good) > 1 or (good and good[0] != job.attempts) or len(kept) != job.attempts:
                 twice.add(f"{id} (kept {[(a.number, a.outcome) for a in kept]})")
     return _each("finished more than once, or without a trace of an attempt", twice)
+
+
+def none_dies_unheard(queue: Queue, jobs: Jobs) -> list[str]:
+    """Every dead job has an event that says so; one, as nobody has put it back in line."""
+    unheard = set()
+    for id, job in jobs.items():
+        kinds = [event.kind for event in queue.events(id)] if job.state == State.DEAD else ["dead"]
+        if kinds.count("dead") != 1:
+            unheard.add(f"{id} ({kinds})")
+    return _each("dead, and its events don't say so once", unheard)
 
 
 def runs_beyond_one(runs: Runs) -> int:

@@ -249,7 +249,7 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="cli/enqueue.py",
-                old="as queue:\n        job = queue.enqueue(fields)",
+                old="as queue, truthful(queue.store):\n        job = queue.enqueue(fields)",
                 new="as queue, queue.store.transaction():\n        job = queue.enqueue(fields)",
             )
         ],
@@ -258,6 +258,20 @@ MUTANTS: Sequence[Mutant] = (
             "tests/faults/test_disk.py::test_a_full_disk_is_one_sentence_and_loses_nothing",
             "tests/faults/test_server_cuts.py"
             "::test_the_command_prints_the_id_of_an_enqueue_that_was_cut_off",
+        ],
+    ),
+    Mutant(
+        name="interrupted-unsaid",
+        broken="An interrupt ends a command between storing something and saying so.",
+        edits=[
+            Edit(
+                file="cli/interrupts.py",
+                old="    store.before_commit = _hold\n",
+                new="    store.before_commit = None\n",
+            )
+        ],
+        tests=[
+            "tests/cli/test_interrupts.py::test_what_was_stored_is_said_before_the_command_ends"
         ],
     ),
     Mutant(
@@ -373,7 +387,7 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="store/sqlite.py",
-                old="        files.touch(self.companion, topics)",
+                old="        files.touch(self.companion, topics, self._make_companion)",
                 new="        return",
             )
         ],
@@ -402,7 +416,7 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="store/server.py",
-                old="        files.touch(self.companion, topics)",
+                old="        files.touch(self.companion, topics, self._make_companion)",
                 new="        return",
             )
         ],
@@ -430,15 +444,66 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that shall finish what runs ends it instead.",
         edits=[
             Edit(
-                file="node/node.py",
+                file="node/orders.py",
                 old="            self.stopping = Stop.DRAIN\n",
                 new="            self.stopping = Stop.DRAIN\n"
-                "            self.crew.kill(self.crew.running, runs.RELEASE)\n",
+                "            self._crew.kill(self._crew.running, runs.RELEASE)\n",
             )
         ],
         tests=[
             f"{SHORT_FORM}[signals-sqlite]",
             "tests/node/test_signals.py::test_the_first_signal_drains[15]",
+        ],
+    ),
+    Mutant(
+        name="run-forgotten-at-a-restart",
+        broken="A node that is restarted in place goes on without one of its runs.",
+        edits=[
+            Edit(
+                file="node/crew.py",
+                old="        if held.keys() != {(run.seq, run.attempt) for run in estate.runs}:",
+                new="        estate.runs[:] = estate.runs[1:]\n        if False:",
+            ),
+            Edit(
+                file="node/crew.py",
+                old="        for message in messages:\n            if message[0] in (",
+                new="        for message in messages:\n"
+                "            if message[1] in self.running and message[0] in (",
+            ),
+        ],
+        tests=[
+            "tests/node/test_restart.py::test_runs_go_on_under_the_same_pid_and_name[sqlite]",
+            f"{SHORT_FORM}[signals-sqlite]",
+        ],
+    ),
+    Mutant(
+        name="registered-anew-at-a-restart",
+        broken="A node that is restarted in place takes another name, though its runs go on.",
+        edits=[
+            Edit(
+                file="node/node.py",
+                old="            self.member.resume(estate)\n",
+                new="            self.member.rename()\n            self.member.join()\n",
+            )
+        ],
+        tests=[
+            "tests/node/test_restart.py::test_runs_go_on_under_the_same_pid_and_name[sqlite]",
+        ],
+    ),
+    Mutant(
+        name="signals-lost-at-a-restart",
+        broken="Signals that come while a program is replaced by the next do what they do by"
+        " default: they end the node.",
+        edits=[
+            Edit(
+                file="node/interrupts.py",
+                old="        hold(harmless())\n",
+                new="",
+            )
+        ],
+        tests=[
+            "tests/node/test_restart.py::test_thousands_of_short_jobs_and_many_restarts[sqlite]",
+            "tests/node/test_restart.py::test_hangups_in_a_row_do_no_harm",
         ],
     ),
     Mutant(
@@ -478,9 +543,97 @@ MUTANTS: Sequence[Mutant] = (
         edits=[Edit(file="store/statements.py", old='JOBS_AT + "{row_lock}"', new="JOBS_AT")],
         tests=[
             "tests/contract/test_server_settings.py::test_what_is_locked_nobody_else_changes",
+            "tests/contract/test_by_hand.py"
+            "::TestRemove::test_one_that_is_being_claimed_is_waited_for",
+        ],
+    ),
+    Mutant(
+        name="unlock-before-write-prune",
+        broken="A job that somebody puts back in line while it is being pruned is deleted.",
+        edits=[
+            Edit(
+                file="store/statements.py",
+                old="ORDER BY finished_at LIMIT :limit{skip_locked}",
+                new="ORDER BY finished_at LIMIT :limit",
+            )
+        ],
+        tests=[
+            "tests/contract/test_by_hand.py::TestPrune::test_nor_is_one_that_somebody_is_retrying",
         ],
     ),
     # -- and more --------------------------------------------------------------------------------
+    Mutant(
+        name="expired-claimed",
+        broken="A job starts after its time to start is over, because too many others are, too.",
+        edits=[
+            Edit(
+                file="store/statements.py",
+                old=" AND (expires_at IS NULL OR expires_at > :now)\n",
+                new="\n",
+            )
+        ],
+        tests=[
+            "tests/contract/test_claim.py"
+            "::TestExpiry::test_nor_does_one_that_no_claim_has_buried_yet",
+        ],
+    ),
+    Mutant(
+        name="environments-mixed",
+        broken="A job that brought its whole environment along gets that of the worker as well.",
+        edits=[
+            Edit(
+                file="guard/spawn.py",
+                old='{} if spec["whole"] else self._base.copy()',
+                new="self._base.copy()",
+            )
+        ],
+        tests=[
+            "tests/cli/test_surroundings.py"
+            "::test_the_whole_environment_takes_the_place_of_the_workers",
+        ],
+    ),
+    Mutant(
+        name="store-password-in-a-job",
+        broken="The password of the database is kept with a job that gets all of an environment.",
+        edits=[
+            Edit(
+                file="administration.py",
+                old="return Completion(self.settings, hidden=self.store.secret_variables)",
+                new="return Completion(self.settings)",
+            )
+        ],
+        tests=[
+            "tests/cli/test_server_manners.py"
+            "::TestSecrets::test_nor_does_it_travel_with_a_whole_environment",
+        ],
+    ),
+    Mutant(
+        name="stdin-left-behind",
+        broken="What the runs of a job read from stdin stays in the store when the job is deleted.",
+        edits=[
+            Edit(
+                file="store/migrations/m0005_surroundings/sqlite.py",
+                old="DELETE FROM inputs WHERE seq = OLD.seq;",
+                new="DELETE FROM inputs WHERE seq = -OLD.seq;",
+            )
+        ],
+        tests=["tests/contract/test_surroundings.py::TestStdin::test_it_goes_with_its_job[sqlite]"],
+    ),
+    Mutant(
+        name="stdin-of-a-duplicate",
+        broken="A request that is skipped, as its id is taken, changes the stdin of another job.",
+        edits=[
+            Edit(
+                file="store/sql.py",
+                old="            for id, place in fresh.items() if inputs else ():\n",
+                new="            for place, id in ((n, rows[n][0]) for n in inputs):\n",
+            )
+        ],
+        tests=[
+            "tests/contract/test_surroundings.py"
+            "::TestStdin::test_that_of_a_duplicate_goes_nowhere[sqlite]",
+        ],
+    ),
     Mutant(
         name="crash-counted-as-failure",
         broken="A crash of a node uses up one of the job's retries.",
@@ -686,6 +839,59 @@ MUTANTS: Sequence[Mutant] = (
         ],
         tests=[
             "tests/node/test_ahead.py::test_those_behind_a_long_job_are_put_back_for_others",
+        ],
+    ),
+    Mutant(
+        name="expired-unheard",
+        broken="A job that expired is dead, and no event says so.",
+        edits=[
+            Edit(
+                file="store/sql.py",
+                old="self.record_all([death_of(job, job.reason, at=now, node=node) for job in",
+                new="list([death_of(job, job.reason, at=now, node=node) for job in",
+            )
+        ],
+        tests=[
+            "tests/contract/test_claim.py"
+            "::TestExpiry::test_whoever_claims_is_told_and_so_is_everybody_else[sqlite]",
+        ],
+    ),
+    Mutant(
+        name="lost-until-noticed",
+        broken="A lost run seems to have lasted until somebody noticed that its node is gone.",
+        edits=[
+            Edit(
+                file="node/runs.py",
+                old="over = max(over, min(now, max(heard, _wrote_at(run, now))))",
+                new="over = now",
+            )
+        ],
+        tests=[
+            "tests/node/test_rescue.py"
+            "::test_a_lost_run_ends_when_its_node_was_last_heard_of[later]",
+        ],
+    ),
+    Mutant(
+        name="rotated-by-two",
+        broken="Two nodes that share a log may rotate it at the same time.",
+        edits=[
+            Edit(
+                file="node/log.py",
+                old="fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+                new="fcntl.flock(handle, fcntl.LOCK_UN)",
+            )
+        ],
+        tests=[
+            "tests/node/test_log.py::test_those_who_share_a_file_lose_no_line_when_it_is_rotated",
+            "tests/node/test_log.py::test_a_rotation_that_somebody_else_is_at_is_left_to_them",
+        ],
+    ),
+    Mutant(
+        name="told-out-of-order",
+        broken="The log says that a run has started before it says how the one before it ended.",
+        edits=[Edit(file="node/telling.py", old="if self._untold[worker]:", new="if False:")],
+        tests=[
+            "tests/node/test_ahead.py::test_the_log_tells_of_each_run_from_its_start_to_its_end",
         ],
     ),
 )

@@ -72,7 +72,7 @@ def take_turn(
             ended(job, OUTCOMES[n % 2], now=now, policy=POLICY, output=Output())
             for n, job in enumerate(running)
         ]
-        return store.finish(ends), store.claim(name, range(1, free + 1), QUEUES, now=now)
+        return store.finish(ends), store.claim(name, range(1, free + 1), QUEUES, now=now).jobs
 
     return store.transact(turn)
 

@@ -101,7 +101,7 @@ def test_a_read_only_disk_can_be_read(small_disk: Path, lab: Lab) -> None:
     refused = lab.run("enqueue", "true", "--db", db)
     assert refused.returncode == 5
     assert refused.stderr.count("\n") == 1
-    assert "read-only" in refused.stderr
+    assert "can only be read" in refused.stderr
     read = lab.run("list", "-q", "--db", db)
     assert (read.returncode, read.stdout) == (0, "kept\n")
     subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)

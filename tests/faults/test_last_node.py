@@ -36,7 +36,7 @@ def hold_elsewhere(queue: Queue, id: str) -> None:
             lease_until=over,
         )
     )
-    assert [job.id for job in store.claim("dead", [1], [], now=store.now())] == [id]
+    assert [job.id for job in store.claim("dead", [1], [], now=store.now()).jobs] == [id]
     wait_for(lambda: store.steady() > over, "the end of its lease")
 
 

@@ -178,7 +178,7 @@ def test_a_claim_that_is_cut_off_is_settled(
     for cuts, when in enumerate(MOMENTS, 1):
         ids = [near.enqueue("true", priority=n).id for n in (2, 1)]
         proxy.cut_when(place.commit, when=when)
-        jobs = far.store.claim("mine", [7, 8], [], now=far.store.now())
+        jobs = far.store.claim("mine", [7, 8], [], now=far.store.now()).jobs
         assert proxy.fired == cuts
         assert [job.id for job in jobs] == ids
         assert [(job.worker, job.attempts) for job in jobs] == [(7, 1), (8, 1)]
@@ -199,10 +199,12 @@ def test_a_claim_that_nobody_can_settle_says_later_what_it_claimed(
         came_through = doubt.value.committed()
         assert when == "during" or came_through == (when == "after")
         if came_through:
-            assert doubt.value.result == [near.get(id)]
+            assert doubt.value.result == ([near.get(id)], [])
         else:
             assert near.get(id).state == State.PENDING
-            assert [job.id for job in far.store.claim("mine", [1], [], now=far.store.now())] == [id]
+            assert [
+                job.id for job in far.store.claim("mine", [1], [], now=far.store.now()).jobs
+            ] == [id]
     assert near.store.verify() == []
 
 
@@ -323,7 +325,7 @@ def test_a_client_that_falls_silent_in_a_transaction_holds_nobody_up(
 
     def claim_and_fall_silent() -> None:
         if not proxy.is_frozen:
-            assert far.store.claim("silent", [1], [], now=far.store.now())
+            assert far.store.claim("silent", [1], [], now=far.store.now()).jobs
             proxy.freeze()
 
     def try_to() -> None:
@@ -337,7 +339,7 @@ def test_a_client_that_falls_silent_in_a_transaction_holds_nobody_up(
         # It waits for the transaction that has the node's row and the job, but not for long.
         assert near.store.forget("silent", beat=0)
         register(near, "other")
-        [job] = near.store.claim("other", [1], [], now=near.store.now())
+        [job] = near.store.claim("other", [1], [], now=near.store.now()).jobs
         assert (job.id, job.attempts) == ("mine", 1)
     finally:
         proxy.thaw()

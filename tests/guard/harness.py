@@ -61,8 +61,10 @@ class Harness:
         run = self._runs
         spec: dict[str, Any] = {
             "argv": list(argv),
+            "called": None,
             "cwd": str(self.folder),
             "env": {},
+            "whole": False,
             "told": {},
             "owner": "",
             "worker": run,

@@ -1,6 +1,7 @@
 """Jobs that are claimed ahead: run once and in order, and given back when they can't run soon."""
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -78,6 +79,18 @@ def test_all_are_run_once_and_in_order(lab: Lab) -> None:
     assert lab.lines("ran") == [f"{id} 1" for id in ids[1:]]
     assert all(job.attempts == 1 for job in jobs(lab, ids))
     assert started(lab, ids) == ids
+
+
+def test_the_log_tells_of_each_run_from_its_start_to_its_end(lab: Lab) -> None:
+    """However many are begun before it is stored how the first of them ended."""
+    ids = hold_up(lab, behind=12)
+    (lab.folder / "go").touch()
+    lab.queue.wait(*ids)
+    wait_for(lambda: f"job {ids[-1]} completed" in lab.log(), "the log to tell")
+    told = re.findall(r" worker 1: job (\w+) (started|completed)", lab.log())
+    assert [line for line in told if line[0] in ids] == [
+        (id, event) for id in ids for event in ("started", "completed")
+    ]
 
 
 def test_those_behind_a_long_job_are_put_back_for_others(lab: EagerLab) -> None:

@@ -109,7 +109,7 @@ def test_a_job_that_kills_its_node_each_time_is_dead_after_max_crashes(lab: Lab)
     lab.wait_state(good, State.COMPLETED)
     job = lab.wait_state(poison, State.DEAD)
     assert (job.attempts, job.failures, job.crashes) == (3, 0, 3)
-    assert "3 runs took its worker down" in (job.reason or "")
+    assert "3 runs were lost with their workers" in (job.reason or "")
 
 
 def test_a_job_that_kills_its_guard_counts_as_a_crash_and_the_node_goes_on(lab: Lab) -> None:

@@ -60,7 +60,10 @@ def test_settings_that_contradict_a_nodes_own_do_not_end_it(lab: Lab) -> None:
 
 def test_a_spool_that_was_removed_is_made_again(lab: Lab) -> None:
     lab.node()
-    shutil.rmtree(f"{lab.db}.d")
+    # It is known before it has made its folder, which must not come while it is being removed.
+    boards = Path(f"{lab.db}.d")
+    wait_for(lambda: lab.log() and list(boards.glob("spool/*/board.*")), "the node to be up")
+    shutil.rmtree(boards)
     id = lab.queue.enqueue("echo still here", max_retries=0).id
     lab.wait_state(id, State.COMPLETED)
     assert lab.queue.output(id).stdout == b"still here\n"
@@ -180,6 +183,7 @@ def test_a_program_whose_name_no_database_takes_stops_nobody(lab: Lab) -> None:
         ("id, command, unique_key", f"'odd', 'true', {BAD}", "odd", "default"),
         ("id, command, expires_at", f"'odd', {BAD}, 1", "odd", "default"),
         ("id, command, error", f"'odd', 'true', {BAD}", "odd", "default"),
+        ("id, command, shell", f"'odd', 'true', {BAD}", "odd", "default"),
     ],
 )
 def test_whatever_is_not_text_stops_nobody_and_is_kept(
@@ -196,9 +200,16 @@ def test_whatever_is_not_text_stops_nobody_and_is_kept(
     (odd,) = lab.queue.list(state="dead")
     assert (odd.id, odd.queue) == (id, queue)
     assert b"\xff" in (odd.data or b"")
-    assert [event.kind for event in lab.queue.events(id)] == ["put aside"]
+    assert [event.kind for event in lab.queue.events(id)] == ["dead"]
     assert set(lab.queue.status().queues) == {"default", queue}
     assert node.poll() is None
+
+
+def test_a_node_for_one_queue_starts_whatever_the_others_are_called(lab: Lab) -> None:
+    good = lab.queue.enqueue("true", queue="mail").id
+    in_another_process(lab, f"INSERT INTO jobs (id, command, queue) VALUES ('x', 'true', {BAD})")
+    lab.node("--queue", "mail")
+    lab.wait_state(good, State.COMPLETED)
 
 
 def test_what_is_put_aside_finds_a_free_id(lab: Lab) -> None:
@@ -240,7 +251,7 @@ def test_a_node_from_before_a_reboot_is_dead(lab: Lab) -> None:
         lease_until=store.steady() + 10**9,
     )
     store.register(old)
-    assert [job.id for job in store.claim("before", [1], (), now=store.now())] == [id]
+    assert [job.id for job in store.claim("before", [1], (), now=store.now()).jobs] == [id]
     lab.node()
     job = lab.wait_state(id, State.COMPLETED)
     assert (job.attempts, job.crashes, job.failures) == (2, 1, 0)
@@ -259,7 +270,7 @@ def test_a_node_that_was_held_up_lays_no_hands_on_the_living(lab: Lab) -> None:
         queue=lab.queue,
         policy=lambda: runs.policy_of(settings, None),
         settings=lambda: settings,
-        heard=lambda _job, _why: None,
+        heard=lambda _job, _end, _why: None,
     )
     wait_for(lambda: store.steady() > others[0].lease_until + 100, "what it saw to be outdated")
     rescuer.rescue(others)

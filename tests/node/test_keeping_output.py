@@ -104,11 +104,17 @@ def test_long_commands_run(lab: Lab) -> None:
     id = lab.queue.enqueue(f"v={filler}; echo ${{#v}}").id
     long_argument = "y" * 100_000
     exact = lab.queue.enqueue(["sh", "-c", 'echo "${#1}"', "sh", long_argument]).id
+    other = lab.queue.enqueue(f"v={filler}; [[ $v == x* ]] && wc -c", shell="bash", stdin="ab").id
     lab.node()
     lab.wait_state(id, State.COMPLETED)
     assert lab.queue.output(id).stdout == b"300000\n"
     lab.wait_state(exact, State.COMPLETED)
     assert lab.queue.output(exact).stdout == b"100000\n"
+    lab.wait_state(other, State.COMPLETED)
+    assert lab.queue.output(other).stdout == b"2\n"
+    # What was made for them to read is gone with them.
+    spool = Path(lab.queue.store.spool_root())
+    wait_for(lambda: not [*spool.glob("*/*.sh"), *spool.glob("*/*.in")], "an empty spool")
 
 
 def test_a_thousand_quick_jobs_keep_their_own_output(lab: Lab) -> None:

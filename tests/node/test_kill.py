@@ -38,7 +38,7 @@ def test_a_timeout_ends_everything(lab: Lab, kind: str) -> None:
     pid = lab.pid_in("escaped.pid")
     job = lab.wait_state(id, State.DEAD)
     assert is_gone(pid)
-    assert job.reason == "timed out after 1.5 seconds; no retries allowed"
+    assert job.reason == "timed out after 1.5s; no retries allowed"
     assert lab.queue.attempts(id)[0].outcome == "timed out"
 
 

@@ -350,7 +350,7 @@ class Spooling:
 
         a_node(self.store)
         lab.queue.enqueue("true")
-        (job,) = self.store.claim("node-1", [1], [], now=self.store.now())
+        (job,) = self.store.claim("node-1", [1], [], now=self.store.now()).jobs
         return job
 
     @property

@@ -1,4 +1,4 @@
-"""Finds the programs of the database servers, and installs those that are missing.
+"""Finds the programs that tests need, and installs those that are missing.
 
 A missing server is a failure, never a skip. `python -m tests.servers.install` sees to it before
 the tests run; the tests find what they need through `program` and install it likewise.
@@ -27,6 +27,9 @@ PACKAGES = {
     "ip": "iproute2",
     "faketime": "faketime",
     "strace": "strace",
+    "jq": "jq",
+    "zsh": "zsh",
+    "fish": "fish",
 }
 """Every program we need, and the package of Debian that has it."""
 OLD_NAMES = {"mariadbd": "mysqld", "mariadb-install-db": "mysql_install_db", "mariadb": "mysql"}

@@ -1,5 +1,6 @@
 """What the settings say becomes part of a request, and what requests share is made once."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from queuectl.errors import BadJobError
 from queuectl.job import NewJob, Strategy
 from queuectl.request import check_request
 from queuectl.settings import Settings
+from queuectl.values import replace
 from tests.unit.samples import NOW
 
 
@@ -28,6 +30,7 @@ class TestComplete:
         max_backoff=4_000,
         job_timeout=5_000,
         expire=6_000,
+        shell="shell-7",
     )
 
     def test_a_bare_request_takes_everything_from_the_settings(
@@ -44,6 +47,8 @@ class TestComplete:
             retry_delay=3_000,
             max_backoff=4_000,
             cwd=str(tmp_path),
+            env_all=False,
+            shell="shell-7",
         )
 
     def test_what_a_request_says_stays(self) -> None:
@@ -63,6 +68,9 @@ class TestComplete:
             cwd="/folder/17",
             env={"NAME_18": "value 19"},
             tags=("tag-20",),
+            env_all=False,
+            shell="shell-21",
+            stdin=b"input 22",
         )
         assert complete(new, self.SETTINGS) == new
 
@@ -89,6 +97,44 @@ class TestComplete:
         with pytest.raises(BadJobError, match="current folder doesn't exist any more"):
             complete(NewJob(command="x"), Settings())
         assert complete(NewJob(command="x", cwd="/"), Settings()).cwd == "/"
+
+
+class TestEnvironment:
+    @pytest.fixture(autouse=True)
+    def here(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "environ", {"MINE": "1", "PGPASSWORD": "secret"})
+
+    @pytest.mark.parametrize(
+        ("said", "setting", "whole"),
+        [(None, False, False), (None, True, True), (True, False, True), (False, True, False)],
+    )
+    def test_all_of_it_goes_along_if_asked_for(
+        self, said: bool | None, setting: bool, whole: bool
+    ) -> None:
+        given = NewJob(command="x", env={"A": "b"}, env_all=said)
+        completion = Completion(Settings(env_all=setting), hidden=("PGPASSWORD",))
+        for done in (
+            completion.job(check_request(given)),
+            Series(lambda: completion).job(check_request(given))[3],
+        ):
+            assert done.env_all is whole
+            env = {name: done.env[name] for name in done.env if name != "PYTEST_CURRENT_TEST"}
+            assert env == ({"MINE": "1", "A": "b"} if whole else {"A": "b"})
+
+    def test_it_is_read_once_for_all_that_are_enqueued_together(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        series = Series(lambda: Completion(Settings(env_all=True)))
+        first = series.job({"command": "x"})[3]
+        monkeypatch.setenv("MINE", "2")
+        assert series.job({"command": "y", "priority": 1})[3].env == first.env
+
+    def test_stdin_is_not_remembered(self) -> None:
+        completion = Completion(Settings())
+        series = Series(lambda: completion)
+        plain = series.job({"command": "x"})[3]
+        assert series.job({"command": "x", "stdin": b"a"})[3] == replace(plain, stdin=b"a")
+        assert series.job({"command": "x"})[3] is plain
 
 
 class TestSeries:

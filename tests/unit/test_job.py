@@ -84,6 +84,11 @@ class TestJob:
     def test_comes_back_from_its_row(self, job: Job) -> None:
         assert Job.from_row(row_of(job)) == job
 
+    def test_secrets_are_not_in_its_words(self) -> None:
+        job = a_job(env={"NAME": "secret"}, data=b"secret")
+        new = NewJob(command="x", env={"NAME": "secret"}, stdin=b"secret")
+        assert "secret" not in f"{job!r} {job} {new!r} {new}"
+
     def test_the_columns_are_its_fields(self) -> None:
         names = [f.name for f in fields(Job)]
         assert [name for name in names if name != "after"] == list(JOB_COLUMNS)
@@ -211,9 +216,9 @@ class TestOutcomes:
             (Exited(255), "exited", "exit code 255"),
             (Signalled(9), "signalled", "killed by SIGKILL"),
             (Signalled(0), "signalled", "killed by signal 0"),
-            (TimedOut(1_000), "timed out", "timed out after 1 second"),
-            (TimedOut(1_500), "timed out", "timed out after 1.5 seconds"),
-            (TimedOut(60_000), "timed out", "timed out after 60 seconds"),
+            (TimedOut(1_000), "timed out", "timed out after 1s"),
+            (TimedOut(1_500), "timed out", "timed out after 1.5s"),
+            (TimedOut(60_000), "timed out", "timed out after 1m"),
             (Cancelled("by me"), "cancelled", "by me"),
             (NotStarted("no folder"), "not started", "could not start: no folder"),
             (Lost("node died"), "lost", "lost: node died"),

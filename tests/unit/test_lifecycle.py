@@ -40,8 +40,8 @@ FAILURES: list[tuple[Outcome, str]] = [
     (Exited(137), "exit code 137 (a child was killed by SIGKILL)"),
     (Signalled(11), "killed by SIGSEGV"),
     (Signalled(250), "killed by signal 250"),
-    (TimedOut(1_000), "timed out after 1 second"),
-    (TimedOut(90_500), "timed out after 90.5 seconds"),
+    (TimedOut(1_000), "timed out after 1s"),
+    (TimedOut(90_500), "timed out after 1m30.5s"),
     (NotStarted("no such folder"), "could not start: no such folder"),
 ]
 
@@ -119,15 +119,15 @@ class TestDecide:
             state=State.DEAD,
             failures=3,
             crashes=job.crashes,
-            reason=f"{words}; all 2 retries used up",
+            reason=f"{words}; given up after 2 retries",
         )
 
     @pytest.mark.parametrize(
         ("failures", "max_retries", "words"),
         [
             (0, 0, "no retries allowed"),
-            (1, 1, "its one retry used up"),
-            (5, 5, "all 5 retries used up"),
+            (1, 1, "given up after 1 retry"),
+            (5, 5, "given up after 5 retries"),
         ],
     )
     def test_the_reason_says_how_many_retries_there_were(
@@ -184,7 +184,7 @@ class TestDecide:
             state=State.DEAD,
             failures=0,
             crashes=3,
-            reason="3 runs took its worker down (node died)",
+            reason="3 runs were lost with their workers (last: node died)",
         )
 
     @pytest.mark.parametrize(("max_crashes", "suspicious"), [(1, 1), (2, 1), (3, 2), (10, 9)])
@@ -197,7 +197,7 @@ class TestDecide:
         job = a_job(crashes=0)
         transition = decide(job, Lost("oom"), NOW, Policy(max_crashes=1))
         assert transition.state == State.DEAD
-        assert transition.reason == "one run took its worker down (oom)"
+        assert transition.reason == "its run was lost with its worker (oom)"
 
     def test_crashes_do_not_hasten_the_end_of_a_failing_job(self) -> None:
         job = a_job(failures=0, max_retries=1, crashes=2)

@@ -115,6 +115,27 @@ class TestDefault:
 
 
 class TestSettings:
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("max_retrys = 3", "There is no setting 'max_retrys'; did you mean max_retries?"),
+            ("dbs = 'x.db'", "There is no setting 'dbs'; did you mean db?"),
+            ("workers = 0", "workers takes a whole number from 1 to 10000, not '0'."),
+        ],
+    )
+    def test_one_that_cannot_be_is_an_error_at_once(
+        self, tmp_path: Path, text: str, told: str
+    ) -> None:
+        file = write(tmp_path, text)
+        with pytest.raises(BadSettingError) as caught:
+            find_place(environ={}, cwd=str(tmp_path))
+        assert str(caught.value) == f"In {file}: {told}"
+        assert find_place(environ={}, cwd=str(tmp_path), check=False).is_default
+
+    def test_variables_that_mean_nothing_are_odd(self, tmp_path: Path) -> None:
+        (odd,) = find_place(environ={"QUEUECTL_LEASES": "1"}, cwd=str(tmp_path)).oddities
+        assert odd.endswith("did you mean QUEUECTL_LEASE?")
+
     def test_come_in_the_order_flag_environment_file_table_default(self, tmp_path: Path) -> None:
         file = write(tmp_path, "workers = 3\nmax_retries = 3\njitter = 0.3\nlog_files = 3")
         place = find_place(

@@ -151,10 +151,10 @@ def test_a_new_setting_holds_for_the_next_job(queue: Queue) -> None:
 def test_what_is_set_while_another_thread_reads_holds_for_the_next_job(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(settings: Settings) -> Completion:
+    def slow(settings: Settings, hidden: tuple[str, ...]) -> Completion:
         if settings.max_retries == 3:
             queue.set_setting("max_retries", 8)
-        return Completion(settings)
+        return Completion(settings, hidden=hidden)
 
     monkeypatch.setattr(administration, "Completion", slow)
     assert queue.enqueue("true").max_retries == 3
@@ -200,7 +200,7 @@ def test_jobs_are_found_by_the_start_of_their_id(queue: Queue) -> None:
         queue.get("repo")
     with pytest.raises(NotFoundError, match="give at least 4 characters"):
         queue.get("rep")
-    with pytest.raises(NotFoundError, match="see queuectl list"):
+    with pytest.raises(NotFoundError, match="There is no job"):
         queue.get("xyz")
     with pytest.raises(NotFoundError):
         queue.get("\udcff")
@@ -292,7 +292,18 @@ def test_pruning_takes_a_duration(queue: Queue) -> None:
     queue.enqueue("true", id="a")
     queue.cancel("a")
     assert queue.prune([State.CANCELLED], "1d", dry_run=True) == {State.CANCELLED: 0}
-    assert queue.prune([State.CANCELLED], -1) == {State.CANCELLED: 1}
+    assert queue.prune([State.CANCELLED], timedelta(hours=1)) == {State.CANCELLED: 0}
+    # A number is in seconds, as it is everywhere.
+    assert queue.prune([State.CANCELLED], 3600, dry_run=True) == {State.CANCELLED: 0}
+    pruned: list[tuple[State, int]] = []
+
+    def prune() -> dict[State, int]:
+        return queue.prune(
+            [State.CANCELLED], 0, progress=lambda state, jobs: pruned.append((state, jobs))
+        )
+
+    wait_for(lambda: prune() == {State.CANCELLED: 1}, "a millisecond to pass")
+    assert pruned == [(State.CANCELLED, 1)]
     with pytest.raises(UsageError, match="Only finished jobs"):
         queue.prune([State.PENDING], "1d")
 

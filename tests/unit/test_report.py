@@ -12,6 +12,7 @@ from queuectl.report import (
     Durations,
     attempt_dict,
     build_stats,
+    build_stats_of,
     build_status,
     durations,
     event_dict,
@@ -30,7 +31,7 @@ PROMISED = (
     "worker cwd tags after unique_key expires_at"
 ).split()
 """The promised names, in their order. Only ever extend what follows them."""
-ADDED = "backoff backoff_base retry_delay max_backoff env".split()
+ADDED = "backoff backoff_base retry_delay max_backoff env env_all shell stdin_bytes".split()
 
 
 def a_count(**changes: Any) -> Count:
@@ -100,6 +101,9 @@ class TestJobDict:
             "retry_delay": 11.6,
             "max_backoff": 300,
             "env": ["NAME_107"],
+            "env_all": True,
+            "shell": "shell-129",
+            "stdin_bytes": 130,
         }
 
     def test_absent_values_are_null(self) -> None:
@@ -125,8 +129,15 @@ class TestJobDict:
         assert "secret" not in json.dumps(told)
 
     def test_data_is_text_whatever_its_bytes(self) -> None:
-        assert job_dict(a_job(data="dätä".encode()))["data"] == "dätä"
-        assert job_dict(a_job(data=b"a\xff"))["data"] == "a\ufffd"
+        assert job_dict(a_job(task="t", data="dätä".encode()))["data"] == "dätä"
+        assert job_dict(a_job(task="t", data=b"a\xff"))["data"] == "a\ufffd"
+
+    def test_what_was_kept_of_an_unreadable_job_is_not_shown(self) -> None:
+        assert job_dict(a_job(data=b"env: secret"))["data"] is None
+
+    def test_a_shell_is_for_commands(self) -> None:
+        assert job_dict(a_job(shell=None))["shell"] == "/bin/sh"
+        assert job_dict(a_job(command=None, argv=("x",), shell="bash"))["shell"] is None
 
     @pytest.mark.parametrize("state", State)
     @pytest.mark.parametrize("strategy", Strategy)
@@ -340,7 +351,7 @@ class TestStats:
         slow = a_job(id="slow", command="sleep 1", duration_ms=30)
         stats = build_stats(self.COUNTS, rollups, [slow])
         assert stats.total == 8
-        assert stats.success_rate == 37.5
+        assert stats.success_rate == 75.0
         assert stats.run.median == 20
         assert stats.wait.median == 2.5
         assert stats.runs == {"completed": 3, "failed": 1}
@@ -352,12 +363,40 @@ class TestStats:
         slow = a_job(id="slow", command="sleep 1", duration_ms=30)
         told = build_stats(self.COUNTS, rollup_of("completed", 30), [slow]).as_dict()
         assert told["slowest"] == [{"id": "slow", "command": "sleep 1", "duration_ms": 30}]
-        assert told["success_rate"] == 37.5
+        assert told["success_rate"] == 75.0
         assert told["priorities"] == [{"priority": 5, "jobs": 3}, {"priority": 0, "jobs": 5}]
         assert told["with_timeout"] == 2
         assert told["run_time"]["median_ms"] == 30
         assert told["wait_time"]["median_ms"] is None
         assert json.loads(json.dumps(told)) == told
+
+    def test_of_jobs_one_by_one(self) -> None:
+        start = {"run_at": 1_000, "started_at": 1_010, "finished_at": 2_000}
+        jobs = [
+            a_job(state=State.COMPLETED, priority=1, timeout=5, duration_ms=30 + n, seq=n, **start)
+            for n in range(4)
+        ]
+        jobs += [
+            a_job(state=State.DEAD, priority=1, timeout=None, duration_ms=7, **start),
+            # Cancelled while it waited for its retry: its last run has been counted as failed.
+            a_job(
+                state=State.CANCELLED,
+                priority=0,
+                duration_ms=9,
+                timeout=0,
+                **start | {"run_at": 1_500},
+            ),
+            a_job(state=State.FAILED, priority=0, duration_ms=9, timeout=0, **start),
+        ]
+        stats = build_stats_of(iter(jobs), since=None, slowest=3)
+        assert (stats.total, stats.success_rate, stats.timed) == (7, 80.0, 4)
+        assert [job.duration_ms for job in stats.slowest] == [33, 32, 31]
+        assert (stats.run.least, stats.run.median, stats.run.most) == (30, 31.5, 33)
+        assert (stats.wait.count, stats.wait.median) == (5, 10)
+        assert stats.runs == {"completed": 4, "dead": 1}
+        assert stats.priorities == {1: 5, 0: 2}
+        late = build_stats_of(iter(jobs), since=2_001, slowest=3)
+        assert (late.total, late.run.count, late.runs) == (7, 0, {})
 
     def test_an_empty_store_has_no_success_rate(self) -> None:
         stats = build_stats([], [], [])

@@ -1,5 +1,7 @@
 """What a user asks for: every field, its limits, its other names, and every way to get it wrong."""
 
+import os
+from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path, PurePosixPath
@@ -15,10 +17,13 @@ from queuectl.request import (
     LATER_FIELDS,
     LONGEST_ARGUMENT,
     LONGEST_COMMAND,
+    LONGEST_STDIN,
     SYSTEM_FIELDS,
     Fields,
     check_name,
+    current_environment,
     read_request,
+    with_environment,
 )
 from queuectl.when import LATEST
 from tests.unit.samples import NOW
@@ -69,6 +74,9 @@ class TestWork:
                 "cwd": "/folder/12",
                 "env": {"NAME_13": "value 14"},
                 "tags": ["tag-15", "tag-16"],
+                "env_all": True,
+                "shell": "shell-17",
+                "stdin": "input 18",
             },
             now=NOW,
         )
@@ -88,6 +96,9 @@ class TestWork:
             cwd="/folder/12",
             env={"NAME_13": "value 14"},
             tags=("tag-15", "tag-16"),
+            env_all=True,
+            shell="shell-17",
+            stdin=b"input 18",
         )
 
     def test_every_keyword_of_the_python_interface_is_a_field(self) -> None:
@@ -572,6 +583,92 @@ class TestEnvironment:
         assert "env[A] is 130,048 bytes" in refusal(
             {"command": "x", "env": {"A": "x" * (longest + 1)}}
         )
+
+    def test_all_of_it_may_have_a_mebibyte(self) -> None:
+        names = [f"NAME_{n:02}" for n in range(16)]
+        full = dict.fromkeys(names, "x" * (2**16 - len("NAME_00") - 2))
+        assert read(env=full).env == full
+        message = refusal({"command": "x", "env": full | {"ONE": ""}})
+        assert message.startswith("env has 1,048,581 bytes in all; at most 1,048,576")
+
+    @pytest.mark.parametrize("value", ["yes", 1, 0, "", []])
+    def test_whether_it_is_whole_is_true_or_false(self, value: object) -> None:
+        assert refusal({"command": "x", "env_all": value}).startswith("env_all must be true or")
+        assert read(env_all=False).env_all is False
+        assert read().env_all is None
+
+
+class TestWholeEnvironment:
+    def test_all_but_what_must_not_travel(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kept = {"PATH": "/venv/bin:/bin", "BASH_FUNC_f%%": "() {\n  x\n}", "EMPTY": "", "Ü": "ü"}
+        left = "_ SHLVL PWD OLDPWD QUEUECTL_DB QUEUECTL_JOB_ID _QUEUECTL_COMPLETE PGPASSWORD"
+        monkeypatch.setattr(os, "environ", kept | dict.fromkeys(left.split(), "left"))
+        assert current_environment(("PGPASSWORD", "PGSSLPASSWORD")) == kept
+        assert current_environment() == kept | {"PGPASSWORD": "left"}
+
+    def test_what_is_no_text_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ODD", "sec\udcffret")
+        with pytest.raises(BadJobError) as caught:
+            current_environment()
+        assert str(caught.value) == (
+            "All of the environment can't be kept: the variable 'ODD' of this environment contains"
+            " bytes that aren't valid UTF-8; unset it, or name with env what the job needs."
+        )
+
+    def test_what_is_given_lies_over_it(self) -> None:
+        whole = with_environment({"A": "1", "B": "2"}, {"B": "3", "C": "4"})
+        assert whole == {"A": "1", "B": "3", "C": "4"}
+
+    def test_more_than_a_program_can_be_handed_is_refused(self) -> None:
+        whole = {f"NAME_{n}": "x" * 100_000 for n in range(10)}
+        with pytest.raises(BadJobError, match=r"the whole environment has 1,1\d\d,\d\d\d bytes"):
+            with_environment(whole, {"MORE": "x" * 100_000})
+
+
+class TestShell:
+    @pytest.mark.parametrize("shell", ["bash", "/bin/zsh", "/opt/my tools/sh", "./sh"])
+    def test_is_a_program(self, shell: str) -> None:
+        assert read(shell=shell).shell == shell
+
+    @pytest.mark.parametrize("shell", ["", " ", "bash -e", "-c", "ba\nsh", "x" * 1_001, 5, ["sh"]])
+    def test_is_one_program_and_nothing_else(self, shell: object) -> None:
+        message = refusal({"command": "x", "shell": shell})
+        assert message.startswith("Bad shell: shell takes the name or path of one program, without")
+
+    def test_a_program_with_arguments_needs_none(self) -> None:
+        message = refusal({"argv": ["x"], "shell": "bash"})
+        assert message == "A program with its arguments runs without a shell; leave shell out."
+
+
+class TestStdin:
+    @pytest.mark.parametrize("given", ["a\nü", "a\nü".encode(), bytearray("a\nü".encode())])
+    def test_is_text_or_bytes(self, given: object) -> None:
+        assert read(stdin=given).stdin == b"a\n\xc3\xbc"
+
+    @pytest.mark.parametrize("given", [5, ["a"], True, {"a": "b"}])
+    def test_is_nothing_else(self, given: object) -> None:
+        assert refusal({"command": "x", "stdin": given}).startswith("stdin must be text or bytes")
+
+    def test_may_be_base64(self) -> None:
+        assert read(stdin_base64="AP8K\n").stdin == b"\0\xff\n"
+        assert read(stdin_base64="").stdin == b""
+        for wrong in ("AP8", "A*8=", "ü"):
+            assert refusal({"command": "x", "stdin_base64": wrong}).endswith("valid base64.")
+
+    def test_is_given_once(self) -> None:
+        asked = {"command": "x", "stdin": "a", "stdin_base64": "YQ=="}
+        assert refusal(asked).startswith("stdin and stdin_base64 say the same thing twice")
+
+    def test_has_16_mebibytes_at_most(self) -> None:
+        data = bytes(LONGEST_STDIN)
+        assert read(stdin=data).stdin == data
+        data += b"x"
+        for name, long in (("stdin", data), ("stdin_base64", b64encode(data).decode())):
+            message = refusal({"command": "x", name: long})
+            assert message.startswith(f"{name} has 16,777,217 bytes; at most 16,777,216 are kept")
+
+    def test_what_is_no_text_is_refused(self) -> None:
+        assert "valid UTF-8" in refusal({"command": "x", "stdin": "\udcff"})
 
 
 class TestTags:

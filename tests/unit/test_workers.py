@@ -1,5 +1,8 @@
 """How many jobs a node claims for its workers, and what it gives back."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from queuectl.node.workers import (
     AHEAD_FOR,
     BEHIND_FOR,
@@ -119,3 +122,67 @@ class TestLine:
         workers.end(1, 1, now=5.0)
         assert list(workers.waiting()) == [2]
         assert list(workers.held_up(BEHIND_FOR)) == [2]
+
+
+class TestAnotherNumber:
+    def test_more_of_them_are_idle_at_once(self) -> None:
+        workers = Workers(1)
+        workers.begin(1, 10, 0.0)
+        assert not workers.idle
+        workers.resize(3)
+        assert workers.idle
+        assert workers.wanted() == [2, 3]
+
+    def test_those_who_are_too_many_get_nothing_more(self) -> None:
+        workers = Workers(3)
+        for number in (1, 2, 3):
+            workers.begin(number, 10 + number, 0.0)
+        workers.resize(2)
+        assert not workers.hungry
+        workers.end(1, 11, 1.0)
+        # Two are still at work, and two is what there should be.
+        assert (workers.idle, workers.hungry, workers.wanted()) == (False, False, [])
+        workers.end(3, 13, 2.0)
+        assert (workers.idle, workers.wanted()) == (True, [1])
+        workers.end(2, 12, 3.0)
+        assert workers.wanted() == [1, 2]
+
+    def test_runs_in_line_behind_these_can_be_told_from_the_others(self) -> None:
+        workers = Workers(2)
+        for run, worker in enumerate((1, 1, 2, 2), 10):
+            workers.begin(worker, run, 0.0)
+        workers.resize(1)
+        assert list(workers.waiting(beyond=1)) == [13]
+        assert sorted(workers.waiting()) == [11, 13]
+
+    def test_nothing_is_claimed_ahead_while_there_are_too_many(self) -> None:
+        workers = Workers(2)
+        workers.begin(2, 10, 0.0)
+        workers.took(0.001)
+        workers.resize(1)
+        assert workers.ahead > 0
+        # To be hungry and want nothing would have the node ask again without a pause.
+        assert (workers.hungry, workers.wanted()) == (False, [])
+
+    @given(
+        st.lists(
+            st.tuples(st.sampled_from(["resize", "begin", "end"]), st.integers(1, 4)), max_size=60
+        )
+    )
+    def test_never_more_begin_than_there_should_be(self, steps: list[tuple[str, int]]) -> None:
+        workers = Workers(2)
+        at: dict[int, int] = {}
+        for number, (step, choice) in enumerate(steps, 100):
+            if step == "resize":
+                workers.resize(choice)
+            elif step == "begin":
+                for worker in workers.wanted()[:choice]:
+                    assert worker not in at
+                    at[worker] = number * 10 + worker
+                    assert workers.begin(worker, at[worker], 0.0)
+                    assert len(at) <= workers.count
+            elif at:
+                worker = sorted(at)[choice % len(at)]
+                workers.end(worker, at.pop(worker), 0.0)
+            assert workers.idle == (len(at) < workers.count)
+            assert workers.hungry == bool(workers.wanted())

@@ -1,15 +1,16 @@
 """Takes the jobs of a file into the queue: all of them, or with `keep_going` all that are good."""
 
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from time import time
 from typing import Any
 
 from queuectl.cli.feed import Feed, overlay
+from queuectl.cli.interrupts import raised
 from queuectl.cli.progress import Bar
-from queuectl.cli.render import complain, plural, safe, write, write_json
+from queuectl.cli.render import complain, plural, safe, say, write, write_json
 from queuectl.errors import BadJobError, DuplicateError
-from queuectl.queue import Queue
+from queuectl.queue import BATCH, Queue
 from queuectl.request import Values, read_values
 from queuectl.store.contract import Batch
 
@@ -28,6 +29,8 @@ class Bulk:
         self._now: Callable[[], int] = lambda: int(time() * 1000)
         self._jobs = self._read()
         self._first: tuple[int, dict[str, Any]] | None = None
+        self.interrupted = False
+        """Whether an interrupt came before all was read; what was stored until then stays."""
 
     def prepare(self) -> None:
         """Read up to the first job, so that a file that is all wrong makes no database."""
@@ -38,20 +41,36 @@ class Bulk:
         # Times such as +5m count from the store's clock; this host's may be wrong.
         self._now = queue.store.now
         first = [] if self._first is None else [self._request(*self._first)]
+        jobs = chain(first, self._jobs)
         try:
             with Bar("Enqueueing") as bar:
-                return queue.enqueue_read(
-                    chain(first, self._jobs),
-                    keep_going=self._keep_going,
-                    progress=bar,
-                    total=self._feed.count,
-                )
+                if self._keep_going:
+                    return self._store_good(queue, jobs, bar)
+                return queue.enqueue_read(jobs, progress=bar, total=self._feed.count)
         except DuplicateError as error:
             taken = queue.store.states(list(self._lines))
             for id, number in self._lines.items():
                 if id in taken:
                     raise DuplicateError(self._taken(id, number)) from error
             raise
+
+    def _store_good(self, queue: Queue, jobs: Iterator[Values], bar: Bar) -> Batch:
+        """Store part after part, until the end or an interrupt; returns what was stored."""
+        ids: list[str] = []
+        duplicates: list[str] = []
+        try:
+            while part := self._part(jobs):
+                batch = queue.enqueue_read(part, keep_going=True)
+                ids += batch.ids
+                duplicates += batch.duplicates
+                bar(len(ids) + len(duplicates), self._feed.count)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
+
+    def _part(self, jobs: Iterator[Values]) -> list[Values]:
+        with raised():  # a pipe may be silent for long
+            return list(islice(jobs, BATCH))
 
     @property
     def refused(self) -> int:
@@ -70,8 +89,10 @@ class Bulk:
                 write(safe(id))
         else:
             told = f"Enqueued {plural(len(batch.ids), 'job')}"
-            bad = f"; {plural(self.refused, 'line')} could not be" if self.refused else ""
+            bad = f"; {plural(self.refused, self._feed.unit)} could not be" if self.refused else ""
             write(f"{told}{bad}.")
+        if self.interrupted:
+            say(f"Interrupted: the rest of {self._feed.name} wasn't stored.")
 
     def _read(self) -> Iterator[Values]:
         """Read the file line by line; a bad line ends it, or is reported and passed over."""
@@ -85,7 +106,7 @@ class Bulk:
             except BadJobError as error:
                 if not self._keep_going:
                     raise
-                self._note(number, str(error))
+                self._note(number, error.advised)
                 continue
             yield job
 
@@ -99,12 +120,14 @@ class Bulk:
         if id is not None:
             other = self._lines.setdefault(id, number)
             if other != number:
-                raise self._feed.error(number, f"the id {id!r} is on line {other} already.")
+                raise self._feed.error(
+                    number, f"the id {id!r} is that of {self._feed.unit} {other} already."
+                )
         return job
 
     def _note(self, number: int, why: str) -> None:
         complain(why)
-        self._bad.append({"line": number, "error": why})
+        self._bad.append({self._feed.unit: number, "error": why})
 
     def _taken(self, id: str, number: int) -> str:
-        return f"{self._feed.name}, line {number}: the id {id!r} is taken; see queuectl show."
+        return f"{self._feed.place(number)}: the id {id!r} is taken; see queuectl show."

@@ -1,25 +1,22 @@
 """The commands `cancel`, `retry`, `rm` and `prune`: changing jobs by hand."""
 
-import sys
-from collections.abc import Sequence
 from functools import partial
 
 import click
 
-from queuectl import changes
+from queuectl.changes import LONGEST_REASON, REMOVE, RETRY, Changed, cancelling, is_ending
+from queuectl.cli.change_report import WAY_OUT, Manner, Words
 from queuectl.cli.command import Command
-from queuectl.cli.finish import Hint
+from queuectl.cli.confirm import confirm, yes_option
+from queuectl.cli.interrupts import truthful
 from queuectl.cli.many import (
-    WAY_OUT,
-    Manner,
-    Verb,
-    change_matching,
-    change_named,
+    apply,
     check_choice,
     choose,
+    confirm_all,
     dry_run_option,
     ids_argument,
-    is_left_behind,
+    manner_options,
 )
 from queuectl.cli.options import (
     DURATION,
@@ -28,11 +25,9 @@ from queuectl.cli.options import (
     filter_options,
     json_option,
     open_queue,
-    quiet_option,
 )
-from queuectl.cli.render import complain, plural, say, write, write_json
-from queuectl.errors import EXIT_FAILED
-from queuectl.job import FINISHED, WAITING, Job, State
+from queuectl.cli.render import plural, say, write, write_json
+from queuectl.job import FINISHED, State, span
 from queuectl.queue import Queue
 from queuectl.when import format_duration
 
@@ -44,9 +39,11 @@ from queuectl.when import format_duration
     queuectl cancel k3v9 --reason "wrong input" --wait
     queuectl cancel --queue mail --state pending    # all that fit
     queuectl cancel --tag nightly --dry-run         # which would that be?
+    queuectl cancel --all --yes --json
     """,
 )
 @ids_argument
+@click.option("--all", "all_jobs", is_flag=True, help="All jobs that wait or run.")
 @click.option("--reason", "-r", metavar="TEXT", help="Why, for the record.")
 @click.option(
     "--wait",
@@ -55,80 +52,41 @@ from queuectl.when import format_duration
     help="Wait until running jobs have ended, also those being cancelled already.",
 )
 @filter_options
-@dry_run_option
-@quiet_option
+@yes_option
+@manner_options
 def cancel(
-    ids: tuple[str, ...],
-    reason: str | None,
-    wait: bool,
-    wanted: Wanted,
-    dry_run: bool,
-    quiet: bool,
+    ids: tuple[str, ...], all_jobs: bool, reason: str | None, wanted: Wanted, how: Manner
 ) -> int:
     """Call jobs off, also while they run.
 
     A waiting job is cancelled at once. A running one is ended by its node: SIGTERM to all its
     processes, SIGKILL when they are still there after kill_grace. With filters instead of ids,
-    all waiting and running jobs that fit are cancelled.
+    all waiting and running jobs that fit are cancelled. On a terminal, --all and --state all ask
+    first.
     """
-    check_choice(ids, bool(wanted))
+    check_choice(ids, bool(wanted), all_jobs=all_jobs)
     if reason is not None:
         from queuectl.request import check_text
 
-        reason = check_text("The reason", reason, longest=changes.LONGEST_REASON)
-    asked: list[str] = []
+        reason = check_text("The reason", reason, longest=LONGEST_REASON)
+    change = cancelling(reason, joining=how.wait)
+    words = Words(would="cancel", done="cancelled", told=_cancel_told)
     with open_queue() as queue:
-        verb = Verb(
-            would="cancel",
-            done="cancelled",
-            change=partial(_cancel, reason=reason, wait=wait),
-            check=lambda _, job: None if wait and _is_ending(job) else changes.check_cancel(job),
-            told=partial(_cancel_told, queue),
-            allowed=(*WAITING, State.PROCESSING),
-            usual=(*WAITING, State.PROCESSING),
-            fits=lambda job: wait or not _is_ending(job),
-            seen=lambda job: asked.append(job.id) if job.state == State.PROCESSING else None,
-        )
-        code = _apply(queue, ids, wanted, verb, Manner(dry_run=dry_run, quiet=quiet))
-        if wait:
-            code = max(code, _wait_cancelled(queue, asked, quiet=quiet))
-    return code
+        which = choose(wanted, change, queue=queue)
+        if all_jobs or wanted.all_states:
+            confirm_all(queue, which, change, words, how)
+        return apply(queue, ids, which, change, words, how)
 
 
-def _cancel(queue: Queue, jobs: Sequence[Job], *, reason: str | None, wait: bool) -> list[Job]:
-    # Who only wants to wait for the end has nothing to ask for.
-    to_ask = [job for job in jobs if not (wait and _is_ending(job))]
-    asked_for = {job.seq: job for job in queue.cancel_all(to_ask, reason=reason)}
-    return [asked_for.get(job.seq, job) for job in jobs]
-
-
-def _is_ending(job: Job) -> bool:
-    return job.state == State.PROCESSING and job.cancel_reason is not None
-
-
-def _cancel_told(queue: Queue, before: Job, after: Job) -> str:
-    if _is_ending(before):
-        return f"Job {after.id} is being cancelled already; waiting for its end."
-    if is_left_behind(queue, after):
-        return f"Job {after.id} was running on node {after.node}. {WAY_OUT}"
-    if after.state == State.PROCESSING:
-        return f"Job {after.id} is running; asked node {after.node} to end it."
-    return f"Job {after.id} cancelled."
-
-
-def _wait_cancelled(queue: Queue, ids: list[str], *, quiet: bool) -> int:
-    """Wait for jobs that are being cancelled; returns 1 if one came to another end."""
-    code = 0
-    # Whoever reads along sees what is waited for.
-    sys.stdout.flush()
-    hint = Hint(queue, set, talk=not quiet)
-    for job in queue.wait(*ids, tick=lambda _: hint()):
-        if job.state != State.CANCELLED:
-            complain(f"Job {job.id} was {job.state} before it could be cancelled.")
-            code = EXIT_FAILED
-        elif not quiet:
-            write(f"Job {job.id} cancelled.")
-    return code
+def _cancel_told(queue: Queue, each: Changed) -> str:
+    job = each.after or each.before
+    if is_ending(each.before):
+        return f"Job {job.id} is being cancelled already; waiting for its end."
+    if queue.is_left_behind(job):
+        return f"Job {job.id} was running on node {job.node}. {WAY_OUT}"
+    if job.state == State.PROCESSING:
+        return f"Job {job.id} is running; asked node {job.node} to end it."
+    return f"Job {job.id} cancelled."
 
 
 @click.command(
@@ -137,13 +95,13 @@ def _wait_cancelled(queue: Queue, ids: list[str], *, quiet: bool) -> int:
     queuectl retry k3v9 m2aa                  # now, whatever state they are in
     queuectl retry --state failed             # don't wait for the backoff
     queuectl retry --state dead --queue mail --since 1d
+    queuectl retry --tag nightly --json
     """,
 )
 @ids_argument
 @filter_options
-@dry_run_option
-@quiet_option
-def retry(ids: tuple[str, ...], wanted: Wanted, dry_run: bool, quiet: bool) -> int:
+@manner_options
+def retry(ids: tuple[str, ...], wanted: Wanted, how: Manner) -> int:
     """Put jobs back in line, to run now.
 
     A dead, cancelled or completed job becomes pending again; a job that waits for its retry, or
@@ -152,23 +110,16 @@ def retry(ids: tuple[str, ...], wanted: Wanted, dry_run: bool, quiet: bool) -> i
     completed ones only with --state completed or --state all.
     """
     check_choice(ids, bool(wanted))
-    verb = Verb(
-        would="retry",
-        done="retried",
-        change=Queue.retry_all,
-        check=lambda queue, job: changes.check_retry(job, queue.store.now()),
-        told=_retry_told,
-        allowed=(State.DEAD, State.FAILED, State.CANCELLED, State.COMPLETED),
-        usual=(State.DEAD, State.FAILED, State.CANCELLED),
-    )
+    words = Words(would="retry", done="retried", told=_retry_told)
     with open_queue() as queue:
-        return _apply(queue, ids, wanted, verb, Manner(dry_run=dry_run, quiet=quiet))
+        which = choose(wanted, RETRY, queue=queue)
+        return apply(queue, ids, which, RETRY, words, how)
 
 
-def _retry_told(before: Job, after: Job) -> str:
-    if before.state == State.PENDING:
-        return f"Job {after.id} no longer waits for its time; it is due now."
-    return f"Job {after.id} moved from '{before.state}' to 'pending'."
+def _retry_told(queue: Queue, each: Changed) -> str:
+    if each.before.state == State.PENDING:
+        return f"Job {each.before.id} no longer waits for its time; it is due now."
+    return f"Job {each.before.id} moved from '{each.before.state}' to 'pending'."
 
 
 @click.command(
@@ -177,37 +128,30 @@ def _retry_told(before: Job, after: Job) -> str:
     queuectl rm k3v9
     queuectl rm --tag test                    # all with that tag that don't run
     queuectl rm --state cancelled --dry-run
+    queuectl rm --state all --yes             # all that don't run, without being asked
     """,
 )
 @ids_argument
 @filter_options
-@dry_run_option
-@quiet_option
-def rm(ids: tuple[str, ...], wanted: Wanted, dry_run: bool, quiet: bool) -> int:
+@yes_option
+@manner_options
+def rm(ids: tuple[str, ...], wanted: Wanted, how: Manner) -> int:
     """Delete jobs that don't run, with their attempts and output.
 
     Their ids are free again. A running job must be cancelled first; with filters, running jobs
-    are passed over.
+    are passed over. On a terminal, --state all asks first.
     """
     check_choice(ids, bool(wanted))
-    idle = tuple(state for state in State if state != State.PROCESSING)
-    verb = Verb(
+    words = Words(
         would="remove",
         done="removed",
-        change=Queue.remove_all,
-        check=lambda _, job: changes.check_remove(job),
-        told=lambda before, after: f"Job {before.id} ({before.state}) removed.",
-        allowed=idle,
-        usual=idle,
+        told=lambda _, each: f"Job {each.before.id} ({each.before.state}) removed.",
     )
     with open_queue() as queue:
-        return _apply(queue, ids, wanted, verb, Manner(dry_run=dry_run, quiet=quiet))
-
-
-def _apply(queue: Queue, ids: tuple[str, ...], wanted: Wanted, verb: Verb, manner: Manner) -> int:
-    if ids:
-        return change_named(queue, ids, verb, manner)
-    return change_matching(queue, choose(wanted, verb, queue=queue), verb, manner)
+        which = choose(wanted, REMOVE, queue=queue)
+        if wanted.all_states:
+            confirm_all(queue, which, REMOVE, words, how)
+        return apply(queue, ids, which, REMOVE, words, how)
 
 
 @click.command(
@@ -237,20 +181,43 @@ def _apply(queue: Queue, ids: tuple[str, ...], wanted: Wanted, verb: Verb, manne
     "[default: the settings retention and, for dead jobs, dlq_retention]",
 )
 @dry_run_option
+@yes_option
 @json_option
 def prune(
-    states: tuple[tuple[State, ...], ...], older_than: int | None, dry_run: bool, as_json: bool
+    states: tuple[tuple[State, ...], ...],
+    older_than: int | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Delete finished jobs by state and age, with their output.
 
-    Statistics are kept: stats counts pruned jobs' run times as before.
+    Statistics are kept: stats counts pruned jobs' run times as before. On a terminal, --state all
+    asks first.
     """
     chosen = _prunable(states)
-    with open_queue() as queue:
+    with open_queue() as queue, truthful(queue.store) as truth:
         ages = {state: _age(queue, state, older_than) for state in chosen}
-        pruned = {
-            state: queue.prune([state], age, dry_run=dry_run)[state] for state, age in ages.items()
-        }
+        if chosen == FINISHED:
+            confirm(partial(_question, queue, ages), yes=yes or dry_run)
+        pruned = dict.fromkeys(chosen, 0)
+
+        def count(state: State, jobs: int) -> None:
+            pruned[state] = jobs
+            truth.check()
+
+        try:
+            for state, age in ages.items():
+                pruned |= queue.prune([state], span(age), dry_run=dry_run, progress=count)
+        except KeyboardInterrupt:
+            _tell_pruned(pruned, ages, dry_run=dry_run, as_json=as_json)
+            raise
+        _tell_pruned(pruned, ages, dry_run=dry_run, as_json=as_json)
+
+
+def _tell_pruned(
+    pruned: dict[State, int], ages: dict[State, int], *, dry_run: bool, as_json: bool
+) -> None:
     if as_json:
         from queuectl.report import seconds
 
@@ -284,6 +251,11 @@ def _prunable(states: tuple[tuple[State, ...], ...]) -> tuple[State, ...]:
                 f"Only finished jobs can be pruned ({', '.join(FINISHED)}), not {state} ones"
             )
     return chosen
+
+
+def _question(queue: Queue, ages: dict[State, int]) -> str:
+    jobs = sum(queue.prune([state], span(age), dry_run=True)[state] for state, age in ages.items())
+    return f"Delete {plural(jobs, 'finished job')} for good?" if jobs else ""
 
 
 def _age(queue: Queue, state: State, older_than: int | None) -> int:

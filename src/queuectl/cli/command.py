@@ -1,7 +1,7 @@
 """What every command has in common: one shape of help, examples at its end, and `--db`."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -9,8 +9,19 @@ import click
 DB = "queuectl.cli.db"
 """Where `--db` is kept in the context, wherever on the line it stood."""
 
+ARGUMENTS = "queuectl.cli.arguments"
+"""Where all arguments are kept in the context, as they were given."""
+
+HANDED_OVER = "_QUEUECTL_HANDOVER"
+"""The variable of `queuectl.node.handover`; in the context, what it has led to."""
+
 DELETING = ("rm", "prune", "purge")
 """Commands that are never suggested because they sound alike."""
+
+UNBROKEN: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+"""How text is wrapped: words stay whole, so that paths and options can be copied."""
+INDENT = 2
+"""Spaces in front of the lines of a block of the help."""
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -51,6 +62,10 @@ class _Shaped(click.Command):
             error.ctx = error.ctx or ctx
             raise
 
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first sentence of the help, whole: lists of commands wrap it."""
+        return (self.help or "").strip().partition("\n")[0]
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the epilog, then the examples as they stand."""
         super().format_epilog(ctx, formatter)
@@ -66,9 +81,6 @@ class Group(_Shaped, click.Group):
 
     command_class = Command
 
-    meant: Mapping[str, str] = {"ls": "list"}
-    """What people may call commands, and what is here for it; the first word must exist."""
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse what stands before the command."""
         if not args and not ctx.resilient_parsing:
@@ -79,8 +91,16 @@ class Group(_Shaped, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is meant, or name the one that looks most like it."""
+        """Find the command that is meant, or name the one that looks most like it.
+
+        `help COMMAND` is what `COMMAND --help` is.
+        """
         name = args[0]
+        if name == "help" and not ctx.resilient_parsing:
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            return self.resolve_command(ctx, [*args[1:], "--help"])
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
             raise click.UsageError(self._no_such_command(ctx, name), ctx)
         return super().resolve_command(ctx, args)
@@ -88,12 +108,14 @@ class Group(_Shaped, click.Group):
     def _no_such_command(self, ctx: click.Context, name: str) -> str:
         from difflib import get_close_matches
 
+        from queuectl.cli.habits import command_for
+
         if name.startswith("-"):
             return f"There is no option {name}."
         known = self.list_commands(ctx)
-        use = self.meant.get(name.lower(), "")
-        if use.partition(" ")[0] in known:
-            return f"There is no command {name!r}; use {use}."
+        group = ctx.command_path.partition(" ")[2]
+        if (advice := command_for(group, name, known)) is not None:
+            return f"There is no command {name!r}; {advice}."
         harmless = [other for other in known if other not in DELETING]
         near = get_close_matches(name, harmless, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
@@ -101,20 +123,81 @@ class Group(_Shaped, click.Group):
 
 
 def no_such_option(error: click.NoSuchOption) -> str:
-    """Say that there is no such option, and which one looks very much like it."""
+    """Say that there is no such option, and which one is meant, if that can be told."""
+    meant = meant_option(error)
+    return f"There is no option {error.option_name}" + (f"; {meant}" if meant else "")
+
+
+def meant_option(error: click.NoSuchOption) -> str | None:
+    """Say what does the work of an option that isn't there, or which one looks like it."""
     from difflib import get_close_matches
 
+    from queuectl.cli.habits import option_for
+
+    if error.ctx is not None:
+        command = error.ctx.command
+        known = [name for param in command.params for name in param.opts]
+        if (advice := option_for(command.name or "", error.option_name, known)) is not None:
+            return f"{advice}."
     near = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.7)
-    return f"There is no option {error.option_name}" + (
-        f"; did you mean {near[0]}?" if near else ""
-    )
+    return f"did you mean {near[0]}?" if near else None
 
 
 def write_block(formatter: click.HelpFormatter, title: str, lines: Sequence[str]) -> None:
-    """Write a titled block of lines, unwrapped; nothing when there are none."""
+    """Write a titled block of command lines; nothing when there are none.
+
+    One that is too long has its comment above it, and goes on in the next line as a shell reads it.
+    """
     if not lines:
         return
     margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     with formatter.section(title):
         for line in lines:
-            formatter.write(f"  {line[margin:]}".rstrip() + "\n")
+            for part in _folded(line[margin:].rstrip(), formatter.width):
+                formatter.write(f"{'':{INDENT}}{part}".rstrip() + "\n")
+
+
+def write_text_block(formatter: click.HelpFormatter, title: str, sentences: Sequence[str]) -> None:
+    """Write a titled block of sentences, each wrapped by itself; words are never broken."""
+    from textwrap import wrap
+
+    with formatter.section(title):
+        for text in sentences:
+            for line in wrap(text, formatter.width, **UNBROKEN):
+                formatter.write(f"{'':{INDENT}}{line}\n")
+
+
+def _folded(line: str, room: int) -> list[str]:
+    """Return a command line in parts that have room, with its comment in front of it."""
+    if len(line) <= room:
+        return [line]
+    command, mark, comment = _uncommented(line)
+    parts = _comment_lines(comment, room) if mark else []
+    for word in _words(command):
+        longer = f"{parts[-1]} {word}" if parts else word
+        if not parts or parts[-1].startswith("#"):
+            parts.append(word)
+        elif len(longer) + len(" \\") <= room:
+            parts[-1] = longer
+        else:
+            parts[-1] += " \\"
+            parts.append(f"    {word}")
+    return parts
+
+
+def _comment_lines(text: str, room: int) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(text, room, initial_indent="# ", subsequent_indent="# ", **UNBROKEN)
+
+
+def _uncommented(line: str) -> tuple[str, str, str]:
+    command, mark, comment = line.partition("  # ")
+    return command.rstrip(), mark, comment.strip()
+
+
+def _words(command: str) -> list[str]:
+    """Split a command line where a shell lets it be broken: at spaces outside of quotes."""
+    import re
+
+    return re.findall(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""", command)

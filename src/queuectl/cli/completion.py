@@ -27,18 +27,15 @@ INSTALL = {
 def completion(shell: str) -> None:
     """Print a shell completion script.
 
-    It completes commands, options, states, settings, queues and the ids of jobs. Load it from
-    your shell's start-up file, as the examples show, and open a new shell.
+    It completes commands and options, the ids of jobs that the command can be used on, queues,
+    tags, nodes, states, settings and their values, and files. Load it from your shell's start-up
+    file, as the examples show, and open a new shell.
     """
     import sys
 
-    from click.shell_completion import ShellComplete, get_completion_class
-
     from queuectl.cli.main import COMPLETE, root
+    from queuectl.cli.shells import script
 
-    maker = get_completion_class(shell)
-    assert maker is not None, f"click has no completion for {shell}"
-    # Not the class's own source(): for bash it runs bash, to warn about old versions of it.
-    click.echo(ShellComplete.source(maker(root, {}, "queuectl", COMPLETE)))
+    click.echo(script(shell, root, COMPLETE))
     if sys.stdout.isatty():
         say(f"To load it in every new shell: {INSTALL[shell]}")

@@ -1,51 +1,25 @@
 """The `config` commands: which settings are in force, where they come from, and changing them."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from queuectl.cli.command import Group
-from queuectl.cli.options import here, json_option, open_queue
-from queuectl.cli.render import (
-    LEAST_CUT,
-    Column,
-    is_terminal,
-    room,
-    say,
-    width,
-    write,
-    write_json,
-    write_table,
-)
-from queuectl.errors import StoreMissingError
+from queuectl.cli.interrupts import truthful
+from queuectl.cli.options import json_option, open_queue
+from queuectl.cli.render import Column, plural, say, write, write_json, write_table
 from queuectl.queue import Queue
-from queuectl.settings import NAMES, Settings, aliases, canonical, describe
+from queuectl.settings import NAMES, Settings, Taken, aliases, canonical, describe, taken
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+    from queuectl.store.contract import Node
 
 TABLE = "the config table"
 PIDS = "worker_pids"
 """No setting, but asked for like one: the pids of the living nodes."""
 
 
-class SettingName(click.ParamType):  # type: ignore[type-arg]
-    """The name of a setting, or one of its aliases; `-` and `_` are the same."""
-
-    name = "name"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> "list[CompletionItem]":
-        """Complete the name, with its sentence where the shell can show it."""
-        from click.shell_completion import CompletionItem
-
-        start = incomplete.replace("-", "_")
-        return [CompletionItem(n, help=describe(n)) for n in NAMES if n.startswith(start)]
-
-
-name_argument = click.argument("name", type=SettingName(), metavar="NAME")
+name_argument = click.argument("name", metavar="NAME")
 
 
 @click.group(
@@ -81,27 +55,22 @@ def list_settings(as_json: bool) -> None:
     if as_json:
         write_json(rows)
         return
-    shown = [[row["name"], row["text"], _source_shown(row["source"]), row["help"]] for row in rows]
-    write_table(_COLUMNS, _wrapped(shown) if is_terminal() else shown)
+    write_table(
+        _COLUMNS,
+        ([row["name"], row["text"], _source_shown(row["source"]), row["help"]] for row in rows),
+    )
 
 
-_COLUMNS = (Column("NAME"), Column("VALUE"), Column("SOURCE"), Column("MEANING", cut=True))
+_COLUMNS = (
+    Column("NAME"),
+    Column("VALUE", least=11),
+    Column("SOURCE", least=10),
+    Column("MEANING", least=16, wrap=True, drop=1),
+)
 
 
 def _source_shown(source: str) -> str:
     return "config set" if source == TABLE else source
-
-
-def _wrapped(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Give what doesn't fit in the last column rows of its own; what has no room is cut."""
-    from textwrap import wrap
-
-    left = room(_COLUMNS, [max(width(row[i]) for row in rows) for i in range(len(_COLUMNS))])
-    result = []
-    for *cells, meaning in rows:
-        first, *more = wrap(meaning, left) if left >= LEAST_CUT else [meaning]
-        result += [[*cells, first], *(["", "", "", line] for line in more)]
-    return result
 
 
 def _describe(name: str, settings: Settings, sources: dict[str, str]) -> dict[str, Any]:
@@ -115,6 +84,7 @@ def _describe(name: str, settings: Settings, sources: dict[str, str]) -> dict[st
         "source": sources.get(key, "default"),
         "default": Settings().text(name),
         "aliases": list(aliases(key)) if key == name else [],
+        "takes_effect": taken(key).value,
         "help": describe(key) if key == name else "Runs a job may take: max_retries + 1.",
     }
 
@@ -151,12 +121,9 @@ def get(name: str, as_json: bool, quiet: bool) -> None:
 
 
 def _in_force() -> tuple[Settings, dict[str, str]]:
-    """Return the settings and where they come from; without a queue there are no shared ones."""
-    try:
-        with open_queue() as queue:
-            return queue.explain_settings()
-    except StoreMissingError:
-        return here().settings({})
+    """Return the settings and where they come from."""
+    with open_queue() as queue:
+        return queue.explain_settings()
 
 
 def _one(name: str) -> dict[str, Any]:
@@ -169,11 +136,8 @@ def _is_pids(name: str) -> bool:
 
 
 def _pids() -> dict[str, Any]:
-    try:
-        with open_queue() as queue:
-            pids = [node["pid"] for node in queue.nodes() if node["alive"]]
-    except StoreMissingError:
-        pids = []
+    with open_queue() as queue:
+        pids = [node["pid"] for node in queue.nodes() if node["alive"]]
     return {
         "name": PIDS,
         "value": pids,
@@ -181,6 +145,7 @@ def _pids() -> dict[str, Any]:
         "source": "the living nodes",
         "default": "",
         "aliases": [],
+        "takes_effect": Taken.AT_ONCE.value,
         "help": "The processes of the nodes that live; see queuectl worker list.",
     }
 
@@ -194,37 +159,86 @@ def _pids() -> dict[str, Any]:
     queuectl config set backoff_base 2
     queuectl config set job-timeout 10m
     queuectl config set retention 7d
+    queuectl config set max_retries 5 --json
     """,
 )
 @name_argument
 @click.argument("value", metavar="VALUE")
-def set_setting(name: str, value: str) -> None:
+@json_option
+def set_setting(name: str, value: str, as_json: bool) -> None:
     """Set a setting for all nodes and users of this queue.
 
-    Running nodes take it up at once. What is copied into jobs when they are enqueued
-    (max_retries, job_timeout, the backoff) holds for new jobs.
+    Running nodes take it up at once: also the number of workers, but for nodes that were started
+    with --count. What is copied into jobs when they are enqueued (max_retries, job_timeout, the
+    backoff) holds for new jobs. What takes a change up is said after it.
     """
     if _is_pids(name):
         raise click.UsageError(f"{PIDS} can be read, not set: it is who works right now")
-    with open_queue(create=True) as queue:
+    with open_queue(create=True) as queue, truthful(queue.store):
         key, text = queue.set_setting(name, value)
+        if as_json:
+            _write_stored(queue, key, text)
+            return
         write(f"Config updated: {key} = {text}")
-        _warn_outranked(queue, key)
+        _say_what_follows(queue, key)
 
 
 @config.command(
     "unset",
     examples="""
     queuectl config unset max_retries
+    queuectl config unset max_retries --json
     """,
 )
 @name_argument
-def unset(name: str) -> None:
+@json_option
+def unset(name: str, as_json: bool) -> None:
     """Forget what config set has stored, so that the default holds again."""
-    with open_queue() as queue:
+    with open_queue() as queue, truthful(queue.store):
         key = queue.unset_setting(name)
+        if as_json:
+            _write_stored(queue, key, None)
+            return
         write(f"Config updated: {key} unset, its default is {Settings().text(key)}")
-        _warn_outranked(queue, key)
+        _say_what_follows(queue, key)
+
+
+def _say_what_follows(queue: Queue, key: str) -> None:
+    """Say what takes the change up, and what doesn't."""
+    if key == "workers":
+        _say_who_follows(queue)
+    elif taken(key) in _FOLLOWS:
+        say(_FOLLOWS[taken(key)])
+    elif any(node["alive"] for node in queue.nodes()):
+        say("Running nodes take it up at once.")
+    _warn_outranked(queue, key)
+
+
+_FOLLOWS = {
+    Taken.JOBS: "It holds for jobs that are enqueued from now on; all others keep what they have.",
+    Taken.RUNS: "It holds for runs that start from now on.",
+}
+
+
+def _say_who_follows(queue: Queue) -> None:
+    """Say which running nodes have the new number of workers, and which keep their own."""
+    following, others = queue.followers()
+    for node in following:
+        say(f"{_name(node)} has {plural(node.workers, 'worker')} now.")
+    for node in others:
+        say(
+            f"{_name(node)} keeps its {plural(node.workers, 'worker')}: it has its number from"
+            " --count, its environment or its queuectl.toml."
+        )
+
+
+def _name(node: "Node") -> str:
+    return f"Node {node.id} (PID: {node.pid}, host: {node.host})"
+
+
+def _write_stored(queue: Queue, key: str, stored: str | None) -> None:
+    """Print what is stored now, and what is in force here: something else may outrank it."""
+    write_json(_describe(key, *queue.explain_settings()) | {"stored": stored})
 
 
 def _warn_outranked(queue: Queue, key: str) -> None:

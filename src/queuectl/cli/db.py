@@ -1,20 +1,28 @@
 """The `db` commands: looking after the database itself."""
 
 import os
+import shlex
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from queuectl.cli.command import Group
+from queuectl.cli.confirm import confirm, yes_option
+from queuectl.cli.interrupts import abrupt, held, raised, truthful
 from queuectl.cli.options import here, json_option, open_queue
-from queuectl.cli.render import plural, safe, say, write, write_facts, write_json
+from queuectl.cli.render import plural, safe, say, size, write, write_facts, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, StateError, StoreMissingError
 from queuectl.queue import Queue
 
-UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+if TYPE_CHECKING:
+    from queuectl.store.copying import Copied
+
 BESIDE = ("", "-journal", "-wal", "-shm")
 """What an unfinished copy may leave behind."""
+CUT_SHORT = "Interrupted: the copy isn't complete; run the same command again to go on with it."
 
 
 @click.group(
@@ -40,7 +48,7 @@ def db() -> None:
 @json_option
 def info(as_json: bool) -> None:
     """Show where the database is, its engine, version, size and durability."""
-    with open_queue() as queue:
+    with open_queue(must_exist=True) as queue:
         facts = _facts(queue)
     if as_json:
         write_json(facts)
@@ -69,14 +77,6 @@ def _shown(name: str, value: Any) -> str | None:
     return size(value) if name.endswith("_bytes") else str(value)
 
 
-def size(count: int) -> str:
-    """Write a number of bytes for people: `512 bytes`, `1.5 MiB`."""
-    amount, unit = float(count), 0
-    while amount >= 1024 and unit < len(UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    return f"{count} {UNITS[0]}" if unit == 0 else f"{amount:.1f} {UNITS[unit]}"
-
-
 @db.command(
     "check",
     examples="""
@@ -90,9 +90,10 @@ def check(as_json: bool) -> int:
 
     It reads the whole file, and checks that counters and states agree with the jobs.
     """
-    with open_queue() as queue:
+    with open_queue(must_exist=True) as queue:
         url = queue.url
-        problems = queue.store.verify()
+        with abrupt():
+            problems = queue.store.verify()
     if as_json:
         write_json({"database": url, "ok": not problems, "problems": problems})
     elif problems:
@@ -109,11 +110,13 @@ def check(as_json: bool) -> int:
     examples="""
     queuectl db backup queue-backup.db
     queuectl --db queue-backup.db list        # look into the copy
+    queuectl db backup --force queue-backup.db --json
     """,
 )
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--force", "-f", is_flag=True, help="Replace FILE if it exists.")
-def backup(file: str, force: bool) -> None:
+@json_option
+def backup(file: str, force: bool, as_json: bool) -> None:
     """Write a consistent copy of the database to FILE while workers go on.
 
     Only its owner can read the copy. It appears under its name when it is complete. To restore
@@ -123,18 +126,22 @@ def backup(file: str, force: bool) -> None:
     from queuectl.request import check_text
 
     target = os.path.abspath(check_text("The file's name", file, longest=4096))
-    with open_queue() as queue:
+    with open_queue(must_exist=True) as queue:
         if os.path.lexists(target):
             _check_replaceable(queue, file, force=force)
-        partial = f"{target}.{os.getpid()}.partial"
-        try:
-            with Bar("Copying") as bar:
-                queue.store.backup(partial, bar)
-            copied = os.path.getsize(partial)
-            _publish(partial, target, force=force)
-        finally:
-            _remove(partial)
-    write(safe(f"Backed up to {file} ({size(copied)})."))
+        unfinished = f"{target}.{os.getpid()}.partial"
+        with held():
+            try:
+                with raised(), Bar("Copying") as bar:
+                    queue.store.backup(unfinished, bar)
+                copied = os.path.getsize(unfinished)
+                _publish(unfinished, target, force=force)
+            finally:
+                _remove(unfinished)
+            if as_json:
+                write_json({"database": queue.url, "file": target, "size_bytes": copied})
+            else:
+                write(safe(f"Backed up to {file} ({size(copied)})."))
 
 
 def _check_replaceable(queue: Queue, file: str, *, force: bool) -> None:
@@ -171,17 +178,23 @@ def _remove(partial: str) -> None:
     "vacuum",
     examples="""
     queuectl db vacuum
+    queuectl db vacuum --json
     """,
 )
-def vacuum() -> None:
+@json_option
+def vacuum(as_json: bool) -> None:
     """Give unused space back to the filesystem.
 
     Workers wait while the file is rewritten, and it needs as much free space as the data takes.
     """
-    with open_queue() as queue:
+    with open_queue(must_exist=True) as queue:
         before = _size_of(queue)
-        queue.store.vacuum()
+        with abrupt():
+            queue.store.vacuum()
         after = _size_of(queue)
+    if as_json:
+        write_json({"database": queue.url, "before_bytes": before, "after_bytes": after})
+        return
     gained = f"Compacted from {size(before)} to {size(after)}."
     write(gained if after < before else f"There was nothing to give back; it takes {size(after)}.")
 
@@ -196,26 +209,65 @@ def _size_of(queue: Queue) -> int:
     examples="""
     queuectl db init
     queuectl db init --db postgresql://queuectl@db.example/jobs
+    queuectl db init --db /srv/queue/queue.db --group builders   # for all who are in it
+    queuectl db init --json
     """,
 )
-def init() -> None:
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="Share it with a group of this host, or mend what isn't shared any more.",
+)
+@json_option
+def init(group: str | None, as_json: bool) -> None:
     """Make the queue's tables; one that is there already is left as it is.
 
     In a file that is done by the first enqueue as well. On a server, do it once, as a user who
     may create tables; workers and those who enqueue need fewer rights.
-    """
-    from queuectl.store import open_store
 
-    url = here().url
-    try:
-        store, said = open_store(url), "There is a queue at {} already (schema {})."
-    except StoreMissingError:
-        store, said = open_store(url, create=True), "Made a queue at {} (schema {})."
-    try:
-        version = store.info()["schema_version"]
-    finally:
-        store.close()
-    write(safe(said.format(store.url, version)))
+    With --group, whoever is in the group may use the file as its owner does, and so run commands
+    as the user of the workers. The file must lie in a folder of its own.
+    """
+    place = here()
+    if group is not None:
+        from queuectl.store.shared import check_sharing
+
+        # Before anything is made.
+        check_sharing(place.url, group)
+    with held():
+        try:
+            with raised():
+                queue = Queue(place=place, create=False)
+        except StoreMissingError:
+            queue = Queue(place=place)
+        with queue:
+            if group is not None:
+                queue.share(group)
+            _tell_made(queue, group, as_json=as_json)
+
+
+def _tell_made(queue: Queue, group: str | None, *, as_json: bool) -> None:
+    made, version = queue.store.is_new, queue.info()["schema_version"]
+    if as_json:
+        told = {"database": queue.url, "schema_version": version, "made": made, "group": group}
+        write_json(told)
+        return
+    said = "Made a queue at {}" if made else "There is a queue at {} already"
+    write(safe(f"{said.format(queue.url)} (schema {version})."))
+    if group is not None:
+        _tell_shared(queue, group)
+
+
+def _tell_shared(queue: Queue, group: str) -> None:
+    """Say what it means that a queue is shared, and what is still in the way."""
+    from queuectl.store.shared import closed_above, find_group
+
+    write(safe(f"It is shared with group {group}: who is in it can run commands as your workers."))
+    info = queue.info()
+    if (closed := closed_above(info["path"], find_group(group))) is not None:
+        say(f"Note: {closed} keeps them out; let them enter it: chmod o+x {shlex.quote(closed)}")
+    if queue.living_nodes():
+        say("Note: workers that run now take it up when they are started anew.")
 
 
 @db.command(
@@ -223,9 +275,11 @@ def init() -> None:
     examples="""
     queuectl db migrate
     queuectl db migrate --db postgresql://queuectl@db.example/jobs
+    queuectl db migrate --json
     """,
 )
-def migrate() -> None:
+@json_option
+def migrate(as_json: bool) -> None:
     """Bring the tables to the version this queuectl needs; prints from which to which.
 
     A file is migrated by the first command that opens it. On a server, do it once, as a user who
@@ -234,14 +288,17 @@ def migrate() -> None:
     from queuectl.store import open_store
 
     store = open_store(here().url, upgrade=True, unfinished=True)
-    try:
-        before, after = store.migrate()
-    finally:
-        store.close()
-    if before == after:
-        write(f"The schema is up to date (version {after}).")
-    else:
-        write(f"Migrated from version {before} to {after}.")
+    with truthful(store):
+        try:
+            before, after = store.migrate()
+        finally:
+            store.close()
+        if as_json:
+            write_json({"database": store.url, "from_version": before, "to_version": after})
+        elif before == after:
+            write(f"The schema is up to date (version {after}).")
+        else:
+            write(f"Migrated from version {before} to {after}.")
 
 
 @db.command(
@@ -261,25 +318,44 @@ def migrate() -> None:
     is_flag=True,
     help="Copy though workers are at work on SOURCE; what they run will run again at TARGET.",
 )
+@yes_option
 @json_option
-def copy(source: str, target: str, overwrite: bool, force: bool, as_json: bool) -> None:
+def copy(source: str, target: str, overwrite: bool, force: bool, yes: bool, as_json: bool) -> None:
     """Copy the queue at SOURCE, with history and output, to TARGET, and compare both.
 
     Each is a path or URL, of any kind. SOURCE is left as it is; stop its workers first. TARGET is
-    made if need be, and must be empty. Run the same command again to go on with a copy that was
-    cut short; until it is complete, TARGET can't be used.
+    made if need be, and must be empty; on a terminal, --overwrite asks before it deletes jobs
+    there. Run the same command again to go on with a copy that was cut short; until it is
+    complete, TARGET can't be used.
     """
-    from queuectl.address import without_secrets
+    from queuectl.cli.finish import still_going
     from queuectl.cli.progress import Bar
 
-    with Queue(source, create=False) as queue, Bar("Copying") as bar:
-        copied = queue.copy_to(
-            target,
-            overwrite=overwrite,
-            force=force,
-            progress=bar,
-            verifying=lambda done, total: bar(done, total, "Comparing"),
-        )
+    if overwrite:
+        confirm(partial(_loss, target), yes=yes)
+    with Queue(place=here(source), create=False) as queue, held() as truth, Bar("Copying") as bar:
+
+        def show(label: str, done: int, total: int) -> None:
+            bar(done, total, label)
+            truth.check()
+
+        try:
+            copied = queue.copy_to(
+                target,
+                overwrite=overwrite,
+                force=force,
+                progress=partial(show, "Copying"),
+                verifying=partial(show, "Comparing"),
+            )
+        except KeyboardInterrupt:
+            with still_going(CUT_SHORT, always=True):
+                raise
+        _tell_copied(source, target, copied, as_json=as_json)
+
+
+def _tell_copied(source: str, target: str, copied: Sequence["Copied"], *, as_json: bool) -> None:
+    from queuectl.address import without_secrets
+
     rows = {table.table: table.rows for table in copied}
     if as_json:
         tables = {t.table: {"rows": t.rows, "sha256": t.sha256} for t in copied}
@@ -288,3 +364,15 @@ def copy(source: str, target: str, overwrite: bool, force: bool, as_json: bool) 
         return
     jobs, runs = plural(rows["jobs"], "job"), plural(rows["attempts"], "attempt")
     write(safe(f"Copied {jobs} with {runs} to {without_secrets(target)}; both sides are alike."))
+
+
+def _loss(target: str) -> str:
+    """Ask about the jobs that are to be overwritten; what holds none, or no whole copy, may go."""
+    from queuectl.address import without_secrets
+
+    try:
+        with Queue(place=here(target), create=False) as queue:
+            jobs = queue.count()
+    except (StoreMissingError, StateError):
+        return ""
+    return f"{without_secrets(target)} holds {plural(jobs, 'job')}; delete them?" if jobs else ""

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from queuectl.cli.command import Command
+from queuectl.cli.interrupts import raised
 from queuectl.cli.render import paint, say, write
 from queuectl.errors import QueuectlError
 
@@ -34,7 +35,10 @@ def demo() -> None:
     workers, and looks at what became of them. Your own queue isn't touched. It exits with 0 only
     if everything came out as promised.
     """
-    with TemporaryDirectory(prefix="queuectl-demo-", ignore_cleanup_errors=True) as folder:
+    with (
+        raised(),
+        TemporaryDirectory(prefix="queuectl-demo-", ignore_cleanup_errors=True) as folder,
+    ):
         stage = _Stage(folder)
         for scene in (_set_up, _add_jobs, _run_them, _look, _mend):
             scene(stage)

@@ -24,6 +24,15 @@ def passwords_in(arguments: Sequence[str]) -> list[str]:
     ]
 
 
+def without_passwords(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with their passwords blotted out."""
+    secrets = passwords_in(arguments)
+    shown = list(arguments)
+    for secret in secrets:
+        shown = [argument.replace(secret, "*" * len(secret)) for argument in shown]
+    return shown
+
+
 def hide_passwords(arguments: Sequence[str]) -> None:
     """Overwrite the passwords among the arguments this process was started with."""
     secrets = passwords_in(arguments)

@@ -1,20 +1,17 @@
 """The `dlq` commands: the dead letter queue, which is all jobs in state dead."""
 
-from collections.abc import Callable, Sequence
-
 import click
 
-from queuectl import changes
+from queuectl.changes import PURGE, RETRY_DEAD
+from queuectl.cli.change_report import Manner, Words
 from queuectl.cli.command import Group
+from queuectl.cli.confirm import yes_option
 from queuectl.cli.many import (
-    Manner,
-    Verb,
-    change_matching,
-    change_named,
+    apply,
     check_choice,
-    count_matching,
-    dry_run_option,
+    confirm_all,
     ids_argument,
+    manner_options,
 )
 from queuectl.cli.options import (
     DURATION,
@@ -25,30 +22,27 @@ from queuectl.cli.options import (
     open_queue,
     quiet_option,
 )
+from queuectl.cli.paging import Page, how_many, limit_option
 from queuectl.cli.render import (
     Column,
-    cut,
-    is_terminal,
     plural,
     safe,
     say,
-    terminal_width,
-    width,
     write,
     write_json,
-    write_table,
+    write_json_array,
+    write_long_table,
 )
 from queuectl.errors import StateError
 from queuectl.job import Job, State
+from queuectl.listing import counted
 from queuectl.queue import Queue
+from queuectl.report import why_ended
 from queuectl.store.contract import Filter
 from queuectl.values import replace
 from queuectl.when import ago
 
 DEAD = (State.DEAD,)
-LONGEST_REASON, SHORTEST_REASON = 70, 24
-NARROW = 27
-"""What the other columns of the list take, but for the id, with the gaps between them."""
 
 all_option = click.option("--all", "all_jobs", is_flag=True, help="All dead jobs.")
 older_option = click.option(
@@ -69,8 +63,8 @@ older_option = click.option(
 def dlq() -> None:
     """Look into the dead letter queue, retry or purge it.
 
-    A job is dead when its retries are used up, when it expired, or when its runs took their
-    worker down too often. It stays, with its reason and output, until it is retried or purged.
+    A job is dead when its retries are used up, when it expired, or when its runs were lost with
+    their worker too often. It stays, with its reason and output, until it is retried or purged.
     """
 
 
@@ -83,80 +77,64 @@ def dlq() -> None:
     """,
 )
 @filter_options_without_state
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(min=0),
-    default=50,
-    show_default=True,
-    metavar="N",
-    help="At most so many, the newest; 0 for all.",
-)
+@limit_option("-q", "--json")
 @json_option
 @quiet_option
-def list_dead(wanted: Wanted, limit: int, as_json: bool, quiet: bool) -> None:
+def list_dead(wanted: Wanted, limit: int | None, as_json: bool, quiet: bool) -> None:
     """List dead jobs: why they died, and what they ran.
 
-    As in list, the order is that in which they were enqueued, the newest first.
+    As in list, the order is that in which they were enqueued, the newest first, and -q and --json
+    into a pipe or a file are complete.
     """
     with open_queue() as queue:
         now = queue.store.now()
         which = _dead(queue, wanted)
-        jobs = queue.store.select(which, limit=limit + 1 if limit else None)
-    more = bool(limit) and len(jobs) > limit
-    jobs = jobs[:limit] if limit else jobs
-    if as_json:
-        from queuectl.report import job_dict
+        page = Page(
+            lambda most: queue.iterate(which, limit=most),
+            how_many(limit, bare=as_json or quiet),
+        )
+        if as_json:
+            from queuectl.report import job_dict
 
-        write_json([job_dict(job) for job in jobs])
-    elif quiet:
-        for job in jobs:
-            write(safe(job.id))
-    elif jobs:
-        _write_jobs(jobs, now)
-        say(f"There are more than these {limit}; --limit 0 shows all." if more else _total(jobs))
-    else:
-        say("No dead jobs fit." if wanted else "The dead letter queue is empty.")
-
-
-def _total(jobs: list[Job]) -> str:
-    return f"Total: {plural(len(jobs), 'dead job')}."
+            write_json_array(map(job_dict, page))
+        elif quiet:
+            for job in page:
+                write(safe(job.id))
+        else:
+            write_long_table(_COLUMNS, (_row(job, now) for job in page))
+        if page.more:
+            say(_more(page.count, counted(queue.store, which)))
+        elif not as_json and not quiet:
+            say(_total(page.count, bool(wanted)))
 
 
-def _write_jobs(jobs: list[Job], now: int) -> None:
-    columns = [
-        Column("ID"),
-        Column("ATTEMPTS", right=True),
-        Column("DIED", right=True),
-        Column("REASON"),
-        Column("COMMAND", cut=True),
-    ]
-    limit = _reason_width(jobs) if is_terminal() else LONGEST_REASON
-    rows = (
-        [job.id, str(job.attempts), _died(job, now), cut(safe(why(job)), limit), job.title]
-        for job in jobs
-    )
-    write_table(columns, rows)
+def _more(shown: int, total: int | None) -> str:
+    if total is None:
+        return f"There are more than these {shown:,}; --limit 0 shows all."
+    return f"{shown:,} of {plural(total, 'dead job')} shown; --limit 0 shows all."
 
 
-def _reason_width(jobs: list[Job]) -> int:
-    """Return the cells for the reason: half of what is free, or all that no command needs."""
-    left = terminal_width() - NARROW - max(width(job.id) for job in jobs)
-    longest = max(width(safe(job.title)) for job in jobs)
-    return max(left // 2, left - longest, SHORTEST_REASON)
+def _total(shown: int, filtered: bool) -> str:
+    if shown:
+        return f"Total: {plural(shown, 'dead job')}."
+    return "No dead jobs fit." if filtered else "The dead letter queue is empty."
+
+
+_COLUMNS = (
+    Column("ID", least=12),
+    Column("ATTEMPTS", right=True, drop=1),
+    Column("DIED", right=True, drop=2),
+    Column("REASON", least=20, most=100),
+    Column("COMMAND", least=20),
+)
+
+
+def _row(job: Job, now: int) -> list[str]:
+    return [job.id, str(job.attempts), _died(job, now), why_ended(job), job.title]
 
 
 def _died(job: Job, now: int) -> str:
     return "" if job.finished_at is None else f"{ago(now - job.finished_at)} ago"
-
-
-def why(job: Job) -> str:
-    """Say why a job is dead, with the last line of its error where there is one."""
-    reason, error = job.reason or "", job.error or ""
-    how, _, rest = reason.partition("; ")
-    if rest and error.startswith(how):
-        return f"{error}; {rest}"
-    return ": ".join(part for part in (reason, error) if part)
 
 
 @dlq.command(
@@ -193,10 +171,7 @@ def show_dead(ctx: click.Context, id: str, as_json: bool) -> int | None:
 def count(wanted: Wanted, as_json: bool) -> None:
     """Print the number of dead jobs."""
     with open_queue() as queue:
-        if wanted:
-            number = count_matching(queue, _dead(queue, wanted))
-        else:
-            number = queue.status().states[State.DEAD]
+        number = queue.count(_dead(queue, wanted))
     if as_json:
         write_json(number)
     else:
@@ -219,30 +194,17 @@ def _dead(queue: Queue, wanted: Wanted, older_than: int | None = None) -> Filter
 @ids_argument
 @all_option
 @filter_options_without_state
-@dry_run_option
-@quiet_option
-def retry_dead(
-    ids: tuple[str, ...], all_jobs: bool, wanted: Wanted, dry_run: bool, quiet: bool
-) -> int:
+@manner_options
+def retry_dead(ids: tuple[str, ...], all_jobs: bool, wanted: Wanted, how: Manner) -> int:
     """Put dead jobs back in line, to run now.
 
     Failures and crashes are counted from zero again; attempts, output and history stay.
     """
     check_choice(ids, bool(wanted), all_jobs=all_jobs)
-    verb = Verb(
-        would="retry",
-        done="moved from the dead letter queue to 'pending'",
-        change=_only_dead(Queue.retry_all),
-        check=lambda _, job: changes.check_dead(job),
-        told=lambda before, after: f"Job {after.id} moved from the dead letter queue to 'pending'.",
-        allowed=DEAD,
-        usual=DEAD,
-    )
-    how = Manner(dry_run=dry_run, quiet=quiet)
+    moved = "moved from the dead letter queue to 'pending'"
+    words = Words(would="retry", done=moved, told=lambda _, each: f"Job {each.before.id} {moved}.")
     with open_queue() as queue:
-        if ids:
-            return change_named(queue, ids, verb, how)
-        return change_matching(queue, _dead(queue, wanted), verb, how)
+        return apply(queue, ids, _dead(queue, wanted), RETRY_DEAD, words, how)
 
 
 @dlq.command(
@@ -257,42 +219,20 @@ def retry_dead(
 @all_option
 @older_option
 @filter_options_without_state
-@dry_run_option
-@quiet_option
+@yes_option
+@manner_options
 def purge(
-    ids: tuple[str, ...],
-    all_jobs: bool,
-    older_than: int | None,
-    wanted: Wanted,
-    dry_run: bool,
-    quiet: bool,
+    ids: tuple[str, ...], all_jobs: bool, older_than: int | None, wanted: Wanted, how: Manner
 ) -> int:
-    """Delete dead jobs for good, with their attempts and output."""
+    """Delete dead jobs for good, with their attempts and output.
+
+    On a terminal, --all asks first.
+    """
     check_choice(ids, bool(wanted) or older_than is not None, all_jobs=all_jobs)
-    verb = Verb(
-        would="delete",
-        done="deleted from the dead letter queue",
-        change=_only_dead(Queue.remove_all),
-        check=lambda _, job: changes.check_dead(job),
-        told=lambda before, after: f"Job {before.id} deleted from the dead letter queue.",
-        allowed=DEAD,
-        usual=DEAD,
-    )
-    how = Manner(dry_run=dry_run, quiet=quiet)
+    gone = "deleted from the dead letter queue"
+    words = Words(would="delete", done=gone, told=lambda _, each: f"Job {each.before.id} {gone}.")
     with open_queue() as queue:
-        if ids:
-            return change_named(queue, ids, verb, how)
-        return change_matching(queue, _dead(queue, wanted, older_than), verb, how)
-
-
-def _only_dead(
-    change: Callable[[Queue, Sequence[Job]], list[Job]],
-) -> Callable[[Queue, Sequence[Job]], list[Job]]:
-    """Make a change that refuses all jobs but dead ones."""
-
-    def change_dead(queue: Queue, jobs: Sequence[Job]) -> list[Job]:
-        for job in queue.store.lock(jobs):
-            changes.check_dead(job)
-        return change(queue, jobs)
-
-    return lambda queue, jobs: queue.store.transact(lambda: change_dead(queue, jobs))
+        which = _dead(queue, wanted, older_than)
+        if all_jobs:
+            confirm_all(queue, which, PURGE, words, how)
+        return apply(queue, ids, which, PURGE, words, how)

@@ -25,6 +25,7 @@ from queuectl.errors import (
     QueuectlError,
     StateError,
     StoreError,
+    StoreMissingError,
 )
 
 if TYPE_CHECKING:
@@ -49,15 +50,15 @@ def doctor(as_json: bool) -> int:
 
     It changes nothing. The exit code is 0 when nothing is broken (there may be
     notes and warnings), 1 with an error, and 5 when the queue can't be opened: then it says which
-    step fails. Whether the data itself is whole, queuectl db check tells.
+    step fails. Jobs aren't read: for that there is queuectl db check.
     """
     from queuectl.address import without_secrets
     from queuectl.store.health.findings import Level
 
-    place = here()
+    place = here(check=False)
     findings, trouble = _examine(place)
     if trouble is not None:
-        complain(str(trouble))
+        complain(trouble.advised)
     healthy = trouble is None and all(found.level != Level.ERROR for found in findings)
     if as_json:
         write_json(
@@ -70,7 +71,7 @@ def doctor(as_json: bool) -> int:
     else:
         _write(findings)
         if trouble is None:
-            say("Whether the data itself is whole, queuectl db check tells.")
+            say("Jobs weren't read; queuectl db check sees whether all of them are whole.")
     if trouble is not None:
         return EXIT_STORE
     return EXIT_DONE if healthy else EXIT_FAILED
@@ -83,8 +84,10 @@ def _examine(place: "Place") -> "tuple[list[Finding], QueuectlError | None]":
     try:
         queue = Queue(place=place, create=False)
     except (StoreError, StateError) as trouble:
-        from queuectl.store.health.examine import examine
+        from queuectl.store.health.examine import examine, examine_absent
 
+        if isinstance(trouble, StoreMissingError) and place.is_default:
+            return examine_absent(place), None
         return examine(place, trouble), trouble
     with queue:
         return queue.checkup(), None

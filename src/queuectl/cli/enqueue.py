@@ -1,38 +1,44 @@
 """`enqueue`: adds one job, or a file of them, and if asked stays until they are finished."""
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from queuectl.cli.command import Command, no_such_option
-from queuectl.cli.moments import moment, until
-from queuectl.cli.options import json_option, open_queue, quiet_option
-from queuectl.cli.render import cut, safe, say, write, write_json
-from queuectl.errors import EXIT_DONE, EXIT_FAILED, BadJobError, UsageError
+from queuectl.cli.command import Command, meant_option, no_such_option
+from queuectl.cli.interrupts import truthful
+from queuectl.cli.moments import until
+from queuectl.cli.notes import note_idle
+from queuectl.cli.options import json_option, open_queue, quiet_option, raw_option
+from queuectl.cli.render import safe, say, shorten, write, write_json
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError, UsageError
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.values import dataclass
-from queuectl.when import format_duration
+from queuectl.when import format_duration, local
 
 if TYPE_CHECKING:
+    from queuectl.cli.feed import Feed
     from queuectl.queue import Queue
 
 EXACT = "queuectl.cli.exact"
 """Where the words behind `--` are kept in the context."""
 LONGEST_SHOWN = 200
 _QUOTE = "put the command in quotes, or put -- before it to run exactly these words without a shell"
-_LITERAL = "; a command that begins with { is given with --command"
+_LITERAL = "; a command that begins with {} is given with --command"
 
 EXAMPLES = """
 queuectl enqueue "echo Hello World"
 queuectl enqueue "backup.sh" --priority 10 --timeout 5m --run-at +1h
-queuectl enqueue '{"id": "job1", "command": "make report", "max_retries": 2}'
+queuectl enqueue '{"id": "job1", "command": "make", "max_retries": 2}'
 queuectl enqueue -- rsync -a "my files/" host:/backup    # exactly these words, no shell
 queuectl enqueue "make test" --follow                    # watch it; exits as the job does
 find . -name '*.png' -printf 'optipng %p\\n' | queuectl enqueue --lines - --queue images
 queuectl enqueue --file jobs.jsonl --max-retries 0
+queuectl enqueue '[{"command": "make a"}, {"command": "make b"}]'
+queuectl enqueue "python train.py" --env-all             # in the virtual environment of this shell
+queuectl enqueue '[[ -s log ]] && source run.sh' --shell bash
+pg_dump shop | queuectl enqueue "gzip > shop.gz" --stdin -
 """
 
 
@@ -47,27 +53,33 @@ class _Enqueue(Command):
         try:
             return super().parse_args(ctx, list(args))
         except click.NoSuchOption as error:
-            told = no_such_option(error)
-            if told.endswith("?") or not self._has_words(args, error.option_name):
+            words = self._words_before(args, error.option_name)
+            if meant_option(error) is not None or not words or " " in words[0]:
                 raise
-            raise click.UsageError(f"{told}; {_QUOTE}", ctx) from None
+            # It may be the command's own.
+            advice = _QUOTE
+            if len(words) == 1:
+                own = f"queuectl enqueue -- {words[0]} {error.option_name} ..."
+                advice = f"if it is the command's own, put -- before the command: {own}"
+            raise click.UsageError(f"{no_such_option(error)}; {advice}", ctx) from None
 
-    def _has_words(self, args: Sequence[str], option: str) -> bool:
-        """Tell whether a command stands before this option, which then is the command's own."""
+    def _words_before(self, args: Sequence[str], option: str) -> list[str]:
+        """Return the words of a command that stand before an option."""
         takes_value = {
             name: not param.is_flag
             for param in self.params
             if isinstance(param, click.Option)
             for name in param.opts
         }
+        words: list[str] = []
         is_value = False
         for arg in args:
             if arg.startswith(option):
-                return False
+                break
             if not is_value and not arg.startswith("-"):
-                return True
+                words.append(arg)
             is_value = not is_value and takes_value.get(arg, False)
-        return False
+        return words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +88,7 @@ class Manner:
 
     wait: bool
     follow: bool
+    raw: bool
     quiet: bool
     as_json: bool
 
@@ -120,10 +133,25 @@ class Manner:
     metavar="NAME[=VALUE]",
     help="Set a variable for it; without a value, copy ours. Repeat it.",
 )
+@click.option(
+    "--env-all/--no-env-all",
+    default=None,
+    help="Run it in our whole environment, kept with it, and not in the worker's.",
+)
+@click.option(
+    "--shell", metavar="PROGRAM", help="What reads the command, such as bash.  [default: /bin/sh]"
+)
+@click.option(
+    "--stdin",
+    type=click.Path(),
+    metavar="FILE",
+    help="What each run finds on stdin, kept with the job; - is ours. 16 MiB at most.",
+)
 @click.option("--cwd", metavar="DIR", help="Where it runs.  [default: this directory]")
 @click.option("--tag", "-T", "tags", multiple=True, metavar="TAG", help="A label; repeat it.")
 @click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
 @click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
+@raw_option
 @quiet_option
 @json_option
 def enqueue(
@@ -134,6 +162,7 @@ def enqueue(
     keep_going: bool,
     wait: bool,
     follow: bool,
+    raw: bool,
     quiet: bool,
     as_json: bool,
     **flags: Any,
@@ -141,30 +170,38 @@ def enqueue(
     """Add jobs: a command, JSON, or a file of either.
 
     A plain text is a command for the shell. Text that begins with { is a job as JSON, whose fields
-    are named as the options are (command, id, priority, timeout, run_at, env, tags ...). Words
-    behind -- are a program and its arguments, run without a shell.
+    are named as the options are (command, id, priority, timeout, run_at, env, tags ...), and a JSON
+    array is several of them. Words behind -- are a program and its arguments, run without a shell.
 
-    Options outrank the fields of a JSON job. For a file it is the other way around: options are
-    defaults, and what a line says itself wins. Tags add up and variables merge either way. A file
-    is stored whole or, if a line is bad, not at all.
+    Options outrank the fields of a JSON job. For a file or an array it is the other way around:
+    options are defaults, and what a line says itself wins. Tags add up and variables merge either
+    way. A file or an array is stored whole or, if a part is bad, not at all.
+
+    A job runs in the environment of its worker, with --env on top; with --env-all in ours instead.
 
     When the id is printed, the job is safe on disk. With --wait or --follow the exit code is that
     of the job: 128 + n if signal n killed it, 124 if it timed out, 1 if it was cancelled or never
     started.
     """
     exact: Sequence[str] | None = click.get_current_context().meta.get(EXACT)
-    how = Manner(wait=wait or follow, follow=follow, quiet=quiet, as_json=as_json)
+    how = Manner(wait=wait or follow, follow=follow, raw=raw, quiet=quiet, as_json=as_json)
+    if raw and not follow:
+        raise click.UsageError("--raw is for --follow: nothing else shows what the job writes")
     if follow and as_json:
         raise click.UsageError("--follow prints what the job writes, so --json can't be with it")
     _check_sources(text, exact, command, file, lines)
-    given = _given(flags)
-    if file is None and lines is None:
+    if flags["stdin"] == "-" and "-" in (file, lines):
+        raise click.UsageError("Jobs and their stdin can't both come from our stdin; name a file")
+    array = _array(text)
+    if array is None and file is None and lines is None:
         if keep_going:
-            raise click.UsageError("--keep-going is for --file and --lines")
-        return _enqueue_one(_fields(text, exact, command, given), how)
-    if "id" in given:
-        raise click.UsageError("--id is for a single job; a file gives each line its own")
-    return _enqueue_file(file or lines or "", lines is not None, given, keep_going, how)
+            raise click.UsageError("--keep-going is for --file, --lines and JSON arrays")
+        return _enqueue_one(_fields(text, exact, command, _given(flags)), how)
+    if flags["id"] is not None:
+        raise click.UsageError("--id is for a single job; of several, each says its own")
+    if array is not None:
+        return _enqueue_feed(array, _given(flags), keep_going, how)
+    return _enqueue_file(file or lines or "", lines is not None, _given(flags), keep_going, how)
 
 
 def _check_sources(
@@ -193,6 +230,10 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
         given["tags"] = list(given["tags"])
     if "env" in given:
         given["env"] = dict(_variable(text) for text in given["env"])
+    if "stdin" in given:
+        from queuectl.cli.feed import read_stdin
+
+        given["stdin"] = read_stdin(given["stdin"])
     return given
 
 
@@ -214,38 +255,68 @@ def _fields(
     if command is None and text[0].lstrip().startswith("{"):
         from queuectl.cli.feed import overlay, read_json
 
-        return overlay(read_json(text[0], _LITERAL), given)
+        return overlay(read_json(text[0], _LITERAL.format("{")), given)
     return {"command": text[0] if command is None else command, **given}
+
+
+def _array(text: Sequence[str]) -> "Feed | None":
+    """Return the jobs of a JSON array, if that is what was given."""
+    if not text or not text[0].lstrip().startswith("["):
+        return None
+    from queuectl.cli.feed import read_array
+
+    return read_array(text[0], _LITERAL.format("["))
 
 
 def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
     _check(fields)
     _warn_directory(fields)
-    with open_queue(create=True) as queue:
+    with open_queue(create=True) as queue, truthful(queue.store):
         job = queue.enqueue(fields)
-        if how.follow:
-            return _follow(queue, [job.id], how, None if how.quiet else _told(job))
-        if how.as_json and how.wait:
+        is_told = _tell(job, how)
+        if not how.wait:
+            note_idle(queue, [job.queue])
+            return EXIT_DONE
+        from queuectl.cli.finish import still_going
+
+        go_on = f"Nothing was stopped; go on with: queuectl wait {job.id}."
+        with still_going(go_on, always=not is_told):
+            if how.follow:
+                return _follow(queue, [job.id], how)
             code = _wait(queue, [job.id], how)
-            write_json(_as_dict(queue.get(job.id)))
+            if how.as_json:
+                write_json(_as_dict(queue.get(job.id)))
             return code
-        if how.as_json:
-            write_json(_as_dict(job))
-        else:
-            write(safe(job.id) if how.quiet else _told(job))
-        return _wait(queue, [job.id], how) if how.wait else EXIT_DONE
+
+
+def _tell(job: Job, how: Manner) -> bool:
+    """Say what was enqueued; False if that is to be said later, or not at all."""
+    if how.follow:
+        if not how.quiet:
+            say(_told(job))
+        return not how.quiet
+    if how.as_json and how.wait:
+        return False
+    if how.as_json:
+        write_json(_as_dict(job))
+    else:
+        write(safe(job.id) if how.quiet else _told(job))
+    return True
 
 
 def _check(fields: dict[str, Any]) -> None:
     """Refuse bad fields before a database is made for them."""
     from time import time
 
-    from queuectl.request import read_request
+    from queuectl.request import current_environment, read_request, with_environment
 
     now = int(time() * 1000)
-    run_at = read_request(fields, now=now).run_at
+    job = read_request(fields, now=now)
+    if job.env_all:
+        with_environment(current_environment(), job.env)
+    run_at = job.run_at
     if run_at is not None and run_at < now:
-        say(f"Note: {moment(run_at)} is in the past, so the job is due at once.")
+        say(f"Note: {local(run_at)} is in the past, so the job is due at once.")
     if fields.get("cwd") is None:
         try:
             os.getcwd()
@@ -264,7 +335,7 @@ def _told(job: Job) -> str:
     """Say what was enqueued, with what isn't as usual."""
     told = f"Enqueued job {job.id}: {job.title}"
     if len(told) > LONGEST_SHOWN:
-        told = cut(safe(told), LONGEST_SHOWN)
+        told = shorten(safe(told), LONGEST_SHOWN)
     if job.queue != DEFAULT_QUEUE:
         told += f" [queue: {job.queue}]"
     if job.priority:
@@ -272,7 +343,7 @@ def _told(job: Job) -> str:
     if job.timeout:
         told += f" [timeout: {format_duration(job.timeout)}]"
     if job.run_at > job.created_at:
-        told += f" (scheduled for {moment(job.run_at)}, {until(job.run_at, job.created_at)})"
+        told += f" (scheduled for {local(job.run_at)}, {until(job.run_at, job.created_at)})"
     return safe(told)
 
 
@@ -285,36 +356,44 @@ def _as_dict(job: Job) -> dict[str, Any]:
 def _enqueue_file(
     path: str, plain: bool, given: dict[str, Any], keep_going: bool, how: Manner
 ) -> int:
-    from queuectl.cli.bulk import Bulk
     from queuectl.cli.feed import open_feed
 
-    _warn_directory(given)
     with open_feed(path, plain=plain, hold=not keep_going) as feed:
-        bulk = Bulk(feed, given, keep_going=keep_going)
-        bulk.prepare()
-        with open_queue(create=True) as queue:
-            batch = bulk.store(queue)
-            bulk.report(batch, quiet=how.quiet, as_json=how.as_json)
-            code = EXIT_FAILED if bulk.refused else EXIT_DONE
-            if how.follow:
-                return max(code, _follow(queue, batch.ids, how, None))
-            return max(code, _wait(queue, batch.ids, how)) if how.wait else code
+        return _enqueue_feed(feed, given, keep_going, how)
+
+
+def _enqueue_feed(feed: "Feed", given: dict[str, Any], keep_going: bool, how: Manner) -> int:
+    from queuectl.cli.bulk import Bulk
+
+    _warn_directory(given)
+    bulk = Bulk(feed, given, keep_going=keep_going)
+    bulk.prepare()
+    with open_queue(create=True) as queue, truthful(queue.store):
+        batch = bulk.store(queue)
+        bulk.report(batch, quiet=how.quiet, as_json=how.as_json)
+        if bulk.interrupted:
+            return EXIT_INTERRUPTED
+        code = EXIT_FAILED if bulk.refused else EXIT_DONE
+        if how.follow:
+            return max(code, _follow(queue, batch.ids, how))
+        if how.wait:
+            return max(code, _wait(queue, batch.ids, how))
+        # The lines may name any queue themselves.
+        note_idle(queue, [])
+        return code
 
 
 def _wait(queue: "Queue", ids: Sequence[str], how: Manner) -> int:
     from queuectl.cli.wait import wait_for_jobs
 
-    sys.stdout.flush()
     return wait_for_jobs(queue, ids, talk=not how.quiet)
 
 
-def _follow(queue: "Queue", ids: Sequence[str], how: Manner, told: str | None) -> int:
+def _follow(queue: "Queue", ids: Sequence[str], how: Manner) -> int:
     from queuectl.cli.finish import still_going
     from queuectl.cli.logs import follow_ids
-    from queuectl.cli.wait import wait_for_jobs
 
-    if told is not None:
-        say(told)
-    with still_going("Nothing was stopped; queuectl logs -f goes on."):
-        follow_ids(queue, ids, talk=not how.quiet)
-    return wait_for_jobs(queue, ids, talk=not how.quiet)
+    again = f"go on with: queuectl logs -f {ids[0]}" if len(ids) == 1 else "queuectl logs goes on"
+    with still_going(f"Nothing was stopped; {again}."):
+        follow_ids(queue, ids, talk=not how.quiet, raw=how.raw)
+    return _wait(queue, ids, how)

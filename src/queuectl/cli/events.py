@@ -1,10 +1,12 @@
-"""The `events` command: what people did by hand, and what was rescued."""
+"""The `events` command: what people did by hand, and which jobs died or were rescued."""
 
 import click
 
 from queuectl.cli.command import Command
 from queuectl.cli.options import JOB_ID, json_option, open_queue
-from queuectl.cli.render import Column, say, write_json, write_table
+from queuectl.cli.paging import Page, how_many, limit_option
+from queuectl.cli.render import Column, say, write_json_array, write_long_table
+from queuectl.store.contract import Event
 from queuectl.when import local
 
 
@@ -13,38 +15,51 @@ from queuectl.when import local
     examples="""
     queuectl events
     queuectl events k3v9            # of one job
-    queuectl events -n 1000 --json
+    queuectl events --json > events.json
     """,
 )
 @click.argument("id", type=JOB_ID, required=False, metavar="[ID]")
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(min=1),
-    default=50,
-    show_default=True,
-    metavar="N",
-    help="At most so many, the newest.",
-)
+@limit_option("--json")
 @json_option
-def events(id: str | None, limit: int, as_json: bool) -> None:
-    """List what was done by hand, and what was rescued.
+def events(id: str | None, limit: int | None, as_json: bool) -> None:
+    """List what was done by hand, and which jobs died or were rescued.
 
     Retries, cancellations, removals, prunings, pauses, stops and changed settings, each with who
-    did it; and jobs that were rescued from a node that died. The newest come first.
+    did it; jobs that were given up, with the reason; and jobs that were rescued from a node that
+    died. The newest come first.
     """
     from queuectl.report import event_dict
 
     with open_queue() as queue:
-        found = queue.events(id, limit=limit)
-    if as_json:
-        write_json([event_dict(event) for event in found])
-        return
-    if not found:
-        say("Nothing was done by hand, and nothing had to be rescued.")
-        return
-    columns = [Column(n) for n in ("WHEN", "WHAT", "JOB", "NODE", "WHO")]
-    write_table(
-        [*columns, Column("DETAIL", cut=True)],
-        [[local(e.at), e.kind, e.job or "-", e.node or "-", e.who, e.detail or ""] for e in found],
-    )
+        page = Page(
+            lambda most: queue.iterate_events(id, limit=most), how_many(limit, bare=as_json)
+        )
+        if as_json:
+            write_json_array(map(event_dict, page))
+        else:
+            write_long_table(_COLUMNS, map(_row, page))
+    if page.more:
+        say(f"There are more than these {page.count:,}; --limit 0 shows all.")
+    elif not page.count and not as_json:
+        say("Nothing was done by hand, and no job has died or had to be rescued.")
+
+
+_COLUMNS = (
+    Column("WHEN", drop=4),
+    Column("WHAT"),
+    Column("JOB", least=12),
+    Column("NODE", least=8, drop=1),
+    Column("WHO", least=8, drop=2),
+    Column("DETAIL", least=10, drop=3),
+)
+
+
+def _row(event: Event) -> list[str]:
+    return [
+        local(event.at),
+        event.kind,
+        event.job or "-",
+        event.node or "-",
+        event.who,
+        event.detail or "",
+    ]

@@ -1,15 +1,21 @@
-"""Reads files of jobs: JSON lines or a command per line, with the line's number in every error."""
+"""Reads files and arrays of jobs, with the number of the line or element in every error; and stdin.
+
+A file has a JSON job or a command per line.
+"""
 
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from queuectl.errors import BadJobError, UsageError
+from queuectl.request import LONGEST_STDIN
+from queuectl.settings import format_size
 
 Fields = dict[str, Any]
 
@@ -20,6 +26,7 @@ SAME = (
     ("expire", "expires_at"),
     ("timeout", "timeout_ms", "timeout_seconds"),
     ("max_backoff", "max_backoff_seconds"),
+    ("stdin", "stdin_base64"),
 )
 """Fields that say the same thing in several ways: the stronger one drives out the others."""
 
@@ -29,16 +36,22 @@ class Feed:
     """A file of jobs: where it came from, its lines, and how many they are (0 if unknown)."""
 
     name: str
-    lines: Iterator[bytes]
+    lines: Iterator[Any]
     count: int
     read: Callable[[str], Fields | None]
     """Makes the fields of a job from a line; None for a line that has no job."""
+    unit: str = "line"
+    """What it consists of."""
 
     def error(self, number: int, why: object) -> BadJobError:
         """Make the error for a line."""
-        return BadJobError(f"{self.name}, line {number}: {why}")
+        return BadJobError(f"{self.place(number)}: {why}")
 
-    def parse(self, number: int, line: bytes) -> Fields | None:
+    def place(self, number: int) -> str:
+        """Name a line."""
+        return f"{self.name}, {self.unit} {number}"
+
+    def parse(self, number: int, line: Any) -> Fields | None:
         """Return the fields of the job on a line, if it has one; errors name the line."""
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")  # what some editors put first
@@ -59,10 +72,64 @@ def open_feed(path: str, *, plain: bool, hold: bool) -> Iterator[Feed]:
     """
     read = read_line if plain else read_json_line
     if path == "-":
-        yield _feed("stdin", sys.stdin.buffer, read, hold=hold)
+        yield _feed("stdin", _our_stdin(), read, hold=hold)
         return
     with _open(path) as file:
         yield _feed(path, file, read, hold=hold)
+
+
+class Items(Feed):
+    """Jobs that were given as one JSON array."""
+
+    def parse(self, number: int, line: Any) -> Fields | None:
+        """Return an element that is a job; errors name the element."""
+        if isinstance(line, dict):
+            return line
+        raise self.error(number, _no_object(line))
+
+
+def _no_object(item: Any) -> str:
+    if isinstance(item, str):
+        # To Python, a list of texts is one program with its arguments.
+        return f"a text could be a command or an argument; write an object such as {_SAMPLE}."
+    return f"a job must be a JSON object such as {_SAMPLE}."
+
+
+def read_array(text: str, hint: str = "") -> Feed | None:
+    """Return the jobs in a JSON array; None for a text that isn't one, but a command of the shell.
+
+    What begins like an array of objects isn't meant for a shell, and must be right.
+    """
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        items = _DECODER.decode(text)
+    except (ValueError, RecursionError) as error:
+        if re.match(r"\s*\[\s*\{\s*[\"}]", text):
+            raise _not_json(error, hint) from None
+        return None
+    return Items("the array", iter(items), len(items), read_json, "element")
+
+
+def read_stdin(path: str) -> bytes:
+    """Read what a job shall find on stdin from a file, `-` for ours."""
+    with nullcontext(_our_stdin()) if path == "-" else _open(path) as file:
+        try:
+            data = file.read(LONGEST_STDIN + 1)
+        except OSError as error:
+            raise UsageError(f"{path} can't be read: {error.strerror}.") from None
+    if len(data) > LONGEST_STDIN:
+        raise UsageError(
+            f"{'stdin' if path == '-' else path} has more than {format_size(LONGEST_STDIN)}, the"
+            " most that is kept with a job; let its command read a file: COMMAND < FILE."
+        )
+    return data
+
+
+def _our_stdin() -> BinaryIO:
+    if sys.stdin is None:
+        raise UsageError("There is no stdin to read from; give a file.")
+    return sys.stdin.buffer
 
 
 def _open(path: str) -> BinaryIO:
@@ -108,16 +175,22 @@ def read_json(text: str, hint: str = "") -> Fields:
         if end != len(text):
             # It isn't as plain as most are, or it is wrong: this looks at the blanks around it.
             value = _DECODER.decode(text)
-    except json.JSONDecodeError as error:
-        where = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}"
-        raise BadJobError(f"Invalid JSON: {error.msg} at {where}{hint}.") from None
-    except RecursionError:
-        raise BadJobError("Invalid JSON: it is nested too deeply.") from None
-    except ValueError as error:  # a number that is too long for Python to read
-        raise BadJobError(f"Invalid JSON: {error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise _not_json(error, hint) from None
     if not isinstance(value, dict):
         raise BadJobError(f"A job must be a JSON object such as {_SAMPLE}.")
     return value
+
+
+def _not_json(error: Exception, hint: str) -> BadJobError:
+    """Say what is wrong with a text that should be JSON."""
+    if isinstance(error, json.JSONDecodeError):
+        where = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}"
+        return BadJobError(f"Invalid JSON: {error.msg} at {where}{hint}.")
+    if isinstance(error, RecursionError):
+        return BadJobError("Invalid JSON: it is nested too deeply.")
+    # A number that is too long for Python to read.
+    return BadJobError(f"Invalid JSON: {error}.")
 
 
 _SAMPLE = '{"command": "echo hi"}'
@@ -143,6 +216,9 @@ def overlay(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> Fields:
     """Lay stronger fields over weaker ones: they replace, but tags add up and env merges."""
     given = {name.strip().replace("-", "_") for name in strong}
     hidden = {name for same in SAME if given.intersection(same) for name in same}
+    if "argv" in given:
+        # Exact arguments are for no shell.
+        hidden.add("shell")
     kept = {
         name: value for name, value in weak.items() if name.strip().replace("-", "_") not in hidden
     }

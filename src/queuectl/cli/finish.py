@@ -1,18 +1,24 @@
 """How a job ended, for those who wait for it: in a sentence, and as an exit code."""
 
-import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import click
 
+from queuectl.cli.interrupts import raised
+from queuectl.cli.notes import again
 from queuectl.cli.render import is_terminal, say
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from queuectl.job import WAITING, Job, State
 from queuectl.queue import Queue
-from queuectl.when import format_duration
+from queuectl.report import why_ended
+from queuectl.when import human
+
+if TYPE_CHECKING:
+    from queuectl.explain import Reason
 
 EXIT_TIMED_OUT = 124
 """As timeout(1) has it: the job was killed at its timeout, or we waited as long as we may."""
@@ -21,6 +27,9 @@ FIRST_SIGNAL = 128
 
 PATIENCE = 1.0
 """Seconds after which we say why nothing happens."""
+
+LONG = 10_000
+"""Milliseconds that a wait must take at least for us to say until when it is."""
 
 LOOKED_AT = 100
 """Of very many jobs, so many are looked at to find the queues they wait in."""
@@ -57,65 +66,77 @@ def ended_label(job: Job) -> str:
 def describe_end(job: Job) -> str:
     """Say how a finished job ended, such as `Job x completed in 12ms`."""
     if job.state == State.COMPLETED:
-        took = "" if job.duration_ms is None else f" in {format_duration(job.duration_ms)}"
+        took = "" if job.duration_ms is None else f" in {human(job.duration_ms)}"
         return f"Job {job.id} completed{took}."
-    why = job.reason or job.error
+    why = why_ended(job)
     return f"Job {job.id} is {job.state}" + (f": {why.rstrip('.')}." if why else ".")
 
 
 class Hint:
     """Says once, after a moment, why nothing may happen. Call it again and again."""
 
-    def __init__(
-        self, queue: Queue, waiting: Callable[[], Collection[str]], *, talk: bool = True
-    ) -> None:
-        """Take who can say which queues the jobs wait in that haven't been started yet."""
-        self._queue = queue
-        self._waiting = waiting
+    def __init__(self, why: "Callable[[], Sequence[Reason]]", *, talk: bool = True) -> None:
+        """Take who can say why those wait that haven't been started yet."""
+        self._why = why
         self._due = monotonic() + PATIENCE if talk else float("inf")
 
     def __call__(self) -> None:
         """Say it, if it is time."""
         if monotonic() >= self._due:
             self._due = float("inf")
-            if (text := _hindrance(self._queue, self._waiting())) is not None:
-                say(text)
+            for reason in self._why():
+                say(_sentence(reason))
 
 
 @contextmanager
-def still_going(text: str) -> Iterator[None]:
-    """Tell somebody who presses Ctrl+C that only the watching has ended."""
+def still_going(text: str, *, always: bool = False) -> Iterator[None]:
+    """Tell somebody who presses Ctrl+C that only the watching has ended.
+
+    That is for terminals, unless `always`: what nobody has been told yet must be told anyway.
+    """
     try:
-        yield
+        with raised():
+            yield
     except KeyboardInterrupt:
-        if not is_terminal(sys.stderr):
+        if is_terminal(sys.stderr):
+            print(file=sys.stderr)  # the terminal has just shown ^C
+        elif not always:
             raise
-        print(file=sys.stderr)  # the terminal has just shown ^C
         say(text)
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
 
 
-def waiting_queues(queue: Queue, ids: Sequence[str]) -> set[str]:
-    """Return the queues in which these jobs, or the first of them, wait."""
-    jobs = (queue.store.get(id) for id in ids[:LOOKED_AT])
-    return {job.queue for job in jobs if job is not None and job.state in WAITING}
+def why_waiting(queue: Queue, ids: Sequence[str]) -> "list[Reason]":
+    """Say why these jobs, or the first of them, wait, as far as it is worth a word."""
+    jobs = [queue.store.get(id) for id in ids[:LOOKED_AT]]
+    waiting = [job for job in jobs if job is not None and job.state in WAITING]
+    if len(ids) == 1 and waiting:
+        now = queue.store.now()
+        return [reason for reason in queue.explain(ids[0]) if _is_worth_a_word(reason, now)]
+    return queue.hindrances({job.queue for job in waiting})
 
 
-def _hindrance(queue: Queue, waiting: Collection[str]) -> str | None:
-    """Say why nothing may happen: nobody works, or not on these queues; None when all is well."""
-    status = queue.status()
-    alive = [node for node in status.nodes if node["alive"]]
-    if not alive:
-        return "No worker is running; start one with: queuectl worker start"
-    if paused := [name for name in status.paused if name in waiting]:
-        return f"Paused: {', '.join(paused)}; go on with: queuectl resume {shlex.join(paused)}"
-    unserved = sorted(
-        name
-        for name in waiting
-        if all(node["queues"] and name not in node["queues"] for node in alive)
-    )
-    if unserved:
-        options = " ".join(f"--queue {shlex.quote(name)}" for name in unserved)
-        names = ", ".join(unserved)
-        return f"No worker serves {names}; start one with: queuectl worker start {options}"
-    return None
+def _is_worth_a_word(reason: "Reason", now: int) -> bool:
+    if reason.ends_at is not None:
+        return reason.ends_at - now >= LONG
+    if reason.cause == "its_turn":
+        return False
+    # That others are first is nothing that a script's log should be told.
+    return reason.cause != "busy" or is_terminal(sys.stderr)
+
+
+def _sentence(reason: "Reason") -> str:
+    """Write a reason as a sentence that says what to do, where something can be done."""
+    text = reason.text[:1].upper() + reason.text[1:]
+    if reason.remedy is None:
+        return f"{text}."
+    return f"{text}; {_WHAT_TO_DO[reason.cause]} with: {again(reason.remedy)}"
+
+
+_WHAT_TO_DO = {
+    "not_due": "run it now",
+    "retry": "run it now",
+    "paused": "go on",
+    "no_worker": "start one",
+    "not_served": "start one",
+}

@@ -5,7 +5,8 @@ store has what it wrote, and the rest is taken from there, so that the end is ne
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic, sleep
 
 from queuectl.cli.newcomers import Newcomers
@@ -14,13 +15,19 @@ from queuectl.job import FINISHED, WAITING, Attempt, Job, Output, State
 from queuectl.live import ANSWER_WITHIN, LiveOutput
 from queuectl.queue import Queue
 from queuectl.store.contract import Filter
+from queuectl.values import replace
 
 PAUSE = 0.05
 """Seconds between two looks at the files: well within the half second a line may take."""
 LOOK_ANYWAY = 1.0
 STDOUT, STDERR = 0, 1
 
+PAGE = 200
+"""Jobs that are read at once, where all that fit are wanted."""
+OPEN = (*WAITING, State.PROCESSING)
+
 Talk = Callable[[str], None]
+Tick = Callable[[], None]
 
 
 class Follower:
@@ -47,6 +54,7 @@ class Follower:
         self._seen = [0, 0]
         """How far we are in each stream of that run."""
         self._live: LiveOutput | None = None
+        sink.begin_run(first)
 
     def step(self, *, changed: bool) -> bool:
         """Print what is new; returns False when nothing more will come."""
@@ -71,11 +79,18 @@ class Follower:
     def show(self, *, warn: Talk = lambda text: None) -> None:
         """Print what there is by now."""
         deadline = monotonic() + ANSWER_WITHIN
-        while self.step(changed=True) and self._live is not None and self._live.awaited:
-            if monotonic() > deadline:
-                warn(f"Node {self.job.node} doesn't answer; this may not be all.")
-                break
-            sleep(2 * PAUSE)
+        try:
+            while self.step(changed=True) and self._live is not None and self._live.awaited:
+                if monotonic() > deadline:
+                    self._sink.close()
+                    warn(f"Node {self.job.node} doesn't answer; this may not be all.")
+                    return
+                sleep(2 * PAUSE)
+        finally:
+            self._sink.close()
+
+    def close(self) -> None:
+        """Leave what was printed so far complete, and a terminal without its colours."""
         self._sink.close()
 
     def _take_ended(self) -> None:
@@ -104,6 +119,7 @@ class Follower:
         self._number = number
         self._seen = [0, 0]
         self._live = None
+        self._sink.begin_run(number)
 
     def _rest(self, stream: int, data: bytes, total: int) -> None:
         """Print what the store has of a stream behind the point we reached."""
@@ -137,48 +153,101 @@ class Follower:
                 self._seen[stream] = piece.start + len(piece.data)
 
 
+Make = Callable[[Job, int], Follower]
+"""Makes a follower for a job, from a run on."""
+
+
 def _between(attempt: Attempt, job: Job, now: int) -> str:
-    from queuectl.when import format_duration
+    from queuectl.when import human
 
     text = f"Job {job.id}, attempt {attempt.number}: {attempt.error or attempt.outcome}"
     if job.state in WAITING and job.run_at > now:
-        return f"{text}; the next one is due in {format_duration(job.run_at - now)}"
+        return f"{text}; the next one is due in {human(job.run_at - now)}"
     return text
 
 
-def follow_jobs(
-    queue: Queue, followers: list[Follower], *, tick: Callable[[], None] | None = None
-) -> None:
+def follow_jobs(queue: Queue, followers: list[Follower], *, tick: Tick = lambda: None) -> None:
     """Follow these jobs until all of them are finished."""
     clock = _Looks(queue)
-    while followers:
-        changed = clock.changed()
-        if tick is not None:
+    with _closing(followers):
+        while followers:
+            changed = clock.changed()
             tick()
-        followers = [f for f in followers if f.step(changed=changed)]
-        sys.stdout.flush()
-        if followers:
-            sleep(PAUSE)
+            followers[:] = [f for f in followers if f.step(changed=changed)]
+            sys.stdout.flush()
+            if followers:
+                sleep(PAUSE)
 
 
-def follow_all(queue: Queue, which: Filter, make: Callable[[Job, int], Follower]) -> None:
-    """Follow every job that runs, until interrupted."""
+def show_jobs(queue: Queue, which: Filter, make: Make, *, warn: Talk) -> None:
+    """Print what all jobs that fit have written by now, the first enqueued first."""
+    for jobs in _pages(queue, which):
+        for job in jobs:
+            make(job, max(job.attempts, 1)).show(warn=warn)
+
+
+def follow_all(
+    queue: Queue, which: Filter, make: Make, *, whole: bool = False, tick: Tick = lambda: None
+) -> None:
+    """Follow every job that fits and runs, until interrupted.
+
+    With `whole`, what those wrote that are finished already comes first, and it ends by itself
+    when all that fit are finished.
+    """
     newcomers = Newcomers(queue, which)
     clock = _Looks(queue)
+    past = _pages(queue, replace(which, states=FINISHED)) if whole else iter(())
+    seen: set[str] = set()
+    """Jobs that were followed before the pages of the past came to them."""
     followers: list[Follower] = []
-    while True:
-        changed = clock.changed()
-        if changed:
-            followers += [make(job, first) for job, first in newcomers.look()]
-        going: list[Follower] = []
+    with _closing(followers):
+        while True:
+            page = next(past, [])
+            changed = clock.changed() or bool(page)
+            over = whole and changed and not page and not _open(queue, which)
+            tick()
+            if changed:
+                found = newcomers.look()
+                followers += [make(job, first) for job, first in found]
+                seen.update(job.id for job, _ in found)
+            for job in page:
+                if job.id not in seen and not newcomers.expects(job):
+                    make(job, max(job.attempts, 1)).show()
+            going: list[Follower] = []
+            for follower in followers:
+                if follower.step(changed=changed):
+                    going.append(follower)
+                else:
+                    newcomers.forget(follower.job)
+            followers[:] = going
+            sys.stdout.flush()
+            if over and not followers:
+                return
+            if not page:
+                sleep(PAUSE)
+
+
+def _open(queue: Queue, which: Filter) -> bool:
+    """Tell whether any job that fits isn't finished."""
+    return bool(queue.list(replace(which, states=OPEN), limit=1))
+
+
+def _pages(queue: Queue, which: Filter) -> Iterator[list[Job]]:
+    """Return all jobs that fit, the first enqueued first, a page at a time."""
+    after: int | None = None
+    while jobs := queue.store.select(which, limit=PAGE, after=after, oldest=True):
+        yield jobs
+        after = jobs[-1].seq
+
+
+@contextmanager
+def _closing(followers: list[Follower]) -> Iterator[None]:
+    """Close those that are still in the list in the end, also if that is Ctrl+C."""
+    try:
+        yield
+    finally:
         for follower in followers:
-            if follower.step(changed=changed):
-                going.append(follower)
-            else:
-                newcomers.forget(follower.job)
-        followers = going
-        sys.stdout.flush()
-        sleep(PAUSE)
+            follower.close()
 
 
 class _Looks:

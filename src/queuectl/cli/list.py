@@ -1,14 +1,16 @@
-"""`list`: jobs in a table, by any filter, page by page."""
+"""`list`: jobs in a table or in lines, by any filter, in any order, page by page."""
 
 import shlex
-from collections.abc import Iterator
-from itertools import chain, islice
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from queuectl.address import without_secrets
 from queuectl.cli.command import DB, Command
+from queuectl.cli.fields import NAMES, check, column, due_in, for_people
 from queuectl.cli.options import (
     JOB_ID,
     Wanted,
@@ -17,185 +19,191 @@ from queuectl.cli.options import (
     open_queue,
     quiet_option,
 )
-from queuectl.cli.render import (
-    STATE_COLOURS,
-    Column,
-    cut,
-    is_terminal,
-    safe,
-    say,
-    write,
-    write_json_array,
-    write_table,
-)
-from queuectl.job import DEFAULT_QUEUE, WAITING, Job, State
-from queuectl.when import ago, format_duration
+from queuectl.cli.paging import Page, how_many, limit_option
+from queuectl.cli.render import ALIGNED, plural, safe, say, write, write_json_array, write_table
+from queuectl.cli.template import Template
+from queuectl.job import DEFAULT_QUEUE, Job, State
+from queuectl.listing import SORTS, counted
+from queuectl.report import job_dict
+from queuectl.values import dataclass
 
 if TYPE_CHECKING:
-    from queuectl.queue import Queue
-    from queuectl.store.contract import Filter
-
-PAGE = 1_000
-"""Jobs read, and aligned with each other, at a time."""
-
-LIMIT = 50
-"""Jobs listed when nothing is said."""
-LONGEST_ID = 24
-"""Cells of an id on a terminal; what is left of a longer one is still enough to name the job."""
+    from click.shell_completion import CompletionItem
 
 EXAMPLES = """
 queuectl list
 queuectl list --state failed,dead --since 1h
 queuectl list --queue mail --text invoice --limit 0
+queuectl list --state completed --sort -duration -n 10
+queuectl list --columns id,state,exit_code,finished,command
+queuectl list --format '{id}\\t{command}' | grep backup
 queuectl list --state dead -q | xargs -r queuectl retry --
 queuectl list --json | jq '.[].command'
 """
 
 
+class Listed(click.ParamType):  # type: ignore[type-arg]
+    """Names with commas between them, the last of which is completed."""
+
+    def __init__(self, name: str, known: tuple[str, ...], signs: str = "") -> None:
+        self.name = name
+        self._known = known
+        self._signs = signs
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem]":
+        """Complete the last name; what stands before it stays."""
+        from click.shell_completion import CompletionItem
+
+        before, comma, last = incomplete.rpartition(",")
+        start = last.lstrip(self._signs) if self._signs else last
+        sign = last[: len(last) - len(start)]
+        names = [name for name in self._known if name.startswith(start)]
+        return [CompletionItem(f"{before}{comma}{sign}{name}") for name in names]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """In which form jobs are listed."""
+
+    quiet: bool = False
+    as_json: bool = False
+    template: str | None = None
+    columns: str | None = None
+
+    @property
+    def bare(self) -> bool:
+        """Whether it is for programs."""
+        return self.quiet or self.as_json or self.template is not None
+
+
 @click.command("list", cls=Command, examples=EXAMPLES)
 @filter_options
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(0, 1_000_000_000),
-    default=LIMIT,
-    show_default=True,
-    metavar="N",
-    help="At most so many; 0 for all.",
-)
+@limit_option("-q", "--json", "--format")
 @click.option("--after", type=JOB_ID, metavar="ID", help="Go on behind this job.")
 @click.option("--oldest", is_flag=True, help="Oldest first instead of newest first.")
+@click.option(
+    "--sort",
+    type=Listed("field", tuple(SORTS), signs="-"),
+    metavar="FIELD",
+    help="Sort by a field, such as finished; -duration for the longest first. With commas by "
+    f"several: {', '.join(SORTS)}.",
+)
+@click.option(
+    "--columns",
+    type=Listed("field", NAMES),
+    metavar="FIELDS",
+    help="Show these columns, such as id,state,finished,command: any field of --json, and age, "
+    "due, duration, created, started, finished, updated, expires for people.",
+)
+@click.option(
+    "--format",
+    "template",
+    metavar="TEXT",
+    help="Print a line for each job, with its fields in braces: '{id} {command}'. It may have "
+    "\\t and \\n.",
+)
 @quiet_option
 @json_option
 def list_jobs(
-    wanted: Wanted, limit: int, after: str | None, oldest: bool, quiet: bool, as_json: bool
+    wanted: Wanted,
+    limit: int | None,
+    after: str | None,
+    oldest: bool,
+    sort: str | None,
+    **form: Any,
 ) -> None:
     """List jobs, newest first, by any filter.
 
     The order is that in which they were enqueued, and it doesn't change when jobs do; --after
-    therefore goes on exactly where another list ended.
+    therefore goes on exactly where another list ended. --sort sorts them otherwise, those
+    without a value last.
+
+    On a terminal, and in a table, 50 jobs are shown. What programs read (-q, --json and --format
+    into a pipe or a file) is complete, unless --limit says otherwise.
     """
+    how = Form(**form)
+    write_jobs = _writer(how)
+    if sort is not None and (after is not None or oldest):
+        raise click.UsageError("--after and --oldest go by the usual order; leave --sort out")
     with open_queue() as queue:
-        place = None if after is None else queue.get(after).seq
-        reader = _Reader(queue, wanted.filter(queue), limit or None, place, oldest)
-        if as_json:
-            from queuectl.report import job_dict
-
-            write_json_array(job_dict(job) for job in reader)
-        elif quiet:
-            for job in reader:
-                write(safe(job.id))
-        elif not _write_pages(reader, queue.store.now()):
-            say("No jobs found." if wanted or after else "There are no jobs yet.")
-        if reader.more_after is not None:
-            say(
-                f"There are more; go on with: queuectl list {_again(wanted, oldest, limit)}"
-                f"--after {shlex.quote(reader.more_after)}"
-            )
+        which = wanted.filter(queue)
+        page = Page(
+            lambda most: queue.iterate(which, limit=most, after=after, oldest=oldest, sort=sort),
+            how_many(limit, bare=how.bare),
+        )
+        write_jobs(page, queue.store.now())
+        if page.more:
+            total = None if after else counted(queue.store, which)
+            say(_more(page, total, None if sort else _again(wanted, oldest, limit, how)))
+        elif not how.bare and not page.count:
+            say("No jobs found." if wanted or after else "There are no jobs.")
+        elif not how.bare and not after:
+            say(f"Total: {plural(page.count, 'job')}.")
 
 
-class _Reader:
-    """Reads jobs page by page, so that a long list takes no more memory than a short one."""
-
-    def __init__(
-        self, queue: "Queue", which: "Filter", limit: int | None, after: int | None, oldest: bool
-    ) -> None:
-        self._queue = queue
-        self._which = which
-        self._limit = limit
-        self._after = after
-        self._oldest = oldest
-        self.more_after: str | None = None
-        """The last job of the list, when there are more behind it."""
-
-    def __iter__(self) -> Iterator[Job]:
-        jobs = self._jobs()
-        last: Job | None = None
-        for job in islice(jobs, self._limit):
-            yield job
-            last = job
-        if last is not None and next(jobs, None) is not None:
-            self.more_after = last.id
-
-    def _jobs(self) -> Iterator[Job]:
-        after = self._after
-        size = PAGE if self._limit is None else min(PAGE, self._limit + 1)
-        while True:
-            jobs = self._queue.store.select(
-                self._which, limit=size, after=after, oldest=self._oldest
-            )
-            yield from jobs
-            if len(jobs) < size:
-                return
-            after = jobs[-1].seq
+def _more(page: Page[Job], total: int | None, again: str | None) -> str:
+    """Say that there are more, how many, and how to see them."""
+    told = "There are more" if total is None else f"{page.count:,} of {plural(total, 'job')} shown"
+    if again is None or page.last is None:
+        return f"{told}; --limit 0 shows all."
+    return f"{told}; go on with: queuectl list {again}--after {shlex.quote(page.last.id)}"
 
 
-def _write_pages(reader: _Reader, now: int) -> bool:
-    """Print the jobs as tables; False when there were none."""
-    jobs = iter(reader)
-    first = next(jobs, None)
-    if first is None:
-        return False
-    jobs = chain([first], jobs)
-    while page := list(islice(jobs, PAGE)):
-        _write_page(page, now)
-    return True
+def _writer(how: Form) -> Callable[[Iterable[Job], int], None]:
+    """Return what prints jobs in the form that is wanted; a field they don't have is an error."""
+    if sum((how.quiet, how.as_json, how.template is not None, how.columns is not None)) > 1:
+        raise click.UsageError("Give one of --quiet, --json, --format and --columns")
+    if how.as_json:
+        return _write_json
+    if how.quiet:
+        return _write_ids
+    if how.template is not None:
+        return partial(_write_filled, Template(how.template))
+    chosen = None if how.columns is None else tuple(map(check, how.columns.split(",")))
+    return partial(_write_tables, chosen)
 
 
-def _write_page(jobs: list[Job], now: int) -> None:
-    """Print one table; columns that would say the same in every row are left out."""
+def _write_json(jobs: Iterable[Job], now: int) -> None:
+    write_json_array(map(job_dict, jobs))
+
+
+def _write_ids(jobs: Iterable[Job], now: int) -> None:
+    for job in jobs:
+        write(safe(job.id))
+
+
+def _write_filled(template: Template, jobs: Iterable[Job], now: int) -> None:
+    for job in jobs:
+        write(template.fill(job, now))
+
+
+def _write_tables(chosen: tuple[str, ...] | None, jobs: Iterable[Job], now: int) -> None:
+    rest = iter(jobs)
+    while part := list(islice(rest, ALIGNED)):
+        _write_table(part, chosen, now)
+
+
+def _write_table(jobs: list[Job], chosen: tuple[str, ...] | None, now: int) -> None:
+    """Print one table."""
+    names = chosen or _usual(jobs, now)
+    columns = [column(name, chosen=chosen is not None) for name in names]
+    write_table(columns, (for_people(job, names, now) for job in jobs))
+
+
+def _usual(jobs: list[Job], now: int) -> tuple[str, ...]:
+    """Return the columns of a table; those that would say the same in every row are left out."""
     several = any(job.queue != DEFAULT_QUEUE for job in jobs)
-    due = any(_due(job, now) for job in jobs)
-    terminal = is_terminal()
-    columns = [
-        Column("ID"),
-        Column("STATE", styles=STATE_COLOURS),
-        *([Column("QUEUE")] if several else []),
-        Column("PRI", right=True),
-        Column("ATTEMPTS", right=True, drop=3),
-        Column("AGE", right=True, drop=1),
-        Column("DURATION", right=True, drop=2),
-        *([Column("DUE", right=True)] if due else []),
-        Column("COMMAND", cut=True),
-    ]
-    rows = [
-        [
-            _short(job.id) if terminal else job.id,
-            job.state.value,
-            *([job.queue] if several else []),
-            str(job.priority),
-            attempts_of(job),
-            ago(now - job.created_at),
-            duration_of(job, now),
-            *([_due(job, now)] if due else []),
-            job.title,
-        ]
-        for job in jobs
-    ]
-    write_table(columns, rows)
+    due = any(due_in(job, now) for job in jobs)
+    return (
+        *("id", "state", *(["queue"] if several else [])),
+        *("priority", "attempts", "age", "duration", *(["due"] if due else [])),
+        "command",
+    )
 
 
-def _short(id: str) -> str:
-    return cut(safe(id), LONGEST_ID, "\N{HORIZONTAL ELLIPSIS}")
-
-
-def attempts_of(job: Job) -> str:
-    """Write runs started and runs allowed: `1/4`."""
-    return f"{job.attempts}/{'?' if job.max_attempts is None else job.max_attempts}"
-
-
-def duration_of(job: Job, now: int) -> str:
-    """Write how long the last run took, or how long the one that goes on has."""
-    if job.state == State.PROCESSING and job.started_at is not None:
-        return format_duration(max(now - job.started_at, 0) // 1000 * 1000)
-    return "" if job.duration_ms is None else format_duration(job.duration_ms)
-
-
-def _due(job: Job, now: int) -> str:
-    return f"in {ago(job.run_at - now)}" if job.state in WAITING and job.run_at > now else ""
-
-
-def _again(wanted: Wanted, oldest: bool, limit: int) -> str:
+def _again(wanted: Wanted, oldest: bool, limit: int | None, how: Form) -> str:
     """Write what was given as options again."""
     db: str | None = click.get_current_context().meta.get(DB)
     parts = [] if db is None else [f"--db {shlex.quote(without_secrets(db))}"]
@@ -209,6 +217,10 @@ def _again(wanted: Wanted, oldest: bool, limit: int) -> str:
             parts.append(f"--{name} {shlex.quote(value)}")
     if oldest:
         parts.append("--oldest")
-    if limit != LIMIT:
+    if limit is not None:
         parts.append(f"-n {limit}")
+    if how.columns is not None:
+        parts.append(f"--columns {shlex.quote(how.columns)}")
+    if how.template is not None:
+        parts.append(f"--format {shlex.quote(how.template)}")
     return "".join(f"{part} " for part in parts)

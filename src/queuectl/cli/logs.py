@@ -2,19 +2,26 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.finish import Hint, waiting_queues
-from queuectl.cli.follow import Follower, follow_all, follow_jobs
-from queuectl.cli.options import JOB_ID, open_queue
+from queuectl.cli.finish import LOOKED_AT, Hint, why_waiting
+from queuectl.cli.follow import Follower, Make, follow_all, follow_jobs, show_jobs
+from queuectl.cli.interrupts import raised
+from queuectl.cli.notes import note_unused
+from queuectl.cli.options import JOB_ID, open_queue, raw_option
 from queuectl.cli.render import is_terminal, say
-from queuectl.cli.stream import STDERR, STDOUT, Plain, Prefixed, Sink
+from queuectl.cli.stream import STDERR, STDOUT, Objects, Plain, Prefixed, Sink
 from queuectl.errors import NotFoundError
-from queuectl.job import Job
+from queuectl.job import WAITING, Job
 from queuectl.queue import Queue
 from queuectl.store.contract import Filter
+from queuectl.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from queuectl.explain import Reason
 
 Streams = tuple[int, ...]
 
@@ -23,8 +30,29 @@ queuectl logs 7f3k                  # what its newest run has written so far
 queuectl logs 7f3k -f               # and go on, through retries, until it is finished
 queuectl logs 7f3k --attempt 1      # what its first run wrote
 queuectl logs 7f3k h2vq -f          # two jobs, each line behind its job's id
+queuectl logs --tag nightly -f      # all that are tagged so, until they are finished
+queuectl logs --tag nightly --json | jq -r 'select(.stream == "stderr") | .text'
 queuectl logs                       # follow all that runs, until Ctrl+C
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """In which form what jobs write is printed."""
+
+    streams: Streams = (STDOUT, STDERR)
+    raw: bool = False
+    as_json: bool = False
+
+    def alone(self, job: Job) -> Sink:
+        """Return where the output of the only job goes."""
+        return self.among_others(job) if self.as_json else Plain(streams=self.streams, raw=self.raw)
+
+    def among_others(self, job: Job) -> Sink:
+        """Return where the output of one of several jobs goes."""
+        if self.as_json:
+            return Objects(job.id, streams=self.streams)
+        return Prefixed(job.id, streams=self.streams, raw=self.raw)
 
 
 @click.command(cls=Command, examples=EXAMPLES)
@@ -37,9 +65,23 @@ queuectl logs                       # follow all that runs, until Ctrl+C
 @click.option("--stdout", "only_stdout", is_flag=True, help="Only what went to stdout.")
 @click.option("--stderr", "only_stderr", is_flag=True, help="Only what went to stderr.")
 @click.option(
-    "--queue", "-Q", "queues", multiple=True, metavar="NAME", help="Without ids: only these."
+    "--queue",
+    "-Q",
+    "queues",
+    multiple=True,
+    metavar="NAME",
+    help="Without ids: only jobs of this queue; repeatable.",
 )
-@click.option("--raw", is_flag=True, help="Let control characters through to the terminal.")
+@click.option(
+    "--tag",
+    "-T",
+    "tags",
+    multiple=True,
+    metavar="TAG",
+    help="All jobs with this tag, also finished ones; with several, those that have all of them.",
+)
+@raw_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line (JSON Lines).")
 def logs(
     ids: tuple[str, ...],
     follow: bool,
@@ -48,27 +90,39 @@ def logs(
     only_stdout: bool,
     only_stderr: bool,
     queues: tuple[str, ...],
+    tags: tuple[str, ...],
     raw: bool,
+    as_json: bool,
 ) -> None:
     """Print or follow the output of jobs as they run.
 
     What one job wrote to stdout goes to stdout, and what it wrote to stderr to stderr, byte for
-    byte. For several jobs all lines go to stdout, each behind its job's id and a bar, or an
-    exclamation mark if it was written to stderr. Without ids all jobs that run from now on are
-    followed.
+    byte. For several jobs, and with --tag, all lines go to stdout, each behind its job's id and a
+    bar, or an exclamation mark if it was written to stderr. Without ids or tags all jobs that run
+    from now on are followed.
 
-    On a terminal control characters are shown as \\x1b and the like, unless --raw is given.
+    On a terminal, colours and progress bars look as the job meant them; of several jobs, a line
+    that overwrites itself is shown as it is in the end. All other control characters are shown as
+    \\x1b and the like, unless --raw is given.
+
+    With --json each line is a JSON object: id, attempt, stream, text, text_base64 (the bytes, where
+    they aren't valid UTF-8), newline (whether the line was ended by one); or, where something was
+    left out, id, attempt, stream and gap_bytes.
     """
     if attempt is not None and (all_runs or len(ids) != 1):
         raise click.UsageError("--attempt is for one job, and not with --all")
-    if ids and queues:
-        raise click.UsageError("--queue is for following all jobs; leave it out, or the ids")
+    if ids and (queues or tags):
+        raise click.UsageError("--queue and --tag choose jobs; leave them out, or the ids")
+    if raw and as_json:
+        raise click.UsageError("--json has no control characters, so --raw can't be with it")
     streams: Streams = (STDOUT, STDERR)
     if only_stdout != only_stderr:
         streams = (STDOUT,) if only_stdout else (STDERR,)
-    with open_queue() as queue:
+    form = Form(streams=streams, raw=raw, as_json=as_json)
+    with open_queue() as queue, raised():
         if not ids:
-            _follow_everything(queue, Filter(queues=queues), streams, raw)
+            note_unused(queue, queues)
+            _print_matching(queue, Filter(queues=queues, tags=tags), form, all_runs, follow)
             return
         jobs = list({job.id: job for job in (queue.get(id) for id in ids)}.values())
         followers = [
@@ -80,41 +134,67 @@ def logs(
                 last=attempt,
                 talk=_talk(follow),
             )
-            for job, sink in zip(jobs, _sinks(jobs, streams, raw), strict=True)
+            for job, sink in zip(jobs, _sinks(jobs, form), strict=True)
         ]
         if follow:
-            follow_jobs(queue, followers, tick=_hint(queue, jobs, talk=is_terminal(sys.stderr)))
+            follow_jobs(queue, followers, tick=_hint(queue, jobs))
         else:
             for follower in followers:
                 follower.show(warn=_talk(True))
+            _say_unstarted(queue, jobs)
 
 
-def follow_ids(queue: Queue, ids: Sequence[str], *, talk: bool) -> None:
+def follow_ids(queue: Queue, ids: Sequence[str], *, talk: bool, raw: bool = False) -> None:
     """Follow these jobs from their first run until they are finished."""
     jobs = [queue.get(id) for id in ids]
-    sinks = _sinks(jobs, (STDOUT, STDERR), raw=False)
-    follow_jobs(
-        queue,
-        [
-            Follower(queue, job, sink, first=1, talk=_talk(talk))
-            for job, sink in zip(jobs, sinks, strict=True)
-        ],
-        tick=_hint(queue, jobs, talk=talk),
-    )
+    followers = [
+        Follower(queue, job, sink, first=1, talk=_talk(talk))
+        for job, sink in zip(jobs, _sinks(jobs, Form(raw=raw)), strict=True)
+    ]
+    follow_jobs(queue, followers, tick=_hint(queue, jobs, talk=talk))
 
 
-def _hint(queue: Queue, jobs: Sequence[Job], *, talk: bool) -> Hint:
+def _hint(queue: Queue, jobs: Sequence[Job], *, talk: bool = True) -> Hint:
     ids = [job.id for job in jobs]
-    return Hint(queue, lambda: waiting_queues(queue, ids), talk=talk)
+    return Hint(lambda: why_waiting(queue, ids), talk=talk)
 
 
-def _follow_everything(queue: Queue, which: Filter, streams: Streams, raw: bool) -> None:
-    _talk(True)("Following all jobs; Ctrl+C ends it.")
+def _print_matching(queue: Queue, which: Filter, form: Form, all_runs: bool, follow: bool) -> None:
+    """Print what the jobs with a tag wrote, or follow them; without tags follow all that runs."""
+    make = _maker(queue, form, all_runs)
+    if not which.tags:
+        _talk(True)("Following all jobs; Ctrl+C ends it.")
+        hint = Hint(lambda: queue.hindrances(which.queues))
+        follow_all(queue, which, make, tick=hint)
+        return
+    if not queue.list(which, limit=1):
+        names = " and ".join(repr(tag) for tag in which.tags)
+        raise NotFoundError(f"No job has the tag {names}; see queuectl list.")
+    if follow:
+        hint = Hint(lambda: _why_waiting_tagged(queue, which))
+        follow_all(queue, which, make, whole=True, tick=hint)
+    else:
+        show_jobs(queue, which, make, warn=_talk(True))
 
+
+def _maker(queue: Queue, form: Form, all_runs: bool) -> Make:
     def make(job: Job, first: int) -> Follower:
-        return Follower(queue, job, Prefixed(job.id, streams=streams, raw=raw), first=first)
+        return Follower(queue, job, form.among_others(job), first=1 if all_runs else first)
 
-    follow_all(queue, which, make)
+    return make
+
+
+def _why_waiting_tagged(queue: Queue, which: Filter) -> "list[Reason]":
+    waiting = queue.list(replace(which, states=WAITING), limit=LOOKED_AT)
+    return why_waiting(queue, [job.id for job in waiting])
+
+
+def _say_unstarted(queue: Queue, jobs: Sequence[Job]) -> None:
+    """Say why there is nothing to print of jobs that haven't run yet."""
+    for job in jobs:
+        if job.state in WAITING and not job.attempts:
+            why = "; ".join(reason.text for reason in queue.explain(job.id))
+            _talk(True)(f"Job {job.id} hasn't run yet: {why}.")
 
 
 def _first(job: Job, attempt: int | None, all_runs: bool) -> int:
@@ -124,10 +204,10 @@ def _first(job: Job, attempt: int | None, all_runs: bool) -> int:
     return attempt or (1 if all_runs else max(job.attempts, 1))
 
 
-def _sinks(jobs: Sequence[Job], streams: Streams, raw: bool) -> list[Sink]:
+def _sinks(jobs: Sequence[Job], form: Form) -> list[Sink]:
     if len(jobs) == 1:
-        return [Plain(streams=streams, raw=raw)]
-    return [Prefixed(job.id, streams=streams, raw=raw) for job in jobs]
+        return [form.alone(jobs[0])]
+    return [form.among_others(job) for job in jobs]
 
 
 def _talk(wanted: bool) -> Callable[[str], None]:

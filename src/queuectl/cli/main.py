@@ -7,16 +7,27 @@ what a short command costs.
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from queuectl import __version__
-from queuectl.cli.command import Group, no_such_option, write_block
+from queuectl import SCHEMA_VERSION, __version__
+from queuectl.cli.command import (
+    ARGUMENTS,
+    HANDED_OVER,
+    Group,
+    no_such_option,
+    write_block,
+    write_text_block,
+)
+from queuectl.cli.interrupts import ignore_interrupts
 from queuectl.errors import EXIT_FAILED, EXIT_INTERRUPTED, QueuectlError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 EXIT_BROKEN_PIPE = 141
 """What a program killed by SIGPIPE exits with, as far as a shell can tell."""
@@ -25,6 +36,8 @@ GARBAGE = 10_000
 """How many objects more than before there are when garbage is looked for."""
 
 COMPLETE = "_QUEUECTL_COMPLETE"
+
+VERSION = f"queuectl {__version__} (schema {SCHEMA_VERSION})"
 
 
 class Entry(NamedTuple):
@@ -39,7 +52,7 @@ _ADD, _RUN, _WATCH, _CHANGE, _SET_UP = "Add work", "Run it", "Watch", "Change", 
 
 COMMANDS: dict[str, Entry] = {
     "enqueue": Entry(_ADD, "enqueue:enqueue", "Add jobs: a command, JSON, or a file of either."),
-    "worker": Entry(_RUN, "worker:worker", "Start, stop and list workers."),
+    "worker": Entry(_RUN, "worker:worker", "Start, stop, restart and list workers."),
     "pause": Entry(_RUN, "queues:pause", "Stop giving out the jobs of a queue."),
     "resume": Entry(_RUN, "queues:resume", "Give out the jobs of a paused queue again."),
     "queues": Entry(_RUN, "queues:queues", "List the queues and what is in them."),
@@ -49,7 +62,9 @@ COMMANDS: dict[str, Entry] = {
     "output": Entry(_WATCH, "output:output", "Show a job's facts and what it wrote."),
     "logs": Entry(_WATCH, "logs:logs", "Print or follow the output of jobs as they run."),
     "stats": Entry(_WATCH, "stats:stats", "Show success rate, run and wait times, slowest jobs."),
-    "events": Entry(_WATCH, "events:events", "List what was done by hand, and what was rescued."),
+    "events": Entry(
+        _WATCH, "events:events", "List what was done by hand, and which jobs died or were rescued."
+    ),
     "wait": Entry(_WATCH, "wait:wait", "Wait until jobs are finished; exit as they did."),
     "cancel": Entry(_CHANGE, "change:cancel", "Call jobs off, also while they run."),
     "retry": Entry(_CHANGE, "change:retry", "Put jobs back in line, to run now."),
@@ -77,30 +92,8 @@ queuectl output ID                   # read what it wrote (4 letters of ID do)
 """
 
 
-MEANT = {
-    **dict.fromkeys(("add", "create", "push", "submit", "put"), "enqueue"),
-    **dict.fromkeys(("run", "exec"), "enqueue to add a job, or worker start to run jobs"),
-    **dict.fromkeys(("schedule", "at", "cron"), "enqueue --run-at"),
-    **dict.fromkeys(("start", "work", "daemon"), "worker start"),
-    **dict.fromkeys(("stop", "shutdown"), "worker stop"),
-    **dict.fromkeys(("workers", "nodes", "ps"), "worker list"),
-    **dict.fromkeys(("ls", "jobs"), "list"),
-    **dict.fromkeys(("tail", "log", "follow"), "logs"),
-    **dict.fromkeys(("kill", "abort"), "cancel"),
-    **dict.fromkeys(("delete", "remove", "del"), "rm"),
-    **dict.fromkeys(("info", "get", "inspect"), "show"),
-    "requeue": "retry",
-    "dead": "dlq list",
-    "settings": "config list",
-    **dict.fromkeys(("diagnose", "health"), "doctor"),
-}
-"""What people may type, from habit, and what does it here."""
-
-
 class Root(Group):
     """The root group, which imports a command's module only when the command is wanted."""
-
-    meant = MEANT
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all commands in the order of the help."""
@@ -113,7 +106,33 @@ class Root(Group):
             return None
         module, _, attribute = entry.home.partition(":")
         found: click.Command = getattr(import_module(f"queuectl.cli.{module}"), attribute)
+        if ctx.resilient_parsing:  # somebody pressed TAB
+            from queuectl.cli.completers import teach
+
+            teach(found)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is meant; `version` is what `--version` is."""
+        if args[0] == "version" and not ctx.resilient_parsing:
+            click.echo(VERSION)
+            ctx.exit()
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Complete names of commands without importing them, and options."""
+        from click.shell_completion import CompletionItem
+
+        return [
+            *(
+                CompletionItem(name, help=entry.help)
+                for name, entry in COMMANDS.items()
+                if name.startswith(incomplete)
+            ),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write all that a newcomer needs on one page."""
@@ -121,8 +140,8 @@ class Root(Group):
         self.format_help_text(ctx, formatter)
         write_block(formatter, "Quick start", QUICK_START.splitlines())
         self.format_options(ctx, formatter)
-        write_block(formatter, "The database", _where())
-        write_block(
+        write_text_block(formatter, "The database", _where())
+        write_text_block(
             formatter,
             "More help",
             ["queuectl COMMAND --help explains a command, its options and examples of it."],
@@ -149,21 +168,21 @@ def _where() -> list[str]:
     from queuectl.cli.render import safe
     from queuectl.place import find_place
 
-    lines = [
-        "--db, else $QUEUECTL_DB, else db in the nearest queuectl.toml, else queue.db",
-        "in your data directory. A file that isn't there yet is made when needed;",
-        "on a server (postgresql://..., mysql://...) queuectl db init makes the tables.",
-    ]
+    how = (
+        "--db, else $QUEUECTL_DB, else db in the nearest queuectl.toml, else queue.db in your data"
+        " directory. A file that isn't there yet is made when needed; on a server"
+        " (postgresql://..., mysql://...) queuectl db init makes the tables."
+    )
     try:
         place = find_place()
     except QueuectlError as error:
-        return [*lines, f"Here and now: {error}"]
+        return [how, f"Here and now: {error.advised}"]
     shown = without_secrets(place.url)
-    return [*lines, safe(f"Here and now: {shown} (by {place.chosen_by}).")]
+    return [how, safe(f"Here and now: {shown} (by {place.chosen_by}).")]
 
 
 @click.group(cls=Root)
-@click.version_option(__version__, "--version", "-V", message="queuectl %(version)s")
+@click.version_option(__version__, "--version", "-V", message=VERSION)
 def root() -> None:
     """Run shell commands from a durable queue.
 
@@ -177,22 +196,35 @@ def root() -> None:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with the code its command returned (None is 0).
 
-    This is the console script's entry point.
+    The console script gets here by way of `queuectl.__main__`.
     """
     # What was imported is no garbage, and a short command leaves next to none: to look for it, now
     # and once more at exit, would be a fifth of what such a command costs.
     gc.freeze()
     gc.set_threshold(GARBAGE)
-    code = run(sys.argv[1:] if args is None else args)
+    code = run(sys.argv[1:] if args is None else args, _handed_over())
     gc.freeze()
+    ignore_interrupts()
     sys.exit(code)
 
 
-def run(args: Sequence[str]) -> int:
-    """Run one command line; returns the exit code. No error comes out as a traceback."""
+def _handed_over() -> Mapping[str, Any]:
+    """Return what a node that was restarted in place has left for the one that it becomes."""
+    if HANDED_OVER not in os.environ:
+        return {}
+    from queuectl.node.handover import receive
+
+    return {HANDED_OVER: receive(os.environ)}
+
+
+def run(args: Sequence[str], meta: Mapping[str, Any] | None = None) -> int:
+    """Run one command line; returns the exit code. No error comes out as a traceback.
+
+    Commands find what is in `meta` in their context.
+    """
     _prepare_streams()
     try:
-        code = _guarded(args)
+        code = _guarded(args, meta or {})
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader went away. Python would complain about what is unwritten once more at exit.
@@ -214,9 +246,9 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _guarded(args: Sequence[str]) -> int:
+def _guarded(args: Sequence[str], meta: Mapping[str, Any]) -> int:
     try:
-        return _dispatch(args)
+        return _dispatch(args, meta)
     except BrokenPipeError:
         raise
     except (KeyboardInterrupt, click.Abort):
@@ -229,16 +261,21 @@ def _guarded(args: Sequence[str]) -> int:
         return _explain(error)
 
 
-def _dispatch(args: Sequence[str]) -> int:
+def _dispatch(args: Sequence[str], meta: Mapping[str, Any]) -> int:
+    handover = meta.get(HANDED_OVER)
+    if handover is not None:
+        # What the list of processes shows of them may lack a password.
+        args = sys.argv[1:] = handover.arguments
     if any("://" in argument for argument in sys.argv):
         from queuectl.cli.discretion import hide_passwords
 
         hide_passwords(sys.argv)
     if instruction := os.environ.get(COMPLETE):
-        from click.shell_completion import shell_complete
+        from queuectl.cli.shells import complete
 
-        return shell_complete(root, {}, "queuectl", COMPLETE, instruction)
+        return complete(root, COMPLETE, instruction)
     with root.make_context("queuectl", list(args)) as ctx:
+        ctx.meta.update({ARGUMENTS: list(args), **meta})
         code = root.invoke(ctx)
     return code if isinstance(code, int) else 0
 
@@ -253,7 +290,7 @@ def _explain(error: Exception) -> int:
         traceback.print_exception(error)
     match error:
         case QueuectlError():
-            complain(_discreet(_sentence(str(error))))
+            complain(_discreet(_sentence(error.advised)))
             return error.exit_code
         case click.UsageError():
             complain(_discreet(_usage(error)))

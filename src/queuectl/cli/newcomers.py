@@ -10,6 +10,9 @@ from queuectl.values import replace
 WATCHED = 2_000
 """Waiting jobs that are watched: more than can run between two looks."""
 EVENTS = 200
+"""Events that are read at first, to find those since the last look ..."""
+MOST_EVENTS = 100_000
+"""... and at most."""
 
 
 class Newcomers:
@@ -42,6 +45,10 @@ class Newcomers:
         self._followed.update(job.id for job in fresh)
         return [(job, self._waiting.pop(job.id, job.attempts - 1) + 1) for job in fresh]
 
+    def expects(self, job: Job) -> bool:
+        """Tell whether a later look returns this job: it waited when we last saw it."""
+        return job.id in self._waiting
+
     def forget(self, job: Job) -> None:
         """Stop following a job that is finished: should it be retried, it is a newcomer again."""
         self._followed.discard(job.id)
@@ -69,17 +76,27 @@ class Newcomers:
         known, self._event = self._event, self._newest_event()
         if self._event == known:
             return
-        for event in self._store.events(limit=EVENTS):
-            if event == known:
-                return
+        for event in self._events_since(known):
             job = self._store.get(event.job) if event.kind == "retry" and event.job else None
             if job is not None and self._fits(job):
                 runs = self._store.attempts(job)
                 before = [run.number for run in runs if run.started_at < event.at]
                 self._waiting.setdefault(job.id, max(before, default=0))
 
+    def _events_since(self, known: Event | None) -> list[Event]:
+        """Return what happened after an event, newest first."""
+        limit = EVENTS
+        while True:
+            events = self._store.events(limit=limit)
+            if known in events:
+                return events[: events.index(known)]
+            if len(events) < limit or limit >= MOST_EVENTS:
+                return events
+            limit *= 10
+
     def _fits(self, job: Job) -> bool:
-        return not self._which.queues or job.queue in self._which.queues
+        in_queue = not self._which.queues or job.queue in self._which.queues
+        return in_queue and set(self._which.tags) <= set(job.tags)
 
     def _started(self) -> Iterator[Job]:
         """Return those we knew as waiting that have run since."""

@@ -10,7 +10,7 @@ A command returns its exit code, or None for 0, and lets errors fly: `main` expl
 `cls=Command` (and `cls=Group`) brings `--db`, `-h` and the examples at the end of the help.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,8 +23,6 @@ from queuectl.values import dataclass
 from queuectl.when import parse_duration, parse_moment
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from queuectl.place import Place
     from queuectl.queue import Queue
     from queuectl.store.contract import Filter
@@ -43,28 +41,38 @@ __all__ = [
     "open_queue",
     "queue_option",
     "quiet_option",
+    "raw_option",
     "state_option",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def open_queue(*, create: bool = False, flags: Mapping[str, object] | None = None) -> "Queue":
+def open_queue(*, create: bool = False, must_exist: bool = False) -> "Queue":
     """Open the queue the command line, the environment and this directory mean.
 
-    `flags` are settings given on the command line; they outrank all others.
+    With `create` it is made if need be, and that is said. Without, one that was named must be
+    there, and the default one is empty until somebody makes it, unless it `must_exist`.
     """
+    from queuectl.cli.notes import note_new
     from queuectl.queue import Queue
 
-    return Queue(place=here(flags), create=create)
+    queue = Queue(place=here(), create=create, absent_ok=not must_exist)
+    note_new(queue)
+    return queue
 
 
-def here(flags: Mapping[str, object] | None = None) -> "Place":
-    """Find the queue that is meant, without opening it."""
+def here(url: str | None = None, *, check: bool = True) -> "Place":
+    """Find the queue that is meant, without opening it; notes what is odd about the environment.
+
+    With a URL, it is that of the queue. A setting that can't be is an error, unless `check` is off.
+    """
+    from queuectl.cli.notes import note_oddities
     from queuectl.place import find_place
 
-    url: str | None = click.get_current_context().meta.get(DB)
-    return find_place(url, flags=flags)
+    place = find_place(url or click.get_current_context().meta.get(DB), check=check)
+    note_oddities(place)
+    return place
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]
@@ -79,7 +87,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
         try:
             return parse_duration(str(value))
         except BadTimeError as error:
-            self.fail(str(error), param, ctx)
+            self.fail(error.advised, param, ctx)
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg]
@@ -137,34 +145,11 @@ class States(click.ParamType):  # type: ignore[type-arg]
             use = _MEANT.get(wrong) or f"all, {', '.join(State)}"
             self.fail(f"there is no state {wrong!r}; use {use}.", param, ctx)
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> "list[CompletionItem]":
-        """Complete the name of a state."""
-        from click.shell_completion import CompletionItem
-
-        names = ("all", *State)
-        return [CompletionItem(str(name)) for name in names if name.startswith(incomplete)]
-
 
 class JobId(click.ParamType):  # type: ignore[type-arg]
     """The id of a job, or its first four or more characters."""
 
     name = "id"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> "list[CompletionItem]":
-        """Complete ids from the queue; a queue that can't be read completes to nothing."""
-        from click.shell_completion import CompletionItem
-
-        from queuectl.errors import QueuectlError
-
-        try:
-            with ctx, open_queue() as queue:
-                return [CompletionItem(id) for id in queue.store.ids_like(incomplete, 50)]
-        except QueuectlError:
-            return []
 
 
 DURATION = Duration()
@@ -188,14 +173,22 @@ class Wanted:
         """Tell whether anything restricts."""
         return self != Wanted()
 
+    @property
+    def all_states(self) -> bool:
+        """Whether all states were asked for, as with `--state all`."""
+        return len(self.states) == len(State)
+
     def filter(self, queue: "Queue") -> "Filter":
-        """Make the store's filter of it, by the store's clock."""
+        """Make the store's filter of it, by the store's clock; notes queues that nobody used."""
+        from queuectl.cli.notes import note_unused
         from queuectl.store.contract import Filter
+
+        note_unused(queue, self.queues)
 
         now = queue.store.now()
         return Filter(
             # All of them restrict nothing; the store needn't look at each.
-            states=() if len(self.states) == len(State) else self.states,
+            states=() if self.all_states else self.states,
             queues=self.queues,
             tags=self.tags,
             text=self.text,
@@ -291,6 +284,13 @@ def quiet_option(command: F) -> F:
     return click.option("--quiet", "-q", is_flag=True, help="Print bare ids, one per line.")(
         command
     )
+
+
+def raw_option(command: F) -> F:
+    """Add --raw; arrives as `raw`."""
+    return click.option(
+        "--raw", is_flag=True, help="Let all control characters through to the terminal."
+    )(command)
 
 
 def queue_option(command: F) -> F:

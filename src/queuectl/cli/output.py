@@ -1,22 +1,24 @@
 """`output`: a job's facts and what one of its runs wrote, finished or not."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from queuectl.cli.command import Command
+from queuectl.cli.fields import attempts_of
 from queuectl.cli.finish import ended_label
-from queuectl.cli.list import attempts_of
-from queuectl.cli.moments import exact
-from queuectl.cli.options import JOB_ID, json_option, open_queue
+from queuectl.cli.interrupts import raised
+from queuectl.cli.options import JOB_ID, json_option, open_queue, raw_option
 from queuectl.cli.render import heading, paint, say, write, write_facts, write_json
-from queuectl.cli.stream import Writer
+from queuectl.cli.stream import Writer, exact
 from queuectl.errors import NotFoundError
 from queuectl.job import FINISHED, Attempt, Job, Output, State, signal_name
 from queuectl.queue import Queue
 from queuectl.values import dataclass
-from queuectl.when import format_duration
+from queuectl.when import format_duration, human, local
 
 Facts = list[tuple[str, str | None]]
 
@@ -38,14 +40,23 @@ class Found:
     output: Output
 
 
-@click.command(cls=Command, examples=EXAMPLES)
+class _Output(Command):
+    """Knows that other queues say `output get ID`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] == ["get"] and len(args) > 1 and not ctx.resilient_parsing:
+            raise click.UsageError("output takes the id itself, without get", ctx)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Output, examples=EXAMPLES)
 @click.argument("id", type=JOB_ID, metavar="ID")
 @click.option(
     "--attempt", type=click.IntRange(1), metavar="N", help="This run.  [default: the newest]"
 )
 @click.option("--stdout", "only_stdout", is_flag=True, help="Only its stdout, byte for byte.")
 @click.option("--stderr", "only_stderr", is_flag=True, help="Only its stderr, byte for byte.")
-@click.option("--raw", is_flag=True, help="Let control characters through to the terminal.")
+@raw_option
 @json_option
 def output(
     id: str,
@@ -58,8 +69,10 @@ def output(
     """Show a job's facts and what it wrote.
 
     For a job that runs, that is what its run has written so far. Of a long output the first and
-    last part are kept (the setting output_limit says how much); a line marks the gap. On a
-    terminal control characters are shown as \\x1b and the like, unless --raw is given.
+    last part are kept (the setting output_limit says how much); a line marks the gap.
+
+    On a terminal, colours and progress bars look as the job meant them; all other control
+    characters are shown as \\x1b and the like, unless --raw is given.
     """
     if sum((only_stdout, only_stderr, as_json)) > 1:
         raise click.UsageError("Give one of --stdout, --stderr and --json")
@@ -69,7 +82,8 @@ def output(
     if as_json:
         write_json(_as_dict(job, found))
     elif only_stdout or only_stderr:
-        Writer(sys.stdout, raw=raw).write(_stream(found.output, stderr=only_stderr), last=True)
+        with _writer(raw) as writer:
+            writer.write(_stream(found.output, stderr=only_stderr))
         _tell_gap(found.output, stderr=only_stderr)
     else:
         _write(job, found, _facts(job, found, single=attempt is not None), raw)
@@ -132,13 +146,24 @@ def _write(job: Job, found: Found, facts: Facts, raw: bool) -> None:
     for title, stderr in (("STDOUT:", False), ("STDERR:", True)):
         if data := _stream(found.output, stderr=stderr):
             write(paint(title, "bold"))
-            writer = Writer(sys.stdout, raw=raw)
-            writer.write(data)
-            writer.finish_line()
+            with _writer(raw) as writer:
+                writer.write(data)
+                writer.finish_line()
             written = True
     if not written:
         over = found.run is not None or job.state in FINISHED
         write("No output." if over else "No output available yet.")
+
+
+@contextmanager
+def _writer(raw: bool) -> Iterator[Writer]:
+    """Write to stdout, and leave a terminal without colours, also after Ctrl+C."""
+    writer = Writer(sys.stdout, raw=raw)
+    try:
+        with raised():
+            yield writer
+    finally:
+        writer.end()
 
 
 def _facts(job: Job, found: Found, *, single: bool) -> Facts:
@@ -149,7 +174,7 @@ def _facts(job: Job, found: Found, *, single: bool) -> Facts:
         ("Attempts", attempts_of(job)),
         ("Timeout", format_duration(job.timeout) if job.timeout else "none"),
     ]
-    created = ("Created", exact(job.created_at))
+    created = ("Created", local(job.created_at, exact=True))
     head = [("Command", job.title), ("State", job.state.value), ("Reason", job.reason)]
     if single and run is not None:
         return [*head, *about, created, *_run_facts(job, run)]
@@ -163,9 +188,9 @@ def _facts(job: Job, found: Found, *, single: bool) -> Facts:
         ("Error", error if error != job.reason else None),
         ("Exit code", None if code is None else str(code)),
         *about,
-        ("Started", None if started is None else exact(started)),
-        (ended_label(job), None if ended is None else exact(ended)),
-        ("Duration", None if took is None else f"{took}ms"),
+        ("Started", None if started is None else local(started, exact=True)),
+        (ended_label(job), None if ended is None else local(ended, exact=True)),
+        ("Duration", None if took is None else human(took)),
         created,
     ]
 
@@ -179,9 +204,9 @@ def _run_facts(job: Job, run: Attempt) -> Facts:
     return [
         (f"Run {run.number} of {job.attempts}", how),
         ("Error", run.error if run.error != how else None),
-        ("Started", exact(run.started_at)),
-        ("Ended", exact(run.finished_at)),
-        ("Duration", f"{run.duration_ms}ms"),
+        ("Started", local(run.started_at, exact=True)),
+        ("Ended", local(run.finished_at, exact=True)),
+        ("Duration", human(run.duration_ms)),
     ]
 
 
@@ -202,15 +227,8 @@ def _json_stream(name: str, data: bytes, total: int) -> dict[str, Any]:
     """Describe a stream; bytes that aren't text are there once more, exactly, in base64."""
     from queuectl.guard.output import render
 
-    try:
-        data.decode()
-        exact = None
-    except UnicodeDecodeError:
-        from base64 import b64encode
-
-        exact = b64encode(data).decode()
     return {
         name: render(data, total).decode(errors="replace"),
-        f"{name}_base64": exact,
+        f"{name}_base64": exact(data),
         f"{name}_bytes": total,
     }

@@ -1,40 +1,19 @@
 """The commands `pause`, `resume` and `queues`: named lines of jobs, and whether they move."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from queuectl.cli.command import Command
+from queuectl.cli.interrupts import truthful
+from queuectl.cli.notes import note_unused
 from queuectl.cli.options import json_option, open_queue, quiet_option
 from queuectl.cli.render import Column, safe, say, write, write_json, write_table
-from queuectl.errors import QueuectlError
 from queuectl.job import DEFAULT_QUEUE, WAITING, State
 from queuectl.queue import Queue
+from queuectl.request import check_name
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-
-class QueueName(click.ParamType):  # type: ignore[type-arg]
-    """The name of a queue."""
-
-    name = "queue"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> "list[CompletionItem]":
-        """Complete the names of queues that are in use."""
-        from click.shell_completion import CompletionItem
-
-        try:
-            with ctx, open_queue() as queue:
-                names = list(queue.status().queues)
-        except QueuectlError:
-            return []
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-names_argument = click.argument("names", nargs=-1, type=QueueName(), metavar="[QUEUE]...")
+names_argument = click.argument("names", nargs=-1, metavar="[QUEUE]...")
 
 
 @click.command(
@@ -43,24 +22,29 @@ names_argument = click.argument("names", nargs=-1, type=QueueName(), metavar="[Q
     queuectl pause                            # the queue named default
     queuectl pause mail reports
     queuectl pause --all
+    queuectl pause mail --json
     """,
 )
 @names_argument
 @click.option("--all", "every", is_flag=True, help="All queues that are in use.")
-def pause(names: tuple[str, ...], every: bool) -> None:
+@json_option
+def pause(names: tuple[str, ...], every: bool, as_json: bool) -> None:
     """Stop giving out the jobs of a queue.
 
     Running jobs go on, and new ones can still be enqueued. A queue stays paused until it is
     resumed. Without a name it is the queue named default.
     """
     _check(names, every)
-    with open_queue(create=True) as queue:
-        chosen = [*queue.status().queues] if every else names
-        for name in dict.fromkeys(chosen or [DEFAULT_QUEUE]):
-            if queue.pause(name):
-                write(safe(f"Queue {name!r} is paused; jobs that run go on."))
-            else:
-                write(safe(f"Queue {name!r} was paused already."))
+    with open_queue(create=True) as queue, truthful(queue.store):
+        note_unused(queue, names)
+        chosen = [*queue.status().queues] if every else names or [DEFAULT_QUEUE]
+        changed = {name: queue.pause(name) for name in dict.fromkeys(chosen)}
+        if as_json:
+            _write_changed(changed, paused=True)
+            return
+        for name, done in changed.items():
+            told = "is paused; jobs that run go on" if done else "was paused already"
+            write(safe(f"Queue {name!r} {told}."))
 
 
 @click.command(
@@ -69,31 +53,43 @@ def pause(names: tuple[str, ...], every: bool) -> None:
     queuectl resume
     queuectl resume mail reports
     queuectl resume --all
+    queuectl resume --all --json
     """,
 )
 @names_argument
 @click.option("--all", "every", is_flag=True, help="All paused queues.")
-def resume(names: tuple[str, ...], every: bool) -> None:
+@json_option
+def resume(names: tuple[str, ...], every: bool, as_json: bool) -> None:
     """Give out the jobs of a paused queue again.
 
     Without a name it is the queue named default.
     """
     _check(names, every)
-    with open_queue() as queue:
-        if every and not queue.status().paused:
-            say("No queue is paused.")
+    with open_queue() as queue, truthful(queue.store):
+        note_unused(queue, names)
+        chosen = queue.status().paused if every else names or [DEFAULT_QUEUE]
+        changed = {name: queue.resume(name) for name in dict.fromkeys(chosen)}
+        if as_json:
+            _write_changed(changed, paused=False)
             return
-        chosen = queue.status().paused if every else names
-        for name in dict.fromkeys(chosen or [DEFAULT_QUEUE]):
-            if queue.resume(name):
-                write(safe(f"Queue {name!r} is resumed."))
-            else:
-                write(safe(f"Queue {name!r} wasn't paused."))
+        for name, done in changed.items():
+            told = "is resumed" if done else "wasn't paused"
+            write(safe(f"Queue {name!r} {told}."))
+        if not changed:
+            say("No queue is paused.")
+
+
+def _write_changed(changed: dict[str, bool], *, paused: bool) -> None:
+    write_json(
+        [{"name": name, "paused": paused, "changed": done} for name, done in changed.items()]
+    )
 
 
 def _check(names: tuple[str, ...], every: bool) -> None:
     if names and every:
         raise click.UsageError("Give either names of queues, or --all, not both")
+    for name in names:
+        check_name("queue", name)
 
 
 @click.command(
@@ -144,12 +140,16 @@ def _rows(queue: Queue) -> list[dict[str, Any]]:
     return rows
 
 
+_DROP = {"cancelled": 1, "completed": 2}
+"""What is least missed where a terminal is narrow."""
+
+
 def _write(rows: list[dict[str, Any]]) -> None:
     counts = ("waiting", "running", "completed", "dead", "cancelled")
     columns = [
-        Column("QUEUE"),
-        *(Column(count.upper(), right=True) for count in counts),
-        Column("PAUSED"),
+        Column("QUEUE", least=10),
+        *(Column(count.upper(), right=True, drop=_DROP.get(count, 0)) for count in counts),
+        Column("PAUSED", least=8),
     ]
     write_table(
         columns,

@@ -8,13 +8,17 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice, zip_longest
 from typing import Any, TextIO
 
+from queuectl.cli.fitting import GAP, cut_middle, fit
+from queuectl.cli.fitting import cut as cut
+from queuectl.cli.fitting import width as width
 from queuectl.values import dataclass
 
 # C0, DEL, C1, bidirectional controls, line separators, byte order mark, lone surrogates: what can
 # move the cursor, recolour, reorder or hide. The list is in JSON's and Python's escapes alike.
-_HARMFUL = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+HARMFUL = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 _COLOURS = {
@@ -27,8 +31,8 @@ _COLOURS = {
     "magenta": "35",
     "cyan": "36",
 }
-LEAST_CUT = 20
-"""Cells below which a column isn't cut while others can be left out."""
+ALIGNED = 1_000
+"""Rows of a long table that are aligned with each other: as many as are held at a time."""
 STATE_COLOURS = {
     "blocked": "magenta",
     "pending": "yellow",
@@ -40,13 +44,13 @@ STATE_COLOURS = {
 }
 
 
-def safe(text: str, *, keep: str = "") -> str:
-    r"""Show control characters as escapes, such as `\x1b`; those in `keep` stay as they are."""
+def safe(text: str) -> str:
+    r"""Show control characters as escapes, such as `\x1b`."""
     if text.isprintable():
         return text
     import re
 
-    return re.sub(_HARMFUL, lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+    return re.sub(HARMFUL, lambda found: _escape(found[0]), text)
 
 
 def _escape(character: str) -> str:
@@ -105,6 +109,11 @@ def write_json(value: Any) -> None:
     write(_json(value, 2 if is_terminal() else None))
 
 
+def write_json_line(value: Any) -> None:
+    """Print one of many JSON values, on a line of its own."""
+    write(_json(value))
+
+
 def write_json_array(values: Iterable[Any]) -> None:
     """Print one JSON array, an element per line, without holding all of it."""
     separator = "["
@@ -114,13 +123,33 @@ def write_json_array(values: Iterable[Any]) -> None:
     write("[]" if separator == "[" else "]")
 
 
+class JsonStream:
+    """One JSON object with a long array in it, printed as it grows, a line for each element."""
+
+    def __init__(self, head: Mapping[str, Any], array: str) -> None:
+        """Take what stands before the array, and the array's name."""
+        self._opening = f'{_json(dict(head))[:-1]}, "{array}": ['
+        self.is_begun = False
+        """Whether anything was printed yet."""
+
+    def add(self, value: Any) -> None:
+        """Print an element."""
+        sys.stdout.write((",\n" if self.is_begun else self._opening) + _json(value))
+        self.is_begun = True
+
+    def end(self, **tail: Any) -> None:
+        """Print what stands behind the array, and close the object."""
+        opening = "" if self.is_begun else self._opening
+        write(f"{opening}], {_json(tail)[1:]}")
+
+
 def _json(value: Any, indent: int | None = None) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     if text.isprintable():
         return text
     import re
 
-    harmful = _HARMFUL.replace("\x00-\x1f", "")  # json has escaped those; newlines are ours
+    harmful = HARMFUL.replace("\x00-\x1f", "")  # json has escaped those; newlines are ours
     return re.sub(harmful, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -136,14 +165,22 @@ def title(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its title, how it's aligned, and the one that gives way."""
+    """A column of a table: its title, how it's aligned, and how it gives way on a narrow terminal.
+
+    Whatever is in it, no line of a table is wider than the terminal. What doesn't go to a terminal
+    is whole.
+    """
 
     title: str
     right: bool = False
-    cut: bool = False
-    """Cut to what is left of a terminal's width. At most one, the last."""
+    least: int | None = None
+    """Cells to which it may be cut, in the middle; those without are cut only if all must be."""
+    wrap: bool = False
+    """Whether what has no room goes on below, instead of being cut."""
     drop: int = 0
-    """Left out, 1 first, where a narrow terminal has no room for the column that may be cut."""
+    """Left out, 1 first, where there is no room for all, even cut."""
+    most: int | None = None
+    """Cells to which it is cut where there is no terminal whose width would say so."""
     styles: Mapping[str, str] | None = None
     """Colour by value, as `STATE_COLOURS` does."""
 
@@ -155,68 +192,96 @@ def write_lines(lines: Iterable[str]) -> None:
 
 
 def write_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table with a header. On a terminal the column that may be cut fits the width."""
+    """Print a table with a header, which fits a terminal."""
     write_lines(table(columns, rows))
+
+
+def write_long_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table of any length, `ALIGNED` rows at a time, each time with a header."""
+    rest = iter(rows)
+    while part := list(islice(rest, ALIGNED)):
+        write_table(columns, part)
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a table with a header."""
-    cells = [[safe(cell) for cell in row] for row in rows]
-    widths = [
+    cells = [[_encodable(safe(cell)) for cell in row] for row in rows]
+    natural = [
         max([width(column.title), *(width(row[i]) for row in cells)])
         for i, column in enumerate(columns)
     ]
-    kept = _kept(columns, widths)
-    if len(kept) < len(columns):
-        columns, widths = [columns[i] for i in kept], [widths[i] for i in kept]
-        cells = [[row[i] for i in kept] for row in cells]
-    limits = _limits(columns, widths)
-    header = _line(columns, widths, [column.title for column in columns], None)
-    return [paint(header, "bold"), *(_line(columns, widths, row, limits) for row in cells)]
+    widths = _widths(columns, natural)
+    shown = [columns[i] for i in widths]
+    wide = list(widths.values())
+    header = _line(shown, wide, [column.title for column in shown], painted=False)
+    return [
+        paint(header, "bold"),
+        *(
+            _line(shown, wide, part, painted=True)
+            for row in cells
+            for part in _parts(shown, wide, [row[i] for i in widths])
+        ),
+    ]
 
 
-def _limits(columns: Sequence[Column], widths: Sequence[int]) -> list[int | None]:
-    """Return how wide each column may be at most."""
-    if not is_terminal():
-        return [None] * len(columns)
-    left = room(columns, widths)
-    return [max(left, 10) if column.cut else None for column in columns]
+def _encodable(text: str) -> str:
+    """Write what a terminal can't show as it will be: as escapes, which are wider."""
+    encoding = sys.stdout.encoding
+    if text.isascii() or encoding.lower() in ("utf-8", "utf8"):
+        return text
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def _kept(columns: Sequence[Column], widths: Sequence[int]) -> list[int]:
-    """Return which columns are shown: all but those a narrow terminal has no room for."""
-    kept = list(range(len(columns)))
-    if not is_terminal() or not any(column.cut for column in columns):
-        return kept
-    wish = min(LEAST_CUT, *(w for w, column in zip(widths, columns, strict=True) if column.cut))
-    for i in sorted((i for i in kept if columns[i].drop), key=lambda i: columns[i].drop):
-        if room([columns[i] for i in kept], [widths[i] for i in kept]) >= wish:
-            break
-        kept.remove(i)
-    return kept
+def _widths(columns: Sequence[Column], natural: Sequence[int]) -> dict[int, int]:
+    """Return the columns that are shown, by their number, and how wide they are."""
+    if is_terminal():
+        least = [
+            size if column.least is None else min(size, max(column.least, width(column.title)))
+            for column, size in zip(columns, natural, strict=True)
+        ]
+        return fit(natural, least, [column.drop for column in columns], terminal_width())
+    return {
+        i: size if column.most is None else min(size, max(column.most, width(column.title)))
+        for i, (column, size) in enumerate(zip(columns, natural, strict=True))
+    }
 
 
-def room(columns: Sequence[Column], widths: Sequence[int]) -> int:
-    """Return how many cells of a terminal's line are left for the column that may be cut."""
-    taken = sum(w for w, column in zip(widths, columns, strict=True) if not column.cut)
-    return terminal_width() - taken - 2 * (len(columns) - 1)
+def _parts(
+    columns: Sequence[Column], widths: Sequence[int], row: Sequence[str]
+) -> Iterable[Sequence[str]]:
+    """Yield a row, and rows below it for what has no room in a column that is wrapped."""
+    if all(not c.wrap or width(cell) <= w for c, w, cell in zip(columns, widths, row, strict=True)):
+        return [row]
+    from textwrap import wrap
+
+    stacks = [
+        wrap(cell, w) if column.wrap else [cell]
+        for column, w, cell in zip(columns, widths, row, strict=True)
+    ]
+    return zip_longest(*stacks, fillvalue="")
 
 
 def _line(
-    columns: Sequence[Column],
-    widths: Sequence[int],
-    row: Sequence[str],
-    limits: Sequence[int | None] | None,
+    columns: Sequence[Column], widths: Sequence[int], row: Sequence[str], *, painted: bool
 ) -> str:
     parts: list[str] = []
     last = len(columns) - 1
     for i, (column, cell) in enumerate(zip(columns, row, strict=True)):
-        limit = limits[i] if limits is not None else None
-        text = cell if limit is None else cut(cell, limit)
+        text = shorten(cell, widths[i])
         gap = " " * (widths[i] - width(text)) if column.right or i != last else ""
-        shown = paint(text, column.styles.get(cell, "")) if limits and column.styles else text
+        shown = paint(text, column.styles.get(cell, "")) if painted and column.styles else text
         parts.append(gap + shown if column.right else shown + gap)
-    return "  ".join(parts).rstrip()
+    return (" " * GAP).join(parts).rstrip()
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut a name or command in the middle, so that it takes no more than so many cells."""
+    return text if width(text) <= limit else cut_middle(text, limit, _ellipsis())
+
+
+def _ellipsis() -> str:
+    mark = "\N{HORIZONTAL ELLIPSIS}"
+    return mark if _encodable(mark) == mark else "..."
 
 
 def write_facts(facts: Iterable[tuple[str, str | None]], *, indent: int = 0) -> None:
@@ -234,32 +299,6 @@ def fact_lines(facts: Iterable[tuple[str, str | None]], *, indent: int = 0) -> l
     ]
 
 
-def width(text: str) -> int:
-    """Count the terminal cells of a text."""
-    if text.isascii():
-        return len(text)
-    from unicodedata import combining, east_asian_width
-
-    return sum(
-        0 if combining(c) or c == "\u200d" else 2 if east_asian_width(c) in "WF" else 1
-        for c in text
-    )
-
-
-def cut(text: str, limit: int, mark: str = "...") -> str:
-    """Shorten a text to so many cells, ending in a mark where something was left out."""
-    if width(text) <= limit:
-        return text
-    kept: list[str] = []
-    left = limit - width(mark)
-    for character in text:
-        left -= width(character)
-        if left < 0:
-            break
-        kept.append(character)
-    return "".join(kept).rstrip() + mark
-
-
 def terminal_width() -> int:
     """Return how many cells a line has."""
     from shutil import get_terminal_size
@@ -272,6 +311,17 @@ def terminal_height() -> int:
     from shutil import get_terminal_size
 
     return get_terminal_size().lines
+
+
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def size(count: int) -> str:
+    """Write a number of bytes for people: `512 bytes`, `1.5 MiB`."""
+    amount, unit = float(count), 0
+    while amount >= 1024 and unit < len(UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{count} {UNITS[0]}" if unit == 0 else f"{amount:.1f} {UNITS[unit]}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,20 +1,23 @@
 """`show`: everything that is known about a job."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from queuectl.cli.command import Command
+from queuectl.cli.fields import attempts_of
 from queuectl.cli.finish import ended_label
-from queuectl.cli.list import attempts_of
-from queuectl.cli.moments import ahead, exact, moment
+from queuectl.cli.moments import ahead
 from queuectl.cli.options import JOB_ID, json_option, open_queue
-from queuectl.cli.render import Column, heading, write, write_facts, write_json, write_table
+from queuectl.cli.render import Column, heading, size, write, write_facts, write_json, write_table
 from queuectl.job import WAITING, Attempt, Job, signal_name
 from queuectl.report import attempt_dict, event_dict, job_dict
 from queuectl.store.contract import Event
-from queuectl.when import format_duration
+from queuectl.when import format_duration, human, local
+
+if TYPE_CHECKING:
+    from queuectl.explain import Reason
 
 EXAMPLES = """
 queuectl show 7f3k
@@ -28,18 +31,23 @@ queuectl show 7f3k --json | jq '.runs[].exit_code'
 def show(id: str, as_json: bool) -> None:
     """Show everything about a job: fields, runs, history.
 
-    With --json: the fields of the job, `runs` (those that are over) and `events` (what was done
-    to it by hand, and rescues). Of its environment only the names are shown.
+    Of a job that waits it says why: it isn't due, its queue is paused, no worker is running or
+    serves its queue, or all of them are busy.
+
+    With --json: the fields of the job, `waits_for` (why it waits), `runs` (those that are over) and
+    `events` (what was done to it by hand, rescues and its death). Of its environment only the
+    names are shown.
     """
     with open_queue() as queue:
         job = queue.get(id)
         runs = queue.attempts(job.id)
-        events = queue.events(job.id)[::-1]
+        events = list(queue.iterate_events(job.id))[::-1]
+        reasons = queue.explain(job.id)
         if as_json:
-            write_json(describe(job, runs, events))
+            write_json(describe(job, runs, events, reasons))
             return
         heading(f"Job {job.id}")
-        write_facts(facts(job, queue.store.now()))
+        write_facts(facts(job, reasons, queue.store.now()))
         if runs:
             write()
             heading("Runs")
@@ -47,26 +55,30 @@ def show(id: str, as_json: bool) -> None:
         if events:
             write()
             heading("History")
-            rows = [(moment(e.at), e.kind, e.who, e.detail or "") for e in events]
-            write_table([Column("AT"), Column("WHAT"), Column("BY"), Column("DETAIL")], rows)
+            rows = [(local(e.at), e.kind, e.who, e.detail or "") for e in events]
+            write_table(_EVENT_COLUMNS, rows)
 
 
-def describe(job: Job, runs: Sequence[Attempt], events: Sequence[Event]) -> dict[str, Any]:
-    """Describe a job with its runs and history, for `--json`."""
+def describe(
+    job: Job, runs: Sequence[Attempt], events: Sequence[Event], reasons: "Sequence[Reason]"
+) -> dict[str, Any]:
+    """Describe a job with its runs, its history and why it waits, for `--json`."""
     return {
         **job_dict(job),
+        "waits_for": [reason.as_dict() for reason in reasons],
         "runs": [attempt_dict(run) for run in runs],
         "events": [event_dict(event) for event in events],
     }
 
 
-def facts(job: Job, now: int) -> list[tuple[str, str | None]]:
+def facts(job: Job, reasons: "Sequence[Reason]", now: int) -> list[tuple[str, str | None]]:
     """Return what is known about a job itself, in words."""
     waits = job.state in WAITING and job.run_at > now
     return [
         ("Command", job.command),
         ("Program", None if job.argv is None else job.title),
         ("State", job.state.value),
+        ("Waits", "; ".join(reason.text for reason in reasons) or None),
         ("Reason", job.reason or job.cancel_reason),
         ("Error", job.error if job.error != job.reason else None),
         ("Exit code", _text(job.exit_code)),
@@ -77,14 +89,16 @@ def facts(job: Job, now: int) -> list[tuple[str, str | None]]:
         ("Crashes", str(job.crashes) if job.crashes else None),
         ("Timeout", format_duration(job.timeout) if job.timeout else "none"),
         ("Retries", _retries(job)),
-        ("Created", exact(job.created_at)),
+        ("Created", local(job.created_at, exact=True)),
         ("Due", ahead(job.run_at, now) if waits else None),
         ("Expires", _time(job.expires_at)),
         ("Started", _time(job.started_at)),
         (ended_label(job), _time(job.finished_at)),
-        ("Duration", None if job.duration_ms is None else f"{job.duration_ms}ms"),
+        ("Duration", None if job.duration_ms is None else human(job.duration_ms)),
         ("Directory", job.cwd),
-        ("Environment", ", ".join(sorted(job.env)) or None),
+        ("Shell", job.shell if job.command is not None else None),
+        ("Environment", _environment(job)),
+        ("Stdin", None if job.stdin_bytes is None else size(job.stdin_bytes)),
         ("Tags", ", ".join(job.tags) or None),
         ("Node", None if job.node is None else f"{job.node}, worker {job.worker}"),
     ]
@@ -104,8 +118,14 @@ def _retries(job: Job) -> str | None:
     return f"up to {job.max_retries}, {how} backoff" + (f" ({detail})" if detail else "")
 
 
+def _environment(job: Job) -> str | None:
+    """Return the names of its variables; their values are secrets."""
+    names = ", ".join(sorted(job.env))
+    return f"only {names or 'what queuectl sets'}" if job.env_all else names or None
+
+
 def _time(ms: int | None) -> str | None:
-    return None if ms is None else exact(ms)
+    return None if ms is None else local(ms, exact=True)
 
 
 def _text(value: int | None) -> str | None:
@@ -114,14 +134,22 @@ def _text(value: int | None) -> str | None:
 
 _RUN_COLUMNS = (
     Column("RUN", right=True),
-    Column("STARTED"),
+    Column("STARTED", drop=5),
     Column("DURATION", right=True),
-    Column("NODE"),
-    Column("HOST"),
+    Column("NODE", least=8, drop=4),
+    Column("HOST", least=8, drop=3),
     Column("OUTCOME"),
-    Column("STDOUT", right=True),
-    Column("STDERR", right=True),
-    Column("ERROR", cut=True),
+    Column("STDOUT", right=True, drop=2),
+    Column("STDERR", right=True, drop=1),
+    Column("ERROR", least=16),
+)
+
+
+_EVENT_COLUMNS = (
+    Column("AT", drop=2),
+    Column("WHAT"),
+    Column("BY", least=8, drop=1),
+    Column("DETAIL", least=12),
 )
 
 
@@ -133,8 +161,8 @@ def _run(run: Attempt) -> tuple[str, ...]:
         outcome += f" {signal_name(run.signal)}"
     return (
         str(run.number),
-        exact(run.started_at),
-        f"{run.duration_ms}ms",
+        local(run.started_at, exact=True),
+        human(run.duration_ms),
         run.node,
         run.host,
         outcome,

@@ -5,10 +5,23 @@ from typing import TYPE_CHECKING
 import click
 
 from queuectl.cli.command import Command
+from queuectl.cli.notes import note_unused
 from queuectl.cli.options import MOMENT, json_option, open_queue, queue_option
-from queuectl.cli.render import cut, heading, plural, safe, write, write_facts, write_json
-from queuectl.job import State
-from queuectl.when import parse_moment
+from queuectl.cli.render import (
+    heading,
+    is_terminal,
+    plural,
+    safe,
+    say,
+    shorten,
+    terminal_width,
+    width,
+    write,
+    write_facts,
+    write_json,
+)
+from queuectl.job import Job, State
+from queuectl.when import human, parse_moment
 
 if TYPE_CHECKING:
     from queuectl.report import Durations, Stats
@@ -18,6 +31,7 @@ LONGEST_COMMAND = 60
 EXAMPLES = """
 queuectl stats
 queuectl stats --queue mail --since 24h
+queuectl stats --tag nightly
 queuectl stats --json | jq .run_time.p95_ms
 """
 
@@ -25,26 +39,39 @@ queuectl stats --json | jq .run_time.p95_ms
 @click.command(cls=Command, examples=EXAMPLES)
 @queue_option
 @click.option(
+    "--tag",
+    "-T",
+    "tags",
+    multiple=True,
+    metavar="TAG",
+    help="Only jobs with this tag that are in the store, each with its last run; with several, "
+    "those that have all of them.",
+)
+@click.option(
     "--since",
     type=MOMENT,
     metavar="TIME",
     help="Run and wait times since: 1h (ago), monday, 09:00.",
 )
 @json_option
-def stats(queue_name: str | None, since: str | None, as_json: bool) -> None:
+def stats(queue_name: str | None, tags: tuple[str, ...], since: str | None, as_json: bool) -> None:
     """Show success rate, run and wait times, slowest jobs.
 
-    Counts are of the jobs that are in the store now; the success rate is the share of all these,
-    also those that still wait, that are completed. Run times are those of runs that completed
-    their job, wait times go from due to started; both include jobs that have been pruned.
+    Counts are of the jobs that are in the store now. The success rate is the share of completed
+    jobs among those that completed or died: what still waits, runs or is retried isn't counted,
+    nor what was cancelled. Run times are those of runs that completed their job, wait times go
+    from due to started; both include jobs that have been pruned, except with --tag.
     """
     with open_queue() as queue:
+        note_unused(queue, () if queue_name is None else (queue_name,))
         moment = None if since is None else parse_moment(since, now=queue.store.now())
-        found = queue.stats(since=moment, queue=queue_name)
+        found = queue.stats(since=moment, queue=queue_name, tag=tags)
         if as_json:
             write_json(found.as_dict())
         else:
             _write(found)
+            if tags:
+                say("These are the jobs in the store, each with its last run; pruned ones aren't.")
 
 
 def _write(found: "Stats") -> None:
@@ -58,7 +85,7 @@ def _write(found: "Stats") -> None:
                 for state in _ORDER
                 if found.states[state] or state in _ALWAYS
             ),
-            ("Success Rate", "no jobs yet" if rate is None else f"{rate:.2f}%"),
+            ("Success Rate", "nothing finished yet" if rate is None else f"{rate:.2f}%"),
         ]
     )
     write(f"Jobs with timeout configured: {found.timed:,}")
@@ -68,12 +95,23 @@ def _write(found: "Stats") -> None:
         write()
         heading("Top 5 Slowest Jobs")
         for job in found.slowest:
-            write(f"{safe(job.id)}: {cut(safe(job.title), LONGEST_COMMAND)} - {job.duration_ms}ms")
+            write(_slow(job))
     if found.priorities:
         write()
         heading("Priority Distribution")
         for priority, jobs in found.priorities.items():
             write(f"Priority {priority}: {plural(jobs, 'job')}")
+
+
+def _slow(job: Job) -> str:
+    """Return `id: command - duration`, which fits a terminal."""
+    took = human(job.duration_ms or 0)
+    id, command = safe(job.id), safe(job.title)
+    if not is_terminal():
+        return f"{id}: {shorten(command, LONGEST_COMMAND)} - {took}"
+    left = max(terminal_width() - len(f":  - {took}"), 2)
+    id = shorten(id, max(left - width(command), left // 2))
+    return f"{id}: {shorten(command, left - width(id))} - {took}"
 
 
 _ORDER = (
@@ -95,17 +133,14 @@ def _write_times(title: str, times: "Durations") -> None:
     heading(title)
     write_facts(
         [
-            ("Average", f"{times.average:.2f}ms"),
-            ("Median", _ms(times.median)),
-            ("P95", _ms(times.p95)),
-            ("P99", _ms(times.p99)),
-            ("Min", _ms(times.least)),
-            ("Max", _ms(times.most)),
+            (name, None if value is None else human(value))
+            for name, value in (
+                ("Average", times.average),
+                ("Median", times.median),
+                ("P95", times.p95),
+                ("P99", times.p99),
+                ("Min", times.least),
+                ("Max", times.most),
+            )
         ]
     )
-
-
-def _ms(value: float | None) -> str | None:
-    if value is None:
-        return None
-    return f"{value:.0f}ms" if float(value).is_integer() else f"{value:.2f}ms"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.moments import ahead, moment
+from queuectl.cli.interrupts import raised
+from queuectl.cli.moments import ahead
 from queuectl.cli.options import DURATION, json_option, open_queue
 from queuectl.cli.render import (
     STATE_COLOURS,
@@ -22,7 +23,7 @@ from queuectl.cli.render import (
     write_lines,
 )
 from queuectl.job import DEFAULT_QUEUE, State
-from queuectl.when import ago, format_duration
+from queuectl.when import ago, format_duration, local
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
@@ -66,7 +67,8 @@ def status(interval: int | None, as_json: bool) -> None:
         elif interval is None:
             write_lines(describe(queue))
         else:
-            _watch(queue, max(interval, SHORTEST_INTERVAL))
+            with raised():
+                _watch(queue, max(interval, SHORTEST_INTERVAL))
 
 
 def _watch(queue: "Queue", interval: int) -> None:
@@ -78,7 +80,7 @@ def _watch(queue: "Queue", interval: int) -> None:
             sys.stdout.write(HIDE)
         while True:
             lines = describe(queue)
-            now = moment(queue.store.now())
+            now = local(queue.store.now())
             if terminal:
                 sys.stdout.write(CLEAR)
                 end = ["", paint(f"{now}, every {every}; Ctrl+C ends it", "dim")]
@@ -116,13 +118,19 @@ def _states(found: "Status") -> list[str]:
 def _queues(found: "Status") -> list[str]:
     """Return a row per queue, with a column for every state that occurs."""
     states = [state for state in State if any(counts[state] for counts in found.queues.values())]
-    columns = [Column("QUEUE")]
-    columns += [Column(state.value.upper(), right=True) for state in states]
+    columns = [Column("QUEUE", least=10)]
+    columns += [
+        Column(state.value.upper(), right=True, drop=_DROP.get(state, 0)) for state in states
+    ]
     rows = [
         [name, *(f"{counts[state]:,}" for state in states), _paused(name, found)]
         for name, counts in found.queues.items()
     ]
     return table([*columns, Column("")], rows)
+
+
+_DROP = {State.CANCELLED: 1, State.COMPLETED: 2, State.BLOCKED: 3, State.FAILED: 4}
+"""What is least missed of a queue where a terminal is narrow."""
 
 
 def _paused(name: str, found: "Status") -> str:
@@ -144,13 +152,13 @@ def _workers(found: "Status", now: int) -> list[str]:
 
 
 _NODE_COLUMNS = (
-    Column("NODE"),
-    Column("HOST"),
+    Column("NODE", least=8),
+    Column("HOST", least=10, drop=2),
     Column("PID", right=True),
     Column("BUSY", right=True),
     Column("UP", right=True),
-    Column("QUEUES"),
-    Column(""),
+    Column("QUEUES", least=10, drop=1),
+    Column("", least=16, wrap=True),
 )
 
 
@@ -179,5 +187,5 @@ def _due(found: "Status", now: int) -> str | None:
     if found.next_due is None:
         return None
     if found.next_due <= now:
-        return "now"
+        return f"{local(found.next_due)} (due {ago(now - found.next_due)} ago)"
     return ahead(found.next_due, now)

@@ -2,7 +2,9 @@
 
 import shlex
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,8 +15,9 @@ from queuectl.cli.finish import (
     describe_end,
     exit_code_of,
     still_going,
-    waiting_queues,
+    why_waiting,
 )
+from queuectl.cli.notes import again, note_unused
 from queuectl.cli.options import DURATION, JOB_ID, json_option, open_queue
 from queuectl.cli.progress import Bar
 from queuectl.cli.render import complain, plural, say, write_json
@@ -25,7 +28,13 @@ from queuectl.store.contract import Filter
 from queuectl.values import replace
 from queuectl.when import format_duration
 
+if TYPE_CHECKING:
+    from queuectl.explain import Reason
+
 OPEN = (*WAITING, State.PROCESSING)
+NOT_COMPLETED = (State.DEAD, State.CANCELLED)
+MOST_TOLD = 20
+"""Failed jobs that are named one by one."""
 
 EXAMPLES = """
 queuectl wait 7f3k                       # exits with the job's own exit code
@@ -81,6 +90,7 @@ def wait(
     if sum(chosen) != 1:
         raise click.UsageError("Say what to wait for: ids, --queue and --tag, or --all")
     with open_queue() as queue:
+        note_unused(queue, queues)
         if ids:
             watch: _Watch = _Ids(queue, [queue.meant(id).id for id in ids])
         elif tags:
@@ -99,12 +109,12 @@ def wait_for_jobs(queue: Queue, ids: Sequence[str], *, talk: bool) -> int:
 
 
 def _wait(queue: Queue, watch: "_Watch", timeout: float | None, *, talk: bool) -> int:
-    hint = Hint(queue, watch.queues, talk=talk)
+    hint = Hint(watch.why, talk=talk)
     with still_going(f"Nothing was stopped; {watch.again}."), Bar("Waiting") as bar:
 
         def tick(left: int) -> None:
             hint()
-            bar(watch.total - left, watch.total)
+            bar(watch.total - left, watch.total, dead=watch.dead)
 
         try:
             queue.wait_until(watch.remaining, timeout=timeout, tick=tick)
@@ -121,6 +131,8 @@ class _Watch(ABC):
 
     total = 0
     """How many there are, as far as we know."""
+    dead = 0
+    """How many of them have been given up so far."""
     again: str
     """How to look at them again."""
 
@@ -129,8 +141,8 @@ class _Watch(ABC):
         """Count those that aren't finished."""
 
     @abstractmethod
-    def queues(self) -> set[str]:
-        """Return the queues in which those wait that haven't been started."""
+    def why(self) -> "list[Reason]":
+        """Say why those wait that haven't been started."""
 
     @abstractmethod
     def conclude(self, talk: bool) -> int:
@@ -148,6 +160,8 @@ class _Ids(_Watch):
         self._queue = queue
         self._ids = list(dict.fromkeys(ids))
         self._open = set(self._ids)
+        self._which = Filter()
+        """What fits them, and may fit others as well."""
         self.total = len(self._ids)
         self.again = _listing()
         if len(self._ids) == 1:
@@ -156,10 +170,11 @@ class _Ids(_Watch):
     def remaining(self) -> int:
         states = self._queue.store.states(sorted(self._open))
         self._open = {id for id in self._open if states.get(id) not in (None, *FINISHED)}
+        self.dead += sum(state == State.DEAD for state in states.values())
         return len(self._open)
 
-    def queues(self) -> set[str]:
-        return waiting_queues(self._queue, sorted(self._open))
+    def why(self) -> "list[Reason]":
+        return why_waiting(self._queue, sorted(self._open))
 
     def _states(self) -> dict[str, State]:
         return self._queue.store.states(self._ids)
@@ -173,10 +188,12 @@ class _Ids(_Watch):
         states = self._states()
         failed = [id for id in self._ids if states.get(id) != State.COMPLETED]
         if talk:
-            for id in failed[:20]:
+            for id in failed[:MOST_TOLD]:
                 job = self._queue.store.get(id)
                 say(describe_end(job) if job else f"Job {id} was removed.")
-            say(_summary(len(self._ids) - len(failed), len(failed)))
+            ends = Counter(states.get(id) for id in self._ids)
+            _say_more(len(failed) - MOST_TOLD, ends, self._which)
+            say(_summary(ends))
         return EXIT_FAILED if failed else EXIT_DONE
 
     def _conclude_one(self, job: Job, talk: bool) -> int:
@@ -193,9 +210,12 @@ class _Tagged(_Ids):
     """All jobs with a tag, now or later, finished or not: how it ends doesn't hang on timing."""
 
     def __init__(self, queue: Queue, which: Filter) -> None:
-        super().__init__(queue, [job.id for job in queue.list(which, limit=None, oldest=True)])
-        self.again = _listing(queues=which.queues, tags=which.tags)
+        jobs = queue.list(which, limit=None, oldest=True)
+        super().__init__(queue, [job.id for job in jobs])
+        self.again = _listing(which)
         self._which = which
+        self._open = {job.id for job in jobs if job.state not in FINISHED}
+        self._dead = {job.id for job in jobs if job.state == State.DEAD}
         if not self._ids:
             names = " and ".join(repr(tag) for tag in which.tags)
             raise NotFoundError(f"No job has the tag {names}; see queuectl list.")
@@ -209,7 +229,11 @@ class _Tagged(_Ids):
         return found
 
     def remaining(self) -> int:
-        self._open = set(self._add(OPEN))
+        before, self._open = self._open, set(self._add(OPEN))
+        states = self._queue.store.states(sorted(before - self._open))
+        self._dead |= {id for id, state in states.items() if state == State.DEAD}
+        self._dead -= self._open  # somebody has retried them
+        self.dead = len(self._dead)
         return len(self._open)
 
     def conclude(self, talk: bool) -> int:
@@ -223,7 +247,9 @@ class _Counted(_Watch):
     def __init__(self, queue: Queue, queues: Sequence[str]) -> None:
         self._queue = queue
         self._queues = queues
-        self.again = _listing(queues=queues)
+        self._which = Filter(queues=tuple(queues))
+        self.again = _listing(self._which)
+        self._began = queue.store.now()
         self._before = self._count()
 
     def _count(self) -> dict[State, int]:
@@ -234,18 +260,21 @@ class _Counted(_Watch):
         return states
 
     def remaining(self) -> int:
-        left = sum(self._count()[state] for state in OPEN)
+        states = self._count()
+        left = sum(states[state] for state in OPEN)
         self.total = max(self.total, left)
+        self.dead = max(states[State.DEAD] - self._before[State.DEAD], 0)
         return left
 
-    def queues(self) -> set[str]:
-        return {
+    def why(self) -> "list[Reason]":
+        waiting = {
             count.queue
             for count in self._queue.store.counts()
             if count.jobs
             and count.state in WAITING
             and (not self._queues or count.queue in self._queues)
         }
+        return self._queue.hindrances(waiting)
 
     def _ended(self, state: State) -> int:
         return max(self._count()[state] - self._before[state], 0)
@@ -253,21 +282,35 @@ class _Counted(_Watch):
     def conclude(self, talk: bool) -> int:
         if not self.total:
             return _nothing(talk)
-        failed = self._ended(State.DEAD) + self._ended(State.CANCELLED)
+        ends: Counter[State | None] = Counter({state: self._ended(state) for state in FINISHED})
+        failed = ends.total() - ends[State.COMPLETED]
         if talk:
-            say(_summary(self._ended(State.COMPLETED), failed))
+            told = self._failed() if failed else []
+            for job in told:
+                say(describe_end(job))
+            _say_more(failed - len(told), ends, self._which)
+            say(_summary(ends))
         return EXIT_FAILED if failed else EXIT_DONE
+
+    def _failed(self) -> list[Job]:
+        """Return some of those that were given up, or called off, since the waiting began."""
+        which = replace(self._which, states=NOT_COMPLETED, finished_since=self._began)
+        return self._queue.list(which, limit=MOST_TOLD, oldest=True)
 
     def result(self) -> dict[str, object]:
         ended = {state.value: self._ended(state) for state in FINISHED}
         return {**ended, "left": self.remaining()}
 
 
-def _listing(*, queues: Sequence[str] = (), tags: Sequence[str] = ()) -> str:
+def _listing(which: Filter | None = None) -> str:
     """Say which command shows the jobs that are waited for."""
-    chosen = [("--queue", name) for name in queues] + [("--tag", name) for name in tags]
-    words = ["queuectl", "list", *(word for pair in chosen for word in pair)]
-    return f"{shlex.join(words)} shows them"
+    return f"{_command('list', which=which or Filter())} shows them"
+
+
+def _command(*words: str, which: Filter) -> str:
+    """Write a command that is about the jobs that a filter means."""
+    chosen = [("--queue", name) for name in which.queues] + [("--tag", tag) for tag in which.tags]
+    return again(shlex.join([*words, *(word for pair in chosen for word in pair)]))
 
 
 def _nothing(talk: bool) -> int:
@@ -276,7 +319,20 @@ def _nothing(talk: bool) -> int:
     return EXIT_DONE
 
 
-def _summary(completed: int, failed: int) -> str:
+def _say_more(more: int, ends: "Counter[State | None]", which: Filter) -> None:
+    """Say how many more failed than were named, and which command names all of them."""
+    if more <= 0:
+        return
+    words = ("dlq", "list") if not ends[State.CANCELLED] else ("list", "--state", "dead,cancelled")
+    say(f"... and {more:,} more; see all with: {_command(*words, '--limit', '0', which=which)}")
+
+
+def _summary(ends: "Counter[State | None]") -> str:
+    """Say how many jobs came to which end; None is that of those that were removed."""
+    done = ends[State.COMPLETED]
+    failed = ends.total() - done
     if not failed:
-        return f"{plural(completed, 'job')} completed."
-    return f"{plural(completed, 'job')} completed, {failed:,} did not."
+        return f"{plural(done, 'job')} completed."
+    others = [(state, state.value) for state in State if state != State.COMPLETED]
+    how = [f"{ends[end]:,} {name}" for end, name in [*others, (None, "removed")] if ends[end]]
+    return f"{plural(done, 'job')} completed, {failed:,} did not: {', '.join(how)}."

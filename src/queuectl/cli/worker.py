@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queuectl.cli.command import DB, Group
-from queuectl.cli.moments import moment
-from queuectl.cli.options import DURATION, json_option, open_queue, quiet_option
+from queuectl.cli.command import ARGUMENTS, HANDED_OVER, Group
+from queuectl.cli.finish import still_going
+from queuectl.cli.interrupts import held, truthful
+from queuectl.cli.notes import note_unused
+from queuectl.cli.options import DURATION, here, json_option, open_queue, quiet_option
 from queuectl.cli.render import (
     Column,
     complain,
@@ -23,12 +25,16 @@ from queuectl.cli.render import (
     write_json,
     write_table,
 )
-from queuectl.errors import EXIT_DONE, EXIT_FAILED, StoreMissingError
+from queuectl.cli.restart import NONE_RUNNING, restart
+from queuectl.cli.successor import ASKED, answer, start_again
+from queuectl.errors import EXIT_DONE, EXIT_FAILED
 from queuectl.host import host_identity, is_running
 from queuectl.queue import Queue
-from queuectl.when import format_duration, parse_time
+from queuectl.when import format_duration, local, parse_time
 
 if TYPE_CHECKING:
+    from queuectl.node.daemon import Daemon
+    from queuectl.node.handover import Handover
     from queuectl.node.node import NodeOptions
     from queuectl.place import Place
     from queuectl.store.contract import Node
@@ -36,7 +42,6 @@ if TYPE_CHECKING:
 MOST_WORKERS = 10_000
 EXIT_PATIENCE = 5.0
 """Seconds a node may take from signing off to being gone."""
-NONE_RUNNING = "No workers are running."
 NODE_COLOURS = {"alive": "green", "stopping": "yellow", "dead": "red"}
 
 
@@ -46,11 +51,12 @@ NODE_COLOURS = {"alive": "green", "stopping": "yellow", "dead": "red"}
     queuectl worker start --count 4
     queuectl worker start --daemon
     queuectl worker list
+    queuectl worker restart
     queuectl worker stop
     """,
 )
 def worker() -> None:
-    """Start, stop and list workers.
+    """Start, stop, restart and list workers.
 
     Each worker start is a node: one process that runs as many jobs at once as it has workers.
     Any number of nodes may work on one queue.
@@ -71,7 +77,8 @@ def worker() -> None:
     "-c",
     type=click.IntRange(1, MOST_WORKERS),
     metavar="N",
-    help="How many jobs to run at once.  [default: the setting workers, which is 1]",
+    help="How many jobs to run at once, whatever the setting workers says.  [default: what it "
+    "says, which is 1]",
 )
 @click.option(
     "--queue",
@@ -87,7 +94,7 @@ def worker() -> None:
     flag_value="",
     metavar="[PIDFILE]",
     help="Go on in the background; keep the pid in PIDFILE if one is given. The log is "
-    "DATABASE.d/node.log, unless --log says otherwise.",
+    "DATABASE.d/logs/NODE.log, unless --log says otherwise.",
 )
 @click.option("--drain", is_flag=True, help="Exit when nothing is left to do.")
 @click.option(
@@ -101,9 +108,12 @@ def worker() -> None:
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write the log to FILE too, which is rotated.  [default: stderr only; with --daemon "
-    "DATABASE.d/node.log]",
+    "DATABASE.d/logs/NODE.log]",
 )
 @click.option("--log-json", is_flag=True, help="Write log lines as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="With --daemon: print its pid, id and log as JSON."
+)
 @click.pass_context
 def start(
     ctx: click.Context,
@@ -114,26 +124,37 @@ def start(
     backoff_base: float | None,
     log: str | None,
     log_json: bool,
+    as_json: bool,
 ) -> int:
     """Start a node, which runs jobs until it is stopped.
 
     Ctrl+C (or SIGTERM) lets running jobs finish, and no new ones start. A second one ends the
-    running jobs and gives them back unharmed; a third exits at once.
+    running jobs and gives them back unharmed; a third exits at once. SIGQUIT does at once what
+    the second one does. SIGUSR1 restarts the node while its jobs go on, as worker restart does.
     """
-    from queuectl.node.interrupts import die_of_interrupts
+    if as_json and daemon is None:
+        raise click.UsageError("--json is for --daemon; --log-json writes the log as JSON")
 
-    if daemon is None:
-        die_of_interrupts()
+    from queuectl.guard import tree
+    from queuectl.node.interrupts import outlive_orders
+
+    handover: Handover | None = ctx.meta.get(HANDED_OVER)
+    estate = None
+    if handover is not None:
+        # As it was called before, by its script: the process became Python itself.
+        tree.name_process("queuectl")
+        estate = handover.estate
+    if daemon is None and estate is None:
+        outlive_orders()
 
     from queuectl.node.node import NodeOptions, run
-    from queuectl.place import find_place
     from queuectl.request import check_name
     from queuectl.settings import read_value
 
     if backoff_base is not None:
         backoff_base = read_value("backoff_base", backoff_base)[1]
     options = NodeOptions(
-        place=find_place(ctx.meta.get(DB)),
+        place=here(),
         count=count,
         queues=tuple(dict.fromkeys(check_name("A queue's name", name) for name in queues)),
         drain=drain,
@@ -141,31 +162,65 @@ def start(
         log=log,
         log_json=log_json,
         pidfile=daemon or None,
+        again=start_again(ctx.meta[ARGUMENTS], daemon=daemon is not None),
+        estate=estate,
     )
-    return run(options) if daemon is None else _start_daemon(options)
+    if ctx.meta.get(ASKED):
+        return answer(options)
+    if handover is None:
+        # Closed again before a daemon leaves: no connection may be carried across a fork.
+        with open_queue(create=True) as queue:
+            note_unused(queue, options.queues)
+    if daemon is None:
+        return run(options)
+    return _start_daemon(options, is_one=handover is not None and handover.daemon, as_json=as_json)
 
 
-def _start_daemon(options: "NodeOptions") -> int:
-    from queuectl.node.daemon import Daemon, detach, pidfile
+def _start_daemon(options: "NodeOptions", *, is_one: bool, as_json: bool) -> int:
+    """Go on in the background; `is_one` says that this process is there already."""
+    from queuectl.node.daemon import detach, go_on, pidfile
+    from queuectl.node.interrupts import outlive_orders
+    from queuectl.node.membership import new_id
     from queuectl.node.node import run
 
-    def work(daemon: Daemon) -> int:
-        log = options.log or _default_log(options.place)
-        daemon.log_to(log)
-        with pidfile(options.pidfile):
-            return run(replace(options, log=log, to_terminal=False, ready=daemon.ready))
+    # Chosen here, so that its log has its name from the first line on.
+    id = new_id()
 
-    pid = detach(work)
-    write(f"Started a node in the background (PID: {pid}).")
-    say(f"Its log is {os.path.abspath(options.log or _default_log(options.place))}")
+    def work(daemon: "Daemon") -> int:
+        if options.estate is None:
+            outlive_orders()
+        with pidfile(options.pidfile):
+            return run(_with_log(replace(options, id=id, to_terminal=False), daemon))
+
+    if is_one:
+        return go_on(work)
+    with held():
+        pid = detach(work)
+        log = os.path.abspath(options.log or _own_log(options.place, id))
+        if as_json:
+            write_json({"pid": pid, "node": id, "log": log})
+        else:
+            write(f"Started a node in the background (PID: {pid}).")
+            say(f"Its log is {log}")
     return EXIT_DONE
 
 
-def _default_log(place: "Place") -> str:
+def _with_log(options: "NodeOptions", daemon: "Daemon") -> "NodeOptions":
+    """Return what a node in the background needs: a log, also for when it is started again."""
+    log, again = options.log, options.again
+    if log is None:
+        log = _own_log(options.place, options.id or "")
+        again = again and again.with_log(log)
+    daemon.log_to(log)
+    return replace(options, log=log, again=again, ready=daemon.ready)
+
+
+def _own_log(place: "Place", node: str) -> str:
+    from queuectl.node.logs import log_of, make_folders
+
     with Queue(place=place) as queue:
-        folder = os.path.dirname(queue.store.spool_root())
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    return os.path.join(folder, "node.log")
+        make_folders(queue.store)
+        return log_of(queue.store, node)
 
 
 @worker.command(
@@ -174,6 +229,7 @@ def _default_log(place: "Place") -> str:
     queuectl worker stop                      # all nodes; waits for their running jobs
     queuectl worker stop --timeout 1m
     queuectl worker stop --node 7k2m --force  # end its jobs and give them back
+    queuectl worker stop --timeout 1m --json  # who stopped, and who didn't yet
     """,
 )
 @click.option(
@@ -191,38 +247,52 @@ def _default_log(place: "Place") -> str:
     help="Wait no longer than this, then exit with 1; the nodes go on stopping.",
 )
 @click.option("--force", "-f", is_flag=True, help="End running jobs and give them back unharmed.")
-def stop(nodes: tuple[str, ...], timeout: int | None, force: bool) -> int:
+@json_option
+def stop(nodes: tuple[str, ...], timeout: int | None, force: bool, as_json: bool) -> int:
     """Stop nodes, on this host or any other, and wait until they are gone.
 
     Their running jobs are waited for, however long they take. With --force they are ended
     instead, and run again later; that uses up no retry.
     """
-    try:
-        queue = open_queue()
-    except StoreMissingError:
-        say(NONE_RUNNING)
-        return EXIT_DONE
-    with queue:
+    with open_queue() as queue, truthful(queue.store):
         known = {node.id: node for node in queue.store.nodes()}
         asked = queue.stop_nodes(nodes, force=force)
-        waiting = _Waiting(queue, [known[id] for id in asked if id in known])
+        waiting = _Waiting(queue, [known[id] for id in asked if id in known], talk=not as_json)
         if not waiting.open:
-            say(NONE_RUNNING)
-            return EXIT_DONE
-        for node in waiting.open:
-            say(f"Asked {_name(node)} to stop.")
+            return _none_stopped(as_json)
+        waiting.greet()
         try:
-            queue.wait_until(waiting.remaining, timeout=None if timeout is None else timeout / 1000)
-        except TimeoutError:
-            waiting.clear()
-            complain(
-                f"Still there after {format_duration(timeout or 0)}: {waiting.summary()}; "
-                "running jobs are finished first, or use --force to end them and give them back."
-            )
-            return EXIT_FAILED
-        finally:
-            waiting.clear()
-    _see_exit([known[id] for id in asked if id in known])
+            code = _wait_stopped(queue, waiting, timeout)
+            _see_exit(waiting.stopped)
+        finally:  # also after Ctrl+C
+            if as_json:
+                write_json(waiting.as_dict())
+    return code
+
+
+def _none_stopped(as_json: bool) -> int:
+    if as_json:
+        write_json({"stopped": [], "stopping": []})
+    else:
+        say(NONE_RUNNING)
+    return EXIT_DONE
+
+
+def _wait_stopped(queue: Queue, waiting: "_Waiting", timeout: int | None) -> int:
+    """Wait until the nodes are gone; returns the exit code, which is 1 when time is over."""
+    seconds = None if timeout is None else timeout / 1000
+    try:
+        with still_going("The nodes go on stopping; queuectl worker list shows them."):
+            queue.wait_until(waiting.remaining, timeout=seconds)
+    except TimeoutError:
+        waiting.clear()
+        complain(
+            f"Still there after {format_duration(timeout or 0)}: {waiting.summary()}; "
+            "running jobs are finished first, or use --force to end them and give them back."
+        )
+        return EXIT_FAILED
+    finally:
+        waiting.clear()
     return EXIT_DONE
 
 
@@ -247,14 +317,25 @@ def _name(node: "Node") -> str:
     return f"node {node.id} (PID: {node.pid}, host: {node.host})"
 
 
+def _identity(node: "Node") -> dict[str, Any]:
+    return {"id": node.id, "host": node.host, "pid": node.pid}
+
+
 class _Waiting:
     """Nodes that were asked to stop, and what they still do."""
 
-    def __init__(self, queue: Queue, nodes: Sequence["Node"]) -> None:
+    def __init__(self, queue: Queue, nodes: Sequence["Node"], *, talk: bool) -> None:
         self.queue = queue
         self.open = list(nodes)
+        self.stopped: list[Node] = []
+        self.talk = talk
         self.jobs: dict[str, list[str]] = {}
         self._said = ""
+
+    def greet(self) -> None:
+        """Say who was asked."""
+        for node in self.open if self.talk else ():
+            say(f"Asked {_name(node)} to stop.")
 
     def remaining(self) -> int:
         """Count the nodes that aren't gone yet; says who went and what is waited for."""
@@ -262,7 +343,9 @@ class _Waiting:
         for node in [node for node in self.open if node.id not in living]:
             self.clear()
             self.open.remove(node)
-            write(safe(f"Stopped {_name(node)}."))
+            self.stopped.append(node)
+            if self.talk:
+                write(safe(f"Stopped {_name(node)}."))
         self.jobs = {
             node.id: [job.id for job in self.queue.store.held(node.id)] for node in self.open
         }
@@ -274,8 +357,17 @@ class _Waiting:
         """Say which nodes are left and which jobs they run."""
         return "; ".join(_busy(node.id, self.jobs.get(node.id, [])) for node in self.open)
 
+    def as_dict(self) -> dict[str, list[dict[str, Any]]]:
+        """Describe who is gone, and who isn't yet and what that one runs."""
+        return {
+            "stopped": [_identity(node) for node in self.stopped],
+            "stopping": [
+                _identity(node) | {"jobs": self.jobs.get(node.id, [])} for node in self.open
+            ],
+        }
+
     def _say(self, text: str) -> None:
-        if text == self._said:
+        if text == self._said or not self.talk:
             return
         self._said = text
         if not is_terminal(sys.stderr):
@@ -299,6 +391,9 @@ def _busy(node: str, jobs: Sequence[str], most: int = 10) -> str:
         return f"node {node}"
     names = ", ".join(jobs[:most]) + (", ..." if len(jobs) > most else "")
     return f"node {node} with {plural(len(jobs), 'job')} ({names})"
+
+
+worker.add_command(restart)
 
 
 @worker.command(
@@ -333,14 +428,14 @@ def _state(node: dict[str, Any]) -> str:
 
 def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
     columns = [
-        Column("NODE"),
+        Column("NODE", least=8),
         Column("STATE", styles=NODE_COLOURS),
-        Column("HOST"),
+        Column("HOST", least=10),
         Column("PID", right=True),
         Column("WORKERS", right=True),
         Column("RUNNING", right=True),
-        Column("SINCE"),
-        Column("QUEUES", cut=True),
+        Column("SINCE", drop=1),
+        Column("QUEUES", least=10, drop=2),
     ]
     rows = (
         [
@@ -350,7 +445,7 @@ def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
             str(node["pid"]),
             str(node["workers"]),
             str(node["running"]),
-            moment(parse_time(node["started_at"], now=0)),
+            local(parse_time(node["started_at"], now=0)),
             ", ".join(node["queues"]) or "all",
         ]
         for node in nodes

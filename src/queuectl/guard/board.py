@@ -15,6 +15,8 @@ with its board: nothing that was begun may be forgotten before the node has writ
 import os
 from contextlib import suppress
 
+from queuectl.sharing import mode_in
+
 _ROOM = 128
 """Bytes for each run: longer than any token with two inodes."""
 _PLACES = 32
@@ -76,10 +78,11 @@ class Board:
 def _make(path: str, boards: int, *, gap: bool) -> int:
     """Make a board that is there with its first line, or not at all."""
     new = path + ".new"
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    mode = mode_in(os.path.dirname(path))
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
-        # Whatever the umask is, those of this user who look for the dead must read it.
-        os.fchmod(fd, 0o600)
+        # Whatever the umask is, those who look for the dead must read it.
+        os.fchmod(fd, mode)
         # Workers are counted from one, so there is room before them.
         _write(fd, 0, str(boards))
         if gap:

@@ -17,12 +17,12 @@ import stat
 from contextlib import suppress
 
 from queuectl.guard.board import Board
+from queuectl.sharing import PRIVATE_FILE, mode_in
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
     from typing import Any
 
-_AS_MADE = stat.S_IFREG | 0o600
 _OWN = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 # If somebody has put a pipe there, one who would also read doesn't wait for one who does.
 _AGAIN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -40,7 +40,7 @@ def worker_files(folder: str, worker: int) -> tuple[str, str]:
 class Files:
     """Opens the files of runs, and names them in the end."""
 
-    __slots__ = ("_board", "_folder", "_me", "_odd_umask", "_shares")
+    __slots__ = ("_board", "_folder", "_me", "_mode", "_odd_umask", "_shares", "_umask")
 
     def __init__(self) -> None:
         self._board = Board()
@@ -48,12 +48,19 @@ class Files:
         self._shares = False
         """Whether the runs of a worker can have the same files."""
         self._me = os.geteuid()
-        self._odd_umask = bool(_umask() & 0o600)
+        self._umask = _umask()
+        self._set_mode(PRIVATE_FILE)
+
+    def _set_mode(self, mode: int) -> None:
+        """Make files with this mode from now on."""
+        self._mode = mode
+        self._odd_umask = bool(self._umask & mode)
 
     def settle(self, board: str, boards: int, *, first: bool) -> None:
         """Keep the files of workers beside this board from now on."""
         self._board.open(board, boards, first=first)
         self._folder = os.path.dirname(board)
+        self._set_mode(mode_in(self._folder))
         self._shares = _SET_LEASE >= 0
 
     def open(self, spec: "dict[str, Any]", opened: list[int]) -> tuple[str, str]:
@@ -68,9 +75,9 @@ class Files:
                 return files
         self._board.note(worker, spec["token"])
         for path in own:
-            opened.append(os.open(path, _OWN, 0o600))
+            opened.append(os.open(path, _OWN, self._mode))
             if self._odd_umask:
-                os.fchmod(opened[-1], 0o600)
+                os.fchmod(opened[-1], self._mode)
         return own
 
     def _take(self, files: tuple[str, str], worker: int, token: str, opened: list[int]) -> bool:
@@ -90,16 +97,16 @@ class Files:
 
         Returns its inode, or 0 when neither can be had.
         """
-        fd = _open(path, _AGAIN)
+        fd = _open(path, _AGAIN, 0)
         if fd >= 0 and (inode := self._claimed(fd, opened)):
             return inode
         for _ in range(2):
             _remove(path)
-            fd = _open(path, _ANEW)
+            fd = _open(path, _ANEW, self._mode)
             if fd < 0:
                 return 0
             if self._odd_umask:
-                os.fchmod(fd, 0o600)
+                os.fchmod(fd, self._mode)
             if inode := self._claimed(fd, opened):
                 return inode
         # Not even a new file can be ours alone: it can't be told here.
@@ -113,7 +120,7 @@ class Files:
             info = os.fstat(fd)
             if (
                 info.st_size == 0
-                and info.st_mode == _AS_MADE
+                and info.st_mode == stat.S_IFREG | self._mode
                 and info.st_nlink == 1
                 and info.st_uid == self._me
             ):
@@ -140,9 +147,9 @@ def _lease(fd: int, kind: int) -> bool:
     return True
 
 
-def _open(path: str, flags: int) -> int:
+def _open(path: str, flags: int, mode: int) -> int:
     try:
-        return os.open(path, flags, 0o600)
+        return os.open(path, flags, mode)
     except OSError:
         return -1
 

@@ -1,34 +1,54 @@
-"""Signals in a guard: which ones it ignores, how it hears of ended children, what jobs get."""
+"""Signals: what a node and its guards outlive, how ended children are heard of, what jobs get."""
 
 import os
 import signal
 from functools import cache
 
-IGNORED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGTSTP,
-    signal.SIGTTIN,
-    signal.SIGTTOU,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGIO,
-)
-"""What the guard ignores: it ends when its node does, not when a terminal or a user says so."""
+TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_FAULTS = ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
+"""What a broken program gets; to go on after that would be worse."""
+_LEFT = ("SIGKILL", "SIGSTOP", "SIGCHLD", "SIGCONT")
+"""What can't be caught, or does a process no harm."""
+_SET_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+"""What Python ignores, so that a write fails instead."""
 
 _SIGSET = 1024
 """Bytes: more than any system has in a set of signals."""
 
 
+@cache
+def harmless() -> frozenset[int]:
+    """Return the signals that end or stop a process which is neither broken nor to be killed.
+
+    People and programs send them for many reasons. None of these is one to lose runs.
+    """
+    kept = {getattr(signal, name, None) for name in (*_FAULTS, *_LEFT)}
+    return frozenset(signal.valid_signals() - kept)
+
+
+def hold(signals: "Collection[int]") -> None:
+    """Keep these back until `let_through`, also from what this thread starts or becomes."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+
+
+def let_through(signals: "Collection[int]") -> None:
+    """Let these come, with those that came meanwhile."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+
+
 def ignore() -> None:
-    """Ignore these, and block none."""
-    for signum in IGNORED:
-        signal.signal(signum, signal.SIG_IGN)
+    """Be deaf to all that would end the guard: it ends when its node does, and not before.
+
+    They are held back, not ignored: what is ignored would have to be undone for each job.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, harmless())
+    for signum in harmless().difference(_SET_BY_PYTHON):
+        signal.signal(signum, signal.SIG_DFL)
     # Of children that end unheeded, as whoever started us may have wanted it, we would never know.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def wake_on_child() -> int:

@@ -3,7 +3,9 @@
 The keys of a spec:
     argv          the command; its first item is found as a shell would find it
     cwd           where it starts; None is where the guard was started
+    called        what to call the program when it can't be started; None is its name
     env           variables laid over the guard's own
+    whole         whether `env` takes the place of the guard's own instead
     told          more of them that are laid over these, as bytes
     owner         whose the run is: see `mark.py`
     token         unique to the run; the job gets it as QUEUECTL_RUN
@@ -82,7 +84,8 @@ class Spawner:
             if spec["stdin"] is not None:
                 opened.append(_open_input(spec["stdin"]))
                 actions.append((os.POSIX_SPAWN_DUP2, opened[2], 0))
-            return _start_program(spec["argv"], env, actions), files
+            called = spec["called"]
+            return _start_program(spec["argv"], env, actions, called=called), files
         except (KeyError, TypeError, ValueError) as error:
             raise _cannot(error) from error
         finally:
@@ -91,8 +94,8 @@ class Spawner:
 
     def environment(self, spec: "dict[str, Any]") -> "Environment":
         """Make the environment of a run, or raise `NotStartedError`."""
-        env = self._base.copy()
         try:
+            env: Environment = {} if spec["whole"] else self._base.copy()
             for name, value in spec["env"].items():
                 env[self._encode(name)] = self._encode(value)
             env.update(spec["told"])
@@ -144,26 +147,29 @@ def _where_we_are() -> str:
         return "/"
 
 
-def _start_program(argv: list[str], env: "Environment", actions: "list[Action]") -> int:
+def _start_program(
+    argv: list[str], env: "Environment", actions: "list[Action]", *, called: str | None
+) -> int:
     """Run the program that `execvp` would run in this directory and environment."""
     if not argv:
         raise ValueError("it is empty")
     name = argv[0]
+    called = called or name
     worst: OSError | None = None
     for program in (name,) if "/" in name else _candidates(name, env):
         try:
             return _spawn_or_interpret(program, argv, env, actions)
         except OSError as error:
             if error.errno in _EXHAUSTED:
-                raise UnableError(error.errno, _text(error, name)) from error
+                raise UnableError(error.errno, _text(error, called)) from error
             if error.errno not in _TRY_NEXT:
-                raise NotStartedError(error.errno or errno.EIO, _text(error, name)) from error
+                raise NotStartedError(error.errno or errno.EIO, _text(error, called)) from error
             # As with execvp, "not allowed" says more than "not here".
             if worst is None or error.errno == errno.EACCES:
                 worst = error
     if worst is None:
-        raise NotStartedError(errno.ENOENT, f"command not found: {name}")
-    raise NotStartedError(worst.errno or errno.ENOENT, _text(worst, name)) from worst
+        raise NotStartedError(errno.ENOENT, f"command not found: {called}")
+    raise NotStartedError(worst.errno or errno.ENOENT, _text(worst, called)) from worst
 
 
 def _candidates(name: str, env: "Environment") -> list[str]:

@@ -1,7 +1,7 @@
 """Frames between a node and its guard: four bytes of length, then a marshalled list of messages.
 
-A message is a tuple whose first item says what it is. Both ends are the same interpreter and the
-same release, so `marshal` fits: it is fast, needs no import, and carries any text or bytes.
+A message is a tuple whose first item says what it is. Both ends are the same interpreter, or speak
+the same `DIALECT`, so `marshal` fits: it is fast, needs no import, and carries any text or bytes.
 
     node to guard
         ("spawn", run, spec)                start it; the keys of `spec` are in `spawn.py`
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
     Message = tuple[Any, ...]
 
+DIALECT = (1, marshal.version)
+"""What both ends must speak alike. The first number goes up with every change of a message: a node
+that is restarted in place may be of another release than the guards that it goes on with."""
+
 _PER_FRAME = 64  # Keeps a frame of very long commands to a few megabytes.
 
 
@@ -51,8 +55,13 @@ class Decoder:
 
     __slots__ = ("_buffer",)
 
-    def __init__(self) -> None:
-        self._buffer = bytearray()
+    def __init__(self, unread: bytes = b"") -> None:
+        self._buffer = bytearray(unread)
+
+    @property
+    def unread(self) -> bytes:
+        """The beginning of a message whose end hasn't arrived."""
+        return bytes(self._buffer)
 
     def feed(self, chunk: bytes) -> "list[Message]":
         """Take bytes in and return the messages that are now complete."""

@@ -14,6 +14,7 @@ from time import monotonic
 from queuectl.errors import StoreError
 from queuectl.guard.output import halves, read_on
 from queuectl.job import Job
+from queuectl.node.handover import HandedStream, HandedWatch
 from queuectl.node.runs import Run
 from queuectl.spool import open_stream
 from queuectl.store.contract import LONGEST_PIECE, Piece, Store
@@ -131,6 +132,38 @@ class Broadcast:
         """The runs of which there may be something in the store."""
         self.due = NEVER
         """When `send` is wanted, by CLOCK_MONOTONIC."""
+
+    def hand_over(self) -> list[HandedWatch]:
+        """Describe to the next program of this process what is being shown."""
+        handed = []
+        for seq, attempt in self._touched:
+            watched = self._watched.get(seq)
+            streams = watched.streams if watched is not None else []
+            handed.append(
+                HandedWatch(
+                    seq=seq,
+                    attempt=attempt,
+                    until=0 if watched is None else watched.until,
+                    streams=[
+                        HandedStream(at=s.at, told=s.told, trimmed=s.trimmed, torn=s.torn)
+                        for s in streams
+                    ],
+                )
+            )
+        return handed
+
+    def resume(self, handed: Iterable[HandedWatch], running: Iterable[Run]) -> None:
+        """Go on showing what the program before us showed."""
+        runs = {run.job.seq: run for run in running}
+        for watch in handed:
+            self._touched.add((watch.seq, watch.attempt))
+            if not watch.streams or watch.seq not in runs:
+                continue
+            self._watched[watch.seq] = watched = _Watched.begin(runs[watch.seq], watch.until)
+            for stream, shown in zip(watched.streams, watch.streams, strict=True):
+                stream.at, stream.told = shown.at, shown.told
+                stream.trimmed, stream.torn = shown.trimmed, shown.torn
+            self.due = 0.0
 
     def look(self, running: Iterable[Run]) -> None:
         """Learn which of the running runs are watched."""

@@ -8,11 +8,10 @@ dies of its crashes.
 from collections.abc import Collection
 from time import monotonic
 
+from queuectl.lifecycle import ROOM_WITHIN
 from queuectl.node.runs import Run
 from queuectl.store.contract import Suspects
 
-ROOM_WITHIN = 10_000
-"""Milliseconds that a node makes room for a job that is to run alone; others wait meanwhile."""
 ALONE_FOR = 60.0
 """Seconds that such a job keeps the node for itself."""
 RETRY = 0.5

@@ -7,15 +7,16 @@ kept for it. A guard that is gone is replaced, and its runs are over.
 import select
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from errno import ENOSYS
 from time import monotonic
 from typing import Any, Protocol
 
+from queuectl.errors import StoreError
 from queuectl.guard import tree
 from queuectl.guard.board import read_board
 from queuectl.job import Job
 from queuectl.node import runs
 from queuectl.node.guards import Guards
+from queuectl.node.handover import Estate, HandedGuard, HandedRun
 from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import printable
 from queuectl.node.membership import Membership
@@ -24,6 +25,7 @@ from queuectl.node.workers import Workers
 from queuectl.settings import Settings
 from queuectl.spool import name_left
 from queuectl.store import Store
+from queuectl.values import replace
 
 
 class Boss(Protocol):
@@ -67,11 +69,61 @@ class Crew:
         self._full: list[Guard] = []
         """The guards that don't take all they are sent, for now."""
 
+    def resize(self, count: int) -> None:
+        """Have so many workers from now on; runs that go on do so to their end."""
+        self.workers.resize(count)
+        self.withdraw(self.workers.waiting(beyond=count))
+
     # -- guards -------------------------------------------------------------------------
 
     def start(self, *, hidden: Collection[str]) -> None:
         """Start the guards; jobs don't get to see `hidden` variables."""
         self.guards = Guards.start(workers=self.workers.count, hidden=hidden)
+
+    def inherit(self, estate: Estate, jobs: Sequence[Job], *, hidden: Collection[str]) -> bool:
+        """Go on with the guards and runs of the program before us; these jobs the node has.
+
+        False if the runs are of other jobs: then they are ended, and the guards are new ones.
+        """
+        self._last_run = estate.last_run
+        self.guards = Guards.inherit(estate.guards, hidden=hidden)
+        held = {(job.seq, job.attempts): job for job in jobs}
+        if held.keys() != {(run.seq, run.attempt) for run in estate.runs}:
+            self.guards.close()
+            self.start(hidden=hidden)
+            return False
+        for handed in estate.runs:
+            # Whoever looks for cancels finds this one, and asks the guard, perhaps once more.
+            job = replace(held[handed.seq, handed.attempt], cancel_reason=None)
+            self.running[handed.number] = Run(
+                job=job,
+                spool=self._member.spool,
+                claimed=handed.claimed,
+                prepared=tuple(handed.prepared),
+                told=True,
+            )
+            self.workers.begin(handed.worker, handed.number, monotonic())
+        return True
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing in line, and the guards have taken all that they were sent."""
+        return not self.workers.has_line and not any(guard.has_unsent for guard in self.guards)
+
+    def hand_over(self) -> tuple[int, list[HandedGuard], list[HandedRun]]:
+        """Return what the next program of this process needs to go on with all of it."""
+        handed = [
+            HandedRun(
+                number=number,
+                seq=run.job.seq,
+                attempt=run.job.attempts,
+                worker=run.job.worker or 0,
+                claimed=run.claimed,
+                prepared=list(run.prepared),
+            )
+            for number, run in self.running.items()
+        ]
+        return self._last_run, [guard.hand_over() for guard in self.guards], handed
 
     def listen(self, poll: "select.poll") -> None:
         """Have the loop woken by the guards, through this poll object."""
@@ -135,8 +187,13 @@ class Crew:
                 self._begun.append(run)
             try:
                 spec = runs.spec_of(run, settings, self._store)
-            except OSError as error:
-                self._cannot_begin(self._last_run, error)
+            except runs.UnrunnableError as error:
+                self._report(self._last_run, ("not_started", self._last_run, 0, str(error)))
+                continue
+            except (OSError, StoreError) as error:
+                # A full disk, or a store that is out of reach, isn't the job's fault.
+                text = getattr(error, "strerror", None) or str(error)
+                self._report(self._last_run, ("unable", self._last_run, 0, text))
                 continue
             messages.append(("spawn", self._last_run, spec))
         self._order(messages)
@@ -149,13 +206,6 @@ class Crew:
             if run.outcome is None or run.began is not None:
                 self._boss.on_begun(run)
         self._begun.clear()
-
-    def _cannot_begin(self, number: int, error: OSError) -> None:
-        text = error.strerror or str(error)
-        # A task that nobody can run is the job's own trouble; a full disk is ours.
-        ours = error.errno != ENOSYS
-        report = ("unable" if ours else "not_started", number, error.errno, text)
-        self._report(number, report)
 
     def stop(self, numbers: Iterable[int], how: str) -> None:
         """Ask runs to end, and kill them when their grace is over."""

@@ -44,6 +44,14 @@ def detach(work: Work) -> int:
         return _listen(pipe)
 
 
+def go_on(work: Work) -> int:
+    """Run `work` in this process, which is a daemon already, started again; returns its exit code.
+
+    Nobody waits for it to be up, so what keeps it from that is said in its log.
+    """
+    return _serve(work, None)
+
+
 def _listen(pipe: IO[bytes]) -> int:
     pid = 0
     try:
@@ -91,9 +99,9 @@ def _leave(work: Work, writer: int) -> NoReturn:
 class Daemon:
     """The process in the background, as it sees itself."""
 
-    def __init__(self, writer: int) -> None:
+    def __init__(self, writer: int | None) -> None:
+        """`writer` leads to whoever asked for it; None if nobody waits to hear from it."""
         self._writer = writer
-        self.is_up = False
 
     def log_to(self, path: str) -> None:
         """Send what goes wrong unforeseen to a log file, and let go of the terminal.
@@ -105,25 +113,27 @@ class Daemon:
 
     def ready(self) -> None:
         """Tell whoever asked that the node is up."""
-        self.is_up = True
-        _tell(self._writer, {"up": True})
-        os.close(self._writer)
+        if self._writer is not None:
+            _tell(self._writer, {"up": True})
+            os.close(self._writer)
+            self._writer = None
 
     def fail(self, kind: str, text: str) -> None:
         """Tell why it ends: whoever asked, or the log when nobody listens any more."""
-        if self.is_up:
+        if self._writer is None:
             print(f"queuectl: {text}", file=sys.stderr)
         else:
             _tell(self._writer, {"error": kind, "text": text})
 
 
-def _serve(work: Work, writer: int) -> int:
+def _serve(work: Work, writer: int | None) -> int:
     daemon = Daemon(writer)
     try:
-        _tell(writer, {"pid": os.getpid()})
+        if writer is not None:
+            _tell(writer, {"pid": os.getpid()})
         return work(daemon)
     except QueuectlError as error:
-        daemon.fail(type(error).__name__, str(error))
+        daemon.fail(type(error).__name__, error.advised)
         return error.exit_code
     except OSError as error:
         daemon.fail("QueuectlError", _sentence(error))

@@ -15,6 +15,7 @@ from queuectl.node.link import Guard, GuardLostError
 
 if TYPE_CHECKING:
     from queuectl.guard.wire import Message
+    from queuectl.node.handover import HandedGuard
 
 MOST = 2
 """More of them would each have less to do than they cost."""
@@ -41,6 +42,11 @@ class Guards:
             made.close()
             raise
         return made
+
+    @classmethod
+    def inherit(cls, handed: "Sequence[HandedGuard]", *, hidden: Collection[str]) -> "Guards":
+        """Go on with those of the program before us in this process."""
+        return cls([Guard.inherit(guard) for guard in handed], hidden)
 
     def __iter__(self) -> Iterator[Guard]:
         return iter(tuple(self._guards))

@@ -2,16 +2,52 @@
 
 import signal
 import socket
+from collections.abc import Mapping
+from enum import Enum
+
+from queuectl.guard.signals import harmless, hold, let_through
+from queuectl.host import has_terminal
+
+STOPS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGQUIT})
+"""What ends a process that holds no runs, at any time."""
 
 
-def die_of_interrupts() -> None:
-    """Let Ctrl+C end the process at once, as SIGTERM does, until somebody catches it.
+class Order(Enum):
+    """What a signal means to a node."""
 
-    While modules are imported Python's own way, a KeyboardInterrupt, can come up where it is
-    reported and dropped; the node would start all the same.
-    """
-    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    STOP = "finish what runs and exit; the second time release it, the third time exit at once"
+    RELEASE = "release what runs and exit"
+    RESTART = "start again, with what runs"
+    RESTART_NOW = "release what runs and start again"
+    REOPEN = "open the log files anew"
+    SUSPEND = "nothing: a node that stands still loses its runs"
+
+
+def orders(*, background: bool) -> dict[signal.Signals, Order]:
+    """Return what each signal means to a node that has, or hasn't, gone to the background."""
+    meant = {
+        signal.SIGTERM: Order.STOP,
+        signal.SIGINT: Order.STOP,
+        signal.SIGQUIT: Order.RELEASE,
+        signal.SIGUSR1: Order.RESTART,
+        signal.SIGUSR2: Order.REOPEN,
+        signal.SIGTSTP: Order.SUSPEND,
+    }
+    if background:
+        meant[signal.SIGHUP] = Order.RESTART_NOW
+    elif signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        # A terminal that closes sends it; to who has none, somebody must mean it. Under nohup it
+        # stays ignored.
+        meant[signal.SIGHUP] = Order.STOP if has_terminal() else Order.RESTART_NOW
+    return meant
+
+
+def outlive_orders() -> None:
+    """Have what people send to a running node not end one that starts, until it can obey."""
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    # The program before us in this process may have held these back. There is nothing to lose yet.
+    let_through(STOPS)
 
 
 class Interrupts:
@@ -22,19 +58,37 @@ class Interrupts:
         self._in.setblocking(False)
         self._out.setblocking(False)
         self._signals: list[int] = []
-        self._caught: tuple[signal.Signals, ...] = ()
+        self._meant: Mapping[signal.Signals, Order] = {}
 
-    def catch(self, *numbers: signal.Signals) -> None:
-        """Catch these signals from now on. Only the main thread can."""
-        self._caught = numbers
+    def catch(self, meant: Mapping[signal.Signals, Order]) -> None:
+        """Catch these signals from now on, and ignore what means nothing. Only the main thread can.
+
+        Those that were held back come now.
+        """
+        self._meant = meant
         signal.set_wakeup_fd(self._in.fileno(), warn_on_full_buffer=False)
-        for number in numbers:
+        for number in meant:
             signal.signal(number, lambda number, _frame: self._signals.append(number))
+        for useless in harmless() - meant.keys():
+            signal.signal(useless, signal.SIG_IGN)
+        let_through(harmless())
 
     def ignore(self) -> None:
         """Let the signals that were caught go unheard from now on, also while Python ends."""
-        for number in self._caught:
+        for number in self._meant:
             signal.signal(number, signal.SIG_IGN)
+
+    def hold(self) -> bool:
+        """Keep signals back for whoever comes next; False, and nothing is kept, if one is here."""
+        hold(harmless())
+        if self._signals:
+            let_through(harmless())
+            return False
+        return True
+
+    def go_on(self) -> None:
+        """Let them come again."""
+        let_through(harmless())
 
     def fileno(self) -> int:
         """Return the descriptor to wait on."""
@@ -48,19 +102,19 @@ class Interrupts:
             # It is full of wake-ups that nobody has read yet: one more changes nothing.
             return
 
-    def take(self) -> str | None:
-        """Return the name of the signal that came since the last call, and be quiet again.
+    def take(self) -> dict[Order, str]:
+        """Return the orders that came since the last call, each with its signal, and be quiet.
 
-        Signals that come before the last one was acted on are one with it: `timeout` and its like
-        send each to the process and then to its group, which must not count as asking twice.
+        Signals of one meaning that come before the last one was acted on are one: `timeout` and its
+        like send each to the process and then to its group, which must not count as asking twice.
         """
         try:
             while self._out.recv(4096):
                 continue
         except BlockingIOError:
             pass
-        if not self._signals:
-            return None
-        number = self._signals[0]
-        self._signals.clear()
-        return signal.Signals(number).name
+        taken: dict[Order, str] = {}
+        while self._signals:
+            number = signal.Signals(self._signals.pop(0))
+            taken.setdefault(self._meant[number], number.name)
+        return taken

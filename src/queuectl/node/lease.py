@@ -50,10 +50,12 @@ class Lease:
         settings: Callable[[], tuple[int, int]],
         wake: Callable[[], None],
         trouble: Callable[[str], None],
+        outage: bool = False,
     ) -> None:
         """`settings` gives (lease, heartbeat) in milliseconds; `wake` rouses the node's loop.
 
-        `until` is when the lease that there is ends, by that clock of ours.
+        `until` is when the lease that there is ends, by that clock of ours. With `outage`, it
+        is nobody's fault if it ends before it could be renewed.
         """
         self._url = url
         self._node = node
@@ -69,7 +71,7 @@ class Lease:
         self._renewed_at = self._tried_at = monotonic()
         """When it was last renewed, and when the loop last tried; by CLOCK_MONOTONIC."""
         self.lost = False
-        self.outage = False
+        self.outage = outage
         """Whether the store couldn't be reached since the last renewal: nobody here is to blame."""
         self._thread = Thread(target=self._watch, name="lease", daemon=True)
 
@@ -131,7 +133,7 @@ class Lease:
                     store.patience = 0.0
                 held = self._try(store)
             except StoreError as error:
-                self._trouble(f"the lease could not be renewed: {error}")
+                self._trouble(f"The lease could not be renewed: {error}")
                 pause = (RETRY_LATE if self.is_over else RETRY) * uniform(0.5, 1.5)
                 continue
             if not held:
@@ -147,6 +149,11 @@ class Lease:
         return self._renewed_at + late / 1000 - monotonic()
 
     # -- by either ----------------------------------------------------------------------
+
+    @property
+    def until(self) -> int:
+        """When it ends, as far as we know, by our own clock."""
+        return self._until
 
     @property
     def is_over(self) -> bool:

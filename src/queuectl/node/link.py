@@ -3,30 +3,66 @@
 import math
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from queuectl.errors import QueuectlError
-from queuectl.guard import tree
+from queuectl.guard import signals, tree
 from queuectl.guard.wire import Decoder, encode
+from queuectl.node.handover import HandedGuard
 
 if TYPE_CHECKING:
     from queuectl.guard.wire import Message
 
 _CHUNK = 1 << 16
 _READY_WITHIN = 20.0
+_LOOK_EVERY = 0.005
 STALLED_AFTER = 30.0
 """Seconds after which a guard that takes nothing, or doesn't answer, counts as lost."""
 
 
 class GuardLostError(QueuectlError):
     """The guard is gone or doesn't answer, and with it the runs it held."""
+
+
+class _Inherited:
+    """A child that the program before us in this process has started; as `Popen` would show it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                # Somebody has reaped it, and nobody will ever know how it ended.
+                self.returncode = -1
+            else:
+                self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("queuectl.guard", timeout or 0.0)
+            time.sleep(_LOOK_EVERY)
+        return code
+
+    def kill(self) -> None:
+        # As long as it isn't reaped, the pid is its own.
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
 
 
 class Guard:
@@ -37,10 +73,15 @@ class Guard:
     `tree.kill_descendants` ends it.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], link: socket.socket) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes] | _Inherited,
+        link: socket.socket,
+        unread: bytes = b"",
+    ) -> None:
         self._process = process
         self._link = link
-        self._decoder = Decoder()
+        self._decoder = Decoder(unread)
         self._sending = threading.Lock()
         self._unsent = b""
         self._took_at = 0.0
@@ -65,7 +106,7 @@ class Guard:
         inherited = {name: value for name, value in os.environ.items() if name not in hidden}
         link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         link.setblocking(False)
-        with theirs:
+        with theirs, _deaf():
             process = subprocess.Popen(
                 # -P: a file in the current directory must not pass for a module.
                 [sys.executable, "-P", "-m", "queuectl.guard", str(theirs.fileno())],
@@ -76,6 +117,17 @@ class Guard:
                 start_new_session=True,
             )
         return cls(process, link)
+
+    @classmethod
+    def inherit(cls, handed: HandedGuard) -> Self:
+        """Go on with a guard that the program before us in this process has started."""
+        link = socket.socket(fileno=handed.link)
+        link.setblocking(False)
+        return cls(_Inherited(handed.pid), link, bytes.fromhex(handed.unread))
+
+    def hand_over(self) -> HandedGuard:
+        """Describe it to the next program of this process; it has taken all that it was sent."""
+        return HandedGuard(pid=self.pid, link=self.fileno(), unread=self._decoder.unread.hex())
 
     def wait_until_ready(self) -> None:
         """Wait until it serves; if that fails, it is closed."""
@@ -180,3 +232,13 @@ class Guard:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Start what is started here with all signals held back, until it can look after itself."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals.harmless())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -4,16 +4,19 @@ Lines are gathered and written once per turn of the node's loop. Losing the term
 stalls, or a full disk under the log file, never stops a job.
 """
 
+import fcntl
 import json
 import os
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
 from queuectl.job import Job
 from queuectl.node.console import Console
+from queuectl.sharing import mode_in
 from queuectl.when import iso, local
 
 STDERR = 2
@@ -38,6 +41,17 @@ class Log:
         """Write to a file as well."""
         self._file = RotatingFile(path, size=size, keep=keep)
 
+    def reopen(self) -> None:
+        """Open the file anew: whoever has moved it away wants another one in its place."""
+        self.flush()
+        if self._file is not None:
+            self._file.reopen()
+
+    def limit(self, *, size: int, keep: int) -> None:
+        """Rotate at another size, and keep another number of old files."""
+        if self._file is not None:
+            self._file.size, self._file.keep = size, keep
+
     def say(self, now: int, text: str, *, level: str = "info", **facts: Any) -> None:
         """Say something about the node. Trouble that lasts is not repeated with every try."""
         if level != "info" and now - self._said.get(text, -REPEAT_AFTER) < REPEAT_AFTER:
@@ -47,15 +61,28 @@ class Log:
         self._add(now, level, text, facts)
 
     def job(
-        self, now: int, event: str, job: Job, text: str = "", *, level: str = "info", **facts: Any
+        self,
+        now: int,
+        event: str,
+        job: Job,
+        text: str = "",
+        *,
+        level: str = "info",
+        own: bool = True,
+        **facts: Any,
     ) -> None:
-        """Say something about a run of a job: `event` is one word, `text` the rest of the line."""
+        """Say something about a job: `event` is what happened, `text` the rest of the line.
+
+        `own` is off for a job that no worker of this node has.
+        """
         if self.as_json:
             runs = {"attempt": job.attempts, "max_attempts": job.max_attempts}
-            about = {"event": event, "job": job.id, "worker": job.worker, **runs}
+            worker = job.worker if own else None
+            about = {"event": event, "job": job.id, "worker": worker, **runs}
             self._add(now, level, text, about | {"command": job.title} | facts)
             return
-        self._add(now, level, f"worker {job.worker}: job {printable(job.id)} {event}{text}", {})
+        who = f"worker {job.worker}: " if own else ""
+        self._add(now, level, f"{who}job {printable(job.id)} {event}{text}", {})
 
     def _add(self, now: int, level: str, text: str, facts: dict[str, Any]) -> None:
         if self.as_json:
@@ -65,7 +92,7 @@ class Log:
             self._lines.append(json.dumps(line))
         else:
             mark = "" if level == "info" else f" {level.upper()}:"
-            self._lines.append(f"{self._stamp(now)}{mark} {text}")
+            self._lines.append(f"{self._stamp(now)} {self.node}{mark} {text}")
 
     def _stamp(self, now: int) -> str:
         """Write a time; many lines fall into the same second."""
@@ -95,23 +122,30 @@ class Log:
 
 
 class RotatingFile:
-    """A private file that starts anew at a size; old ones are kept as `.1`, `.2`, ..."""
+    """A private file that starts anew at a size; old ones are kept as `.1`, `.2`, ...
+
+    Several nodes may write one. As long as somebody does, that file is locked (shared).
+    """
 
     def __init__(self, path: str, *, size: int, keep: int) -> None:
         """Append to `path`, whatever is there already."""
-        self._path = path
-        self._size = size
-        self._keep = keep
+        self._path = os.path.abspath(path)
+        self.size = size
+        self.keep = keep
         self._fd = self._open()
 
     def _open(self) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        fd = os.open(self._path, flags, 0o600)
+        mode = mode_in(os.path.dirname(os.path.abspath(self._path)))
+        fd = os.open(self._path, flags, mode)
         status = os.fstat(fd)
         # A device or a pipe is neither ours to lock up nor to rotate.
         self._plain = stat.S_ISREG(status.st_mode)
+        if self._plain and stat.S_IMODE(status.st_mode) != mode:
+            os.fchmod(fd, mode)
         if self._plain:
-            os.fchmod(fd, 0o600)
+            with suppress(OSError):  # some network filesystems can't
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._written = status.st_size
         return fd
 
@@ -126,9 +160,14 @@ class RotatingFile:
     def _write(self, data: bytes) -> None:
         if self._plain and self._was_rotated():
             self._reopen()
-        if self._plain and self._written and self._written + len(data) > self._size:
+        if self._plain and self._written and self._written + len(data) > self.size:
             self._rotate()
         self._written += os.write(self._fd, data)
+
+    def reopen(self) -> None:
+        """Open the file of this name, which may be another one by now; or go on with the old."""
+        with suppress(OSError):
+            self._reopen()
 
     def _reopen(self) -> None:
         new = self._open()
@@ -149,13 +188,41 @@ class RotatingFile:
         return (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino)
 
     def _rotate(self) -> None:
-        names = [self._path, *(f"{self._path}.{n}" for n in range(1, self._keep + 1))]
+        """Start anew, unless another node does it just now: until that is done, this one grows."""
+        with _first_in(os.path.dirname(self._path)) as first:
+            if first:
+                if not self._was_rotated():
+                    self._move_on()
+                self._reopen()
+
+    def _move_on(self) -> None:
+        names = [self._path, *(f"{self._path}.{n}" for n in range(1, self.keep + 1))]
         for newer, older in reversed(list(pairwise(names))):
             if os.path.exists(newer):
                 os.replace(newer, older)
-        if not self._keep and os.path.exists(self._path):
+        if not self.keep and os.path.exists(self._path):
             os.unlink(self._path)
-        self._reopen()
+
+
+@contextmanager
+def _first_in(folder: str) -> Iterator[bool]:
+    """Tell whether nobody else moves logs in a folder, and keep others from it meanwhile."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:  # a folder that can be used but not read; the check still helps
+        yield True
+        return
+    try:
+        first = True
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            first = False
+        except OSError:  # some network filesystems can't
+            pass
+        yield first
+    finally:
+        os.close(handle)
 
 
 def printable(text: str, longest: int = 200) -> str:

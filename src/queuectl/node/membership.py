@@ -15,12 +15,19 @@ from queuectl.guard.board import board_at
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.node import lease as leases
 from queuectl.node.guards import Guards
+from queuectl.node.handover import Estate
 from queuectl.node.link import Guard, GuardLostError
 from queuectl.queue import Queue
 from queuectl.settings import Settings
+from queuectl.sharing import group_of
 from queuectl.store.contract import Node
 from queuectl.store.files import make_folder
 from queuectl.store.ids import new_ids
+
+
+def new_id() -> str:
+    """Make up a name for a node."""
+    return new_ids(1, 8)[0]
 
 
 class Membership:
@@ -30,13 +37,15 @@ class Membership:
         self,
         queue: Queue,
         *,
-        workers: int,
+        workers: Callable[[], int],
         queues: tuple[str, ...],
         settings: Callable[[], Settings],
         guards: Callable[[], Guards],
         wake: Callable[[], None],
         trouble: Callable[[str], None],
+        id: str | None = None,
     ) -> None:
+        """`id` is its name, if it has one already: to `join` under, or to `resume`."""
         self._store = queue.store
         self._url = queue.place.url
         self._workers = workers
@@ -46,8 +55,10 @@ class Membership:
         self._wake = wake
         self._trouble = trouble
         self.host = host_name()
-        self._call(new_ids(1, 8)[0])
+        self._call(id or new_id())
         self.lease: leases.Lease | None = None
+        self._shown_workers = 0
+        """What the register says of our number of workers."""
 
     def _call(self, id: str) -> None:
         self.id = id
@@ -88,7 +99,7 @@ class Membership:
                 boot=host_identity(),
                 pid=pid,
                 pid_start=process_start(pid) or 0,
-                workers=self._workers,
+                workers=self._workers(),
                 queues=self._queues,
                 spool=self.spool,
                 version=__version__,
@@ -97,21 +108,60 @@ class Membership:
                 lease_until=self._store.steady() + lease,
             )
         )
+        self._shown_workers = self._workers()
         with suppress(StoreError):
             # On a full disk this comes later, with the first run.
             self.make_spool(first=True)
+        leases.extend(self._guards(), clock, began + lease - leases.margin(lease))
+        self._keep(clock, began + lease)
+
+    def _keep(self, clock: int, until: int, *, outage: bool = False) -> None:
+        """Renew a lease that ends then, by that clock, from now on."""
         self.lease = leases.Lease(
             url=self._url,
             node=self.id,
             clock=clock,
-            until=began + lease,
+            until=until,
             guards=self._guards,
             settings=lambda: (self._settings().lease, self._settings().heartbeat),
             wake=self._wake,
             trouble=self._trouble,
+            outage=outage,
         )
-        leases.extend(self._guards(), clock, began + lease - leases.margin(lease))
         self.lease.start()
+
+    def resume(self, estate: Estate) -> None:
+        """Go on under the name and lease of the program before us, which may be over by now.
+
+        The guards know until when that is. Should they have ended runs because it took us too long
+        to start, that is nobody's fault.
+        """
+        self._keep(estate.clock, estate.until, outage=True)
+        assert self.lease is not None
+        self.lease.lost = not self.lease.renew(self._store)
+        if not self.lease.lost:
+            self.show_workers(anew=True)
+
+    def hand_over(self) -> tuple[int, int] | None:
+        """Renew the lease and return its clock and its end; None when there is none to hand over.
+
+        So the next program of this process has the more time to start.
+        """
+        assert self.lease is not None
+        if self.lease.lost or not self.lease.renew(self._store):
+            self.lease.lost = True
+            return None
+        return self._store.lease_clock(), self.lease.until
+
+    def show_workers(self, *, anew: bool = False) -> None:
+        """Have the register say how many workers we have, if it says something else.
+
+        With `anew`, have it say our version as well, in any case.
+        """
+        count = self._workers()
+        if anew or count != self._shown_workers:
+            self._store.describe(self.id, workers=count, version=__version__)
+            self._shown_workers = count
 
     def renew_in(self) -> float:
         """Return in how many seconds the lease should be renewed; never, if there is none."""
@@ -136,7 +186,7 @@ class Membership:
         """Take a new id, to join anew under; returns the old one."""
         self.stop_renewing()
         old = self.id
-        self._call(new_ids(1, 8)[0])
+        self._call(new_id())
         return old
 
     def stop_renewing(self) -> None:
@@ -147,9 +197,8 @@ class Membership:
     def make_spool(self, *, first: bool = False) -> None:
         """Make the folder for the output of our runs; also when somebody has removed it."""
         if not os.path.isdir(self.spool):
-            root = self._store.spool_root()
-            for folder in (os.path.dirname(root), root, self.spool):
-                make_folder(folder)
+            root = self._store.make_spool_root()
+            make_folder(self.spool, group_of(root))
             for guard in self._guards():
                 self._set_up_board(guard, first=first)
 

@@ -12,29 +12,36 @@ import select
 import signal
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, sleep
 
+from queuectl import __version__
 from queuectl.errors import (
     EXIT_DONE,
     BadSettingError,
     LeaseLostError,
+    StoreBusyError,
     StoreError,
+    StoreFullError,
     StoreMissingError,
     StoreTooNewError,
+    StoreUnreachableError,
 )
 from queuectl.guard import tree
 from queuectl.job import Exited, Job, Output, State, Transition
 from queuectl.lifecycle import Policy
-from queuectl.node import runs, upkeep
+from queuectl.node import logs, runs, upkeep
 from queuectl.node.broadcast import Broadcast
 from queuectl.node.caution import Caution, suspects
 from queuectl.node.crew import Crew
-from queuectl.node.interrupts import Interrupts
+from queuectl.node.handover import Again, Estate
+from queuectl.node.interrupts import STOPS, Interrupts, orders
 from queuectl.node.link import STALLED_AFTER
-from queuectl.node.log import Log, printable
+from queuectl.node.log import Log
 from queuectl.node.membership import Membership
+from queuectl.node.orders import Orders
+from queuectl.node.restart import Restart, Way
 from queuectl.node.runs import Run
-from queuectl.node.telling import name_runs, tell_end, tell_put_back, tell_start
+from queuectl.node.telling import Telling, finishing, name_runs, releasing
 from queuectl.node.turns import Turn, Turns
 from queuectl.place import Place
 from queuectl.queue import Queue
@@ -48,6 +55,8 @@ EARLY = 0.1
 """Seconds by which a look comes early when the node is awake anyway: so it wakes up less often."""
 TIDY_EVERY = 60.0
 """Seconds between prunings."""
+OPEN_AGAIN = 0.5
+"""Seconds until a store is opened again that can't be reached, for runs that go on meanwhile."""
 LITTER = 20_000
 """Objects that come to be before the collector looks for circles among them."""
 
@@ -61,6 +70,8 @@ class NodeOptions:
     """What `worker start` was asked for."""
 
     place: Place
+    id: str | None = None
+    """Its name, if somebody has to know it beforehand."""
     count: int | None = None
     queues: tuple[str, ...] = ()
     drain: bool = False
@@ -71,12 +82,31 @@ class NodeOptions:
     ready: Callable[[], None] | None = None
     """Called once the node is registered and can run jobs."""
     to_terminal: bool = True
+    again: Again | None = None
+    """How it is restarted; None if it can't be."""
+    estate: Estate | None = None
+    """What the program before it in this process has left for it to go on with."""
 
 
 def run(options: NodeOptions) -> int:
     """Run a node until it is told to stop; returns the exit code."""
-    with Queue(place=options.place, create=True) as queue:
-        return NodeLoop(queue, options).serve()
+    with _open(options) as queue:
+        loop = NodeLoop(queue, options)
+        code = loop.serve()
+    if loop.orders.restart.way is Way.ANEW:
+        loop.orders.restart.execute(None)
+    return code
+
+
+def _open(options: NodeOptions) -> Queue:
+    """Open the queue. For runs that go on, as long as it takes, unless somebody says stop."""
+    while True:
+        try:
+            return Queue(place=options.place, create=options.estate is None)
+        except (StoreUnreachableError, StoreBusyError, StoreFullError):
+            if options.estate is None or signal.sigpending() & STOPS:
+                raise
+            sleep(OPEN_AGAIN)
 
 
 class NodeLoop:
@@ -92,18 +122,20 @@ class NodeLoop:
         self.interrupts = Interrupts()
         self.member = Membership(
             queue,
-            workers=self.count,
+            workers=lambda: self.count,
             queues=options.queues,
             settings=lambda: self.settings,
             guards=lambda: self.crew.guards,
             wake=self.interrupts.rouse,
             trouble=lambda text: self._say(text, level="warning"),
+            id=options.id if options.estate is None else options.estate.node,
         )
         self.log = Log(node=self.id, as_json=options.log_json, to_terminal=options.to_terminal)
         if options.log:
             self.log.open_file(
                 options.log, size=self.settings.log_size, keep=self.settings.log_files
             )
+        self.telling = Telling(self.log)
         self.crew = Crew(self, self.member, self.store, lambda: self.settings, count=self.count)
         self.turns = Turns(
             self.store,
@@ -113,7 +145,15 @@ class NodeLoop:
             settings=lambda: self.settings,
         )
         self.caution = Caution()
-        self.stopping: Stop | None = None
+        self.orders = Orders(
+            crew=self.crew,
+            turns=self.turns,
+            interrupts=self.interrupts,
+            restart=Restart(options.again),
+            log=self.log,
+            say=self._say,
+            hurry=self._hurry,
+        )
         self.shown_stopping: Stop | None = None
         """What the store says of that, for others to see."""
         self.exit_code = EXIT_DONE
@@ -144,12 +184,10 @@ class NodeLoop:
     def serve(self) -> int:
         """Register, work until there is nothing left to do or somebody says stop, and leave."""
         tree.become_subreaper()
-        # The URL may carry a password; jobs are told where the queue is without it.
-        hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *self.store.secret_variables}
-        self.crew.start(hidden=hidden)
+        goes_on = self._start_crew()
         try:
-            self._catch_signals()
-            self.member.join()
+            self.interrupts.catch(orders(background=not self.options.to_terminal))
+            self._join(goes_on=goes_on)
             # From now on we come back to it ourselves, and see to the runs meanwhile.
             self.store.patience = 0.0
             self.listener = self.store.listen()
@@ -158,7 +196,7 @@ class NodeLoop:
                 if heard.fileno() >= 0:
                     self._poll.register(heard.fileno(), select.POLLIN)
             self.crew.listen(self._poll)
-            self._greet()
+            self._greet(goes_on=goes_on)
             if self.options.ready is not None:
                 self.options.ready()
             # What is here stays, and runs refer to nothing in circles: the collector can wait.
@@ -169,29 +207,68 @@ class NodeLoop:
         finally:
             self.crew.close()
             self.log.close()
-        # Nothing is left to be stopped. One more signal must not make a good end look like a kill.
-        self.interrupts.ignore()
+        while self.orders.restart.way is Way.ANEW and not self.interrupts.hold():
+            # What comes from here on is for who comes next; what came before may be a stop.
+            self.orders.hear({self.interrupts.fileno()}, self._poll)
+            self.log.flush()
+        if self.orders.restart.way is not Way.ANEW:
+            # Nothing is left to be stopped. One more signal must not make a good end look like a
+            # kill.
+            self.interrupts.ignore()
         return self.exit_code
 
-    def _greet(self) -> None:
+    def _start_crew(self) -> bool:
+        """Start the guards, or go on with those that there are; True if their runs go on."""
+        # The URL may carry a password; jobs are told where the queue is without it.
+        hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *self.store.secret_variables}
+        estate = self.options.estate
+        if estate is None:
+            self.crew.start(hidden=hidden)
+            return False
+        return self.crew.inherit(estate, self.store.held(self.id), hidden=hidden)
+
+    def _join(self, *, goes_on: bool) -> None:
+        """Become known to the store, or go on under the name that it knows."""
+        estate = self.options.estate
+        if goes_on and estate is not None:
+            self.member.resume(estate)
+            self.broadcast.resume(estate.watches, self.crew.running.values())
+            return
+        if estate is not None:
+            # Somebody has taken our jobs from us while the program was replaced.
+            self._settle(self.turns.give_up_all())
+            self.member.rename()
+            self.log.node = self.id
+        self.member.join()
+
+    def _greet(self, *, goes_on: bool) -> None:
         serves = ", ".join(self.options.queues) or "all queues"
-        workers = f"{self.count} worker{'' if self.count == 1 else 's'}"
+        does = "starting"
+        if goes_on:
+            running = self.orders.what_runs()
+            what = f" with {name_runs(running)}" if running else ""
+            does = f"queuectl {__version__} goes on{what};"
         self._say(
-            f"Node {self.id} (pid {os.getpid()}) on {self.member.host}: starting {workers}"
-            f" for {serves}, {self.queue.url}"
+            f"pid {os.getpid()} on {self.member.host}: {does} {self._workers()} for {serves},"
+            f" {self.queue.url}"
         )
         self.log.flush()
+
+    def _workers(self) -> str:
+        return f"{self.count} worker{'' if self.count == 1 else 's'}"
 
     def _loop(self) -> None:
         while not self._is_done():
             ready = self._sleep()
-            self._hear_signals(ready)
+            self.orders.hear(ready, self._poll)
             self.crew.hear(ready)
             self._hear_store(ready)
             if monotonic() >= self.crew.workers.look_at:
                 self.crew.withdraw(self.crew.workers.held_up(monotonic()))
             if self._turn_in() <= 0:
                 self._turn()
+            if self.orders.restart.way is Way.HAND_OVER and self._is_settled():
+                self._guarded(self._hand_over)
             if monotonic() >= self.next_tick - EARLY:
                 self._tick()
             if self.member.renew_if_due():
@@ -203,7 +280,7 @@ class NodeLoop:
     def _is_done(self) -> bool:
         if self.crew.running or self.turns.pending:
             return False
-        if self.stopping is not None:
+        if self.orders.stopping is not None:
             return True
         if not self.options.drain or self.maybe_work:
             return False
@@ -227,7 +304,9 @@ class NodeLoop:
         self._guarded(self._strike_out)
         self._guarded(lambda: upkeep.sweep_spool(self.queue))
         self.listener.close()
-        if self.stopping:
+        if self.orders.restart.way is Way.ANEW:
+            self._say("Nothing is left running; starting again.")
+        elif self.orders.stopping:
             self._say("Stopped; nothing was left running.")
         else:
             self._guarded(self._tell_left_over)
@@ -249,6 +328,41 @@ class NodeLoop:
             f"Nothing left to do; {jobs} in paused queues." if held else "Nothing left to do."
         )
 
+    # -- starting again -------------------------------------------------------------------
+
+    def _hurry(self) -> None:
+        """Look around without delay."""
+        self.next_tick = 0.0
+
+    def _is_settled(self) -> bool:
+        """Tell whether all that isn't in the store can be handed over."""
+        return not (self.turns.pending or self.turns.refusals) and self.crew.settled
+
+    def _hand_over(self) -> None:
+        """Become the program that goes on with our runs."""
+        lease = self.member.hand_over()
+        if lease is None or not self.interrupts.hold():
+            # The lease is lost, or there is one more signal to heed. That comes first.
+            return
+        clock, until = lease
+        last_run, guards, running = self.crew.hand_over()
+        estate = Estate(
+            node=self.id,
+            clock=clock,
+            until=until,
+            last_run=last_run,
+            guards=guards,
+            runs=running,
+            watches=self.broadcast.hand_over(),
+        )
+        self.log.flush()
+        try:
+            self.orders.restart.execute(estate)
+        except OSError as error:
+            self.interrupts.go_on()
+            self.orders.restart.call_off()
+            self._say(f"Can't start again, so this node goes on as it is: {error}", level="error")
+
     # -- starting over --------------------------------------------------------------------
 
     def _start_over(self) -> None:
@@ -262,7 +376,7 @@ class NodeLoop:
         while self.crew.running:
             self.log.flush()
             ready = {fd for fd, _ in self._poll.poll(1000)}
-            self._hear_signals(ready)
+            self.orders.hear(ready, self._poll)
             if self.listener.fileno() in ready:
                 # Whatever it is: everything is looked at anew afterwards.
                 self.listener.heard()
@@ -281,15 +395,6 @@ class NodeLoop:
 
     # -- hearing --------------------------------------------------------------------------
 
-    def _catch_signals(self) -> None:
-        stops = [signal.SIGTERM, signal.SIGINT]
-        if not self.options.to_terminal:
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        elif signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-            # The terminal is closing: finish what runs. Under nohup it stays ignored.
-            stops.append(signal.SIGHUP)
-        self.interrupts.catch(*stops)
-
     def _sleep(self) -> set[int]:
         """Wait until there is something to do; return the descriptors that have something."""
         waits = [min(self.next_tick, self.broadcast.due) - monotonic()]
@@ -298,6 +403,7 @@ class NodeLoop:
         waits.append(self.crew.workers.look_at - monotonic())
         waits.append(self._turn_in())
         waits.append(self.member.renew_in())
+        waits.append(self.orders.restart.answers_in())
         if self.next_due is not None and self.crew.workers.idle and self._may_claim():
             waits.append((self.next_due - self.store.now()) / 1000)
         if (look := self.listener.recheck_in()) is not None:
@@ -309,57 +415,19 @@ class NodeLoop:
     def _turn_in(self) -> float:
         """Return in how many seconds a turn is wanted, if nothing else happens."""
         claiming = self.maybe_work and self.crew.workers.hungry and self._may_claim()
-        lingers = self.crew.workers.has_line and self.stopping is None
+        lingers = self.crew.workers.has_line and not self.orders.takes_no_more
         return self.turns.due_in(claiming=claiming or self.member.lost, lingers=lingers)
-
-    def _hear_signals(self, ready: Collection[int]) -> None:
-        if self.interrupts.fileno() in ready and (name := self.interrupts.take()) is not None:
-            self._on_signal(name)
-
-    def _on_signal(self, name: str) -> None:
-        if self.stopping is None:
-            again = "; again to release them" if self.crew.running else ""
-            waits = self.turns.ended and self.turns.refusals
-            then = " The database must be back first." if waits else ""
-            self._drain(f"{name}: finishing {self._what_runs()}{again}.{then}")
-        elif self.stopping == Stop.DRAIN:
-            self._release(f"{name}: stopping {self._what_runs()} and releasing them.")
-        else:
-            self._say(f"{name}: exiting at once; the jobs will be rescued.", level="warning")
-            self.log.flush()
-            # The guard sees the socket close and ends the runs.
-            os._exit(128 + signal.SIGINT)
-
-    def _what_runs(self) -> str:
-        waiting = set(self.crew.workers.waiting())
-        return name_runs(
-            [run for number, run in self.crew.running.items() if number not in waiting]
-        )
-
-    def _drain(self, why: str) -> None:
-        if self.stopping is None:
-            self.stopping = Stop.DRAIN
-            self.next_tick = 0.0
-            self._say(why)
-            self.crew.withdraw(self.crew.workers.waiting())
-
-    def _release(self, why: str) -> None:
-        if self.stopping != Stop.RELEASE:
-            self.stopping = Stop.RELEASE
-            self.next_tick = 0.0
-            self._say(why)
-            self.crew.withdraw(self.crew.workers.waiting())
-            self.crew.stop(self.crew.running, runs.RELEASE)
 
     # What the crew tells us.
 
     def on_begun(self, run: Run) -> None:
         """Say that a run starts."""
-        tell_start(self.log, runs.began_at(run), run.job)
+        self.telling.begun(run)
 
     def on_over(self, run: Run) -> None:
         """Have the next turn write down what became of a run."""
         self.turns.add(run)
+        self.telling.over(run)
         if run.began is not None:
             self.caution.went_well()
         if self.caution.held_up and not self.crew.running:
@@ -396,7 +464,7 @@ class NodeLoop:
             # The database was deleted or replaced: nobody will ever read what we write.
             raise
         except StoreError as error:
-            self._say(str(error), level="warning")
+            self._say(error.advised, level="warning")
 
     def _look_for_work(self, *, told: bool) -> None:
         self.maybe_work = True
@@ -411,9 +479,9 @@ class NodeLoop:
         self._read_settings()
         me = next((node for node in nodes if node.id == self.id), None)
         if me is not None and me.stop == Stop.DRAIN:
-            self._drain(f"Asked to stop: finishing {self._what_runs()}.")
+            self.orders.drain(f"Stop requested: {finishing(self.orders.what_runs())}.")
         elif me is not None and me.stop == Stop.RELEASE:
-            self._release(f"Asked to stop now: releasing {self._what_runs()}.")
+            self.orders.release(f"Stop requested: {releasing(self.orders.what_runs())}.")
         running = self.crew.running
         by_seq = {run.job.seq: number for number, run in running.items()}
         for job in self.store.to_cancel(self.id) if running else ():
@@ -429,12 +497,28 @@ class NodeLoop:
             self.settings = self.queue.settings
         except BadSettingError as error:
             self._say(f"The settings stay as they were: {error}", level="warning")
+            return
+        self.log.limit(size=self.settings.log_size, keep=self.settings.log_files)
+        if self.options.count is None and self.settings.workers != self.count:
+            self._resize(self.settings.workers)
+
+    def _resize(self, count: int) -> None:
+        """Have another number of workers from now on."""
+        before, self.count = self.count, count
+        self.crew.resize(count)
+        self.maybe_work = True
+        busy = len(self.crew.running)
+        left = f"; {busy} runs go on first" if count < busy else ""
+        self._say(
+            f"The setting workers has changed: {self._workers()} from now on, not {before}{left}."
+        )
+        self._guarded(self.member.show_workers)
 
     # -- the turn -------------------------------------------------------------------------
 
     def _may_claim(self) -> bool:
         return (
-            self.stopping is None
+            not self.orders.takes_no_more
             and self.member.may_claim
             and not self.caution.forbids(self.crew.running.values(), self._policy().suspicious)
         )
@@ -456,6 +540,7 @@ class NodeLoop:
             self._say("The database can be used again.")
         self.turns.refusals = 0
         if turn is not None:
+            self.telling.buried(turn.now, turn.buried)
             if turn.over:
                 self._settle(turn)
             that_was_all = len(turn.jobs) < turn.asked
@@ -500,12 +585,10 @@ class NodeLoop:
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
+        self.telling.settled(turn)
         for end in turn.ends:
-            tell_end(self.log, turn.now, end, lost=end in turn.lost)
             self._note_due(end.transition.run_at)
         for run in turn.over:
-            if run.withdrawn:
-                tell_put_back(self.log, turn.now, run.job)
             runs.clean(run)
         self.broadcast.end(turn.over)
         self.turns.settle(turn)
@@ -514,8 +597,9 @@ class NodeLoop:
 
     def _tick(self) -> None:
         self.next_tick = monotonic() + TICK
-        if self.stopping is not None and self.stopping != self.shown_stopping:
+        if self.orders.ends_here and self.orders.stopping != self.shown_stopping:
             self._guarded(self._show_stopping)
+        self._guarded(self.member.show_workers)
         if self.caution.held_up:
             # Who gets a node for itself has waited, or run alone, for long enough some time.
             self.maybe_work = True
@@ -526,9 +610,10 @@ class NodeLoop:
 
     def _show_stopping(self) -> None:
         """Let others see that this node takes no more jobs, whoever asked for it."""
-        assert self.stopping is not None
-        self.store.ask_stop(self.id, self.stopping)
-        self.shown_stopping = self.stopping
+        stopping = self.orders.stopping
+        assert stopping is not None
+        self.store.ask_stop(self.id, stopping)
+        self.shown_stopping = stopping
 
     def _look_around(self) -> None:
         """Notice what nobody told us of: foreign writes, requests, and nodes that died."""
@@ -549,13 +634,16 @@ class NodeLoop:
 
     def _heed_upgrade(self) -> None:
         """Finish and leave if tables have changed that we know nothing of."""
+        if self.orders.restart.way is Way.ANEW:
+            # That one takes over anyway.
+            return
         try:
             self.store.check_schema()
         except StoreTooNewError as error:
             self.exit_code = error.exit_code
-            self._drain(
-                f"A newer queuectl has upgraded {self.queue.url}: finishing {self._what_runs()};"
-                " start the workers again with that one."
+            self.orders.drain(
+                f"A newer queuectl has upgraded {self.queue.url}:"
+                f" {finishing(self.orders.what_runs())}; start the workers again with that one."
             )
 
     def _see_nodes(self) -> list[Node]:
@@ -563,8 +651,8 @@ class NodeLoop:
         self.others = [node for node in nodes if node.id != self.id]
         return nodes
 
-    def _tell_rescue(self, job: Job, why: str) -> None:
-        self._say(f"Rescued job {printable(job.id)}: {why}.", level="warning")
+    def _tell_rescue(self, job: Job, end: Ended | None, why: str) -> None:
+        self.telling.rescued(self.store.now(), job, end, why)
         self.maybe_work = True
 
     def _tidy(self) -> None:
@@ -575,6 +663,7 @@ class NodeLoop:
             continue
         self.store.coarsen(now=self.store.now())
         self.store.drop_stale_live(now=self.store.now())
+        logs.sweep(self.store, self.settings.log_retention)
 
     # -- telling ------------------------------------------------------------------------------
 

@@ -1,17 +1,18 @@
 """One run of a job, from claim to end: what the guard is told, and what its report comes to."""
 
 import os
+import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from errno import ENOSYS
 from functools import lru_cache
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any
 
 from queuectl.guard.mark import OWNER
 from queuectl.guard.output import Captured, collect
 from queuectl.job import (
+    SHELL,
     Cancelled,
     Exited,
     Job,
@@ -26,17 +27,23 @@ from queuectl.job import (
 from queuectl.lifecycle import Policy, decide
 from queuectl.request import LONGEST_ARGUMENT
 from queuectl.settings import Settings
+from queuectl.sharing import mode_in
 from queuectl.spool import own_files, token_of
 from queuectl.store.contract import Ended, Store
 
 LONGEST_ERROR = 1_000
-SHELL = "/bin/sh"
 CANCEL = "cancelled"
 RELEASE = "released"
 TIMEOUT = "timeout"
 LEASE = "lease"
 SUCCESS = Exited(0)
 _SILENCE = Output()
+_COLOURS = re.compile(rb"\x1b\[[0-9;:]*[mK]")
+"""Sequences that colour text; some add the one that erases the rest of a line."""
+
+
+class UnrunnableError(Exception):
+    """There is nothing that could be started, for a reason that lies with the job."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,20 +60,25 @@ class Run:
     stdout_bytes: int | None = None
     stderr_bytes: int | None = None
     """What it wrote, by the guard's count; None when the guard couldn't say."""
-    scripted: bool = False
-    """Whether its command is in a file."""
+    prepared: tuple[str, ...] = ()
+    """Files that were made for it to read: a long command, its stdin."""
     withdrawn: bool = False
     """Whether it was taken back before it was started."""
+    told: bool = False
+    """Whether the log says that it was started."""
 
     @property
     def files(self) -> tuple[str, str]:
         """Where its output is when it is over."""
         return own_files(self.spool, self.job)
 
-    @property
-    def script(self) -> str:
-        """Where its command is, when it is too long for an argument."""
-        return self.files[0].removesuffix(".out") + ".sh"
+    def prepare(self, ending: str, content: bytes) -> str:
+        """Make a file for it to read, private and with its name, and return where it is."""
+        path = self.files[0].removesuffix(".out") + ending
+        self.prepared += (path,)
+        with open(path, "wb", opener=_private) as file:
+            file.write(content)
+        return path
 
 
 def owner_of(node: str, queue: str) -> str:
@@ -92,14 +104,16 @@ def policy_of(settings: Settings, forced_base: float | None) -> Policy:
 
 
 def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
-    """Describe a run to the guard."""
+    """Describe a run to the guard; raises if that can't be done: see `Crew.begin`."""
     job = run.job
     out, err = run.files
     timeout = settings.job_timeout if job.timeout is None else job.timeout
     return {
         "argv": _argv(run),
+        "called": None if job.shell is None else f"{job.shell}, the shell of this job",
         "cwd": job.cwd,
-        "env": dict(job.env),
+        "env": _env(job),
+        "whole": job.env_all,
         "told": {
             **_node_variables(job.node or "", store.url, store.identity),
             b"QUEUECTL_JOB_ID": job.id.encode(),
@@ -112,7 +126,7 @@ def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
         "worker": job.worker,
         "stdout": out,
         "stderr": err,
-        "stdin": None,
+        "stdin": None if job.stdin_bytes is None else _stdin(run, store),
         "timeout": timeout / 1000 if timeout else None,
         "grace": settings.kill_grace / 1000,
         "output_limit": settings.output_limit,
@@ -126,26 +140,39 @@ def _node_variables(node: str, url: str, queue: str) -> dict[bytes, bytes]:
     return {name.encode(): os.fsencode(value) for name, value in told.items()}
 
 
+def _env(job: Job) -> dict[str, str]:
+    if job.env_all and job.cwd is not None:
+        # That of whoever enqueued it is left out: it says where that was.
+        return {"PWD": job.cwd, **job.env}
+    return dict(job.env)
+
+
+def _stdin(run: Run, store: Store) -> str:
+    """Make a file of what a run finds on stdin; each has its own, to be read from the beginning."""
+    data = store.stdin(run.job)
+    if len(data) != run.job.stdin_bytes:
+        raise UnrunnableError("its stdin isn't in the store any more")
+    return run.prepare(".in", data)
+
+
 def _argv(run: Run) -> list[str]:
     job = run.job
     if job.argv is not None:
         return list(job.argv)
     if job.command is None:
-        raise OSError(ENOSYS, f"this version has no handler for task {job.task!r}")
-    command = job.command
+        raise UnrunnableError(f"this version has no handler for task {job.task!r}")
+    shell, command = job.shell or SHELL, job.command
     if len(command) <= LONGEST_ARGUMENT // 4 or len(command.encode()) <= LONGEST_ARGUMENT:
-        return [SHELL, "-c", command]
+        return [shell, "-c", command]
     # The kernel takes no single argument of 128 KiB or more, but the shell reads any file.
-    run.scripted = True
-    with open(run.script, "w", encoding="utf-8", opener=_private) as file:
-        file.write(command + "\n")
-    return [SHELL, run.script]
+    return [shell, run.prepare(".sh", f"{command}\n".encode())]
 
 
 def _private(path: str, flags: int) -> int:
-    fd = os.open(path, flags, 0o600)
-    # Whatever the umask is, the shell must read it.
-    os.fchmod(fd, 0o600)
+    mode = mode_in(os.path.dirname(path))
+    fd = os.open(path, flags, mode)
+    # Whatever the umask is, the run must read it.
+    os.fchmod(fd, mode)
     return fd
 
 
@@ -242,20 +269,38 @@ def lost_by(
     why: str,
     *,
     begun: Collection[str] | None,
+    heard: int,
     now: int,
     policy: Policy,
     limit: int,
     host: str,
 ) -> list[Ended]:
-    """Decide what becomes of the jobs of a node that is gone, with the output it left behind."""
+    """Decide what becomes of the jobs of a node that is gone, with the output it left behind.
+
+    `heard` is when the node last showed life. Its runs count as over since then, or since they
+    last wrote something, however late it is `now` that somebody notices.
+    """
     ends = []
     for job in jobs:
         outcome = lost_with_node(job, why, begun)
         run = Run(job=job, spool=spool, claimed=0, outcome=outcome)
         end = finish(run, now=now, policy=policy, limit=limit, host=host)
-        took = max(0, now - end.started_at)
-        ends.append(replace(end, finished_at=end.started_at + took, duration_ms=took))
+        over = end.started_at
+        if isinstance(outcome, Lost):
+            over = max(over, min(now, max(heard, _wrote_at(run, now))))
+        took = over - end.started_at
+        ends.append(replace(end, finished_at=over, duration_ms=took, noticed_at=now))
     return ends
+
+
+def _wrote_at(run: Run, now: int) -> int:
+    """Return when a run last wrote something that is left here, by the store's clock; else 0."""
+    newest = 0
+    for path in run.files:
+        with suppress(OSError):
+            newest = max(newest, os.stat(path).st_mtime_ns)
+    # The files' times are by this host's clock, which may not be the store's; their age is not.
+    return now - (time_ns() - newest) // 1_000_000 if newest else 0
 
 
 def gather(run: Run, limit: int) -> Output:
@@ -278,23 +323,25 @@ def _gather_stream(path: str, limit: int, total: int) -> Captured:
 
 def error_line(outcome: Outcome, output: Output) -> str:
     """Say in one line what went wrong: how it ended, and its last word on stderr."""
-    said = ""
-    for line in reversed(output.stderr[-4 * LONGEST_ERROR :].splitlines()):
-        if line.strip():
-            said = ": " + line.decode("utf-8", "replace").strip()
-            break
-    text = f"{outcome.describe()}{said}".replace("\0", "\ufffd")
-    return text[:LONGEST_ERROR]
+    said = last_words(output)
+    text = f"{outcome.describe()}: {said}" if said else outcome.describe()
+    return text.replace("\0", "\ufffd")[:LONGEST_ERROR]
+
+
+def last_words(output: Output) -> str:
+    """Return the last line on stderr that says something."""
+    # Colours are no words, and the last of them often stands on a line of its own.
+    lines = reversed(_COLOURS.sub(b"", output.stderr[-4 * LONGEST_ERROR :]).splitlines())
+    said = (line.decode("utf-8", "replace").strip() for line in lines if line.strip())
+    return next(said, "")
 
 
 def clean(run: Run) -> None:
     """Remove the files of a run whose end is stored; empty ones are the guard's to use again."""
-    paths = []
+    paths = [*run.prepared]
     if run.stdout_bytes != 0 or run.stderr_bytes != 0:
         sizes = run.stdout_bytes, run.stderr_bytes
         paths += [path for path, size in zip(run.files, sizes, strict=True) if size != 0]
-    if run.scripted:
-        paths.append(run.script)
     for path in paths:
         # What can't be removed now is swept when no node owns the folder any more.
         with suppress(OSError):

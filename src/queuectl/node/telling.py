@@ -1,41 +1,117 @@
-"""How a node puts what happens to its runs into words, for the log."""
+"""How a node puts what happens to jobs into words, for its log."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from queuectl.job import FINISHED, Job, State
+from queuectl.node import runs
 from queuectl.node.log import Log, printable
 from queuectl.node.runs import Run
+from queuectl.node.turns import Turn
 from queuectl.store.contract import Ended
-from queuectl.when import format_duration, iso, local
+from queuectl.when import human, iso, local
 
 
-def tell_start(log: Log, now: int, job: Job) -> None:
-    """Say that a run starts."""
-    log.job(now, "started", job, f" ({_which(job)}): {printable(job.title)}")
+class Telling:
+    """Tells of jobs. Of each worker in order: a run started, how it ended, the next one started.
 
+    How a run ended is told once it is stored, and the next one may have begun long before.
+    """
 
-def tell_end(log: Log, now: int, end: Ended, *, lost: bool) -> None:
-    """Say how a run ended and what becomes of its job."""
-    job, to = end.job, end.transition
-    facts = _facts(end) if log.as_json else {}
-    if lost:
-        log.job(now, "ended too late", job, ": its lease was lost", level="warning")
-    elif to.state == State.COMPLETED:
-        log.job(now, "completed", job, f" in {end.duration_ms}ms", **facts)
-    elif to.state == State.FAILED and to.run_at is not None:
-        wait = to.run_at - now
-        facts |= {"retry_at": iso(to.run_at), "retry_in_ms": wait}
-        again = f"retry at {local(to.run_at)} (in {format_duration(wait)})"
-        text = f" ({_which(job)}): {printable(end.error or '')}; {again}"
-        log.job(now, "failed", job, text, level="error", **facts)
-    elif to.state in FINISHED:
-        level = "error" if to.state == State.DEAD else "info"
-        text = f" ({_which(job)}): {printable(to.reason or '')}"
-        log.job(now, to.state.value, job, text, level=level, reason=to.reason, **facts)
-    else:
-        text = f" ({_which(job)}): {printable(end.outcome.describe())}; it is pending again"
-        log.job(now, "given back", job, text, level="warning", **facts)
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._untold: Counter[int | None] = Counter()
+        """How many runs of each worker are over, and it wasn't told how they ended."""
+        self._begun: dict[int | None, tuple[Run, int]] = {}
+        """What a worker has begun meanwhile, and when."""
+
+    def begun(self, run: Run) -> None:
+        """Hear that a run has begun, or is about to."""
+        at, worker = runs.began_at(run), run.job.worker
+        if self._untold[worker]:
+            self._begun[worker] = run, at
+        else:
+            self._start(run, at)
+
+    def over(self, run: Run) -> None:
+        """Hear that a run is over, which isn't stored yet."""
+        self._untold[run.job.worker] += 1
+
+    def settled(self, turn: Turn) -> None:
+        """Tell how runs ended and what becomes of their jobs, now that it is stored."""
+        ends = {(end.job.seq, end.job.attempts): end for end in turn.ends}
+        for run in turn.over:
+            if run.began is not None and not run.told:
+                self._start(run, runs.began_at(run))
+            end = ends.pop((run.job.seq, run.job.attempts), None)
+            if end is not None:
+                at = turn.now if run.began is None else end.finished_at
+                self._end(at, turn.now, end, lost=end in turn.lost)
+            elif run.withdrawn:
+                self._log.job(turn.now, "put back", run.job, ", not started yet")
+            self._settle(run.job.worker)
+        for end in ends.values():
+            self._end(turn.now, turn.now, end, lost=end in turn.lost)
+
+    def _settle(self, worker: int | None) -> None:
+        self._untold[worker] -= 1
+        if not self._untold[worker] and worker in self._begun:
+            run, at = self._begun.pop(worker)
+            if run.outcome is None:
+                self._start(run, at)
+
+    def _start(self, run: Run, at: int) -> None:
+        run.told = True
+        self._log.job(at, "started", run.job, f"{_which(run.job)}: {printable(run.job.title)}")
+
+    def _end(self, at: int, now: int, end: Ended, *, lost: bool) -> None:
+        job, to = end.job, end.transition
+        facts = _facts(end) if self._log.as_json else {}
+        if lost:
+            self._log.job(at, "ended too late", job, ": its lease was lost", level="warning")
+        elif to.state == State.COMPLETED:
+            self._log.job(at, "completed", job, f" in {human(end.duration_ms)}", **facts)
+        elif to.state == State.FAILED and to.run_at is not None:
+            wait = to.run_at - now
+            facts |= {"retry_at": iso(to.run_at), "retry_in_ms": wait}
+            again = f"retry at {local(to.run_at)} (in {human(wait)})"
+            text = f"{_which(job)}: {printable(end.error or '')}; {again}"
+            self._log.job(at, "failed", job, text, level="error", **facts)
+        elif to.state in FINISHED:
+            self._finish(at, end, **facts)
+        else:
+            text = f"{_which(job)}: {printable(end.outcome.describe())}; it is pending again"
+            self._log.job(at, "given back", job, text, level="warning", **facts)
+
+    def _finish(self, at: int, end: Ended, gone: str | None = None, **facts: Any) -> None:
+        """Tell that a job is dead or cancelled; `gone` says why its node can't tell, if so."""
+        job, to = end.job, end.transition
+        text = f"{_which(job)}: {printable(to.reason or '')}"
+        level = "info"
+        if to.state == State.DEAD:
+            level = "error"
+            if said := runs.last_words(end.output):
+                text += f"; stderr: {printable(said)}"
+            text += f"; command: {printable(job.title)}"
+        elif gone:
+            text += f"; {gone}"
+        facts |= {"reason": to.reason}
+        self._log.job(at, to.state.value, job, text, level=level, own=not gone, **facts)
+
+    def buried(self, now: int, jobs: Sequence[Job]) -> None:
+        """Tell of jobs that are dead without a run: they have expired, or can't be read."""
+        for job in jobs:
+            text = f": {printable(job.reason or '')}; command: {printable(job.title)}"
+            self._log.job(now, "dead", job, text, level="error", own=False, reason=job.reason)
+
+    def rescued(self, now: int, job: Job, end: Ended | None, why: str) -> None:
+        """Tell what became of a job whose node is gone; `end` is None if its run never began."""
+        if end is not None and end.transition.state in FINISHED:
+            self._finish(now, end, why, **(_facts(end) if self._log.as_json else {}))
+            return
+        text = f": {why}; it is pending again"
+        self._log.job(now, "rescued", job, text, level="warning", own=False)
 
 
 def _facts(end: Ended) -> dict[str, Any]:
@@ -47,20 +123,23 @@ def _facts(end: Ended) -> dict[str, Any]:
     }
 
 
-def tell_put_back(log: Log, now: int, job: Job) -> None:
-    """Say that a job was claimed ahead and can't be run soon."""
-    log.job(now, "put back", job, ", not started yet")
+def finishing(running: Sequence[Run]) -> str:
+    """Say that a node stops when what runs is over."""
+    return f"finishing {name_runs(running)}" if running else "stopping; nothing is running"
 
 
-def name_runs(runs: Iterable[Run]) -> str:
+def releasing(running: Sequence[Run]) -> str:
+    """Say that a node stops now, and gives back what runs."""
+    return f"releasing {name_runs(running)}" if running else "stopping at once; nothing is running"
+
+
+def name_runs(running: Sequence[Run]) -> str:
     """Name the jobs that run, the first few by id."""
-    ids = [printable(run.job.id, 40) for run in runs]
-    if not ids:
-        return "nothing"
+    ids = [printable(run.job.id, 40) for run in running]
     more = len(ids) - 5
     return ", ".join(ids[:5]) + (f" and {more} more" if more > 0 else "")
 
 
 def _which(job: Job) -> str:
     of = job.max_attempts
-    return f"attempt {job.attempts}/{of}" if of else f"attempt {job.attempts}"
+    return f" (attempt {job.attempts}/{of})" if of else f" (attempt {job.attempts})"

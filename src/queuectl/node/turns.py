@@ -5,7 +5,7 @@ nobody knows whether a commit came through, nothing else is written until that i
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from random import uniform
 from time import monotonic
@@ -18,7 +18,7 @@ from queuectl.node import runs
 from queuectl.node.membership import Membership
 from queuectl.node.runs import Run
 from queuectl.settings import Settings
-from queuectl.store.contract import Ended, Store, Suspects
+from queuectl.store.contract import Claimed, Ended, Store, Suspects
 
 LINGER = 0.005
 """Seconds that the end of a run waits for others, to be written down with them, while no worker
@@ -44,6 +44,8 @@ class Turn:
     ends: list[Ended]
     lost: list[Ended]
     jobs: list[Job]
+    buried: list[Job] = field(default_factory=list)
+    """Jobs that were found dead while others were claimed."""
 
 
 def _as_it_is(turn: Any) -> Turn:
@@ -136,8 +138,8 @@ class Turns:
         """Make a turn that ends nothing: what is a transaction by itself is quicker alone."""
         now = self._store.now()
 
-        def made(jobs: list[Job]) -> Turn:
-            return Turn(now=now, asked=len(workers), over=(), ends=[], lost=[], jobs=jobs)
+        def made(claimed: Claimed) -> Turn:
+            return Turn(now=now, asked=len(workers), over=(), ends=[], lost=[], **claimed._asdict())
 
         self._doubtful = made
         return made(
@@ -155,10 +157,12 @@ class Turns:
         # What can't be put back has been cancelled meanwhile, or isn't ours any more.
         ends = self._ends([run for run in over if not run.withdrawn or run.job in kept], now)
         lost = self._store.finish(ends)
-        jobs = self._store.claim(
+        claimed = self._store.claim(
             self._member.id, workers, self._queues, now=now, suspects=suspects(now)
         )
-        return Turn(now=now, asked=len(workers), over=over, ends=ends, lost=lost, jobs=jobs)
+        return Turn(
+            now=now, asked=len(workers), over=over, ends=ends, lost=lost, **claimed._asdict()
+        )
 
     def _ends(self, over: Sequence[Run], now: int) -> list[Ended]:
         """Decide what becomes of the jobs whose runs are over."""

@@ -19,9 +19,12 @@ from queuectl.node import runs
 from queuectl.queue import Queue
 from queuectl.settings import Settings
 from queuectl.spool import name_left
-from queuectl.store.contract import Event, Node
+from queuectl.store.contract import Ended, Event, Node
 
 PRUNED_AT_ONCE = 500
+
+Fate = tuple[Job, Ended | None]
+"""A job whose node is gone, and how its run ended, if it had begun."""
 
 
 @dataclass(kw_only=True)
@@ -31,8 +34,8 @@ class Rescuer:
     queue: Queue
     policy: Callable[[], Policy]
     settings: Callable[[], Settings]
-    heard: Callable[[Job, str], None]
-    """Told of each job that was rescued, and why."""
+    heard: Callable[[Job, Ended | None, str], None]
+    """Told what became of each job and why; of one whose run never began, without its end."""
     _unknown_since: dict[str, float] = field(default_factory=dict)
     """When jobs were first seen in the hands of a node that isn't registered."""
 
@@ -60,21 +63,23 @@ class Rescuer:
         store = self.queue.store
         why = _reason(node, local)
 
-        def give_back() -> list[Job] | None:
+        def give_back() -> list[Fate] | None:
             # First strike it out, if it has shown no life since: from here on it can neither
             # renew its lease nor claim, and whatever it still writes is refused.
             if not store.forget(node.id, beat=node.beat):
                 return None
             held = store.held(node.id)
             name_left(self._spool_of(node.id), held)
-            return self._give_back(held, node.spool, node.host, why, local=local)
+            return self._give_back(
+                held, node.spool, node.host, why, local=local, heard=node.seen_at
+            )
 
         rescued = store.transact(give_back)
         if rescued is None:
             # Somebody was first, and tidies up.
             return
-        for job in rescued:
-            self.heard(job, why)
+        for job, end in rescued:
+            self.heard(job, end, why)
         if node.host == host_name():
             rmtree(self._spool_of(node.id), ignore_errors=True)
 
@@ -88,15 +93,16 @@ class Rescuer:
             return
         why = f"node {node_id} isn't registered any more"
 
-        def give_back() -> list[Job]:
+        def give_back() -> list[Fate]:
             strays = [job for job in store.strays() if job.node == node_id]
             spool = self._spool_of(node_id)
             name_left(spool, strays)
-            return self._give_back(strays, spool, "unknown", why, local=False)
+            # When it last showed life was in its row. What its runs wrote may still tell.
+            return self._give_back(strays, spool, "unknown", why, local=False, heard=0)
 
         rescued = store.transact(give_back)
-        for job in rescued:
-            self.heard(job, why)
+        for job, end in rescued:
+            self.heard(job, end, why)
 
     def _spool_of(self, node_id: str) -> str:
         """Return where a node of this queue keeps output on this host.
@@ -111,8 +117,9 @@ class Rescuer:
         return bool(kill_left(OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
 
     def _give_back(
-        self, jobs: Sequence[Job], spool: str, host: str, why: str, *, local: bool
-    ) -> list[Job]:
+        self, jobs: Sequence[Job], spool: str, host: str, why: str, *, local: bool, heard: int
+    ) -> list[Fate]:
+        """Put jobs back in line, or finish them, and return what became of each."""
         store = self.queue.store
         now = store.now()
         # What was written before the host went down may not have reached its disk.
@@ -123,20 +130,34 @@ class Rescuer:
             spool,
             why,
             begun=begun,
+            heard=heard,
             now=now,
             policy=self.policy(),
             limit=self.settings().output_limit,
             host=host,
         )
         late = {end.job.seq for end in store.finish(ends)}
-        states = {end.job.seq: end.transition.state for end in ends}
-        given = [job for job in jobs if job.seq not in late]
-        for job in given:
-            detail = f"{why}; now {states.get(job.seq, State.PENDING)}"
-            store.record(
-                Event(at=now, kind="rescue", job=job.id, node=job.node, who=whoami(), detail=detail)
-            )
-        return given
+        by_seq = {end.job.seq: end for end in ends}
+        fates = [(job, by_seq.get(job.seq)) for job in jobs if job.seq not in late]
+        store.record_all(
+            [
+                Event(at=now, kind=kind, job=job.id, node=job.node, who=whoami(), detail=why)
+                for job, end in fates
+                if (kind := _kind(end)) is not None
+            ]
+        )
+        return fates
+
+
+def _kind(end: Ended | None) -> str | None:
+    """Return what the rescue of a job is called in its history; that it died is there already."""
+    match None if end is None else end.transition.state:
+        case State.DEAD:
+            return None
+        case State.CANCELLED:
+            return "cancelled"
+        case _:
+            return "rescue"
 
 
 def _reason(node: Node, local: bool) -> str:

@@ -27,7 +27,11 @@ _WEIGHT = 0.1
 
 
 class Workers:
-    """Who is at what. A worker's first run goes on, or is about to begin; the others wait."""
+    """Who is at what. A worker's first run goes on, or is about to begin; the others wait.
+
+    Their number can be changed at any time. Where there are more at work than there should be,
+    these go on to the end of their runs, and nothing more begins until they are few enough.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -36,22 +40,31 @@ class Workers:
         self._since: dict[int, float] = {}
         """When the first run of each worker came to be the first."""
         self._load = 0
-        self._idle = count
+        self._busy = 0
+        """How many have something to do."""
         self._pace = inf
         """Seconds that a run takes, lately."""
         self.commit_takes = 0.0
         """Seconds that a commit takes, lately."""
         self._look_at = inf
 
+    def resize(self, count: int) -> None:
+        """Have so many workers from now on; those who are too many go once they have nothing."""
+        self.count = count
+        for worker in range(1, count + 1):
+            self._lines.setdefault(worker, {})
+        for worker in [n for n, line in self._lines.items() if n > count and not line]:
+            del self._lines[worker]
+
     @property
     def idle(self) -> bool:
         """Whether there is a worker without anything to do."""
-        return self._idle > 0
+        return self._busy < self.count
 
     @property
     def has_line(self) -> bool:
         """Whether a run waits for another one to end."""
-        return self._load > self.count - self._idle
+        return self._load > self._busy
 
     @property
     def ahead(self) -> int:
@@ -65,27 +78,32 @@ class Workers:
     def hungry(self) -> bool:
         """Whether it is time to claim: somebody has nothing to do, or a third of the lines is gone.
 
-        What is left has to last until the commit is through.
+        What is left has to last until the commit is through. While there are more workers than
+        there should be, nothing is claimed ahead.
         """
-        return self.idle or self._load * 3 <= 2 * self.count * (1 + self.ahead)
+        return self.idle or (
+            len(self._lines) == self.count and self._load * 3 <= 2 * self.count * (1 + self.ahead)
+        )
 
     def wanted(self) -> list[int]:
         """Return for which workers to claim a job: first the idle ones, then the next in line."""
         most = 1 + self.ahead
-        places = [
-            (place, worker)
-            for worker, line in self._lines.items()
-            for place in range(len(line), most)
-        ]
+        room = self.count - self._busy
+        places = []
+        for worker, line in self._lines.items():
+            if worker > self.count or (not line and room <= 0):
+                continue
+            room -= not line
+            places += [(place, worker) for place in range(len(line), most)]
         places.sort()
         return [worker for _, worker in places[:MOST_AT_ONCE]]
 
     def begin(self, worker: int, run: int, now: float) -> bool:
         """Give a worker a run; True if it is its turn at once."""
-        line = self._lines[worker]
+        line = self._lines.setdefault(worker, {})
         is_first = not line
         if is_first:
-            self._idle -= 1
+            self._busy += 1
             self._since[worker] = now
         else:
             self._look_at = min(self._look_at, now + BEHIND_FOR)
@@ -100,7 +118,9 @@ class Workers:
         del line[run]
         self._load -= 1
         if not line:
-            self._idle += 1
+            self._busy -= 1
+            if worker > self.count:
+                del self._lines[worker]
         elif was_first:
             self._since[worker] = now
             return next(iter(line))
@@ -132,7 +152,8 @@ class Workers:
             else:
                 self._look_at = min(self._look_at, due)
 
-    def waiting(self) -> Iterator[int]:
-        """Yield all runs that wait for another one to end."""
-        for line in self._lines.values():
-            yield from list(line)[1:]
+    def waiting(self, beyond: int = 0) -> Iterator[int]:
+        """Yield all runs that wait for another one to end, of the workers with higher numbers."""
+        for worker, line in self._lines.items():
+            if worker > beyond:
+                yield from list(line)[1:]

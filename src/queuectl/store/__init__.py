@@ -1,27 +1,34 @@
 """Durable state behind a URL: `contract` says what a store does, `open_store` picks one."""
 
+import os
 from typing import TYPE_CHECKING
 
 from queuectl.address import SCHEMES, is_server, read_address
-from queuectl.errors import UsageError
+from queuectl.errors import StoreMissingError, UsageError
 from queuectl.store.contract import Store
 
 if TYPE_CHECKING:
     from queuectl.store.sql import SqlStore
 
-__all__ = ["Store", "open_store"]
+__all__ = ["Store", "file_of", "open_store"]
 
 
 def open_store(
-    url: str, *, create: bool = False, upgrade: bool = False, unfinished: bool = False
+    url: str,
+    *,
+    create: bool = False,
+    absent_ok: bool = False,
+    upgrade: bool = False,
+    unfinished: bool = False,
 ) -> "SqlStore":
     """Open the store a URL names; a plain path is an SQLite file.
 
-    With `create`, a store that doesn't exist is made; without, it is a `StoreMissingError`. With
+    With `create`, a store that doesn't exist is made; without, it is a `StoreMissingError`, or
+    with `absent_ok`, and if it would be a file, an empty one until somebody makes it. With
     `upgrade`, a server's schema may be older than this code: it is about to be migrated. With
     `unfinished`, it may hold a part of a copy, which is a `StateError` otherwise.
     """
-    store = _open(url, create=create, upgrade=upgrade)
+    store = _open(url, create=create, absent_ok=absent_ok, upgrade=upgrade)
     try:
         if not unfinished:
             store.refuse_unfinished()
@@ -31,21 +38,41 @@ def open_store(
     return store
 
 
-def _open(url: str, *, create: bool, upgrade: bool) -> "SqlStore":
+def file_of(url: str) -> str | None:
+    """Return the path of the file that a store is in; None if it is on a server."""
+    if is_server(url):
+        return None
+    scheme, colon, rest = url.partition(":")
+    path = rest if colon and scheme == "sqlite" else url
+    return os.path.abspath(os.path.expanduser(_sqlite_path(path)))
+
+
+def _open(url: str, *, create: bool, absent_ok: bool, upgrade: bool) -> "SqlStore":
     if is_server(url):
         return _open_server(url, create=create, upgrade=upgrade)
     scheme, colon, rest = url.partition(":")
     if not colon or len(scheme) < 2 or "/" in scheme or scheme == "sqlite":
-        from queuectl.store.sqlite import SqliteStore
-
         path = rest if colon and scheme == "sqlite" else url
-        return SqliteStore(_sqlite_path(path), create=create)
+        return _open_file(_sqlite_path(path), create=create, absent_ok=absent_ok)
     if scheme in SCHEMES:
         raise UsageError(f"The URL of a server begins with {scheme}:// and two slashes.")
     raise UsageError(
         f"No store answers to {scheme!r} URLs; use a file path, sqlite:PATH,"
         " postgresql://... or mysql://... ."
     )
+
+
+def _open_file(path: str, *, create: bool, absent_ok: bool) -> "SqlStore":
+    from queuectl.store.sqlite import SqliteStore
+
+    try:
+        return SqliteStore(path, create=create)
+    except StoreMissingError:
+        if create or not absent_ok:
+            raise
+    from queuectl.store.absent import AbsentStore
+
+    return AbsentStore(path)
 
 
 def _open_server(url: str, *, create: bool, upgrade: bool) -> "SqlStore":

@@ -9,14 +9,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-from queuectl.job import Attempt, Job, Like, NewJob, Outcome, Output, State, Transition
+from queuectl.errors import UsageError
+from queuectl.job import Attempt, Job, Like, NewJob, Outcome, Output, State, Transition, moment
 from queuectl.values import dataclass, field
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 T = TypeVar("T")
 LONGEST_PIECE = 1 << 18
 """How many bytes of a running attempt's output are shown in one piece."""
+ONLY_FILES_ARE_SHARED = (
+    "Only a queue in a file is shared with a group; on a server, grant rights to its users."
+)
 Progress = Callable[[int, int], None]
 """Hears how far a long operation is: `done` of `total` steps."""
 
@@ -65,6 +72,15 @@ class Suspects(NamedTuple):
         return job.crashes >= self.crashes and job.run_at >= self.since
 
 
+class Claimed(NamedTuple):
+    """What a claim came to."""
+
+    jobs: list[Job]
+    """Those to run: processing, each with the number of the run that must now be made."""
+    buried: list[Job]
+    """Those that are dead instead: they have expired, or can't be read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """A run that is over, and what becomes of its job."""
@@ -79,6 +95,13 @@ class Ended:
     host: str
     error: str | None = None
     output: Output = Output()
+    noticed_at: int | None = None
+    """When it was found out that a run was lost, which may be long after its end."""
+
+    @property
+    def settled_at(self) -> int:
+        """From when on its job is what it became."""
+        return self.finished_at if self.noticed_at is None else self.noticed_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +142,19 @@ class Filter:
     """All of these."""
     text: str = ""
     """A part of the id, command, arguments, error or reason; ASCII letters in any case."""
-    since: int | None = None
-    until: int | None = None
-    """Bounds on `created_at`."""
-    finished_before: int | None = None
+    since: "int | datetime | None" = None
+    until: "int | datetime | None" = None
+    """Bounds on when it was enqueued. A time without a zone is local; a number, milliseconds."""
+    finished_since: "int | datetime | None" = None
+    finished_before: "int | datetime | None" = None
+    """Bounds on when it was completed, dead or cancelled."""
+
+
+class Sort(NamedTuple):
+    """A column of jobs to sort by. Jobs that have nothing there come last, either way."""
+
+    column: str
+    descending: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +192,7 @@ class QueueInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something done by hand, or a rescue: who did what, when."""
+    """Something done by hand, a rescue or a death: who did what, when."""
 
     at: int
     kind: str
@@ -168,6 +200,13 @@ class Event:
     node: str | None
     who: str
     detail: str | None
+    seq: int = field(default=0, compare=False)
+    """Its place among the events; set by the store."""
+
+    @property
+    def time(self) -> "datetime":
+        """When it was done."""
+        return moment(self.at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +266,8 @@ class Store(ABC):
     """Whether all its nodes are on one host, so that one from before a reboot can't be alive."""
     secret_variables: ClassVar[tuple[str, ...]] = ()
     """Environment variables in which its password may be: jobs don't get to see them."""
+    is_new: bool = False
+    """Whether it was made when it was opened."""
     patience: float = 5.0
     """Seconds to wait for a server that has gone away before saying so."""
 
@@ -259,7 +300,14 @@ class Store(ABC):
         nothing: it may have renewed its lease while we were held up.
         """
 
+    def is_elsewhere(self, node: Node) -> bool:
+        """Tell whether a node works on another store, of which this one is a copy."""
+        return False
+
     # -- transactions and wake-ups --------------------------------------------
+
+    before_commit: Callable[[], None] | None = None
+    """Called just before each commit, if somebody sets it: from then on, things may be stored."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
@@ -317,14 +365,36 @@ class Store(ABC):
         """Return the job with exactly this id."""
 
     @abstractmethod
+    def stdin(self, job: Job) -> bytes:
+        """Return what the runs of a job find on stdin."""
+
+    @abstractmethod
     def ids_like(self, prefix: str, limit: int = 10) -> list[str]:
         """Return ids that begin with a prefix, in order."""
+
+    @abstractmethod
+    def tags_like(self, prefix: str, limit: int = 10) -> list[str]:
+        """Return tags of jobs that begin with a prefix, in order.
+
+        Costs no more where a million jobs have the same tag.
+        """
 
     @abstractmethod
     def select(
         self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
     ) -> list[Job]:
         """Return jobs, newest first (or `oldest` first), after the one with seq `after`."""
+
+    @abstractmethod
+    def places(self, which: Filter, by: Sequence[Sort], *, limit: int | None) -> list[int]:
+        """Return the seqs of jobs, sorted by columns of theirs; of equal ones the newest first.
+
+        Unlike `select`, it has to look at all jobs that fit.
+        """
+
+    @abstractmethod
+    def jobs_at(self, places: Sequence[int]) -> list[Job]:
+        """Return the jobs with these seqs, in this order; missing ones are missing."""
 
     @abstractmethod
     def lock(self, jobs: Sequence[Job]) -> list[Job]:
@@ -367,13 +437,12 @@ class Store(ABC):
         *,
         now: int,
         suspects: Suspects | None = None,
-    ) -> list[Job]:
+    ) -> Claimed:
         """Give one ready job to each of these workers: by priority, then first come.
 
-        Due jobs are promoted and expired ones buried first. The jobs come back as processing,
-        with the number of the run that must now be made. A suspect is given alone, to
-        an idle node; for another node the line ends before it, so that it becomes idle. A node
-        whose lease doesn't hold gets a `LeaseLostError` and no job.
+        Due jobs are promoted and expired ones buried first, each with an event. A suspect is
+        given alone, to an idle node; for another node the line ends before it, so that it becomes
+        idle. A node whose lease doesn't hold gets a `LeaseLostError` and no job.
         """
 
     @abstractmethod
@@ -386,7 +455,10 @@ class Store(ABC):
 
     @abstractmethod
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
-        """Apply transitions, keep the attempts. Returns those whose lease was lost: unchanged."""
+        """Apply transitions, keep the attempts, and an event of each job that is dead then.
+
+        Returns those whose lease was lost: unchanged.
+        """
 
     @abstractmethod
     def put_back(self, jobs: Sequence[Job], *, now: int) -> list[Job]:
@@ -518,6 +590,10 @@ class Store(ABC):
         """Return all registered nodes, oldest first."""
 
     @abstractmethod
+    def describe(self, node: str, *, workers: int, version: str) -> None:
+        """Say anew how many workers a node has, and its version."""
+
+    @abstractmethod
     def ask_stop(self, node: str, how: Stop) -> bool:
         """Ask a node to stop; False when there is no such node."""
 
@@ -548,8 +624,10 @@ class Store(ABC):
         """Keep several events, in their order."""
 
     @abstractmethod
-    def events(self, job: str | None = None, *, limit: int = 100) -> list[Event]:
-        """Return events, newest first: of one job, or all."""
+    def events(
+        self, job: str | None = None, *, limit: int = 100, before: int | None = None
+    ) -> list[Event]:
+        """Return events, newest first: of one job, or all; behind the one with seq `before`."""
 
     @abstractmethod
     def prune_events(self, before: int, *, limit: int) -> int:
@@ -596,6 +674,14 @@ class Store(ABC):
     @abstractmethod
     def spool_root(self) -> str:
         """Return the folder, on this host, under which nodes keep the output of running jobs."""
+
+    @abstractmethod
+    def make_spool_root(self) -> str:
+        """Make that folder, if it isn't there, for those who may use the store; returns it."""
+
+    def share(self, group: str) -> None:
+        """Let the members of a group of this host use the store as its owner does."""
+        raise UsageError(ONLY_FILES_ARE_SHARED)
 
     @abstractmethod
     def close(self) -> None:

@@ -134,8 +134,8 @@ class _Note:
             note.move(lambda: None, **origin, wrong=False)
         if note.content["source"] != source.url:
             raise StateError(
-                f"{target.url} holds an unfinished copy of {note.content['source']}; finish that"
-                " one, or use --overwrite to start again with this one."
+                f"{target.url} holds an unfinished copy of {note.content['source']}.",
+                advice="finish that one, or use --overwrite to start again with this one.",
             )
         return note
 
@@ -199,8 +199,8 @@ class _Note:
 def _refuse_rows(target: SqlStore) -> None:
     if found := next((table.name for table in TABLES if _read(target, table, None, 1)), None):
         raise StateError(
-            f"{target.url} isn't empty (it has {found}), and nothing is merged;"
-            " use --overwrite to delete what is there."
+            f"{target.url} isn't empty (it has {found}), and nothing is merged.",
+            advice="use --overwrite to delete what is there.",
         )
 
 
@@ -278,7 +278,8 @@ def _unlike(source: SqlStore, target: SqlStore, there: Copied, here: Copied) -> 
     what = counts if there.rows != here.rows else "as many rows, but other content"
     return QueuectlError(
         f"The table {here.table} of {target.url} isn't like that of {source.url} ({what}): one of"
-        " them was changed meanwhile. Copy it again with --overwrite."
+        " them was changed meanwhile.",
+        advice="copy it again with --overwrite.",
     )
 
 

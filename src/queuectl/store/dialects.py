@@ -9,7 +9,7 @@ from queuectl.job import JOB_COLUMNS
 from queuectl.values import dataclass
 
 TABLES = (
-    "jobs attempts outputs tags counts nodes queues rollups events config meta"
+    "jobs attempts outputs inputs tags counts nodes queues rollups events config meta"
     " watches live receipts"
 ).split()
 # Patterns stay text, compiled (and cached by re) when first needed: SQLite needs few.

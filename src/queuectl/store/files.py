@@ -1,11 +1,15 @@
-"""The files of the embedded store: made private whatever the umask, and never on a network disk."""
+"""The files of the embedded store: made private, or a group's, and never on a network disk."""
 
 import os
-from collections.abc import Iterable
+import stat
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from errno import EINVAL, ENOTSUP
 
 from queuectl.errors import StoreError, StoreMissingError
+from queuectl.place import default_path
+from queuectl.sharing import PRIVATE_FILE, PRIVATE_FOLDER, SHARED_FOLDER, mode_in
+from queuectl.store import access
 from queuectl.store.contract import Topic
 
 NETWORK = frozenset(
@@ -14,17 +18,37 @@ NETWORK = frozenset(
 )
 
 
-def prepare(path: str, *, create: bool) -> None:
-    """Make sure that the database file is there, if only empty."""
-    if os.path.isdir(path):
-        raise StoreError(f"{path} is a folder; name a file in it, such as {path}/queue.db.")
-    if os.path.exists(path):
-        return
+def prepare(path: str, *, create: bool) -> bool:
+    """Make sure that the database file is there, if only empty; True when it is new."""
+    if _is_file(path):
+        return False
+    folder = os.path.dirname(path)
+    ours = folder == os.path.abspath(os.path.dirname(default_path(os.environ)))
+    if not ours and not os.path.isdir(folder):
+        raise StoreMissingError(
+            f"The folder {folder} doesn't exist; make it first, or choose another."
+        )
     if not create:
-        raise StoreMissingError(f"There is no queue at {path} yet; `queuectl enqueue` makes it.")
-    _make_parent(path)
+        raise StoreMissingError(
+            f"There is no queue at {path} yet.", advice="`queuectl enqueue` makes it."
+        )
+    if ours:
+        _make_data_folder(folder)
     refuse_network(path)
-    create_private(path, exist_ok=True)
+    return create_private(path, exist_ok=True)
+
+
+def _is_file(path: str) -> bool:
+    """Tell whether there is a file; a folder, or one that we may not look into, is an error."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError as error:
+        raise access.denied(path) or error from None
+    if stat.S_ISDIR(found.st_mode):
+        raise StoreError(f"{path} is a folder; name a file in it, such as {path}/queue.db.")
+    return True
 
 
 def is_writable(path: str) -> bool:
@@ -48,23 +72,16 @@ def uri(path: str, *, immutable: bool) -> str:
     return f"file:{quote(path)}?mode=ro" + ("&immutable=1" if immutable else "")
 
 
-def _make_parent(path: str) -> None:
-    parent = os.path.dirname(path)
-    if os.path.basename(parent) != "queuectl":
-        if not os.path.isdir(parent):
-            raise StoreError(
-                f"The folder {parent} doesn't exist; make it first, or choose another."
-            )
-        return
-    # The user's own data directory: ours to make, and private.
-    above = os.path.dirname(parent)
+def _make_data_folder(folder: str) -> None:
+    """Make our folder in the user's data directory, and those above it."""
+    above = os.path.dirname(folder)
     try:
         _make_folders(above)
-        make_folder(parent)
+        make_folder(folder)
         # Always: whoever has just made it may not have come as far as this.
         _sync_folder(above)
     except OSError as error:
-        raise StoreError(f"{parent} can't be made: {error.strerror}.") from None
+        raise StoreError(f"{folder} can't be made: {error.strerror}.") from None
 
 
 def _make_folders(path: str) -> None:
@@ -95,11 +112,14 @@ def _sync_folder(path: str) -> None:
         os.close(fd)
 
 
-def make_folder(path: str) -> None:
-    """Make a folder only its owner can enter; one that exists is left as it is."""
+def make_folder(path: str, group: int | None = None) -> None:
+    """Make a folder only its owner can enter, and this group; one that exists is left as it is."""
     try:
-        os.mkdir(path, 0o700)
-        os.chmod(path, 0o700)
+        os.mkdir(path, PRIVATE_FOLDER)
+        os.chmod(path, PRIVATE_FOLDER)
+        if group is not None:
+            os.chown(path, -1, group)
+            os.chmod(path, SHARED_FOLDER)
     except FileExistsError:
         pass
     except OSError as error:
@@ -108,21 +128,27 @@ def make_folder(path: str) -> None:
 
 def create_private(path: str, *, exist_ok: bool = False) -> bool:
     """Create an empty file only its owner can read; False when it was there already."""
+    return _create(path, PRIVATE_FILE, exist_ok=exist_ok)
+
+
+def _create(path: str, mode: int, *, exist_ok: bool) -> bool:
     try:
-        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode)
     except FileExistsError:
         if exist_ok:
             return False
         raise StoreError(f"{path} exists already; choose another name.") from None
+    except PermissionError:
+        raise access.unmakable(path) from None
     except OSError as error:
         raise StoreError(f"{path} can't be made: {error.strerror}.") from None
-    os.fchmod(fd, 0o600)
+    os.fchmod(fd, mode)
     os.close(fd)
     return True
 
 
-def touch(folder: str, topics: Iterable[Topic]) -> None:
-    """Touch the files whose touch wakes the listeners on these topics.
+def touch(folder: str, topics: Iterable[Topic], make: Callable[[], None]) -> None:
+    """Touch the files whose touch wakes the listeners on these topics; `make` makes the folder.
 
     A touch only saves the listeners a moment: they notice the commit itself as well. So whatever
     keeps us from it is no reason to call a commit a failure.
@@ -133,8 +159,8 @@ def touch(folder: str, topics: Iterable[Topic]) -> None:
             os.utime(path)
         except FileNotFoundError:
             with suppress(OSError, StoreError):
-                make_folder(folder)
-                create_private(path, exist_ok=True)
+                make()
+                _create(path, mode_in(folder), exist_ok=True)
                 os.utime(path)
         except OSError:
             pass

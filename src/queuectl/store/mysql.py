@@ -41,6 +41,7 @@ from queuectl.store.server import (
     ServerStore,
     UnsteadyError,
 )
+from queuectl.store.tables import MAINTAINED
 from queuectl.store.transactions import Params, Row
 from queuectl.values import replace
 
@@ -75,6 +76,7 @@ _CUT_OFF |= {2006, 2013, 2014, 2055, 3169, 4031}
 _DENIED = {1044, 1142, 1143, 1227, 1370, 1419, 1410}
 _FULL = {3, 1021, 1114, 1041, 1037}
 _READ_ONLY = {1290, 1792, 1836}
+_THERE = 1060
 _SPREAD = """
 SELECT queue, state, priority, slot, jobs, timed FROM {counts} FOR UPDATE SKIP LOCKED
 """
@@ -247,8 +249,8 @@ class MysqlStore(ServerStore):
             return DisconnectedError(f"The connection to {self.url} was lost ({said}).")
         if code in _DENIED:
             return StoreDeniedError(
-                f"{self.url} denies a right that is needed ({said}); see the grants in the guide,"
-                " or run `queuectl doctor`."
+                f"{self.url} denies a right that is needed ({said}).",
+                advice="see the grants in the guide, or run `queuectl doctor`.",
             )
         if code in _FULL:
             return StoreFullError(f"The server of {self.url} is full ({said}).")
@@ -293,6 +295,19 @@ class MysqlStore(ServerStore):
         with self._migrating():
             before = self._schema_version() or 0
             return before, migrate(self, before)
+
+    def run_script(self, statements: Sequence[str]) -> None:
+        for statement in statements:
+            try:
+                super().run_script([statement])
+            except StoreError as error:
+                # Columns that a migration which was cut off has added already; MySQL has no words
+                # for adding them only if they aren't there.
+                if (
+                    not isinstance(error.__cause__, Exception)
+                    or _parts(error.__cause__)[0] != _THERE
+                ):
+                    raise
 
     @contextmanager
     def _migrating(self) -> Iterator[None]:
@@ -453,7 +468,7 @@ class MysqlStore(ServerStore):
 
     def listen(self) -> Listener:
         self._make_companion()
-        return PollingListener(self.companion)
+        return PollingListener(self.companion, self._make_companion)
 
     # -- the store itself -----------------------------------------------------------------
 
@@ -478,7 +493,7 @@ class MysqlStore(ServerStore):
         }
 
     def vacuum(self) -> None:
-        for table in ("jobs", "attempts", "outputs", "tags", "counts", "rollups", "events"):
+        for table in MAINTAINED:
             self._run(self._text(f"OPTIMIZE TABLE {{{table}}}"), {})
 
 

@@ -4,6 +4,7 @@ Writers on the same host ring a doorbell: they touch a file, and inotify tells a
 on other hosts there is a clock that runs fast after something was found and slows down again.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
@@ -24,8 +25,8 @@ SLOWER = 1.3
 class PollingListener(Listener):
     """A clock, and a doorbell for those on this host."""
 
-    def __init__(self, folder: str) -> None:
-        touch(folder, Topic)
+    def __init__(self, folder: str, make: Callable[[], None]) -> None:
+        touch(folder, Topic, make)
         self._bell: Inotify | None = None
         with suppress(OSError):
             self._bell = Inotify()

@@ -30,7 +30,7 @@ from queuectl.errors import (
 from queuectl.job import Job
 from queuectl.store import statements as sql
 from queuectl.store.clock import ELAPSED
-from queuectl.store.contract import Listener, Suspects, Topic
+from queuectl.store.contract import Claimed, Listener, Suspects, Topic
 from queuectl.store.dialects import POSTGRESQL
 from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
@@ -46,6 +46,7 @@ from queuectl.store.server import (
     UnsteadyError,
 )
 from queuectl.store.sql import Look, no_lease
+from queuectl.store.tables import MAINTAINED
 from queuectl.store.transactions import Params, Row
 from queuectl.values import replace
 
@@ -204,7 +205,7 @@ class PostgresStore(ServerStore):
     def _driver_error(self) -> type[Exception]:
         return psycopg.Error
 
-    def _in_a_claim(self, claim: Callable[[], list[Job]]) -> list[Job]:
+    def _in_a_claim(self, claim: Callable[[], Claimed]) -> Claimed:
         return self._in_one_statement(claim)
 
     def _claim(
@@ -214,7 +215,7 @@ class PostgresStore(ServerStore):
         queues: Sequence[str],
         now: int,
         suspects: Suspects | None,
-    ) -> list[Job]:
+    ) -> Claimed:
         asked = {
             "node": node,
             "workers": list(workers),
@@ -228,7 +229,7 @@ class PostgresStore(ServerStore):
         }
         return self._claim_within(asked) if self._depth else self._claim_alone(asked)
 
-    def _claim_alone(self, asked: Params) -> list[Job]:
+    def _claim_alone(self, asked: Params) -> Claimed:
         """Claim in one statement, which is a transaction by itself, if it can do all there is."""
         self._check_process()
         receipt = self._next_receipt()
@@ -236,24 +237,25 @@ class PostgresStore(ServerStore):
             look, jobs = self._ask_for_jobs(sql.CLAIM_ALONE, {**receipt, **asked})
         except DisconnectedError as error:
             mine = {"serial": receipt["serial"], "node": asked["node"]}
-            found: list[Job] = self._settle(mine["serial"], error, partial(self._claimed, mine))
+            found: Claimed = self._settle(mine["serial"], error, partial(self._claimed, mine))
             return found
         if look.has_passed(asked["now"]):
             now = asked["now"] - look.ahead
             return self._atomic(lambda: self._claim_within({**asked, "now": now, "heed": now}))
-        return jobs
+        return Claimed(jobs, [])
 
-    def _claim_within(self, asked: Params) -> list[Job]:
+    def _claim_within(self, asked: Params) -> Claimed:
         """Claim as a part of a transaction, and see to what has expired or become due before."""
+        buried: list[Job] = []
         look, jobs = self._ask_for_jobs(sql.CLAIM_FIRST, asked)
         if look.ahead and jobs:
             raise ConflictError(f"The clock of {self.url} was put back.")
         if look.has_passed(asked["now"]):
             now = asked["now"] - look.ahead
-            self._make_way(look, now)
+            buried = self._make_way(look, asked["node"], now)
             _, jobs = self._ask_for_jobs(sql.CLAIM_FIRST, {**asked, "now": now, "heed": -1})
         self._wrote |= bool(jobs)
-        return jobs
+        return Claimed(jobs, buried)
 
     def _ask_for_jobs(self, statement: str, params: Params) -> tuple[Look, list[Job]]:
         asked = clock_gettime(ELAPSED)
@@ -267,16 +269,17 @@ class PostgresStore(ServerStore):
         jobs.sort(key=lambda job: (-job.priority, job.seq))
         return Look(ahead=ahead, due=due, expires=expires), jobs
 
-    def _claimed(self, mine: Params, client: str) -> list[Job]:
+    def _claimed(self, mine: Params, client: str) -> Claimed:
         """Return the jobs of a claim whose answer was lost."""
-        return self._jobs(sql.CLAIMED, client=client, **mine)
+        return Claimed(self._jobs(sql.CLAIMED, client=client, **mine), [])
 
     def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
         return self._change_rows(sql.FINISH_AND_KEEP, list(rows.values()))
 
     def _in_one_statement(self, action: Callable[[], T]) -> T:
         with self._lock:
-            if self._depth or self.pooled or not self._is_quiet():
+            watched = self.before_commit is not None
+            if self._depth or self.pooled or watched or not self._is_quiet():
                 return self._atomic(action)
             return self._repeat(action)
 
@@ -340,8 +343,8 @@ class PostgresStore(ServerStore):
             return DisconnectedError(f"The connection to {self.url} was lost ({said}).")
         if code == "42501":
             return StoreDeniedError(
-                f"{self.url} denies a right that is needed ({said}); see the grants in the guide,"
-                " or run `queuectl doctor`."
+                f"{self.url} denies a right that is needed ({said}).",
+                advice="see the grants in the guide, or run `queuectl doctor`.",
             )
         if code in ("53100", "53200"):
             return StoreFullError(f"The server of {self.url} is full ({said}).")
@@ -432,7 +435,7 @@ class PostgresStore(ServerStore):
     def listen(self) -> Listener:
         self._make_companion()
         if self.pooled:
-            return PollingListener(self.companion)
+            return PollingListener(self.companion, self._make_companion)
         return Notified(self._connect_as_asked, self.channel)
 
     # -- the store itself -----------------------------------------------------------------
@@ -469,7 +472,7 @@ class PostgresStore(ServerStore):
         skipped: list[str] = []
         hear = skipped.append
         self._db.add_notice_handler(lambda note: hear(note.message_primary or ""))
-        for table in ("jobs", "attempts", "outputs", "tags", "counts", "rollups", "events"):
+        for table in MAINTAINED:
             self._run(self._text(f"VACUUM (ANALYZE) {{{table}}}"), {})
         if any("skipping" in text for text in skipped):
             raise StoreDeniedError(f"Only the owner of the tables at {self.url} may vacuum them.")

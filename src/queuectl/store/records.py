@@ -37,8 +37,8 @@ class Records(Transactions):
         if note is not None:
             source = json.loads(note)["source"]
             raise StateError(
-                f"{self.url} holds an unfinished copy of {source}; run that `queuectl db copy`"
-                " again to finish it."
+                f"{self.url} holds an unfinished copy of {source}.",
+                advice="run that `queuectl db copy` again to finish it.",
             )
 
     def set_meta(self, name: str, value: str) -> None:
@@ -154,6 +154,9 @@ class Records(Transactions):
             for row in found
         ]
 
+    def describe(self, node: str, *, workers: int, version: str) -> None:
+        self._write_again(sql.DESCRIBE, id=node, workers=workers, version=version)
+
     def ask_stop(self, node: str, how: Stop) -> bool:
         return self._write(sql.ASK_STOP, id=node, how=how.value) > 0
 
@@ -185,16 +188,19 @@ class Records(Transactions):
             self._write(sql.SET_CONFIG, name=name, value=value, now=now)
 
     def record_all(self, events: Sequence[Event]) -> None:
-        names = [f.name for f in fields(Event)]
+        names = [f.name for f in fields(Event) if f.name != "seq"]
         rows = [{name: getattr(event, name) for name in names} for event in events]
         if rows:
             self._atomic(lambda: self._insert_rows(sql.RECORD, rows))
 
-    def events(self, job: str | None = None, *, limit: int = 100) -> list[Event]:
+    def events(
+        self, job: str | None = None, *, limit: int = 100, before: int | None = None
+    ) -> list[Event]:
+        page = {"limit": limit, "before": FOREVER if before is None else before}
         if job is None:
-            rows = self._rows(sql.EVENTS, limit=limit)
+            rows = self._rows(sql.EVENTS, **page)
         else:
-            rows = self._rows(sql.EVENTS_OF_JOB, job=job, limit=limit)
+            rows = self._rows(sql.EVENTS_OF_JOB, job=job, **page)
         names = [f.name for f in fields(Event)]
         return [Event(**dict(zip(names, row, strict=True))) for row in rows]
 

@@ -31,7 +31,7 @@ class Tally:
     def add(self, end: Ended) -> None:
         """Count one run: how long it took, and how long its job waited for it."""
         job, times = end.job, self._times
-        minute, node = end.finished_at - end.finished_at % MINUTE, job.node or ""
+        minute, node = end.settled_at - end.settled_at % MINUTE, job.node or ""
         took = minute, job.queue, node, str(end.transition.state), end.duration_ms
         waited = minute, job.queue, node, WAIT, max(0, end.started_at - job.run_at)
         times[took] = times.get(took, 0) + 1

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from queuectl.job import FINISHED, JOB_COLUMNS, Job, Like, NewJob, State, Transition
-from queuectl.store.contract import Count, Ended, InLine
+from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, Like, NewJob, State, Transition
+from queuectl.store.contract import Count, Ended, Event, InLine
 from queuectl.store.ids import job_ids
 from queuectl.store.statements import NEW_JOB
 from queuectl.store.transactions import Row
+from queuectl.values import replace
 from queuectl.when import LATEST
 
 _PENDING = State.PENDING.value
@@ -93,6 +94,9 @@ def _rest(job: NewJob, now: int) -> Row:
         run_at,
         job.cwd,
         _json(dict(job.env)) if job.env else None,
+        1 if job.env_all else None,
+        None if job.shell == SHELL else job.shell,
+        len(job.stdin) if job.stdin else None,
         _json(job.tags) if job.tags else None,
         expires_at,
         job.timeout,
@@ -169,11 +173,24 @@ def claimed_job(row: Sequence[Any], run: Mapping[str, Any]) -> Job:
     return Job.from_row(values)
 
 
+def buried_job(job: Job, transition: Transition, now: int) -> Job:
+    """Return what a transition has made of a job that waited, and won't any more."""
+    state, reason = transition.state, transition.reason
+    return replace(job, state=state, reason=reason, updated_at=now, finished_at=now)
+
+
+def death_of(job: Job, reason: str | None, *, at: int, node: str | None) -> Event:
+    """Describe that a job was given up, by which node and why."""
+    from queuectl.host import whoami
+
+    return Event(at=at, kind="dead", job=job.id, node=node, who=whoami(), detail=reason)
+
+
 def ended_row(end: Ended) -> dict[str, Any]:
     """Describe a run that is over, fenced by its number and node."""
     job, outcome, output = end.job, end.outcome, end.output
     return {
-        **transition_row(end.transition, end.finished_at),
+        **transition_row(end.transition, end.settled_at),
         "seq": job.seq,
         "id": job.id,
         "queue": job.queue,
@@ -185,6 +202,7 @@ def ended_row(end: Ended) -> dict[str, Any]:
         "host": end.host,
         "started_at": end.started_at,
         "finished_at": end.finished_at,
+        "settled_at": end.settled_at,
         "duration_ms": end.duration_ms,
         "outcome": outcome.name,
         "exit_code": getattr(outcome, "code", None),

@@ -8,9 +8,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from queuectl.job import State
+from queuectl.job import JOB_COLUMNS, State
 from queuectl.store import statements as sql
-from queuectl.store.contract import Count, Filter
+from queuectl.store.contract import Count, Filter, Sort
+from queuectl.when import milliseconds
 
 NO_LIMIT = 2**62
 _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
@@ -34,18 +35,14 @@ def select_seqs(
     oldest: bool,
 ) -> list[int]:
     """Return the places in the line of the jobs that fit, in the order of the listing."""
-    conditions, params = _conditions(which)
-    for name in ("text", "quoted"):
-        if name in params:
-            params[name] = needle(params[name])
-    params["limit"] = NO_LIMIT if limit is None else min(limit, NO_LIMIT)
+    conditions, params = _conditions(which, needle, limit)
     direction = "ASC" if oldest else "DESC"
     if after is not None:
         params["after"] = after
     if which.tags:
         page = sql.WHERE_TAG_AFTER if oldest else sql.WHERE_TAG_BEFORE
         statement = sql.SELECT_TAGGED.replace("{page}", "1 = 1" if after is None else page)
-        conditions += _pair_conditions(which, params)
+        conditions += _pair_conditions(which.queues, which.states, params)
         return look(statement, conditions, direction, params)
     if after is not None:
         conditions.append(sql.WHERE_AFTER if oldest else sql.WHERE_BEFORE)
@@ -61,6 +58,37 @@ def select_seqs(
     return found if limit is None else found[:limit]
 
 
+def sorted_seqs(
+    look: Look,
+    counts: Callable[[], Iterable[Count]],
+    which: Filter,
+    by: Sequence[Sort],
+    *,
+    needle: Callable[[str], str],
+    limit: int | None,
+) -> list[int]:
+    """Return the places in the line of the jobs that fit, sorted by columns."""
+    conditions, params = _conditions(which, needle, limit)
+    if which.states or which.queues:
+        # With the names of both, an index on both finds them.
+        pairs = list(_pairs(counts(), which))
+        if not pairs:
+            return []
+        queues, states = (tuple(sorted(set(names))) for names in zip(*pairs, strict=True))
+        conditions += _pair_conditions(queues, states, params)
+    if which.tags:
+        conditions.append(sql.WHERE_IN_TAG)
+    order = ", ".join([*map(_order, by), "j.seq DESC"])
+    return look(sql.SELECT_SORTED.replace("{order}", order), conditions, "", params)
+
+
+def _order(by: Sort) -> str:
+    if by.column not in JOB_COLUMNS:
+        raise ValueError(f"jobs have no column {by.column!r}")
+    # Databases differ in where they put what isn't there.
+    return f"j.{by.column} IS NULL, j.{by.column} {'DESC' if by.descending else 'ASC'}"
+
+
 def _pairs(counts: Iterable[Count], which: Filter) -> Iterable[tuple[str, str]]:
     """The (queue, state) pairs that have jobs and fit."""
     return sorted(
@@ -73,23 +101,28 @@ def _pairs(counts: Iterable[Count], which: Filter) -> Iterable[tuple[str, str]]:
     )
 
 
-def _conditions(which: Filter) -> tuple[list[str], dict[str, Any]]:
+def _conditions(
+    which: Filter, needle: Callable[[str], str], limit: int | None
+) -> tuple[list[str], dict[str, Any]]:
+    """Return what holds of each job that fits, its queue, state and first tag aside."""
     conditions: list[str] = []
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = {"limit": NO_LIMIT if limit is None else min(limit, NO_LIMIT)}
     for name, condition in (
         ("since", sql.WHERE_SINCE),
         ("until", sql.WHERE_UNTIL),
+        ("finished_since", sql.WHERE_FINISHED_SINCE),
         ("finished_before", sql.WHERE_FINISHED_BEFORE),
     ):
         if (value := getattr(which, name)) is not None:
             conditions.append(condition)
-            params[name] = value
+            params[name] = milliseconds(value)
     if which.text:
         conditions.append(sql.WHERE_TEXT)
         # Databases agree on the lower case of ASCII letters only.
-        params["text"] = which.text.translate(_LOWER)
+        text = which.text.translate(_LOWER)
+        params["text"] = needle(text)
         # Arguments are kept as JSON, in which some characters look different.
-        params["quoted"] = json.dumps(params["text"], ensure_ascii=False)[1:-1]
+        params["quoted"] = needle(json.dumps(text, ensure_ascii=False)[1:-1])
     for n, tag in enumerate(which.tags):
         params[f"tag{n}"] = tag
         if n:
@@ -97,9 +130,11 @@ def _conditions(which: Filter) -> tuple[list[str], dict[str, Any]]:
     return conditions, params
 
 
-def _pair_conditions(which: Filter, params: dict[str, Any]) -> list[str]:
+def _pair_conditions(
+    queues: Sequence[str], states: Sequence[str], params: dict[str, Any]
+) -> list[str]:
     conditions = []
-    for column, values in (("state", which.states), ("queue", which.queues)):
+    for column, values in (("state", states), ("queue", queues)):
         if values:
             names = [f"{column}{n}" for n in range(len(values))]
             params.update(zip(names, (str(value) for value in values), strict=True))

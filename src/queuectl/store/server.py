@@ -142,15 +142,17 @@ class ServerStore(SqlStore):
         if version == len(MIGRATIONS) or (upgrade and version is not None):
             return
         if version is None and create:
-            self.migrate()
+            # Somebody may have been faster.
+            self.is_new = self.migrate()[0] == 0
         elif version is None:
             raise StoreMissingError(
-                f"There is no queue at {self.url} yet; `queuectl db init` makes it."
+                f"There is no queue at {self.url} yet.", advice="`queuectl db init` makes it."
             )
         else:
             raise StoreTooOldError(
                 f"The queue at {self.url} has schema {version}, this queuectl needs"
-                f" {len(MIGRATIONS)}; run `queuectl db migrate` first."
+                f" {len(MIGRATIONS)}.",
+                advice="run `queuectl db migrate` first.",
             )
 
     @property
@@ -487,6 +489,11 @@ class ServerStore(SqlStore):
     def spool_root(self) -> str:
         return os.path.join(self.companion, "spool")
 
+    def make_spool_root(self) -> str:
+        self._make_companion()
+        files.make_folder(self.spool_root())
+        return self.spool_root()
+
     def _make_companion(self) -> None:
         home = os.path.dirname(os.path.dirname(self.companion))
         try:
@@ -497,7 +504,7 @@ class ServerStore(SqlStore):
             files.make_folder(folder)
 
     def _wake(self, topics: set[Topic]) -> None:
-        files.touch(self.companion, topics)
+        files.touch(self.companion, topics, self._make_companion)
 
     # -- the store itself ---------------------------------------------------------------------
 

@@ -12,7 +12,19 @@ from queuectl import lifecycle
 from queuectl.errors import DuplicateError, LeaseLostError, UsageError
 from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, Like, NewJob, Output, State, Transition
 from queuectl.store import statements as sql
-from queuectl.store.contract import Batch, Count, Ended, Filter, InLine, Suspects, Topic, chunks
+from queuectl.store.contract import (
+    LONGEST_PIECE,
+    Batch,
+    Claimed,
+    Count,
+    Ended,
+    Filter,
+    InLine,
+    Sort,
+    Suspects,
+    Topic,
+    chunks,
+)
 from queuectl.store.migrate import VERSION, check_version
 from queuectl.store.records import Records
 from queuectl.store.rollups import Tally
@@ -21,8 +33,10 @@ from queuectl.store.rows import (
     NewRow,
     all_columns,
     as_like,
+    buried_job,
     claimed_job,
     counted,
+    death_of,
     ended_row,
     fence,
     named,
@@ -33,7 +47,7 @@ from queuectl.store.rows import (
     transition_row,
     whole_in_line,
 )
-from queuectl.store.selection import select_seqs
+from queuectl.store.selection import select_seqs, sorted_seqs
 from queuectl.store.transactions import Params, Row
 
 PROMOTED_AT_ONCE = 10_000
@@ -95,19 +109,24 @@ class SqlStore(Records):
         likes = [job if isinstance(job, tuple) else as_like(job) for job in jobs]
         chosen = [like[0] for like in likes if like[0] is not None]
         rows = new_rows(likes, now)
+        inputs = {place: like[3].stdin for place, like in enumerate(likes) if like[3].stdin}
         if skip_duplicates:
-            return self._atomic(lambda: self._enqueue_some(rows, chosen))
-        return self._atomic(lambda: self._enqueue_all(rows, chosen))
+            return self._atomic(lambda: self._enqueue_some(rows, chosen, inputs))
+        return self._atomic(lambda: self._enqueue_all(rows, chosen, inputs))
 
     def enqueue_one(self, job: NewJob, *, now: int) -> Job:
         (row,) = new_rows([as_like(job)], now)
         chosen = job.id
-        if chosen is None:
+        if chosen is None and not job.stdin:
             return self._in_one_statement(lambda: self._enqueue_one(row))
 
         def enqueue() -> Job:
-            self._refuse_taken([chosen])
-            return self._enqueue_one(row)
+            if chosen is not None:
+                self._refuse_taken([chosen])
+            stored = self._enqueue_one(row)
+            if job.stdin:
+                self._add_input(stored.id, job.stdin)
+            return stored
 
         return self._atomic(enqueue)
 
@@ -131,7 +150,9 @@ class SqlStore(Records):
                 " (finished jobs keep their ids until they are pruned)."
             )
 
-    def _enqueue_all(self, rows: Sequence[NewRow], chosen: Sequence[str]) -> Batch:
+    def _enqueue_all(
+        self, rows: Sequence[NewRow], chosen: Sequence[str], inputs: Mapping[int, bytes]
+    ) -> Batch:
         """Store all of them; raises before anything is written, so nothing has to be undone."""
         twice = next((id for id, times in Counter(chosen).items() if times > 1), None)
         self._refuse_taken(chosen)
@@ -140,6 +161,8 @@ class SqlStore(Records):
                 f"The id {twice!r} is given twice in one request; nothing was enqueued."
             )
         self._insert_jobs(rows)
+        for place, data in inputs.items():
+            self._add_input(rows[place][0], data)
         self._nudge_for_new_jobs()
         return Batch(ids=tuple([row[0] for row in rows]))
 
@@ -157,20 +180,37 @@ class SqlStore(Records):
         row = f"({', '.join([place] * len(NEW_COLUMNS))})"
         return self._text(sql.ENQUEUE) + ", ".join([row] * jobs)
 
-    def _enqueue_some(self, rows: Sequence[NewRow], chosen: Sequence[str]) -> Batch:
+    def _enqueue_some(
+        self, rows: Sequence[NewRow], chosen: Sequence[str], inputs: Mapping[int, bytes]
+    ) -> Batch:
         """Store those whose ids are free, and of several with one id the first."""
         taken = set(self.states(chosen))
-        fresh: dict[str, NewRow] = {}
+        fresh: dict[str, int] = {}
         duplicates: list[str] = []
-        for row in rows:
+        for place, row in enumerate(rows):
             if row[0] in taken or row[0] in fresh:
                 duplicates.append(row[0])
             else:
-                fresh[row[0]] = row
+                fresh[row[0]] = place
         if fresh:
-            self._insert_jobs(list(fresh.values()))
+            self._insert_jobs([rows[place] for place in fresh.values()])
+            for id, place in fresh.items() if inputs else ():
+                if place in inputs:
+                    self._add_input(id, inputs[place])
             self._nudge_for_new_jobs()
         return Batch(ids=tuple(fresh), duplicates=tuple(duplicates))
+
+    def _add_input(self, id: str, data: bytes) -> None:
+        """Keep what the runs of a new job find on stdin, in pieces that every server takes."""
+        text = self._text(sql.ADD_INPUT)
+        for start in range(0, len(data), LONGEST_PIECE):
+            piece = data[start : start + LONGEST_PIECE]
+            self._change(text, {"id": id, "start": start, "data": piece})
+
+    def stdin(self, job: Job) -> bytes:
+        if job.stdin_bytes is None:
+            return b""
+        return b"".join(bytes(data) for (data,) in self._rows(sql.INPUT, seq=job.seq))
 
     def get(self, id: str) -> Job | None:
         jobs = self._jobs(sql.GET, id=id) if storable(id) else []
@@ -182,13 +222,25 @@ class SqlStore(Records):
         beyond = prefix + "\U0010ffff"
         return [id for (id,) in self._rows(sql.IDS_LIKE, prefix=prefix, beyond=beyond, limit=limit)]
 
+    def tags_like(self, prefix: str, limit: int = 10) -> list[str]:
+        if not storable(prefix):
+            return []
+        end = prefix + "\U0010ffff"
+        exact = prefix and self.select(Filter(tags=(prefix,)), limit=1)
+        found = [prefix] if exact else []
+        last = prefix
+        while len(found) < limit:
+            last = self._value(sql.NEXT_TAG, tag=last, end=end)
+            if last is None:
+                break
+            found.append(last)
+        return found[:limit]
+
     def select(
         self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
     ) -> list[Job]:
-        if not all(storable(word) for word in (which.text, *which.tags, *which.queues)):
+        if not _can_fit(which):
             return []
-        if len(which.text) > LONGEST_TEXT:
-            raise UsageError(f"A text to search for can have {LONGEST_TEXT:,} characters at most.")
         with self._snapshot():
             seqs = select_seqs(
                 self._select,
@@ -201,6 +253,19 @@ class SqlStore(Records):
             )
             jobs = self._jobs(sql.JOBS_AT, seqs=self._list(seqs)) if seqs else []
         return jobs if oldest else jobs[::-1]
+
+    def places(self, which: Filter, by: Sequence[Sort], *, limit: int | None) -> list[int]:
+        if not _can_fit(which):
+            return []
+        with self._snapshot():
+            return sorted_seqs(
+                self._select, self.counts, which, by, needle=self.dialect.needle, limit=limit
+            )
+
+    def jobs_at(self, places: Sequence[int]) -> list[Job]:
+        jobs = self._jobs(sql.JOBS_AT, seqs=self._list(places)) if places else []
+        found = {job.seq: job for job in jobs}
+        return [found[seq] for seq in places if seq in found]
 
     def _select(
         self, statement: str, conditions: Sequence[str], direction: str, params: Params
@@ -255,12 +320,12 @@ class SqlStore(Records):
         *,
         now: int,
         suspects: Suspects | None = None,
-    ) -> list[Job]:
+    ) -> Claimed:
         if not workers:
-            return []
+            return Claimed([], [])
         return self._in_a_claim(lambda: self._claim(node, workers, queues, now, suspects))
 
-    def _in_a_claim(self, claim: Callable[[], list[Job]]) -> list[Job]:
+    def _in_a_claim(self, claim: Callable[[], Claimed]) -> Claimed:
         """Claim all or nothing: in a transaction, unless a database needs one statement only."""
         return self._atomic(claim)
 
@@ -271,23 +336,25 @@ class SqlStore(Records):
         queues: Sequence[str],
         now: int,
         suspects: Suspects | None,
-    ) -> list[Job]:
+    ) -> Claimed:
         look = self._look(node)
         # No job is due, and none has expired, by a clock that was put back a moment ago.
         now -= look.ahead
-        self._make_way(look, now)
+        buried = self._make_way(look, node, now)
         line = self._line(queues, len(workers), now, suspects)
         jobs = self._begin_runs(line, workers, {"node": node, "now": now}) if line else []
         if jobs and self.dialect.share_lock:
             self._check_lease(sql.KEEP_LEASE, node)
-        return jobs
+        return Claimed(jobs, buried)
 
-    def _make_way(self, look: Look, now: int) -> None:
-        """See to the jobs that have expired or become due."""
+    def _make_way(self, look: Look, node: str, now: int) -> list[Job]:
+        """See to the jobs that have expired or become due; returns those that are dead now."""
+        buried: list[Job] = []
         if look.expires is not None and look.expires <= now:
-            self._bury_expired(now)
+            buried = self._bury_expired(node, now)
         if look.due is not None and look.due <= now:
             self._promote(now)
+        return buried
 
     def _begin_runs(
         self, line: Sequence[InLine], workers: Sequence[int], same: Params
@@ -327,9 +394,14 @@ class SqlStore(Records):
         if due:
             self._change(self._text(sql.PROMOTE), {"seqs": self._list(due)})
 
-    def _bury_expired(self, now: int) -> None:
+    def _bury_expired(self, node: str, now: int) -> list[Job]:
         late = self._jobs(sql.EXPIRED, now=now, limit=BURIED_AT_ONCE)
-        self.apply_all([(job, lifecycle.expired(job)) for job in late], now=now)
+        changes = [(job, lifecycle.expired(job)) for job in late]
+        gone = self.apply_all(changes, now=now)
+        buried = [buried_job(job, to, now) for job, to in changes if job.seq in gone]
+        buried.sort(key=lambda job: job.seq)
+        self.record_all([death_of(job, job.reason, at=now, node=node) for job in buried])
+        return buried
 
     def _line(
         self, queues: Sequence[str], limit: int, now: int, suspects: Suspects | None
@@ -393,16 +465,21 @@ class SqlStore(Records):
             self.nudge(Topic.WORK)
         tally = Tally()
         lost = []
+        deaths = []
         for end in ends:
             if end.job.seq not in finished:
                 lost.append(end)
                 continue
             tally.add(end)
+            if end.transition.state == State.DEAD:
+                reason, at = end.transition.reason, end.settled_at
+                deaths.append(death_of(end.job, reason, at=at, node=end.job.node))
             if end.output.stdout or end.output.stderr:
                 self._change(self._text(sql.KEEP_OUTPUT), output_row(end))
         if finished:
             tally.count_for_ever()
             self._insert_rows(sql.ADD_ROLLUPS, list(tally.rows()))
+        self.record_all(deaths)
         return lost
 
     def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
@@ -470,8 +547,7 @@ class SqlStore(Records):
         old = self._rows(sql.OLD, state=state.value, before=before, limit=limit)
         if not old:
             return 0
-        seqs = self._list([seq for (seq,) in old])
-        return self._change(self._text(sql.PRUNE), {"seqs": seqs, "state": state.value})
+        return self._change(self._text(sql.REMOVE), {"seqs": self._list([seq for (seq,) in old])})
 
     def prunable(self, state: State, before: int) -> int:
         count: int = self._value(sql.PRUNABLE, state=state.value, before=before)
@@ -496,3 +572,12 @@ class SqlStore(Records):
             stdout_bytes=stdout_bytes,
             stderr_bytes=stderr_bytes,
         )
+
+
+def _can_fit(which: Filter) -> bool:
+    """Tell whether any job can fit; a text that is too long to search for is a `UsageError`."""
+    if not all(storable(word) for word in (which.text, *which.tags, *which.queues)):
+        return False
+    if len(which.text) > LONGEST_TEXT:
+        raise UsageError(f"A text to search for can have {LONGEST_TEXT:,} characters at most.")
+    return True

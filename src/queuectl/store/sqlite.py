@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property
+from importlib import import_module
 from itertools import chain
 from time import CLOCK_MONOTONIC, clock_gettime_ns, monotonic, sleep, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -26,14 +27,15 @@ from queuectl.errors import (
     UsageError,
 )
 from queuectl.job import DEFAULT_QUEUE, Job
-from queuectl.store import files
+from queuectl.sharing import group_of, group_of_file
+from queuectl.store import access, files
 from queuectl.store import statements as sql
-from queuectl.store.contract import Event, Listener, Progress, Topic
+from queuectl.store.contract import Claimed, Listener, Node, Progress, Topic
 from queuectl.store.dialects import SQLITE, row_names
 from queuectl.store.ids import new_ids
 from queuectl.store.lent import check_open, wrong_connection
 from queuectl.store.migrate import check_version, migrate
-from queuectl.store.rows import NewRow, all_columns
+from queuectl.store.rows import NewRow, all_columns, death_of
 from queuectl.store.sql import SqlStore
 from queuectl.store.transactions import Params, Row
 
@@ -85,7 +87,21 @@ class SqliteStore(SqlStore):
         self._seen_version = -1
         self._found_version = 0
         self._for_rows: dict[str, ForRows] = {}
-        files.prepare(self.path, create=create)
+        self._prepare(create=create)
+        self._attach()
+
+    @property
+    def identity(self) -> str:
+        return self.url
+
+    # -- opening ----------------------------------------------------------------------
+
+    def _prepare(self, *, create: bool) -> None:
+        """Make sure that there is a file."""
+        self.is_new = files.prepare(self.path, create=create)
+
+    def _attach(self) -> None:
+        """Connect to the file, and see that it is a queue of ours."""
         self._db = self._connect()
         status = os.stat(self.path)
         self._file = (status.st_dev, status.st_ino)
@@ -95,14 +111,10 @@ class SqliteStore(SqlStore):
             self._db.close()
             raise
 
-    @property
-    def identity(self) -> str:
-        return self.url
-
-    # -- opening ----------------------------------------------------------------------
-
     def _connect(self) -> apsw.Connection:
         self._read_only = not files.is_writable(self.path)
+        if self._read_only and not os.access(self.path, os.R_OK):
+            raise access.denied(self.path) or StoreMissingError(f"{self.path} is gone.")
         with self._explained():
             if self._read_only:
                 db = self._connect_to_read()
@@ -131,6 +143,7 @@ class SqliteStore(SqlStore):
             self._db.close()
             self._db = self._connect()
             self._seen_version = -1
+            self._read_as_if_new()
 
     def _open(self) -> None:
         """Find out whose file it is before anything is changed, then make it ready."""
@@ -146,10 +159,15 @@ class SqliteStore(SqlStore):
                 self._found_version = self._version()
                 check_version(self.url, self._found_version)
             if self._read_only:
+                self._read_as_if_new()
                 return
             self._set_pragmas()
-            self._upgrade() if tables else self._create()
-            files.make_folder(self.companion)
+            if tables:
+                # A copy that is only read gets no folder: whoever needs one makes it.
+                self._upgrade()
+            else:
+                self._create()
+                self._make_companion()
 
     def _set_pragmas(self) -> None:
         mode = self._db.execute("PRAGMA journal_mode").fetchall()[0][0]
@@ -187,6 +205,12 @@ class SqliteStore(SqlStore):
         if self._version() < current_version():
             with self.transaction():
                 migrate(self, self._version())
+
+    def _read_as_if_new(self) -> None:
+        """Let a file that we can't upgrade look as if it were, to this connection only."""
+        for name in migrations_since(self._version()):
+            module = import_module(f"queuectl.store.migrations.{name}.sqlite")
+            self.run_script(getattr(module, "AS_IF", ()))
 
     def _version(self) -> int:
         version = self._version_in_meta()
@@ -261,32 +285,31 @@ class SqliteStore(SqlStore):
             known = self._for_rows[statement] = of_rows.for_all
         return known
 
-    def _in_a_claim(self, claim: Callable[[], list[Job]]) -> list[Job]:
-        def claim_what_is_text() -> list[Job]:
+    def _in_a_claim(self, claim: Callable[[], Claimed]) -> Claimed:
+        def claim_what_is_text() -> Claimed:
             try:
                 return claim()
             except UnreadableError:
                 # Another program wrote it. One odd job must not stop the others.
-                self._put_aside(self.now())
-                return claim()
+                aside = self._put_aside(self.now())
+                jobs, buried = claim()
+                return Claimed(jobs, aside + buried)
 
         return super()._in_a_claim(claim_what_is_text)
 
-    def _put_aside(self, now: int) -> None:
-        """Put the waiting jobs out of the way that hold what isn't text; it stays in their rows."""
-        from queuectl.host import whoami
-
-        for seq, id, queue in list(self._unreadable()):
+    def _put_aside(self, now: int) -> list[Job]:
+        """Bury the waiting jobs that hold what isn't text; it stays in their rows."""
+        unreadable = list(self._unreadable())
+        for seq, id, queue in unreadable:
             name = _decoded(id) or self._free_id(f"unreadable-{seq}")
             where = _decoded(queue) or DEFAULT_QUEUE
             params = {"seq": seq, "id": name, "queue": where, "now": now}
             self._change(self._text(sql.PUT_ASIDE), params)
-            why = "its text is not valid UTF-8"
-            self.record_all(
-                [Event(at=now, kind="put aside", job=name, node=None, who=whoami(), detail=why)]
-            )
         # The name of a queue may have been what couldn't be read.
         self._change(self._text(sql.DROP_EMPTY_COUNTS), {})
+        buried = self._jobs(sql.JOBS_AT, seqs=self._list([seq for seq, _, _ in unreadable]))
+        self.record_all([death_of(job, job.reason, at=now, node=None) for job in buried])
+        return buried
 
     def _unreadable(self) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield places in the line, ids and queues of waiting jobs that hold what isn't text."""
@@ -299,6 +322,8 @@ class SqliteStore(SqlStore):
         return f"{wanted}-{new_ids(1, 6)[0]}" if self.states([wanted]) else wanted
 
     def _in_one_statement(self, action: Callable[[], T]) -> T:
+        if self.before_commit is not None:  # which is no moment of its own in a single statement
+            return self._atomic(action)
         # It is a transaction by itself, and waits for the lock as BEGIN IMMEDIATE does.
         with self._lock:
             self._check_place()
@@ -425,14 +450,26 @@ class SqliteStore(SqlStore):
     def lease_clock(self) -> int:
         return CLOCK_MONOTONIC
 
+    def is_elsewhere(self, node: Node) -> bool:
+        # What it runs writes beside the database that it works on.
+        folder = os.path.dirname(os.path.dirname(node.spool))
+        try:
+            return folder.endswith(".d") and not os.path.samefile(folder[:-2], self.path)
+        except OSError:
+            return False
+
     def listen(self) -> Listener:
         from queuectl.store.wake import listen
 
         files.refuse_network(self.path)
-        return listen(self.path, self.companion, self._data_version)
+        return listen(self.path, self.companion, self._data_version, self._make_companion)
 
     def _wake(self, topics: set[Topic]) -> None:
-        files.touch(self.companion, topics)
+        files.touch(self.companion, topics, self._make_companion)
+
+    def _make_companion(self) -> None:
+        """Make the folder beside the file: the same people may use both."""
+        files.make_folder(self.companion, group_of_file(self.path))
 
     def changed(self) -> bool:
         self._check_place()
@@ -449,18 +486,23 @@ class SqliteStore(SqlStore):
         def pragma(name: str) -> Any:
             return self._run(f"PRAGMA {name}", {})[0][0]
 
-        wal = self.path + "-wal"
         return {
             "engine": "sqlite",
             "engine_version": apsw.sqlite_lib_version(),
             "path": self.path,
             "schema_version": self._version(),
-            "size_bytes": os.path.getsize(self.path),
-            "wal_bytes": os.path.getsize(wal) if os.path.exists(wal) else 0,
+            "shared_with": self._shared_with(),
+            "size_bytes": files.looks(self.path)[1],
+            "wal_bytes": files.looks(self.path + "-wal")[1],
             "free_bytes": pragma("freelist_count") * pragma("page_size"),
             "journal_mode": pragma("journal_mode"),
             "synchronous": {0: "off", 1: "normal", 2: "full", 3: "extra"}[pragma("synchronous")],
         }
+
+    def _shared_with(self) -> str | None:
+        """Return the name of the group that may use the file, besides its owner."""
+        gid = group_of_file(self.path)
+        return None if gid is None else access.group_name(gid)
 
     def verify(self) -> list[str]:
         from queuectl.store.verify import verify_rows
@@ -494,6 +536,16 @@ class SqliteStore(SqlStore):
     def spool_root(self) -> str:
         return os.path.join(self.companion, "spool")
 
+    def make_spool_root(self) -> str:
+        self._make_companion()
+        files.make_folder(self.spool_root(), group_of(self.companion))
+        return self.spool_root()
+
+    def share(self, group: str) -> None:
+        from queuectl.store.shared import find_group, share
+
+        share(self.path, find_group(group))
+
     def close(self) -> None:
         with self._lock:
             if self._pid == os.getpid():
@@ -515,6 +567,13 @@ def current_version() -> int:
     return len(MIGRATIONS)
 
 
+def migrations_since(version: int) -> Sequence[str]:
+    """Return the migrations that a file of this version lacks."""
+    from queuectl.store.migrations import MIGRATIONS
+
+    return MIGRATIONS[version:]
+
+
 def _busy(path: str, error: apsw.Error) -> StoreError:
     return StoreBusyError(
         f"{path} stayed locked by another process for too long; try again in a moment."
@@ -526,8 +585,8 @@ def _full(path: str, error: apsw.Error) -> StoreError:
 
 
 def _read_only(path: str, error: apsw.Error) -> StoreError:
-    return StoreReadOnlyError(
-        f"{path} is read-only for you; check who owns it. Nothing was changed."
+    return access.denied(path) or StoreReadOnlyError(
+        f"{path} can't be written ({error}); check its filesystem. Nothing was changed."
     )
 
 
@@ -539,7 +598,9 @@ def _corrupt(path: str, error: apsw.Error) -> StoreError:
 
 
 def _cannot_open(path: str, error: apsw.Error) -> StoreError:
-    return StoreError(f"{path} can't be opened ({error}); check the path and who may read it.")
+    return access.denied(path) or StoreError(
+        f"{path} can't be opened ({error}); check the path and who may read it."
+    )
 
 
 def _io(path: str, error: apsw.Error) -> StoreError:

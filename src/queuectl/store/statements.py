@@ -21,8 +21,9 @@ def _with(statement: str, **parts: str) -> str:
 # The columns of a new job: first what each has for itself, then what many share, as `NewRow` has
 # them. The database gives `seq`: its place in the line.
 NEW_JOB = (
-    "id, command, argv, queue, state, ready, priority, run_at, cwd, env, tags, expires_at, timeout"
-    ", max_retries, backoff, backoff_base, retry_delay, max_backoff, created_at, updated_at"
+    "id, command, argv, queue, state, ready, priority, run_at, cwd, env, env_all, shell"
+    ", stdin_bytes, tags, expires_at, timeout, max_retries, backoff, backoff_base, retry_delay"
+    ", max_backoff, created_at, updated_at"
 )
 
 # Store jobs; the store adds a place for each value of each.
@@ -34,11 +35,23 @@ ENQUEUE_ONE = f"{ENQUEUE}(:{NEW_JOB.replace(', ', ', :')})"
 # ... and return its place in the line, where a database can do that.
 ENQUEUE_RETURNING = ENQUEUE_ONE + " RETURNING seq"
 
+# Keep a piece of what the runs of a job find on stdin.
+ADD_INPUT = """
+INSERT INTO {inputs} (seq, start, data) SELECT seq, :start, :data FROM {jobs} WHERE id = :id
+"""
+
+# All pieces of that.
+INPUT = "SELECT data FROM {inputs} WHERE seq = :seq ORDER BY start"
+
 # One job by its id.
 GET = "SELECT {job_columns} FROM {jobs} WHERE id = :id"
 
 # Ids that begin with a prefix.
 IDS_LIKE = "SELECT id FROM {jobs} WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit"
+
+# The next tag in order, below an end. Asked again and again, it finds tags without reading all
+# the jobs that have them.
+NEXT_TAG = "SELECT MIN(tag) FROM {tags} WHERE tag > :tag AND tag < :end"
 
 # Which of these ids exist, and their states.
 STATES = "SELECT id, state FROM {jobs} WHERE id {in_ids}"
@@ -66,7 +79,11 @@ WHERE t.tag = :tag0 AND {page}
 ORDER BY t.seq {direction} LIMIT :limit
 """
 
-# Conditions for these three.
+# Places in the line of jobs that fit, sorted by columns that the store names. No index has them so:
+# all that fit are looked at, and as many kept as are wanted.
+SELECT_SORTED = "SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY {order} LIMIT :limit"
+
+# Conditions for these four.
 WHERE_STATE = "j.{listed} = :state"
 WHERE_PENDING = WHERE_STATE + "{not_running}"
 WHERE_QUEUE = "j.queue = :queue"
@@ -76,7 +93,9 @@ WHERE_TAG_AFTER = "t.seq > :after"
 WHERE_TAG_BEFORE = "t.seq < :after"
 WHERE_SINCE = "created_at >= :since"
 WHERE_UNTIL = "created_at < :until"
+WHERE_FINISHED_SINCE = "finished_at >= :finished_since"
 WHERE_FINISHED_BEFORE = "finished_at < :finished_before"
+WHERE_IN_TAG = "j.seq IN (SELECT y.seq FROM {tags} y WHERE y.tag = :tag0)"
 WHERE_TAGGED = "EXISTS (SELECT 1 FROM {tags} x WHERE x.tag = :tag{n} AND x.seq = j.seq)"
 WHERE_TEXT = """(
     {contains_text[j.id]} OR {contains_text[j.command]} OR {contains_text[j.error]}
@@ -255,8 +274,8 @@ CLAIM_FIRST = _with(_CLAIM_FIRST, counted="", receipt="")
 
 # All the text of waiting jobs, as bytes: what another program has put there may not be text.
 TEXTS = """
-SELECT seq, CAST(concat_ws(' ', id, queue, command, argv, task, cwd, env, tags, unique_key, backoff,
-    node, error, reason, cancel_reason) AS BLOB), CAST(id AS BLOB), CAST(queue AS BLOB)
+SELECT seq, CAST(concat_ws(' ', id, queue, command, argv, task, cwd, env, shell, tags, unique_key,
+    backoff, node, error, reason, cancel_reason) AS BLOB), CAST(id AS BLOB), CAST(queue AS BLOB)
 FROM {jobs} WHERE seq > :after AND state IN ('pending', 'failed') ORDER BY seq LIMIT :limit
 """
 
@@ -264,12 +283,13 @@ FROM {jobs} WHERE seq > :after AND state IN ('pending', 'failed') ORDER BY seq L
 PUT_ASIDE = """
 UPDATE {jobs} SET
     data = CAST(concat_ws(char(10), 'id: ' || id, 'queue: ' || queue, 'command: ' || command,
-        'argv: ' || argv, 'task: ' || task, 'cwd: ' || cwd, 'env: ' || env, 'tags: ' || tags,
+        'argv: ' || argv, 'task: ' || task, 'cwd: ' || cwd, 'env: ' || env, 'shell: ' || shell,
+        'tags: ' || tags,
         'unique_key: ' || unique_key, 'node: ' || node, 'error: ' || error, 'reason: ' || reason,
         'cancel_reason: ' || cancel_reason, 'data: ' || nullif(hex(data), '')) AS BLOB),
     id = :id, queue = :queue, state = 'dead', ready = NULL, task = NULL, argv = NULL, cwd = NULL,
-    command = '(unreadable; its bytes are in the column data)', env = NULL, tags = NULL,
-    unique_key = NULL, node = NULL, error = NULL, cancel_reason = NULL,
+    command = '(unreadable; its bytes are in the column data)', env = NULL, shell = NULL,
+    tags = NULL, unique_key = NULL, node = NULL, error = NULL, cancel_reason = NULL,
     finished_at = :now, updated_at = :now, reason = 'it holds text that is not valid UTF-8'
 WHERE seq = :seq
 """
@@ -279,8 +299,8 @@ _FINISH = """
 UPDATE {jobs}{by_place} SET
     state = {row[state]}, ready = {row[ready]}, run_at = coalesce({row[run_at]}, run_at),
     failures = {row[failures]}, crashes = {row[crashes]}, started_at = {row[started_at]},
-    updated_at = {row[finished_at]},
-    finished_at = CASE {row[final]} WHEN 1 THEN {row[finished_at]} END,
+    updated_at = {row[settled_at]},
+    finished_at = CASE {row[final]} WHEN 1 THEN {row[settled_at]} END,
     duration_ms = {row[duration_ms]}, exit_code = {row[exit_code]}, error = {row[error]},
     reason = {row[reason]}, cancel_reason = NULL<told>
 {from_rows}WHERE seq = {row[seq]} {and_also}(
@@ -397,17 +417,16 @@ UPDATE {jobs}{by_place} SET cancel_reason = {row[reason]}, updated_at = {row[now
 ){returning_seq}
 """
 
-# Delete jobs that don't run; triggers take their attempts along.
-REMOVE = "DELETE FROM {jobs} WHERE seq {in_seqs} {and_also}(state <> 'processing')"
+# Delete jobs; triggers take their attempts along. Whoever does that holds them, so that they stay
+# as he has seen them.
+REMOVE = "DELETE FROM {jobs} WHERE seq {in_seqs}"
 
-# The jobs that have been in a final state longest ...
+# The jobs that have been in a final state longest. They are held: nobody can put them back in line
+# before they are deleted.
 OLD = """
 SELECT seq FROM {jobs} WHERE {settled} = :state AND finished_at < :before
 ORDER BY finished_at LIMIT :limit{skip_locked}
 """
-
-# ... which are deleted, as far as they are still in it.
-PRUNE = "DELETE FROM {jobs} WHERE seq {in_seqs} {and_also}(state = :state)"
 
 # How many that would be in all.
 PRUNABLE = "SELECT count(*) FROM {jobs} WHERE {settled} = :state AND finished_at < :before"
@@ -517,6 +536,9 @@ SELECT id, host, boot, pid, pid_start, workers, queues, spool, version, started_
 FROM {nodes} ORDER BY started_at, id
 """
 
+# Say anew how many workers a node has, and its version.
+DESCRIBE = "UPDATE {nodes} SET workers = :workers, version = :version WHERE id = :id"
+
 # Ask a node to stop; a stronger request isn't weakened.
 ASK_STOP = """
 UPDATE {nodes} SET stop = CASE WHEN stop = 'release' THEN stop ELSE :how END WHERE id = :id
@@ -557,10 +579,13 @@ RECORD = """
 INSERT INTO {events} (at, kind, job, node, who, detail) {each[at, kind, job, node, who, detail]}
 """
 
-# The newest events, of all or of one job.
-EVENTS = "SELECT at, kind, job, node, who, detail FROM {events} ORDER BY seq DESC LIMIT :limit"
+# The newest events, of all or of one job, behind one that was read before.
+EVENTS = """
+SELECT at, kind, job, node, who, detail, seq FROM {events} WHERE seq < :before
+ORDER BY seq DESC LIMIT :limit
+"""
 EVENTS_OF_JOB = """
-SELECT at, kind, job, node, who, detail FROM {events} WHERE job = :job
+SELECT at, kind, job, node, who, detail, seq FROM {events} WHERE job = :job AND seq < :before
 ORDER BY seq DESC LIMIT :limit
 """
 

@@ -44,6 +44,7 @@ TABLES = (
         columns=("seq", "number", "stdout", "stderr"),
         wide=("stdout", "stderr"),
     ),
+    Table(name="inputs", key=("seq", "start"), columns=("seq", "start", "data"), wide=("data",)),
     Table(name="queues", key=("name",), columns=("name", "paused_at", "paused_by")),
     Table(
         name="rollups",
@@ -59,3 +60,6 @@ TABLES = (
     Table(name="config", key=("name",), columns=("name", "value", "updated_at")),
 )
 """What is copied, in this order. No column of these tables may be missing."""
+
+MAINTAINED = ("jobs", "attempts", "outputs", "inputs", "tags", "counts", "rollups", "events")
+"""The tables that grow and shrink, whose unused space is worth giving back."""

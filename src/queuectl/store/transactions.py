@@ -154,6 +154,8 @@ class Transactions(Store):
             yield
             if self._nudges:
                 self._announce(self._nudges)
+            if self.before_commit is not None:
+                self.before_commit()
             self._commit()
         except BaseException:
             self._nudges.clear()

@@ -21,6 +21,11 @@ SELECT count(*) FROM (
 ) AS wrong
 """
 _ORPHANS = "SELECT count(*) FROM {table} WHERE seq NOT IN (SELECT seq FROM {jobs})"
+_SHORT = """
+SELECT count(*) FROM {jobs} j WHERE stdin_bytes IS NOT NULL AND stdin_bytes <> (
+    SELECT coalesce(sum(octet_length(i.data)), 0) FROM {inputs} i WHERE i.seq = j.seq
+)
+"""
 _NOBODY = """
 SELECT count(*) FROM {jobs}
 WHERE state = 'processing' AND (node IS NULL OR node NOT IN (SELECT id FROM {nodes}))
@@ -42,9 +47,11 @@ def verify_rows(run: Callable[[str], list[tuple[Any, ...]]]) -> list[str]:
         found.append(f"{wrong} counters disagree with the jobs they count.")
     found += [
         f"{orphans} rows of {table} belong to no job."
-        for table in ("attempts", "outputs", "tags")
+        for table in ("attempts", "outputs", "inputs", "tags")
         if (orphans := count(_ORPHANS.replace("{table}", f"{{{table}}}")))
     ]
+    if short := count(_SHORT):
+        found.append(f"{short} jobs have another stdin than was stored with them.")
     if stuck := count(_NOBODY):
         found.append(f"{stuck} jobs are processing on a node that isn't registered.")
     return found

@@ -21,12 +21,14 @@ POLL = 0.1
 """Seconds between looks where the system can't tell of changes."""
 
 
-def listen(path: str, folder: str, version: Callable[[], int]) -> Listener:
-    """Listen to the database at `path` with its companion folder.
+def listen(
+    path: str, folder: str, version: Callable[[], int], make: Callable[[], None]
+) -> Listener:
+    """Listen to the database at `path` with its companion folder, which `make` makes.
 
     `version` tells by another number that another connection has committed something.
     """
-    touch(folder, Topic)
+    touch(folder, Topic, make)
     try:
         return _Watching(path, folder, version)
     except OSError:

@@ -161,6 +161,7 @@ class Day:
             *checker.nothing_is_lost(orders, jobs),
             *checker.nothing_is_made_up(orders, jobs, runs),
             *checker.no_runs_overlap(runs),
+            *checker.none_dies_unheard(arena.queue, jobs),
         ]
         put_back = 0
         for id, [run, *more] in runs.items():
@@ -172,7 +173,7 @@ class Day:
         late = jobs["late"]
         arena.report.expect("timed out" in str(late.reason), f"a late job ended as {late}")
         said = arena.logs()
-        for word in ("Rescued", "lease was lost", "Traceback"):
+        for word in (" rescued", "lease was lost", "Traceback"):
             arena.report.expect(word not in said, f"a node said {word}: {said[-2000:]}")
         arena.stop_nodes()
         return {

@@ -19,7 +19,7 @@ SLOW = 3.0
 """Seconds that a run may take from its beginning to its first word, on a busy machine."""
 TICK = 0.02
 """Seconds by which two times of the kernel may be apart, and be the same."""
-NODE = re.compile(r"Node (\w+) \(pid")
+NODE = re.compile(r" (\w+) pid \d+ on ")
 Victim = str | int
 
 

@@ -3,6 +3,7 @@
 import time
 
 from queuectl import State
+from tests.faults import checker
 from tests.faults.arena import Arena
 from tests.faults.campaign import campaign
 
@@ -58,6 +59,8 @@ def judge(arena: Arena, good: int, bad: dict[str, str]) -> None:
             f"{id}, which kills its {kind}, is {job.state} with {job.crashes} crashes in"
             f" {job.attempts} runs: {job.reason}",
         )
+    dead = {id: arena.queue.get(id) for id in bad}
+    arena.report.broken += checker.none_dies_unheard(arena.queue, dead)
     harmed = charged = again = 0
     runs = arena.ledger.runs()
     for n in range(good):

@@ -1,4 +1,8 @@
-"""Nodes get SIGTERM and SIGINT, once, twice or three times, at random moments of their lives.
+"""Nodes get all that people send, and are told to stop, at random moments of their lives.
+
+Stop is SIGTERM or SIGINT, once, twice or three times, or SIGQUIT. Before that, every other node
+gets some that don't stop it, in a row: SIGUSR1 and SIGHUP, by which it is restarted, with its runs
+or without, SIGUSR2, and such that mean nothing.
 
 Each trial has a node and a queue of its own, with nothing in it, with short jobs, with long ones,
 or with such that ignore SIGTERM. The first signal comes at any moment from the start of the
@@ -12,6 +16,11 @@ How often a node was told to stop is taken from what it says itself. What must h
     once      it exits with 0 when its runs have ended; each of them is the last of its job
     twice     it exits with 0, kill_grace later at most; runs were completed, or released unharmed
     3 times   it exits with 130 at once; runs were completed, released or lost
+    SIGQUIT   as twice
+
+A node that was restarted without its runs has another name since. Under the ones before, runs were
+completed, or released unharmed. One that is told to stop while it starts anew, and so has nothing,
+is killed by it, as at its first start.
 
 Nothing of it is left behind in any case: the lock of a job in the ledger is free when nothing of
 its run lives any more.
@@ -34,10 +43,23 @@ AT_ONCE = 5
 WORKERS = 3
 GRACE = 0.5
 """Seconds of kill_grace."""
-HEEDED = ("finishing", "releasing", "exiting at once")
-"""What a node says to the first, the second and the third signal."""
+HEEDED = (
+    "finishing|stopping;",
+    "releasing|stopping at once;|not starting again",
+    "exiting at once",
+)
+"""What a node says to the first, the second and the third signal. One that was about to start
+anew has released its runs before the first one comes."""
+DETOURS = {
+    signal.SIGUSR1: 4,
+    signal.SIGHUP: 2,
+    **dict.fromkeys((signal.SIGUSR2, signal.SIGALRM, signal.SIGTSTP, signal.SIGIO), 1),
+}
+"""What doesn't stop a node, and how often it is sent beside the others."""
+ANEW = "Nothing is left running; starting again."
+"""What a node says last that is restarted without its runs."""
 INTERRUPTED = 130
-STARTING = {-signal.SIGTERM, -signal.SIGINT, INTERRUPTED}
+STARTING = {-signal.SIGTERM, -signal.SIGINT, -signal.SIGQUIT, INTERRUPTED}
 """How a node exits that catches no signals yet, unless the interpreter itself isn't up: with 1."""
 DROPPED = "Exception ignored in"
 FATES = {1: ("exited",), 2: ("exited", "released"), 3: ("exited", "released", "lost")}
@@ -46,10 +68,10 @@ FATES = {1: ("exited",), 2: ("exited", "released"), 3: ("exited", "released", "l
 
 @campaign(
     row=15,
-    about="SIGTERM and SIGINT, once, twice and three times, at random moments",
+    about="SIGTERM, SIGINT, SIGQUIT, restarts by SIGUSR1 and SIGHUP, and others, at random moments",
     goal="exits in time; 0 lost; drained jobs not re-run",
     trials="stops",
-    short={"stops": 6, "within_ms": 0},
+    short={"stops": 8, "within_ms": 0},
     long={"stops": 300, "within_ms": 2_000},
 )
 def signals(arena: Arena, *, stops: int, within_ms: int) -> None:
@@ -101,8 +123,15 @@ class Trial:
         self._arena = arena
         self._queue = f"q{number}"
         self._plan = chance.choices([signal.SIGTERM, signal.SIGINT], k=1 + number % 3)
+        if number % 6 == 3:
+            self._plan = [signal.SIGQUIT]
         self._early = chance.random() < 0.25
         """Whether the first signal doesn't wait until the node is up."""
+        self._detours: list[signal.Signals] = []
+        if not self._early and number % 2 == 0:
+            self._detours = chance.choices(
+                list(DETOURS), list(DETOURS.values()), k=chance.randint(1, 6)
+            )
         self._blind = chance.random() < 0.5
         """Whether the others don't wait until the one before is heeded."""
         first = chance.uniform(0, 0.5 if self._early else 1.0)
@@ -142,15 +171,24 @@ class Trial:
         return self._arena.log(self._number)
 
     @property
+    def names(self) -> list[str]:
+        """The names that it has worked under, the last one last."""
+        return list(dict.fromkeys(re.findall(r" (\w+) pid \d+ on ", self.said)))
+
+    @property
     def name(self) -> str | None:
         """The name that it works under, once it is up."""
-        found = re.search(r"Node (\w+) \(pid", self.said)
-        return found and found[1]
+        return self.names[-1] if self.names else None
+
+    @property
+    def starts_anew(self) -> bool:
+        """Whether it was restarted without its runs, and isn't up again."""
+        return ANEW in self.said.rpartition(" (pid ")[2]
 
     @property
     def heeded(self) -> int:
-        """How many signals it has acted upon."""
-        return sum(word in self.said for word in HEEDED)
+        """How far it has gone with stopping."""
+        return max((n for n, word in enumerate(HEEDED, 1) if re.search(word, self.said)), default=0)
 
     def step(self) -> None:
         """Do what is due."""
@@ -158,6 +196,8 @@ class Trial:
             self._clear_up()
         elif self.process.poll() is not None:
             self.exited = uptime()
+            told = bool(self.sent)
+            self._arena.report.expect(told, f"{self} ended, and wasn't told to: {self.said[-500:]}")
         elif uptime() - self._began > PATIENCE:
             self._arena.report.broken.append(f"{self} didn't exit: {self.said[-500:]}")
             self.process.kill()
@@ -176,7 +216,14 @@ class Trial:
         """Send the next signal, some time after what it waits for."""
         if self._since is None and self._may_go_on():
             self._since = uptime()
-        if self._since is not None and uptime() >= self._since + self._pauses[len(self.sent)]:
+        if self._since is None:
+            return
+        if self._detours:
+            if self._arena.random.random() < 0.05:
+                self._guards.update(children_of(self.process.pid))
+                self.process.send_signal(self._detours.pop())
+            self._since = uptime()
+        elif uptime() >= self._since + self._pauses[len(self.sent)]:
             self._guards.update(children_of(self.process.pid))
             self.sent.append(Sent(self._plan[len(self.sent)], uptime()))
             self.process.send_signal(self.sent[-1].number)
@@ -201,7 +248,9 @@ class Trial:
     def late(self) -> float:
         """Seconds from the signal that it heeded last, or the end of its last run, to its exit."""
         assert self.exited is not None
-        told = self.sent[max(1, self.heeded) - 1].at
+        if not self.sent:
+            return 0.0
+        told = self.sent[min(len(self.sent), max(1, self.heeded)) - 1].at
         if self.heeded == 1:
             told = max([told, *(run.ended or told for run in self._runs())])
         return self.exited - told
@@ -237,7 +286,8 @@ def _judge_exits(arena: Arena, trials: Sequence[Trial], within_ms: int) -> None:
         for trial in some:
             code = trial.process.returncode
             arena.report.expect(_is_good(trial), f"{trial} exited with {code} {words}")
-            arena.report.expect(heeded or trial.name is None, f"{trial} heeded no signal")
+            unheeded = heeded or trial.name is None or trial.starts_anew
+            arena.report.expect(unheeded, f"{trial} heeded no signal")
     arena.report.note(left_behind_max_ms=round(1000 * max(trial.left_behind for trial in trials)))
 
 
@@ -255,7 +305,9 @@ def _is_good(trial: Trial) -> bool:
 
 def _judge_runs(arena: Arena, trials: Sequence[Trial]) -> None:
     """Look at what became of the runs of each node, in the ledger and in the queue."""
-    heeded = {trial.name: trial.heeded for trial in trials if trial.name}
+    # Under an earlier name, or without having come up again, it gave back what it had.
+    heeded = {name: 2 for trial in trials for name in trial.names}
+    heeded |= {t.names[-1]: t.heeded for t in trials if t.names and not t.starts_anew}
     for id, runs in arena.ledger.runs().items():
         for run in runs:
             if heeded.get(run.node) == 1:

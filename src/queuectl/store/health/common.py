@@ -1,6 +1,7 @@
 """Checks what a queue depends on besides its jobs: where it is, its nodes, tables and disks.
 
-What is particular to a database is in `checkup_sqlite`, `checkup_postgresql` and `checkup_mysql`.
+What is particular to a database is in `sqlite`, `postgresql` and `mysql`, and what servers share in
+`server`.
 Nothing is changed, and no password is shown.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 from shutil import disk_usage
 
+from queuectl import SCHEMA_VERSION, __version__
 from queuectl.address import SECRET, is_server, read_address, without_secrets
 from queuectl.errors import (
     BadSettingError,
@@ -20,9 +22,9 @@ from queuectl.errors import (
 )
 from queuectl.job import WAITING, State
 from queuectl.place import Place
+from queuectl.store.access import user_name
 from queuectl.store.contract import Node, Store
 from queuectl.store.health.findings import Finding, Level
-from queuectl.store.migrations import MIGRATIONS
 from queuectl.store.sql import SqlStore
 from queuectl.when import ago
 
@@ -59,6 +61,11 @@ def error(subject: str, text: str, advice: str) -> Finding:
     return Finding(level=Level.ERROR, subject=subject, text=text, advice=advice)
 
 
+def sentence(text: str) -> str:
+    """Make advice that ended a sentence one of its own."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
 def gather(checks: Mapping[str, Check], known: Iterable[Finding] = ()) -> list[Finding]:
     """Make checks by subject. One that can't be made is a finding too, and the others go on.
 
@@ -82,6 +89,9 @@ def gather(checks: Mapping[str, Check], known: Iterable[Finding] = ()) -> list[F
 
 def _is_explained(trouble: StoreError, found: Iterable[Finding]) -> bool:
     wrong = {finding.subject for finding in found if finding.level == Level.ERROR}
+    if "schema" in wrong and not isinstance(trouble, StoreUnreachableError):
+        # Without tables, or with others than ours, there is nothing to ask them.
+        return True
     return (isinstance(trouble, StoreDeniedError) and "grants" in wrong) or (
         isinstance(trouble, StoreReadOnlyError) and "read-only" in wrong
     )
@@ -91,8 +101,9 @@ def _is_explained(trouble: StoreError, found: Iterable[Finding]) -> bool:
 
 
 def check_place(place: Place) -> Iterator[Finding]:
-    """Say which queue is meant, and whether its password is kept where nobody else sees it."""
+    """Say who asks, which queue is meant, and whether its password is kept from others."""
     shown = without_secrets(place.url)
+    yield ok("version", f"This is queuectl {__version__}, for schema {SCHEMA_VERSION}.")
     yield ok("place", f"The queue is {shown}, chosen by {place.chosen_by}.")
     if not _has_password(place.url):
         return
@@ -124,12 +135,14 @@ def _mode(path: str) -> int:
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
-def check_settings(place: Place, store: Store) -> Iterator[Finding]:
-    """See whether the settings can be read and fit together."""
+def check_settings(place: Place, shared: Mapping[str, str]) -> Iterator[Finding]:
+    """See whether the settings, with the shared ones, can be read and fit together."""
     try:
-        place.settings(store.config())
+        place.settings(shared)
     except BadSettingError as wrong:
-        yield error("settings", str(wrong), "Correct it; see `queuectl config list`.")
+        yield error("settings", str(wrong), "Correct it; see docs/settings.md for all settings.")
+    for odd in place.oddities:
+        yield warning("settings", odd, "Correct its name, or unset it if it isn't needed.")
 
 
 # -- files ------------------------------------------------------------------------------
@@ -157,18 +170,9 @@ def _check_access(path: str) -> Iterator[Finding]:
     if found.st_uid != os.geteuid():
         yield note(
             "permissions",
-            f"{path} belongs to {_user(found.st_uid)}, and you are {_user(os.geteuid())}.",
-            f"Run workers and commands as {_user(found.st_uid)}.",
+            f"{path} belongs to {user_name(found.st_uid)}, and you are {user_name(os.geteuid())}.",
+            f"Run workers and commands as {user_name(found.st_uid)}.",
         )
-
-
-def _user(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
 
 
 def check_disks(places: Mapping[str, str]) -> Iterator[Finding]:
@@ -211,7 +215,7 @@ def _existing(path: str) -> str:
 
 def check_version(version: int | None) -> Finding:
     """Compare the version of a schema with the one this code speaks; None is no schema."""
-    known = len(MIGRATIONS)
+    known = SCHEMA_VERSION
     if version is None:
         return error(
             "schema",
@@ -238,7 +242,7 @@ def check_tables(store: SqlStore) -> Iterator[Finding]:
     if old := store._value(_OLD_RECEIPTS, before=store.now() - KEEP_RECEIPTS):
         yield note(
             "receipts",
-            f"{old} receipts of commits are older than two days; nobody tidies up.",
+            f"{_number(old, 'receipt')} older than two days; nobody tidies up.",
             "A running node drops them: start one with `queuectl worker start`.",
         )
 
@@ -288,7 +292,8 @@ def _check_alive(store: Store, alive: Sequence[Node]) -> Iterator[Finding]:
         )
     elif alive:
         workers = sum(node.workers for node in alive)
-        yield ok("nodes", f"{len(alive)} running, with {workers} workers.")
+        running = _number(len(alive), "node")
+        yield ok("nodes", f"{running} running, with {workers} worker{'' if workers == 1 else 's'}.")
     versions = {node.version: node for node in alive}
     if len(versions) > 1:
         named = ", ".join(f"{v} (on {node.host})" for v, node in sorted(versions.items()))
@@ -314,4 +319,11 @@ def _check_paused(store: Store) -> Iterator[Finding]:
 
 
 def _jobs(count: int) -> str:
-    return "1 job is" if count == 1 else f"{count:,} jobs are"
+    return _number(count, "job")
+
+
+def _number(count: int, noun: str) -> str:
+    """Begin a sentence about so many things."""
+    if count == 1:
+        return f"1 {noun} is"
+    return f"{count:,} {noun}s are" if count else f"No {noun} is"

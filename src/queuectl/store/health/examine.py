@@ -1,6 +1,5 @@
 """Examines a queue that can't be opened: which step fails, and how is everything before it?"""
 
-import os
 import socket
 from collections.abc import Iterator
 from shlex import quote
@@ -18,9 +17,18 @@ from queuectl.errors import (
     StoreUnreachableError,
 )
 from queuectl.place import Place
+from queuectl.store import access, file_of
 from queuectl.store.contract import Store
 from queuectl.store.health import check_store
-from queuectl.store.health.common import check_place, error, ok
+from queuectl.store.health.common import (
+    check_place,
+    check_settings,
+    error,
+    gather,
+    note,
+    ok,
+    sentence,
+)
 from queuectl.store.health.findings import Finding, Level
 
 PORTS = {"postgresql": 5432, "mysql": 3306}
@@ -36,17 +44,38 @@ def examine(place: Place, trouble: QueuectlError) -> list[Finding]:
     return found + _examine_file(place.url, trouble)
 
 
+def examine_absent(place: Place) -> list[Finding]:
+    """Check where the default queue will be: that nobody has made it yet is no fault."""
+    from queuectl.store.health.sqlite import check_sqlite_files
+
+    absent = note(
+        "file",
+        f"There is no queue at {place.url} yet: to whoever reads it is empty.",
+        'Add a job, which makes it: queuectl enqueue "echo Hello World"',
+    )
+    return [
+        *check_place(place),
+        absent,
+        *gather({"settings": lambda: check_settings(place, {})}),
+        *check_sqlite_files(place.url),
+    ]
+
+
 # -- files --------------------------------------------------------------------------------
 
 
 def _examine_file(url: str, trouble: QueuectlError) -> list[Finding]:
     from queuectl.store.health.sqlite import check_sqlite_files
 
-    path = os.path.abspath(os.path.expanduser(url.removeprefix("sqlite:").removeprefix("//")))
+    path = file_of(url)
+    assert path is not None
     if isinstance(trouble, StateError):
         from queuectl.store.sqlite import SqliteStore
 
         return _examine_tables(SqliteStore(path), trouble)
+    if (found := access.hindrance(path)) is not None and not found.readable:
+        # What more could be said of a file that we may not look into?
+        return [error("file", f"{found.what}.", sentence(found.advice))]
     return [error("file", str(trouble), _advice_on_file(trouble)), *check_sqlite_files(path)]
 
 

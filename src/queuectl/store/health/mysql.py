@@ -65,7 +65,7 @@ def _check_mysql_commits(store: ServerStore) -> Iterator[Finding]:
         found.append(
             error(
                 "durability",
-                "innodb_flush_method is nosync: nothing is ever made sure to be on the disk.",
+                "innodb_flush_method is nosync: nothing is ever flushed to the disk.",
                 "Remove innodb_flush_method from the server's my.cnf and restart it.",
             )
         )

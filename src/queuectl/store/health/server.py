@@ -16,6 +16,7 @@ from queuectl.store.health.common import (
 )
 from queuectl.store.health.findings import Finding
 from queuectl.store.server import ServerStore
+from queuectl.when import human
 
 SKEW = 2_000
 """Milliseconds between two clocks that are worth a word."""
@@ -27,6 +28,7 @@ _FEWER: Mapping[str, Sequence[str]] = {
     "tags": ("SELECT",),
     "attempts": ("SELECT", "INSERT"),
     "outputs": ("SELECT", "INSERT"),
+    "inputs": ("SELECT", "INSERT"),
     "events": ("SELECT", "INSERT"),
     "queues": ("SELECT", "INSERT", "UPDATE"),
 }
@@ -71,7 +73,7 @@ def check_isolation(store: ServerStore, question: str) -> Iterator[Finding]:
 def _check_clock(store: ServerStore) -> Iterator[Finding]:
     ahead, doubt = min((_ask_time(store) for _ in range(3)), key=lambda asked: asked[1])
     order = "ahead of" if ahead >= 0 else "behind"
-    text = f"This host's clock is {abs(ahead):.0f} ms {order} the server's (± {doubt:.0f} ms)."
+    text = f"This host's clock is {human(abs(ahead))} {order} the server's (± {human(doubt)})."
     if abs(ahead) - doubt > SKEW:
         yield warning(
             "clock",

@@ -2,9 +2,12 @@
 
 import os
 import re
+import stat
 from collections.abc import Iterator
+from shlex import quote
 
-from queuectl.store import files
+from queuectl.sharing import group_of_file
+from queuectl.store import access, files, shared
 from queuectl.store.health.common import (
     Check,
     check_access,
@@ -15,6 +18,7 @@ from queuectl.store.health.common import (
     gather,
     note,
     ok,
+    sentence,
     warning,
 )
 from queuectl.store.health.findings import Finding
@@ -23,6 +27,8 @@ from queuectl.store.sqlite import SqliteStore
 
 OLDEST = (3, 51, 3)
 """Older ones can damage a database in WAL mode while it is checkpointed."""
+SHOWN = 3
+"""Files with wrong rights that are named one by one."""
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
@@ -70,6 +76,9 @@ def _check_durability(store: SqlStore) -> Iterator[Finding]:
     info = store.info()
     mode, synchronous = info["journal_mode"], info["synchronous"]
     text = f"Journal mode {mode}, synchronous {synchronous}."
+    if access.hindrance(str(info["path"])) is not None:
+        # Who may only read it doesn't get to see how it is written.
+        return
     if mode == "wal" and synchronous in ("full", "extra"):
         yield ok("durability", f"{text} A commit is on the disk when it returns.")
     else:
@@ -105,10 +114,44 @@ def _check_filesystem(path: str) -> Iterator[Finding]:
 
 
 def _check_access(path: str, companion: str) -> Iterator[Finding]:
-    yield from check_access([path, path + "-wal", path + "-shm", companion])
-    if os.path.exists(path) and not files.is_writable(path):
+    gid = group_of_file(path)
+    if (found := access.hindrance(path)) is not None:
+        # How it should be is up to others.
+        yield warning("permissions", f"{found.what}.", sentence(found.advice))
+    elif gid is None:
+        yield from check_access([path, path + "-wal", path + "-shm", companion])
+    else:
+        yield from _check_sharing(path, gid)
+
+
+def _check_sharing(path: str, gid: int) -> Iterator[Finding]:
+    """See whether a queue is shared with a group, and with nobody else."""
+    group = access.group_name(gid)
+    mend = f"Run as its owner, or as root: queuectl --db {quote(path)} db init --group {group}"
+    wrong = list(shared.unshared(path, gid))
+    for name in wrong[:SHOWN]:
+        yield _not_shared(name, group, mend)
+    if len(wrong) > SHOWN:
+        yield error("permissions", f"And {len(wrong) - SHOWN} more aren't the group's.", mend)
+    if (closed := shared.closed_above(path, gid)) is not None:
         yield warning(
             "permissions",
-            f"You may read {path} but not write it, or not its folder.",
-            "Run workers and `queuectl enqueue` as its owner.",
+            f"The queue is shared with group {group}, but {closed} keeps its members out.",
+            f"Let them enter it: chmod o+x {quote(closed)}",
         )
+    if not wrong:
+        yield ok(
+            "permissions",
+            f"The files and folders are shared with group {group} (0660 and 2770): who is in it"
+            " can run commands as the user of the workers.",
+        )
+
+
+def _not_shared(path: str, group: str, mend: str) -> Finding:
+    found = os.lstat(path)
+    mode, owner = stat.S_IMODE(found.st_mode), access.user_name(found.st_uid)
+    text = (
+        f"The queue is shared with group {group}, but not {path}: it belongs to {owner}, group"
+        f" {access.group_name(found.st_gid)} ({mode:04o})."
+    )
+    return error("permissions", text, mend)

@@ -1,0 +1,227 @@
+"""Says what becomes of jobs that are changed by hand: in lines, as bare ids, or as JSON."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from queuectl.changes import Changed, Refused
+from queuectl.cli.interrupts import Truth, raised
+from queuectl.cli.render import JsonStream, complain, is_terminal, plural, safe, say, write
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, QueuectlError
+from queuectl.job import Job, State
+from queuectl.queue import Queue
+from queuectl.report import change_dict
+from queuectl.values import dataclass, replace
+
+MOST_TOLD = 20
+"""Jobs that are told one by one on a terminal; more are only counted."""
+WAY_OUT = "Its node is gone; `queuectl worker start` settles that."
+"""What helps where a job only seems to run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """How people speak of a change."""
+
+    would: str
+    """As in "Would cancel"."""
+    done: str
+    """As in "3 jobs cancelled"."""
+    told: Callable[[Queue, Changed], str]
+    """Says what became of a job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a change is made and reported."""
+
+    dry_run: bool = False
+    quiet: bool = False
+    as_json: bool = False
+    yes: bool = False
+    wait: bool = False
+
+
+class Report(ABC):
+    """Says what becomes of jobs, as it happens, and knows the exit code.
+
+    Whoever presses Ctrl+C has been told of all that was changed by then, or is told at the end.
+    """
+
+    def __init__(self, queue: Queue, truth: Truth, how: Manner) -> None:
+        self.queue = queue
+        self.truth = truth
+        self.how = how
+        self.code = EXIT_DONE
+        self.matched = 0
+        """Jobs that filters have found, and whose number is still to be said."""
+        self.asked: dict[str, Changed] = {}
+        """Running jobs whose nodes were asked to end them."""
+
+    def __enter__(self) -> "Report":
+        return self
+
+    @abstractmethod
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Say what is still to be said, however it ended."""
+
+    def named(self, result: Changed | Refused) -> None:
+        """Tell what became of a job that was named."""
+        if isinstance(result, Changed):
+            self._take([result])
+            return
+        stuck = result.job is not None and self.queue.is_left_behind(result.job)
+        text = f"{result.error} {WAY_OUT}" if stuck else result.error.advised
+        complain(text)
+        self.code = max(self.code, result.error.exit_code)
+        self._write_refused(result, text)
+
+    def page(self, page: Sequence[Changed]) -> None:
+        """Tell what became of some jobs that fit the filters."""
+        self.matched += len(page)
+        self._take(page)
+
+    def _take(self, page: Sequence[Changed]) -> None:
+        if not self.how.dry_run:
+            running = (each for each in page if each.after and each.after.state == State.PROCESSING)
+            self.asked |= {each.before.id: each for each in running}
+        self._write(page)
+
+    def wait(self) -> None:
+        """Wait for the jobs whose nodes were asked to end them, and tell what they came to."""
+        from queuectl.cli.finish import Hint, why_waiting
+
+        ids = list(self.asked)
+        hint = Hint(lambda: why_waiting(self.queue, ids), talk=not self.how.quiet)
+        with self._watching():
+            ended = self.queue.wait(*ids, tick=lambda _: hint())
+        for job in ended:
+            self._ended(job)
+
+    def _ended(self, job: Job) -> None:
+        error = None
+        if job.state != State.CANCELLED:
+            error = f"Job {job.id} was {job.state} before it could be cancelled."
+            complain(error)
+            self.code = max(self.code, EXIT_FAILED)
+        self._write_ended(job, error)
+
+    @abstractmethod
+    def sum_up(self) -> None:
+        """Say how many there were."""
+
+    @abstractmethod
+    def _write(self, page: Sequence[Changed]) -> None:
+        """Write about jobs that were changed."""
+
+    @abstractmethod
+    def _write_refused(self, result: Refused, text: str) -> None:
+        """Write about a job that couldn't be changed, besides the complaint."""
+
+    @abstractmethod
+    def _watching(self) -> AbstractContextManager[None]:
+        """Say all that is known so far, for what comes now may take its time."""
+
+    @abstractmethod
+    def _write_ended(self, job: Job, error: str | None) -> None:
+        """Write about a job that was waited for."""
+
+
+class TextReport(Report):
+    """A line for each job, or its bare id. On a terminal many are only counted."""
+
+    def __init__(self, queue: Queue, truth: Truth, how: Manner, words: Words) -> None:
+        super().__init__(queue, truth, how)
+        self._words = words
+        self._brief = False
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self.matched and isinstance(error, (KeyboardInterrupt, QueuectlError)):
+            self.sum_up()
+
+    def _write(self, page: Sequence[Changed]) -> None:
+        # All but the last page are longer than that, so the first one decides.
+        self._brief |= len(page) > MOST_TOLD and not self.how.quiet and is_terminal()
+        for each in () if self._brief else page:
+            write(safe(self._line(each)))
+        if self._brief:
+            self.truth.check()
+        else:
+            self.truth.said()
+
+    def _line(self, each: Changed) -> str:
+        job = each.before
+        if self.how.quiet:
+            return job.id
+        if self.how.dry_run:
+            return f"Would {self._words.would} job {job.id} ({job.state}): {job.title}"
+        return self._words.told(self.queue, each)
+
+    def sum_up(self) -> None:
+        """Say how many there were, unless bare ids are wanted."""
+        count, self.matched = self.matched, 0
+        if self.how.quiet:
+            return
+        if self.how.dry_run:
+            hint = "; -q prints their ids" if self._brief else ""
+            say(f"{plural(count, 'job')} would be {self._words.done}{hint}.")
+            return
+        more = f", {len(self.asked):,} asked to end" if self.asked else ""
+        say(f"{plural(count - len(self.asked), 'job')} {self._words.done}{more}.")
+
+    def _write_refused(self, result: Refused, text: str) -> None:
+        pass
+
+    def _watching(self) -> AbstractContextManager[None]:
+        self.truth.said()
+        return nullcontext()
+
+    def _write_ended(self, job: Job, error: str | None) -> None:
+        if error is None and not self.how.quiet:
+            write(safe(f"Job {job.id} cancelled."))
+
+
+class JsonReport(Report):
+    """One JSON object, which grows as jobs are changed: `dry_run`, `jobs` and their numbers.
+
+    When something ends it early, it is closed with an `error`, and has what was done by then.
+    """
+
+    def __init__(self, queue: Queue, truth: Truth, how: Manner) -> None:
+        super().__init__(queue, truth, how)
+        self._stream = JsonStream({"dry_run": how.dry_run}, "jobs")
+        self._numbers = {"changed": 0, "asked": 0, "failed": 0}
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        for each in self.asked.values() if self.how.wait else ():
+            self._add("asked", change_dict(each))
+        if error is None:
+            self._stream.end(**self._numbers)
+        elif self._stream.is_begun:
+            self._stream.end(**self._numbers, error=str(error) or "interrupted")
+
+    def sum_up(self) -> None:
+        """Say nothing: the numbers are at the end of the object."""
+
+    def _add(self, number: str, job: dict[str, Any]) -> None:
+        self._numbers[number] += 1
+        self._stream.add(job)
+
+    def _write(self, page: Sequence[Changed]) -> None:
+        for each in page:
+            if each.before.id not in self.asked:
+                self._add("changed", change_dict(each))
+            elif not self.how.wait:
+                self._add("asked", change_dict(each))
+        self.truth.check()
+
+    def _write_refused(self, result: Refused, text: str) -> None:
+        self._add("failed", change_dict(result) | {"error": text})
+
+    def _watching(self) -> AbstractContextManager[None]:
+        return raised()
+
+    def _write_ended(self, job: Job, error: str | None) -> None:
+        told = change_dict(replace(self.asked.pop(job.id), after=job))
+        self._add("changed" if error is None else "failed", told | {"error": error})

@@ -1,0 +1,267 @@
+"""What the words of a command line may be: the candidates that a shell offers on TAB.
+
+Nothing here changes anything or makes a queue; what can't be read has no candidates.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from queuectl.cli.command import DB
+from queuectl.errors import EXIT_FAILED, QueuectlError
+from queuectl.job import FINISHED, Job, State, Strategy
+from queuectl.queue import Queue
+
+Candidates = list[CompletionItem]
+Completer = Callable[[click.Context, click.Parameter, str], Candidates]
+
+MOST = 50
+"""Candidates from the queue that are offered at once."""
+LOOKED_AT = 500
+"""Of very many jobs in the right states, so many are looked at: the newest."""
+LONGEST_TITLE = 60
+PATIENCE = 2.0
+"""Seconds after which a server that doesn't answer has no candidates."""
+
+
+def teach(command: click.Command) -> None:
+    """Let the parameters of a command, and of those in a group, complete by what is here."""
+    for param in command.params:
+        names = param.opts if isinstance(param, click.Option) else [param.name or ""]
+        completer = next((BY_NAME[name] for name in names if name in BY_NAME), None)
+        if completer is not None and not isinstance(param.type, _Completed):
+            param.type = _Completed(param.type, completer)
+    for child in command.commands.values() if isinstance(command, click.Group) else ():
+        teach(child)
+
+
+class _Completed(click.ParamType):  # type: ignore[type-arg]
+    """A type that reads values as another does, and completes them in its own way."""
+
+    def __init__(self, inner: click.ParamType, completer: Completer) -> None:  # type: ignore[type-arg]
+        self.name = inner.name
+        self._inner = inner
+        self._completer = completer
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it as the other does."""
+        return self._inner.convert(value, param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> Candidates:
+        """Complete it; what can't be read completes to nothing."""
+        try:
+            return self._completer(ctx, param, incomplete)
+        except (QueuectlError, OSError):
+            return []
+
+
+# -- from the queue ---------------------------------------------------------------------
+
+
+@contextmanager
+def _open(ctx: click.Context) -> Iterator[Queue]:
+    """Open the queue that the line means, if it is there."""
+    from queuectl.address import is_server
+    from queuectl.place import find_place
+
+    url: str | None = ctx.meta.get(DB)
+    # The shell has not expanded the words yet.
+    place = find_place(os.path.expanduser(url) if url and url.startswith("~") else url)
+    if is_server(place.url):
+        _give_up_in_time()
+    with Queue(place=place, create=False) as queue:
+        yield queue
+
+
+def _give_up_in_time() -> None:
+    """End this process when time is over, whatever it waits for."""
+    from threading import Timer
+
+    timer = Timer(PATIENCE, os._exit, [EXIT_FAILED])
+    timer.daemon = True
+    timer.start()
+
+
+def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete ids of jobs in states that the command takes, those that are newest first."""
+    given = ctx.params.get(param.name or "")
+    taken = set(given) if isinstance(given, tuple) else set()
+    with _open(ctx) as queue:
+        return [
+            CompletionItem(job.id, help=_described(job))
+            for job in _jobs_like(queue, incomplete, _states_of(ctx))
+            if job.id not in taken
+        ]
+
+
+def _jobs_like(queue: Queue, prefix: str, states: Sequence[State]) -> list[Job]:
+    from queuectl.store.contract import Filter
+
+    newest = queue.store.select(Filter(states=tuple(states)), limit=LOOKED_AT)
+    found = {job.id: job for job in newest if job.id.startswith(prefix)}
+    if len(newest) == LOOKED_AT and len(found) < MOST:
+        # An older one may be meant as well.
+        older = [id for id in queue.store.ids_like(prefix, LOOKED_AT) if id not in found]
+        known = queue.store.states(older)
+        fit = [id for id in older if not states or known.get(id) in states]
+        for id in fit[: MOST - len(found)]:
+            if (job := queue.store.get(id)) is not None:
+                found[id] = job
+    return list(found.values())[:MOST]
+
+
+def _described(job: Job) -> str:
+    from queuectl.cli.render import cut, safe
+
+    return f"{job.state}: {cut(safe(job.title), LONGEST_TITLE)}"
+
+
+def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of queues that are in use; to be resumed, those that are paused."""
+    with _open(ctx) as queue:
+        paused = {info.name for info in queue.queues() if info.paused_at is not None}
+        if _command(ctx) == "resume":
+            return _starting(incomplete, sorted(paused))
+        used = {count.queue for count in queue.store.counts() if count.jobs}
+        return _starting(incomplete, sorted(used | paused))
+
+
+def complete_tags(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete tags that jobs have."""
+    with _open(ctx) as queue:
+        return _starting(incomplete, queue.store.tags_like(incomplete, MOST))
+
+
+def complete_nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete ids of nodes that live, with where they are."""
+    with _open(ctx) as queue:
+        nodes = [node for node in queue.store.nodes() if queue.is_alive(node)]
+    helped = {node.id: f"pid {node.pid} on {node.host}" for node in nodes}
+    return _starting(incomplete, helped, helped)
+
+
+# -- from what is known without it ------------------------------------------------------
+
+
+def complete_states(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of states that the command takes, also behind a comma."""
+    before, comma, last = incomplete.rpartition(",")
+    names = [str(state) for state in _states_of(ctx) or State]
+    if not comma:
+        return _starting(last, ["all", *names])
+    given = before.split(",")
+    return [
+        CompletionItem(f"{before},{name}")
+        for name in names
+        if name.startswith(last) and name not in given
+    ]
+
+
+def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of settings, with what they mean."""
+    from queuectl.settings import NAMES, describe
+
+    helped = {name: describe(name) for name in NAMES}
+    return _starting(incomplete.replace("-", "_"), NAMES, helped)
+
+
+def complete_values(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete what a setting may be: its choices, its value now and its default."""
+    from queuectl.settings import Settings, canonical, choices
+
+    name = canonical(str(ctx.params["name"]))
+    helped = dict.fromkeys(choices(name), "")
+    helped |= {Settings().text(name): "its default"}
+    try:
+        with _open(ctx) as queue:
+            helped |= {queue.settings.text(name): "its value now"}
+    except QueuectlError:
+        pass
+    return _starting(incomplete, helped, helped)
+
+
+def complete_backoff(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete how waits for retries may grow."""
+    return _starting(incomplete, [strategy.value for strategy in Strategy])
+
+
+def complete_variables(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of variables that may be copied into a job."""
+    return _starting(incomplete, sorted(os.environ))
+
+
+def complete_shells(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of shells that this host has."""
+    with open("/etc/shells", encoding="utf-8") as file:
+        paths = [line.strip() for line in file if line.startswith("/")]
+    return _starting(incomplete, sorted({path.rpartition("/")[2] for path in paths}))
+
+
+def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Let the shell complete the path of a file."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Let the shell complete the path of a folder."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
+# -- which is whose ---------------------------------------------------------------------
+
+
+def _command(ctx: click.Context) -> str:
+    """Return the name of the command without the program's: `dlq retry`."""
+    return ctx.command_path.partition(" ")[2]
+
+
+def _states_of(ctx: click.Context) -> tuple[State, ...]:
+    """Return the states of jobs that the command takes; none for all."""
+    from queuectl.changes import PURGE, REMOVE, RETRY, RETRY_DEAD, cancelling
+
+    return {
+        "cancel": cancelling().allowed,
+        "retry": RETRY.allowed,
+        "rm": REMOVE.allowed,
+        "prune": FINISHED,
+        "dlq retry": RETRY_DEAD.allowed,
+        "dlq purge": PURGE.allowed,
+        "dlq show": (State.DEAD,),
+    }.get(_command(ctx), ())
+
+
+def _starting(
+    prefix: str, values: Iterable[str], helped: Mapping[str, str] | None = None
+) -> Candidates:
+    return [
+        CompletionItem(value, help=(helped or {}).get(value) or None)
+        for value in values
+        if value.startswith(prefix)
+    ]
+
+
+BY_NAME: dict[str, Completer] = {
+    "--after": complete_jobs,
+    "id": complete_jobs,
+    "ids": complete_jobs,
+    "--queue": complete_queues,
+    "names": complete_queues,
+    "--tag": complete_tags,
+    "--node": complete_nodes,
+    "--state": complete_states,
+    "name": complete_settings,
+    "value": complete_values,
+    "--backoff": complete_backoff,
+    "--env": complete_variables,
+    "--shell": complete_shells,
+    "--cwd": complete_folders,
+    **dict.fromkeys(("--daemon", "--db", "--file", "--lines", "--log", "--stdin"), complete_files),
+    **dict.fromkeys(("file", "source", "target", "text"), complete_files),
+}
+"""What completes an option, or an argument by its name, in whatever command it is."""

@@ -1,0 +1,113 @@
+"""What can be shown of a job, by name: for people in columns, as a plain value in a line."""
+
+from collections.abc import Callable
+from typing import Any
+
+from queuectl.cli.moments import until
+from queuectl.cli.render import STATE_COLOURS, Column
+from queuectl.errors import UsageError
+from queuectl.job import WAITING, Job, State
+from queuectl.listing import nearest
+from queuectl.report import job_dict
+from queuectl.values import fields, replace
+from queuectl.when import ago, human, local
+
+PLAIN = tuple(f.name for f in fields(Job) if f.name not in ("seq", "cancel_reason"))
+"""The fields of a job as `--json` has them."""
+
+
+def attempts_of(job: Job) -> str:
+    """Write runs started and runs allowed: `1/4`."""
+    return f"{job.attempts}/{'?' if job.max_attempts is None else job.max_attempts}"
+
+
+def duration_of(job: Job, now: int) -> str:
+    """Write how long the last run took, or how long the one that goes on has."""
+    if job.state == State.PROCESSING and job.started_at is not None:
+        return ago(now - job.started_at)
+    return "" if job.duration_ms is None else human(job.duration_ms)
+
+
+def due_in(job: Job, now: int) -> str:
+    """Write how long a job waits for its time; nothing if it doesn't."""
+    return until(job.run_at, now) if job.state in WAITING and job.run_at > now else ""
+
+
+def _at(ms: int | None) -> str:
+    return "" if ms is None else local(ms)
+
+
+_Text = Callable[[Job, int], str]
+_FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
+    "id": (Column("ID", least=12), lambda job, _: job.id),
+    "state": (Column("STATE", styles=STATE_COLOURS), lambda job, _: job.state.value),
+    "queue": (Column("QUEUE", least=10), lambda job, _: job.queue),
+    "priority": (Column("PRI", right=True, drop=4), lambda job, _: str(job.priority)),
+    "attempts": (Column("ATTEMPTS", right=True, drop=3), lambda job, _: attempts_of(job)),
+    "age": (Column("AGE", right=True, drop=1), lambda job, now: ago(now - job.created_at)),
+    "duration": (Column("DURATION", right=True, drop=2), duration_of),
+    "due": (Column("DUE", right=True, drop=5), due_in),
+    "command": (Column("COMMAND", least=20), lambda job, _: job.title),
+    "created": (Column("CREATED"), lambda job, _: _at(job.created_at)),
+    "started": (Column("STARTED"), lambda job, _: _at(job.started_at)),
+    "finished": (Column("FINISHED"), lambda job, _: _at(job.finished_at)),
+    "updated": (Column("UPDATED"), lambda job, _: _at(job.updated_at)),
+    "expires": (Column("EXPIRES"), lambda job, _: _at(job.expires_at)),
+}
+"""The columns of a list, with what they show at a time `now`."""
+_NUMBERS = frozenset(
+    "failures crashes max_retries timeout duration_ms exit_code worker backoff_base retry_delay"
+    " max_backoff".split()
+)
+
+NAMES = (*_FOR_PEOPLE, *(name for name in PLAIN if name not in _FOR_PEOPLE))
+"""All that can be shown."""
+
+
+def check(name: str) -> str:
+    """Return a name that can be shown, as it is written here; any other is a `UsageError`."""
+    known = name.strip().lower()
+    if known not in NAMES:
+        raise UsageError(f"Jobs have no field {name.strip()!r}; {nearest(known, list(NAMES))}")
+    return known
+
+
+def column(name: str, *, chosen: bool = False) -> Column:
+    """Return the column for a field; one that was `chosen` is never left out."""
+    known = _FOR_PEOPLE.get(name)
+    if known is None:
+        return Column(name.upper(), right=name in _NUMBERS, least=len(name))
+    return replace(known[0], drop=0) if chosen else known[0]
+
+
+def for_people(job: Job, names: tuple[str, ...], now: int) -> list[str]:
+    """Return what the columns of these names show."""
+    plain = {} if all(name in _FOR_PEOPLE for name in names) else job_dict(job)
+    return [
+        _FOR_PEOPLE[name][1](job, now) if name in _FOR_PEOPLE else _text(plain.get(name))
+        for name in names
+    ]
+
+
+def for_programs(job: Job, names: tuple[str, ...], now: int) -> list[str]:
+    """Return the fields of these names: as `--json` has them, and those it hasn't as for people.
+
+    The command is what the job runs, also when that is a program with arguments.
+    """
+    plain = {**job_dict(job), "command": job.title}
+    return [
+        _text(plain[name]) if name in plain else _FOR_PEOPLE[name][1](job, now) for name in names
+    ]
+
+
+def _text(value: Any) -> str:
+    """Write a value of JSON as plain text: nothing for null, lists with commas."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case list():
+            return ",".join(map(_text, value))
+        case _:
+            return str(value)

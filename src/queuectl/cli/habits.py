@@ -1,0 +1,144 @@
+"""What people type from habit, and what does it here: the commands and options of other tools.
+
+It is looked into only when there is no such command or option. Advice that begins with a command,
+or with an option, is to use that; other advice is said as it stands.
+"""
+
+from collections.abc import Collection, Mapping
+
+RECURRING = (
+    "this version has no schedules, so let cron enqueue (docs/operations.md, Recurring jobs)"
+)
+DEPENDENT = (
+    "this version has no dependencies between jobs: write one command for both (first && second),"
+    " or let the first enqueue the second"
+)
+
+
+def _all(names: str, advice: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), advice)
+
+
+COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "": {
+        **_all("add create push submit put send new batch sbatch ts tsp", "enqueue"),
+        **_all("run exec do", "enqueue to add a job, or worker start to run jobs"),
+        **_all("srun", "enqueue --follow"),
+        **_all("parallel xargs map", "enqueue --lines FILE, and worker start --count N"),
+        **_all("at schedule enqueue-at", "enqueue --run-at TIME"),
+        **_all("in delay enqueue-in", "enqueue --delay TIME"),
+        **_all("cron every beat", RECURRING),
+        **_all("start work daemon serve up", "worker start"),
+        **_all("stop shutdown quit down", "worker stop"),
+        **_all("restart", "retry for a job, worker restart for nodes"),
+        **_all("workers nodes ps sinfo", "worker list"),
+        **_all("ls jobs squeue atq tasks", "list"),
+        **_all("history", "list for jobs, events for what was done by hand"),
+        **_all("top watch monitor dashboard flower", "status --watch"),
+        **_all("size len length count", "status"),
+        **_all("tail follow", "logs -f"),
+        **_all("log cat result", "output for what a job wrote, logs -f while it runs"),
+        **_all("info get inspect describe job", "show"),
+        **_all("sacct report metrics", "stats"),
+        **_all("kill abort scancel revoke", "cancel"),
+        **_all("stash hold", "pause for a queue; a single job can be cancelled, and retried later"),
+        **_all("freeze suspend", "pause"),
+        **_all("unpause unfreeze continue release", "resume"),
+        **_all("requeue rerun redo replay", "retry"),
+        **_all("delete remove del atrm", "rm"),
+        **_all("clean clear cleanup", "prune for finished jobs, rm for any that don't run"),
+        **_all("purge", "dlq purge for dead jobs, prune for finished ones, rm for waiting ones"),
+        **_all("reset flush", "cancel and rm with --state all, after worker stop"),
+        **_all("edit switch", "cancel, and enqueue it anew: a stored job can't be edited"),
+        **_all("group", "enqueue --queue NAME: a queue is made by its first job"),
+        **_all("dead failed deadletter dead-letter", "dlq list"),
+        **_all("settings set", "config"),
+        **_all("diagnose health check", "doctor"),
+        **_all("init", "db init"),
+        **_all("migrate upgrade", "db migrate"),
+        **_all("backup", "db backup"),
+    },
+    "worker": {
+        **_all("run up work", "start"),
+        **_all("kill quit down shutdown", "stop"),
+        **_all("ls status ps show", "list"),
+        **_all("scale", "start for one more node; each has as many workers as --count says"),
+        **_all("log logs", "start --log FILE; queuectl logs has what jobs write"),
+    },
+    "dlq": {
+        **_all("ls", "list"),
+        **_all("get info", "show"),
+        **_all("requeue replay rerun redrive", "retry"),
+        **_all("rm delete remove clear clean empty flush", "purge"),
+        **_all("size len", "count"),
+    },
+    "config": {
+        **_all("ls show", "list"),
+        **_all("rm delete remove reset", "unset"),
+        **_all("add put", "set"),
+    },
+    "db": {
+        **_all("ls show status path", "info"),
+        **_all("create make setup", "init"),
+        **_all("upgrade", "migrate"),
+        **_all("verify integrity fsck", "check"),
+        **_all("dump export save", "backup"),
+        **_all("compact shrink", "vacuum"),
+        **_all("move clone", "copy"),
+        **_all(
+            "restore import load",
+            "a backup is restored by putting it in the place of the database"
+            " (docs/operations.md, Backup and restore)",
+        ),
+    },
+}
+"""For each group, by the words before it: what may be typed there, and what does it."""
+
+OPTIONS: Mapping[str, str] = {
+    **_all("--at --when --eta --begin --start-at --not-before", "--run-at"),
+    **_all("--in --countdown --defer", "--delay"),
+    **_all("--retry --tries --attempts --max-tries", "--max-retries"),
+    **_all("--name --label --labels --title --tags --job-name", "--tag"),
+    **_all("--group --partition --pool --topic", "--queue"),
+    **_all("--dir --chdir --workdir --directory -C", "--cwd"),
+    **_all("--deadline --ttl --expires", "--expire"),
+    **_all("--time-limit --max-time --walltime", "--timeout"),
+    **_all("--workers --concurrency --processes --procs --jobs --parallel -j -P", "--count"),
+    **_all("--burst --once --stop-when-empty", "--drain"),
+    **_all("--background --detach --daemonize", "--daemon"),
+    **_all("--status", "--state"),
+    **_all("--grep --match --filter", "--text"),
+    **_all("--database --url --dsn --broker", "--db"),
+}
+"""Options, and which one is meant if the command has it."""
+
+CLAUSES: Mapping[str, str] = {
+    **_all("--cron --every --schedule --repeat --interval --recurring --calendar", RECURRING),
+    **_all("--after --depends --depends-on --depend --dependency --needs --then", DEPENDENT),
+    **_all(
+        "--unique --unique-key --dedupe --dedup --singleton --key",
+        "use --id: an id that is taken is refused (exit code 4), so nothing is enqueued twice",
+    ),
+    **_all(
+        "--limit --concurrency --max-running --parallel --workers --jobs -j -P",
+        "how many run at once is up to the workers: worker start --queue NAME --count N",
+    ),
+    **_all("--background --detach", "a job always runs in the background, unless you --wait"),
+}
+"""Options of no command here, and what to do instead; only `enqueue` is asked for such."""
+
+
+def command_for(group: str, name: str, known: Collection[str]) -> str | None:
+    """Return what does the work of a command that isn't in a group, as the end of a sentence."""
+    advice = COMMANDS.get(group, {}).get(name.lower())
+    if advice is None:
+        return None
+    return f"use {advice}" if advice.split()[0].rstrip(",;") in known else advice
+
+
+def option_for(command: str, name: str, known: Collection[str]) -> str | None:
+    """Return what does the work of an option that a command doesn't have."""
+    found = OPTIONS.get(name)
+    if found in known:
+        return f"use {found}"
+    return CLAUSES.get(name) if command == "enqueue" else None

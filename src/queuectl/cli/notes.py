@@ -1,0 +1,94 @@
+"""What several commands say on stderr by the way: a queue was made, nobody works, a name is odd.
+
+Nothing is said to programs (`--json`), nor to those who want bare results (`-q`), but for what is
+odd about the environment.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from queuectl.cli.command import DB
+from queuectl.cli.render import say
+from queuectl.errors import StoreError
+
+if TYPE_CHECKING:
+    from queuectl.place import Place
+    from queuectl.queue import Queue
+
+NOTED = "queuectl.cli.noted"
+"""Where it is kept in the context that the environment was spoken of."""
+
+
+def are_wanted() -> bool:
+    """Tell whether a person reads along."""
+    given = click.get_current_context().params
+    return not (given.get("quiet") or given.get("as_json"))
+
+
+def note_oddities(place: "Place") -> None:
+    """Say once, and to everybody, which variables of the environment mean nothing to us."""
+    ctx = click.get_current_context()
+    if not ctx.resilient_parsing and not ctx.meta.get(NOTED):
+        ctx.meta[NOTED] = True
+        for text in place.oddities:
+            say(f"Note: {text}")
+
+
+def note_new(queue: "Queue") -> None:
+    """Say that the queue was made just now: whoever mistyped a path must see it."""
+    if queue.store.is_new and are_wanted():
+        say(f"Made a new queue at {queue.url}.")
+
+
+def note_idle(queue: "Queue", names: Iterable[str]) -> None:
+    """Say that nobody works, or not on these queues, and how that is changed."""
+    if not are_wanted():
+        return
+    alive = queue.living_nodes()
+    if not alive:
+        say(nobody_works())
+        return
+    unserved = [name for name in names if all(n.queues and name not in n.queues for n in alive)]
+    if unserved:
+        say(nobody_serves(unserved))
+
+
+def nobody_works() -> str:
+    """Say that no worker is running, and how to start one."""
+    return f"No worker is running; start one with: {again('worker start')}"
+
+
+def nobody_serves(names: Iterable[str]) -> str:
+    """Say that workers run, but none for these queues."""
+    from shlex import quote
+
+    options = "".join(f" --queue {quote(name)}" for name in names)
+    shown = ", ".join(names)
+    return f"No worker serves {shown}; start one with: {again('worker start')}{options}"
+
+
+def note_unused(queue: "Queue", names: Collection[str]) -> None:
+    """Say which of these queues nobody has used: they may be misspelt."""
+    if not are_wanted() or not names:
+        return
+    try:
+        unused = queue.unused(names)
+    except StoreError:  # such as text that isn't text: workers can deal with that
+        return
+    for name, near in unused.items():
+        meant = f"; did you mean {near!r}?" if near else "."
+        say(f"Note: no job is in queue {name!r}, and none has ever run there{meant}")
+
+
+def again(command: str) -> str:
+    """Write a command for the same queue: with `--db`, if that was given."""
+    url: str | None = click.get_current_context().meta.get(DB)
+    if url is None:
+        return f"queuectl {command}"
+    from shlex import quote
+
+    from queuectl.address import without_secrets
+
+    return f"queuectl --db {quote(without_secrets(url))} {command}"

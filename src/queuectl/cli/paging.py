@@ -1,0 +1,59 @@
+"""How much of a long list is shown: a page to a person, everything to a program."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+import click
+
+from queuectl.cli.render import is_terminal
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+LIMIT = 50
+"""Rows shown when nothing is said."""
+LONGEST = 1_000_000_000
+
+
+def limit_option(*bare: str) -> Callable[[F], F]:
+    """Add --limit/-n, which `how_many` reads. The output of the `bare` options is for programs."""
+    forms = f"{', '.join(bare[:-1])} or {bare[-1]}" if len(bare) > 1 else bare[0]
+    return click.option(
+        "--limit",
+        "-n",
+        type=click.IntRange(0, LONGEST),
+        metavar="N",
+        help=f"At most so many; 0 for all.  [default: {LIMIT}; all with {forms} in a pipe]",
+    )
+
+
+def how_many(limit: int | None, *, bare: bool) -> int | None:
+    """Return how many are listed at most; None for all.
+
+    What is bare goes to programs, unless a person reads it on a terminal: one that acts on ids must
+    not be given some of them. A table is for people wherever it goes (`ssh`, `watch`, a log).
+    """
+    if limit is not None:
+        return limit or None
+    return None if bare and not is_terminal() else LIMIT
+
+
+class Page(Generic[T]):
+    """The first so many of some items, which knows afterwards how many they were."""
+
+    def __init__(self, items: Callable[[int | None], Iterable[T]], limit: int | None) -> None:
+        """Take who gives items when told how many at most; one more than wanted is asked for."""
+        self._items = iter(items(None if limit is None else limit + 1))
+        self._limit = limit
+        self.count = 0
+        self.last: T | None = None
+        self.more = False
+        """Whether there are others behind them."""
+
+    def __iter__(self) -> Iterator[T]:
+        for item in islice(self._items, self._limit):
+            self.count += 1
+            self.last = item
+            yield item
+        self.more = self._limit is not None and next(self._items, None) is not None

@@ -1,0 +1,174 @@
+"""What a node hands to its successor, the program that its process becomes at a restart in place.
+
+The process stays: with it the pid, the guards and their sockets, and thus the runs. All else the
+successor reads from the store, or from a record in a nameless file. A variable tells it the
+descriptor of that file; both are gone once it is read, so no job ever sees them.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import MutableMapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NoReturn
+
+from queuectl.guard.wire import DIALECT
+from queuectl.store.migrations import MIGRATIONS
+
+RECORD = 1
+"""The number of this record's layout. It goes up with every change of what is below."""
+VARIABLE = "_QUEUECTL_HANDOVER"
+
+
+def terms() -> dict[str, Any]:
+    """Return what must be the same in both programs for one to go on with the runs of the other."""
+    return {"record": RECORD, "wire": list(DIALECT), "schema": len(MIGRATIONS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """How a node is started again. What `arguments` says in private, the commands don't show."""
+
+    ask: tuple[str, ...]
+    """The command that says whether it can: see `successor.py`."""
+    start: tuple[str, ...]
+    arguments: tuple[str, ...]
+    daemon: bool
+
+    def with_log(self, path: str) -> "Again":
+        """Return the same for a node whose log is there: it goes on with it, whatever its name."""
+        more = ("--log", path)
+        return replace(self, start=(*self.start, *more), arguments=(*self.arguments, *more))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedGuard:
+    """A guard: its process, the descriptor it is reached by, and what it was about to say."""
+
+    pid: int
+    link: int
+    unread: str
+    """In hexadecimal digits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedRun:
+    """A run that goes on. Its job is in the store, as that of run `attempt` on this node."""
+
+    number: int
+    seq: int
+    attempt: int
+    worker: int
+    claimed: float
+    prepared: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedStream:
+    """How far a stream of a run has been shown to those who watch it."""
+
+    at: int
+    told: int
+    trimmed: int
+    torn: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedWatch:
+    """A run that somebody watches, or has watched."""
+
+    seq: int
+    attempt: int
+    until: int
+    """0: nobody does any more, but something of it may be in the store."""
+    streams: list[HandedStream]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estate:
+    """All that a node has besides what is in the store."""
+
+    node: str
+    clock: int
+    until: int
+    """When its lease ends, in milliseconds of that clock."""
+    last_run: int
+    guards: list[HandedGuard]
+    runs: list[HandedRun]
+    watches: list[HandedWatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """What a successor finds."""
+
+    arguments: list[str]
+    daemon: bool
+    """Whether the process is in the background already."""
+    estate: Estate | None
+    """None: it starts anew, as nothing was left when its predecessor ended."""
+
+
+def become(again: Again, estate: Estate | None) -> NoReturn:
+    """Replace the program of this process; an `OSError` if that can't be done.
+
+    All descriptors are closed by that, but for those of the guards in the estate.
+    """
+    record = Handover(arguments=list(again.arguments), daemon=again.daemon, estate=estate)
+    fd = in_memory(json.dumps({"record": RECORD, **asdict(record)}))
+    links = [guard.link for guard in estate.guards] if estate is not None else []
+    try:
+        for kept in (fd, *links):
+            os.set_inheritable(kept, True)
+        os.execve(again.start[0], again.start, {**os.environ, VARIABLE: str(fd)})
+    finally:
+        os.close(fd)
+        for link in links:
+            os.set_inheritable(link, False)
+
+
+def in_memory(text: str) -> int:
+    """Return the descriptor of a nameless file with this text, at its beginning."""
+    if sys.platform == "linux":
+        fd = os.memfd_create("queuectl")
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    with open(fd, "wb", closefd=False) as whole:
+        whole.write(text.encode())
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def receive(environ: MutableMapping[str, str]) -> Handover | None:
+    """Return what this program was handed, if it was; the next one to ask gets nothing."""
+    named = environ.pop(VARIABLE, "")
+    if not named.isdecimal():
+        return None
+    try:
+        with open(int(named), "rb") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, dict) or found.pop("record", None) != RECORD:
+        return None
+    estate = found["estate"]
+    handover = Handover(**found | {"estate": None if estate is None else _estate(estate)})
+    for guard in handover.estate.guards if handover.estate is not None else ():
+        os.set_inheritable(guard.link, False)
+    return handover
+
+
+def _estate(found: dict[str, Any]) -> Estate:
+    return Estate(
+        **found
+        | {
+            "guards": [HandedGuard(**guard) for guard in found["guards"]],
+            "runs": [HandedRun(**run) for run in found["runs"]],
+            "watches": [
+                HandedWatch(**watch | {"streams": [HandedStream(**s) for s in watch["streams"]]})
+                for watch in found["watches"]
+            ],
+        }
+    )

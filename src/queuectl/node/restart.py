@@ -1,0 +1,79 @@
+"""How far a node has come with being restarted, and the step that ends it.
+
+First the installed queuectl is asked (`successor`). If it can go on with the runs, they are handed
+over as soon as all that has ended is written down. If it can't, the runs are finished first; if the
+restart can't wait, they are released. Then the process starts anew, with nothing.
+"""
+
+from collections.abc import Collection
+from enum import Enum
+from math import inf
+from select import POLLIN, poll
+
+from queuectl.node.handover import Again, Estate, become
+from queuectl.node.successor import Successor
+
+
+class Way(Enum):
+    """How a node is started again."""
+
+    HAND_OVER = "its runs go on"
+    ANEW = "it has none by then"
+
+
+class Restart:
+    """Whether the node is to be started again. The loop polls, and hands on what it hears."""
+
+    def __init__(self, again: Again | None) -> None:
+        self._again = again
+        self._successor: Successor | None = None
+        self._poll: poll | None = None
+        self.at_once = False
+        """Whether runs are released rather than waited for."""
+        self.way: Way | None = None
+        """How, once that is decided."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it was asked for, and neither refused nor called off."""
+        return self._successor is not None or self.way is not None
+
+    def ask(self, poll: "poll", *, at_once: bool) -> None:
+        """Ask the installed queuectl, and be woken by its answer; an `OSError` if there is none."""
+        if self._again is None:
+            raise OSError("it wasn't started by a command")
+        self._poll = poll
+        self.at_once = at_once
+        self._successor = Successor(self._again)
+        poll.register(self._successor.fileno(), POLLIN)
+
+    def answers_in(self) -> float:
+        """Return in how many seconds an answer is there at the latest."""
+        return inf if self._successor is None else self._successor.answers_in()
+
+    def hear(self, ready: Collection[int]) -> Successor | None:
+        """Return who was asked, if it has answered."""
+        asked = self._successor
+        if asked is None or (asked.fileno() not in ready and asked.answers_in() > 0):
+            return None
+        if not asked.has_answered():
+            return None
+        self._let_go()
+        return asked
+
+    def call_off(self) -> bool:
+        """Don't start again; False if that wasn't to be."""
+        wanted, self.way = self.wanted, None
+        self._let_go()
+        return wanted
+
+    def _let_go(self) -> None:
+        asked, self._successor = self._successor, None
+        if asked is not None and self._poll is not None:
+            self._poll.unregister(asked.fileno())
+            asked.close()
+
+    def execute(self, estate: Estate | None) -> None:
+        """Become the successor; returns only by an `OSError`."""
+        assert self._again is not None
+        become(self._again, estate)

@@ -1,0 +1,121 @@
+"""What is said to those who type what they are used to from elsewhere."""
+
+import click
+import pytest
+
+from queuectl.cli import habits
+from queuectl.cli.main import root
+from tests.cli.conftest import Cli
+
+
+@pytest.mark.parametrize(
+    ("typed", "advice"),
+    [
+        ("restart", "use retry for a job, worker restart for nodes"),
+        ("stash", "use pause for a queue"),
+        ("clean", "use prune for finished jobs"),
+        ("purge", "use dlq purge for dead jobs, prune for finished ones"),
+        ("add", "use enqueue"),
+        ("top", "use status --watch"),
+        ("tail", "use logs -f"),
+        ("sbatch", "use enqueue"),
+        ("squeue", "use list"),
+        ("scancel", "use cancel"),
+        ("parallel", "use enqueue --lines FILE, and worker start --count N"),
+        ("enqueue-in", "use enqueue --delay"),
+        ("cron", "let cron enqueue (docs/operations.md, Recurring jobs)"),
+        ("worker ps", "use list"),
+        ("worker kill", "use stop"),
+        ("dlq clear", "use purge"),
+        ("config rm", "use unset"),
+        ("db restore", "a backup is restored by"),
+        ("output get k3v9", "output takes the id itself"),
+    ],
+)
+def test_commands_of_other_tools(cli: Cli, typed: str, advice: str) -> None:
+    assert advice in cli.refused(*typed.split(), code=2)
+
+
+@pytest.mark.parametrize(
+    ("typed", "advice"),
+    [
+        ("enqueue true --cron", "has no schedules, so let cron enqueue"),
+        ("enqueue true --every", "has no schedules, so let cron enqueue"),
+        ("enqueue true --after", "has no dependencies between jobs: write one command for both"),
+        ("enqueue true --depends-on", "has no dependencies between jobs"),
+        ("enqueue true --unique", "use --id"),
+        ("enqueue true --at", "use --run-at"),
+        ("enqueue true --in", "use --delay"),
+        ("enqueue true --retry", "use --max-retries"),
+        ("enqueue true --label", "use --tag"),
+        ("enqueue true --group", "use --queue"),
+        ("enqueue true --limit", "worker start --queue NAME --count N"),
+        ("worker start --concurrency", "use --count"),
+        ("list --status", "use --state"),
+    ],
+)
+def test_options_of_other_tools(cli: Cli, typed: str, advice: str) -> None:
+    told = cli.refused(*typed.split(), "5", code=2)
+    assert advice in told
+    assert "quotes" not in told
+    assert not cli.db.exists()
+
+
+def test_a_command_in_quotes_is_not_asked_for_quotes(cli: Cli) -> None:
+    told = cli.refused("enqueue", "sleep 1", "--nope", code=2)
+    assert told == "queuectl: There is no option --nope. See queuectl enqueue --help."
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("worker",), ("worker", "start"), ("enqueue",), ("dlq", "retry")], ids=" ".join
+)
+def test_help_is_a_command_too(cli: Cli, words: tuple[str, ...]) -> None:
+    wanted = cli.ok(*words, "--help").stdout
+    assert cli.ok("help", *words).stdout == wanted
+    if len(words) > 1:
+        assert cli.ok(words[0], "help", *words[1:]).stdout == wanted
+
+
+def test_help_for_what_is_not_there(cli: Cli) -> None:
+    assert "There is no command 'wroker'; did you mean 'worker'?" in cli.refused(
+        "help", "wroker", code=2
+    )
+
+
+def test_version_is_a_command_too(cli: Cli) -> None:
+    assert cli.ok("version").stdout == cli.ok("--version").stdout
+
+
+def every_command(group: click.Group, path: str = "") -> dict[str, click.Command]:
+    """Return all commands by the words that name them, the root group as well."""
+    found: dict[str, click.Command] = {path: group}
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
+        below = f"{path} {name}".strip()
+        found |= every_command(command, below) if isinstance(command, click.Group) else {}
+        found[below] = command
+    return found
+
+
+EVERY = every_command(root)
+
+
+@pytest.mark.parametrize("path", habits.COMMANDS)
+def test_advice_on_commands_is_about_what_is_missing_and_names_what_is_there(path: str) -> None:
+    group = EVERY[path]
+    assert isinstance(group, click.Group)
+    known = group.list_commands(click.Context(group))
+    for name, advice in habits.COMMANDS[path].items():
+        assert name not in known
+        told = habits.command_for(path, name, known)
+        assert told is not None
+        assert told.startswith(("use ", "this version has no", "a backup is")), (name, advice)
+
+
+def test_advice_on_options_is_about_what_is_missing_and_names_what_is_there() -> None:
+    options = {name for command in EVERY.values() for p in command.params for name in p.opts}
+    assert set(habits.OPTIONS.values()) <= options
+    enqueue = {name for param in EVERY["enqueue"].params for name in param.opts}
+    assert not enqueue & {*habits.OPTIONS, *habits.CLAUSES}

@@ -1,0 +1,91 @@
+"""`show` of a job that waits says why, and so do those who wait for it."""
+
+import re
+
+import pytest
+
+from queuectl import State
+from queuectl.explain import Cause
+from tests.cli.conftest import Cli
+from tests.support import wait_for
+
+
+def waits(cli: Cli, id: str) -> str:
+    """Return what `show` says about why a job waits."""
+    found = re.search(r"^Waits: +(.*)$", cli.ok("show", id).stdout, re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def test_nobody_works(cli: Cli) -> None:
+    id = cli.add("true")
+    assert waits(cli, id) == "no worker is running"
+    (reason,) = cli.ok("show", id, "--json").json["waits_for"]
+    assert reason == {
+        "cause": "no_worker",
+        "text": "no worker is running",
+        "remedy": "queuectl worker start",
+        "until": None,
+    }
+    cli.node("--queue", "other")
+    assert waits(cli, id) == "no worker serves default"
+    assert [reason.cause for reason in cli.queue.explain(id)] == [Cause.NOT_SERVED]
+
+
+def test_its_queue_is_paused_and_its_time_has_not_come(working: Cli) -> None:
+    working.variables["TZ"] = "UTC"
+    working.ok("pause", "mail")
+    id = working.add("true", "--queue", "mail", "--delay", "2h")
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    due, paused = waits(working, id).split("; ")
+    assert re.fullmatch(rf"it isn't due until {stamp} \(in (2h|1h5\dm)\)", due)
+    assert re.fullmatch(rf"queue mail is paused by \S+ since {stamp}", paused)
+    shown = working.ok("show", id, "--json").json
+    assert [reason["cause"] for reason in shown["waits_for"]] == ["not_due", "paused"]
+    assert [reason["until"] for reason in shown["waits_for"]] == [shown["run_at"], None]
+    assert shown["waits_for"][1]["remedy"] == "queuectl resume mail"
+
+
+def test_it_waits_for_its_retry(working: Cli) -> None:
+    id = working.add("exit 1", "--retry-delay", "5m")
+    wait_for(lambda: working.queue.get(id).state == State.FAILED, "the job to fail")
+    assert re.match(r"its retry isn't due until .* \(in [45]m", waits(working, id))
+
+
+def test_all_workers_are_busy(working: Cli) -> None:
+    for _ in range(2):
+        working.add("until [ -e stop ]; do sleep 0.02; done")
+    wait_for(
+        lambda: working.queue.status().states[State.PROCESSING] == 2, "both workers to be busy"
+    )
+    id = working.add("true")
+    assert waits(working, id) == "both workers that serve it are busy"
+    shown = working.on_terminal("wait", id, until="busy", key=b"\x03").stdout
+    assert "Both workers that serve it are busy." in shown
+    (working.folder / "stop").touch()
+    working.ok("wait", id)
+    assert "Waits" not in working.ok("show", id).stdout
+    assert working.ok("show", id, "--json").json["waits_for"] == []
+
+
+@pytest.mark.parametrize("command", [("wait",), ("logs", "-f")])
+def test_who_waits_for_a_job_is_told_when_it_is_due(working: Cli, command: tuple[str, ...]) -> None:
+    id = working.add("true", "--delay", "2h")
+    waiting = working.start(*command, id)
+    assert waiting.stderr is not None
+    line = waiting.stderr.readline().decode()
+    assert line.startswith("It isn't due until ")
+    assert line.endswith(f"run it now with: queuectl retry {id}\n")
+    working.ok("retry", id)
+    assert waiting.wait(60) == 0
+
+
+def test_a_paused_queue_is_said(working: Cli) -> None:
+    working.ok("pause", "mail")
+    id = working.add("true", "--queue", "mail")
+    for args in (("wait", id), ("wait", "--all"), ("logs", "-f", id)):
+        waiting = working.start(*args)
+        assert waiting.stderr is not None
+        line = waiting.stderr.readline().decode()
+        assert line.startswith("Queue mail is paused by ")
+        assert line.endswith("; go on with: queuectl resume mail\n")

@@ -1,0 +1,116 @@
+"""Reading jobs and events page by page."""
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from queuectl import Filter, Queue, State
+from queuectl.errors import UsageError
+from queuectl.listing import PAGE, read_sort
+from queuectl.store.contract import Event, Sort
+
+MANY = 2 * PAGE + PAGE // 2
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Queue:
+    return Queue(str(tmp_path / "queue.db"))
+
+
+@pytest.fixture
+def full(queue: Queue) -> Queue:
+    """More jobs than two pages have, with ids that say in which order they came."""
+    queue.enqueue_many(
+        {"command": "true", "id": f"{n:05}", "priority": n % 7, "tags": ["odd"] if n % 2 else []}
+        for n in range(MANY)
+    )
+    return queue
+
+
+@pytest.mark.parametrize("limit", [None, 0, 1, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE, MANY, 10**9])
+def test_pages_join_into_the_whole(full: Queue, limit: int | None) -> None:
+    for oldest in (False, True):
+        whole = [f"{n:05}" for n in range(MANY)][:: 1 if oldest else -1]
+        assert [job.id for job in full.iterate(limit=limit, oldest=oldest)] == whole[:limit]
+
+
+def test_it_takes_what_list_takes(full: Queue) -> None:
+    odd = [f"{n:05}" for n in range(MANY) if n % 2][::-1]
+    assert [job.id for job in full.iterate(tag="odd")] == odd
+    assert [job.id for job in full.iterate(Filter(tags=("odd",)))] == odd
+    assert [job.id for job in full.iterate(tag="odd", after=odd[PAGE])] == odd[PAGE + 1 :]
+    assert list(full.iterate(state="dead")) == []
+    assert list(full.iterate(queue="nobody's")) == []
+    with pytest.raises(UsageError, match="no state 'ded'"):
+        full.iterate(state="ded")
+
+
+def test_a_job_that_leaves_meanwhile_moves_no_other(full: Queue) -> None:
+    seen = []
+    for job in full.iterate(state="pending", oldest=True):
+        full.cancel(job.id)
+        seen.append(job.id)
+        if len(seen) == PAGE + 10:
+            break
+    rest = [job.id for job in full.iterate(state="pending", oldest=True)]
+    assert seen + rest == [f"{n:05}" for n in range(MANY)]
+
+
+def test_a_long_list_takes_no_more_memory_than_a_page(queue: Queue) -> None:
+    queue.enqueue_many(f"true {n:0500}" for n in range(6 * PAGE))
+
+    def peak(limit: int) -> int:
+        tracemalloc.reset_peak()
+        assert sum(1 for _ in queue.iterate(limit=limit)) == limit
+        return tracemalloc.get_traced_memory()[1]
+
+    tracemalloc.start()
+    try:
+        peak(PAGE)  # what is made once is there from now on
+        assert peak(6 * PAGE) < 3 * peak(PAGE)
+    finally:
+        tracemalloc.stop()
+
+
+def test_sorting(full: Queue) -> None:
+    by_priority = sorted(range(MANY), key=lambda n: (-(n % 7), -n))
+    assert [int(job.id) for job in full.iterate(sort="-priority")] == by_priority
+    assert [int(job.id) for job in full.list(sort="-priority", limit=9)] == by_priority[:9]
+    assert [int(job.id) for job in full.list(sort="priority,id", tag="odd", limit=3)] == [7, 21, 35]
+    with pytest.raises(UsageError, match="no after and no oldest"):
+        full.iterate(sort="id", oldest=True)
+
+
+def test_what_to_sort_by_is_read() -> None:
+    assert read_sort("Duration") == (Sort("duration_ms"),)
+    assert read_sort("queue, -created_at") == (
+        Sort("queue"),
+        Sort("created_at", descending=True),
+    )
+    with pytest.raises(UsageError, match="by 'duratoin'; did you mean 'duration'"):
+        read_sort("-duratoin")
+    with pytest.raises(UsageError, match="by 'env'; use one of id, queue, state, "):
+        read_sort("env")
+
+
+def test_counting(full: Queue) -> None:
+    full.cancel("00001")
+    full.enqueue("true", queue="other", tags=("odd",))
+    assert full.count() == MANY + 1
+    assert full.count(Filter(states=(State.CANCELLED,))) == 1
+    assert full.count(Filter(queues=("other", "nobody's"))) == 1
+    assert full.count(Filter(tags=("odd",), states=(State.PENDING,))) == MANY // 2
+
+
+def test_events_come_page_by_page(queue: Queue) -> None:
+    queue.store.record_all(
+        [
+            Event(at=n, kind="k", job=f"{n % 2}", node=None, who="w", detail=None)
+            for n in range(MANY)
+        ]
+    )
+    assert [event.at for event in queue.iterate_events()] == [*range(MANY)][::-1]
+    assert [event.at for event in queue.iterate_events(limit=PAGE + 1)][-1] == MANY - PAGE - 1
+    assert list(queue.iterate_events(limit=0)) == []
+    assert len(queue.events()) == 100

@@ -1,0 +1,160 @@
+"""What a Python program sees: the names of the package, datetimes, errors without commands."""
+
+import ast
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+import queuectl
+from queuectl import (
+    Attempt,
+    BadTimeError,
+    Event,
+    Filter,
+    NotFoundError,
+    Queue,
+    StoreMissingError,
+    errors,
+)
+from queuectl.when import milliseconds
+from tests.unit.samples import SAMPLE, a_job
+
+SOURCE = Path(queuectl.__file__).parent
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Queue]:
+    with Queue(tmp_path / "queue.db") as queue:
+        yield queue
+
+
+# -- names ---------------------------------------------------------------------------------
+
+
+def test_every_name_can_be_had_from_the_package() -> None:
+    for name in queuectl.__all__:
+        assert getattr(queuectl, name) is not None
+    assert not hasattr(queuectl, "Nothing")
+
+
+def test_every_error_that_a_program_may_meet_is_there() -> None:
+    ours = set(errors.__all__) - {"LeaseLostError"}  # which only nodes meet
+    assert ours <= set(queuectl.__all__)
+
+
+# -- times ---------------------------------------------------------------------------------
+
+
+def test_times_of_a_job_are_datetimes() -> None:
+    job = a_job(
+        created_at=1_000,
+        run_at=2_000,
+        expires_at=3_001,
+        updated_at=4_000,
+        started_at=5_000,
+        finished_at=6_000,
+        duration_ms=1_500,
+    )
+    seconds = [job.created, job.due, job.expires, job.updated, job.started, job.finished]
+    assert [t and (t - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() for t in seconds] == [
+        1, 2, 3.001, 4, 5, 6,
+    ]  # fmt: skip
+    assert all(t is not None and t.tzinfo is UTC for t in seconds)
+    assert job.duration == timedelta(seconds=1.5)
+
+
+def test_times_that_are_not_there_are_none() -> None:
+    job = a_job(expires_at=None, started_at=None, finished_at=None, duration_ms=None)
+    assert (job.expires, job.started, job.finished, job.duration) == (None,) * 4
+
+
+def test_times_of_runs_and_events_are_datetimes() -> None:
+    run = Attempt(
+        job="a", number=1, node="n", host="h", worker=1, started_at=1_000, finished_at=3_000,
+        duration_ms=2_000, outcome="exited", exit_code=0, signal=None, error=None,
+        stdout_bytes=0, stderr_bytes=0,
+    )  # fmt: skip
+    assert run.finished - run.started == run.duration == timedelta(seconds=2)
+    event = Event(at=1_234, kind="rm", job="a", node=None, who="me", detail=None)
+    assert event.time == datetime(1970, 1, 1, 0, 0, 1, 234_000, tzinfo=UTC)
+
+
+def test_what_is_read_can_be_given_again(queue: Queue) -> None:
+    due = datetime(2030, 1, 31, 9, 0, tzinfo=timezone(timedelta(hours=2)))
+    job = queue.enqueue("true", run_at=due, expires_at=due + timedelta(days=1))
+    assert (job.due, job.expires) == (due, due + timedelta(days=1))
+    assert queue.enqueue("true", run_at=job.due).run_at == job.run_at
+
+
+def test_a_time_without_a_zone_is_local(queue: Queue) -> None:
+    naive = datetime(2030, 1, 31, 9, 0)
+    job = queue.enqueue("true", run_at=naive)
+    assert job.due.astimezone().replace(tzinfo=None) == naive
+    assert job.run_at == queue.enqueue("true", run_at="2030-01-31 09:00").run_at
+
+
+def test_filters_take_datetimes(queue: Queue) -> None:
+    old, new = queue.enqueue("true", id="old"), queue.enqueue("true", id="new")
+    queue.cancel("old")
+    later = new.created + timedelta(seconds=1)
+    assert queue.list(Filter(since=later)) == []
+    assert [job.id for job in queue.list(Filter(since=old.created, until=later))] == ["new", "old"]
+    assert [job.id for job in queue.list(Filter(finished_before=datetime.max))] == ["old"]
+    assert queue.list(Filter(finished_before=datetime.min.replace(tzinfo=UTC))) == []
+
+
+def test_statistics_since_a_datetime(queue: Queue) -> None:
+    assert queue.stats(since=datetime.now() - timedelta(hours=1)).run.count == 0
+
+
+def test_settings_take_timedeltas(queue: Queue) -> None:
+    assert queue.set_setting("retention", timedelta(days=7)) == ("retention", "7d")
+
+
+def test_a_time_that_no_clock_can_show_is_an_error() -> None:
+    assert milliseconds(SAMPLE.created) == SAMPLE.created_at
+    with pytest.raises(BadTimeError, match="outside the years"):
+        milliseconds(datetime.min)
+
+
+# -- errors --------------------------------------------------------------------------------
+
+
+def test_errors_leave_commands_to_the_command_line(queue: Queue, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        queue.get("nope")
+    assert str(caught.value) == "There is no job 'nope'."
+    assert caught.value.advised == "There is no job 'nope'; see queuectl list."
+    with pytest.raises(StoreMissingError) as missing:
+        Queue(tmp_path / "other.db", create=False)
+    assert str(missing.value).endswith("other.db yet.")
+    assert missing.value.advised.endswith("other.db yet; `queuectl enqueue` makes it.")
+
+
+COMMANDS = re.compile(r"queuectl [a-z]+(?<!needs)(?<!only)(?<!database)\b|(?<!\w)--[a-z]")
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """Return where errors are made below the command line, and what they say."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        part = path.relative_to(SOURCE).parts[0]
+        if part in ("cli", "node", "guard"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error"):
+                texts = [
+                    text.value
+                    for argument in node.args
+                    for text in ast.walk(argument)
+                    if isinstance(text, ast.Constant) and isinstance(text.value, str)
+                ]
+                yield f"{path.name}:{node.lineno}", " ".join(texts)
+
+
+def test_no_error_of_the_python_interface_names_a_command_or_option() -> None:
+    found = [(where, text) for where, text in sentences() if COMMANDS.search(text)]
+    assert found == []
+    assert len(list(sentences())) > 50
