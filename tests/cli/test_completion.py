@@ -126,9 +126,9 @@ def test_an_id_that_is_on_the_line_is_not_offered_again(full: Cli) -> None:
 
 
 def test_an_old_job_completes_among_very_many(cli: Cli) -> None:
-    cli.add("true", "--id", "zebra")
+    cli.add("true", "--id", "zebra-1")
     cli.queue.enqueue_many(["true"] * 2_000)
-    assert complete(cli, "queuectl cancel zeb") == ["zebra"]
+    assert complete(cli, "queuectl cancel zebra-") == ["zebra-1"]
     assert len(complete(cli, "queuectl cancel ")) == 50
 
 

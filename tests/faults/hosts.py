@@ -28,7 +28,7 @@ SERVER = f"{SUBNET}.1"
 """Where the database server is."""
 NOWHERE = "02:00:00:00:00:01"
 """The hardware address of nobody."""
-NAMES = re.compile(r"[Nn]ode (\w+) \((?:pid|was) ")
+NAMES = re.compile(r"(\w+) (?:pid \d+ on |Goes on as node )")
 """How a node says its name as it starts, or when it has to take a new one."""
 CLONE_NEWNET = 0x40000000
 

@@ -144,10 +144,12 @@ class Stage:
     @property
     def env(self) -> dict[str, str]:
         """The environment of the commands."""
-        return self._arena.env | {"QUEUECTL_DB": str(self.db)}
+        data = str(self.db.parent.parent)
+        return self._arena.env | {"QUEUECTL_DB": str(self.db), "XDG_DATA_HOME": data}
 
     def prepare(self, jobs: int = JOBS) -> None:
         """Make the queue, with jobs in it that bear witness and write something."""
+        self.db.parent.mkdir(mode=0o700)
         with Queue(str(self.db)) as queue:
             for name, value in SETTINGS.items():
                 queue.set_setting(name, value)

@@ -140,8 +140,9 @@ class History:
 
 
 def environment(arena: Arena, place: Path, witness: Path) -> dict[str, str]:
-    """Return the environment of those who use the queue at a place."""
-    return arena.env | {"QUEUECTL_DB": str(place), "WITNESS": str(witness)}
+    """Return the environment of those whose own queue is at a place, in a folder yet to be made."""
+    data = str(place.parent.parent)
+    return arena.env | {"QUEUECTL_DB": str(place), "XDG_DATA_HOME": data, "WITNESS": str(witness)}
 
 
 @dataclass(slots=True)
