@@ -28,6 +28,8 @@ SETTINGS_HOLD = 1.0
 before each of them would take about as long as to store it."""
 
 
+SETTINGS_TABLES = ("config", "queues")
+"""The tables of what was set, rather than done."""
 FOLLOWED_WITHIN = 3.0
 """Seconds within which running nodes follow a change of the number of workers."""
 
@@ -370,6 +372,25 @@ class Administration:
             return copy(source, target, progress, verifying=verifying, overwrite=overwrite)
         finally:
             target.close()
+
+    def reset(self, *, settings: bool = False, progress: Progress | None = None) -> int:
+        """Delete all jobs with their output, and all history; returns how many jobs there were.
+
+        Settings and pauses stay, unless `settings` goes as well. While nodes live it is a
+        `StateError`. Events of before go, too: the first that follows says who did it.
+        """
+        from queuectl.store.copying import empty
+        from queuectl.store.sql import SqlStore
+
+        # There is no other kind of store.
+        assert isinstance(self.store, SqlStore)
+        _refuse_living(self.store)
+        jobs = sum(count.jobs for count in self.store.counts())
+        empty(self.store, spared=() if settings else SETTINGS_TABLES, progress=progress)
+        self.store.fold()
+        self._settings_changed += settings
+        self._record("reset", detail=f"jobs: {jobs}" + (", settings" if settings else ""))
+        return jobs
 
     def _record(
         self,

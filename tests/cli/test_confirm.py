@@ -103,3 +103,19 @@ def test_overwriting_a_copy_asks_first(full: Cli) -> None:
     assert full.on_terminal(*copy, "--yes").code == 0
     assert full.on_terminal(*copy, until="[y/N]", key=b"y\r").code == 0
     assert full.ok(*copy).code == 0
+
+
+def test_a_reset_asks_first(full: Cli) -> None:
+    full.ok("config", "set", "max_retries", "7")
+    question = f"Delete 4 jobs from sqlite:{full.db}, with all history? [y/N]"
+    told = full.on_terminal("db", "reset", until="[y/N]", key=b"n\r")
+    assert question in told.stdout.replace("\r\n", "\n")
+    assert (told.code, len(states(full))) == (1, 4)
+    assert full.ok("db", "reset").stdout.startswith(f"Deleted 4 jobs from sqlite:{full.db}; sett")
+    assert states(full) == {}
+    assert full.ok("config", "get", "max_retries").stdout == "max_retries = 7\n"
+    told = full.ok("db", "reset", "--settings", "--yes", "--json")
+    assert told.json == {"database": f"sqlite:{full.db}", "jobs": 0, "settings": True}
+    assert full.ok("config", "get", "max_retries").stdout == "max_retries = 3\n"
+    full.node()
+    assert "Workers are at work" in full.refused("db", "reset", code=4)

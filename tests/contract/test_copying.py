@@ -1,6 +1,7 @@
 """Copying a queue from any store to any other: all of it, as it was, and only when it is alike."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from queuectl import lifecycle
+from queuectl import Queue, lifecycle
 from queuectl.errors import (
     EXIT_FAILED,
     QueuectlError,
@@ -18,6 +19,7 @@ from queuectl.errors import (
     StoreUnreachableError,
     UsageError,
 )
+from queuectl.host import host_identity, process_start
 from queuectl.job import Exited, Output, State
 from queuectl.store import copying, open_store
 from queuectl.store.contract import Event, Filter
@@ -512,3 +514,33 @@ def test_no_column_of_any_table_is_forgotten(
     copied = {table.name: set(table.columns) for table in TABLES}
     assert set(found) - set(copied) == KEPT_BY_THE_TARGET | OF_THE_LIVING
     assert {name: found[name] for name in copied} == copied
+
+
+@pytest.mark.parametrize("settings", [False, True])
+def test_a_reset_leaves_nothing_but_what_was_set(
+    store: SqlStore, client: Client, url: str, monkeypatch: pytest.MonkeyPatch, settings: bool
+) -> None:
+    furnish(store, client)
+    spared = {name: rows for name, rows in rows_of(store).items() if name in ("config", "queues")}
+    monkeypatch.setattr(copying, "ROWS", 3)
+    seen: list[tuple[int, int]] = []
+    with Queue(url) as queue:
+        jobs = queue.count()
+        pid = os.getpid()
+        a_node(store, "alive", boot=host_identity(), pid=pid, pid_start=process_start(pid))
+        with pytest.raises(StateError, match="at work"):
+            queue.reset()
+        for node in store.nodes():
+            store.forget(node.id)
+        assert queue.reset(settings=settings, progress=lambda *far: seen.append(far)) == jobs
+        assert seen[-1] == (jobs, jobs)
+        [event] = queue.events()
+        assert (event.kind, event.detail) == ("reset", f"jobs: {jobs}" + ", settings" * settings)
+        left = {name: rows for name, rows in rows_of(store).items() if rows}
+        assert left.keys() - {"events"} == (set() if settings else spared.keys())
+        assert settings or {name: left[name] for name in spared} == spared
+        assert tags_of(client) == []
+        assert_counts_are_right(store, client)
+        assert store.verify() == []
+        assert queue.reset() == 0
+    add(store, id="done")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BESIDE = ("", "-journal", "-wal", "-shm")
 """What an unfinished copy may leave behind."""
+HALF_EMPTY = "Interrupted: not everything is deleted yet; run the same command again to go on."
 CUT_SHORT = "Interrupted: the copy isn't complete; run the same command again to go on with it."
 
 
@@ -32,10 +33,11 @@ CUT_SHORT = "Interrupted: the copy isn't complete; run the same command again to
     queuectl db check && queuectl db backup "queue-$(date +%F).db"
     queuectl db vacuum                        # after a large prune
     queuectl db copy queue.db postgresql://queuectl@db.example/jobs
+    queuectl db reset                         # start again from nothing
     """,
 )
 def db() -> None:
-    """Make, inspect, check, back up, copy and compact the database."""
+    """Make, inspect, check, back up, copy, compact and empty the database."""
 
 
 @db.command(
@@ -376,3 +378,48 @@ def _loss(target: str) -> str:
     except (StoreMissingError, StateError):
         return ""
     return f"{without_secrets(target)} holds {plural(jobs, 'job')}; delete them?" if jobs else ""
+
+
+@db.command(
+    "reset",
+    examples="""
+    queuectl db reset                         # asks first
+    queuectl db reset --settings --yes        # as if it had just been made
+    queuectl db backup before.db && queuectl db reset --yes --json
+    """,
+)
+@click.option("--settings", is_flag=True, help="Forget the settings and pauses as well.")
+@yes_option
+@json_option
+def reset(settings: bool, yes: bool, as_json: bool) -> None:
+    """Delete all jobs, with their output, history and statistics.
+
+    Settings and pauses stay, unless --settings is given. Stop the workers first. What can't be
+    undone is asked for on a terminal.
+    """
+    from queuectl.cli.finish import still_going
+    from queuectl.cli.progress import Bar
+
+    with open_queue(must_exist=True) as queue:
+        confirm(lambda: _losses(queue), yes=yes)
+        with held() as truth, Bar("Deleting") as bar:
+
+            def show(done: int, total: int) -> None:
+                bar(done, total)
+                truth.check()
+
+            try:
+                jobs = queue.reset(settings=settings, progress=show)
+            except KeyboardInterrupt:
+                with still_going(HALF_EMPTY, always=True):
+                    raise
+            if as_json:
+                write_json({"database": queue.url, "jobs": jobs, "settings": settings})
+            else:
+                rest = "" if settings else "; settings and pauses are as before"
+                write(safe(f"Deleted {plural(jobs, 'job')} from {queue.url}{rest}."))
+
+
+def _losses(queue: Queue) -> str:
+    """Ask about all that is to be deleted."""
+    return f"Delete {plural(queue.count(), 'job')} from {queue.url}, with all history?"

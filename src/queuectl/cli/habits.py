@@ -48,7 +48,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("delete remove del atrm", "rm"),
         **_all("clean clear cleanup", "prune for finished jobs, rm for any that don't run"),
         **_all("purge", "dlq purge for dead jobs, prune for finished ones, rm for waiting ones"),
-        **_all("reset flush", "cancel and rm with --state all, after worker stop"),
+        **_all("reset flush", "db reset, after worker stop"),
         **_all("edit switch", "cancel, and enqueue it anew: a stored job can't be edited"),
         **_all("group", "enqueue --queue NAME: a queue is made by its first job"),
         **_all("dead failed deadletter dead-letter", "dlq list"),

@@ -10,7 +10,7 @@ with a lease that is over: whoever works at the target first rescues their jobs.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
 from hashlib import sha256
@@ -67,7 +67,7 @@ def copy(
     _refuse_same(source, target)
     note = _Note.begin(source, target, overwrite=overwrite)
     if note.emptying:
-        _empty(target)
+        empty(target)
         note.move(lambda: None, emptying=False)
     with source._snapshot():
         total = sum(_count(source, table) for table in TABLES)
@@ -374,14 +374,24 @@ def _behind(key: Sequence[str]) -> str:
     return condition if len(key) == 1 else f'"{key[0]}" >= :key0 AND {condition}'
 
 
-def _empty(store: SqlStore) -> None:
-    """Delete what is in a store, a little at a time; jobs take their tags and counters along."""
+def empty(
+    store: SqlStore, *, spared: Collection[str] = (), progress: Progress | None = None
+) -> None:
+    """Delete what is in a store, a little at a time, but for some tables; `progress` hears of jobs.
+
+    Jobs take along what belongs to them. When it was cut short, the next call goes on with it.
+    """
+    step = _steps(progress, _count(store, TABLES[0]))
     for table in TABLES:
+        if table.name in spared:
+            continue
         same = " AND ".join(f'"{name}" = :key{n}' for n, name in enumerate(table.key))
         text = store._text(f"DELETE FROM {{{table.name}}} WHERE {same}")
         while keys := _page(store, table, _names(table.key), None, ROWS):
             doomed = [{f"key{n}": value for n, value in enumerate(key)} for key in keys]
             store.transact(partial(store._change_many, text, doomed))
+            if table is TABLES[0]:
+                step(len(keys))
 
 
 def _count(store: SqlStore, table: Table) -> int:
