@@ -4,6 +4,7 @@ import ast
 import atexit
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,14 +36,24 @@ class Actor:
 
     def finish(self) -> str:
         """Let it go, wait for it to end well, and return what else it said."""
-        said, _ = self.process.communicate(timeout=60)
+        said = self._rest()
         assert self.process.returncode == 0
         return said
 
     def kill(self) -> str:
         """End it with no chance to tidy up, and return what else it said."""
         self.process.kill()
-        said, _ = self.process.communicate(timeout=60)
+        return self._rest()
+
+    def _rest(self) -> str:
+        """Read what it says to its end; `communicate` would miss what was read ahead."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        with self.process.stdout as stdout:
+            said = stdout.read()
+        self.process.wait()
         return said
 
 
