@@ -204,15 +204,17 @@ class Administration:
         ]
         told = []
         for node in wanted:
-            reason = self._restart(node, now=now)
+            reason = self._why_not_restarted(node, now=now)
             if reason is None:
+                # First, so that whoever can't be told of it isn't restarted.
                 self._record("restart", node=node.id, detail="release" if now else "hand over")
+                reason = self._restart(node, now=now)
             facts = {"id": node.id, "pid": node.pid, "host": node.host}
             told.append(facts | {"asked": reason is None, "reason": reason})
         return told
 
-    def _restart(self, node: Node, *, now: bool) -> str | None:
-        """Ask a node to start again; or return why that can't be done."""
+    def _why_not_restarted(self, node: Node, *, now: bool) -> str | None:
+        """Return why a node can't be asked to start again; None if it can."""
         import signal
 
         signum = signal.SIGHUP if now else signal.SIGUSR1
@@ -227,8 +229,14 @@ class Administration:
         if not catches(node.pid, signum):
             # It would be ended by it: an older version, or one that isn't up yet.
             return f"it doesn't listen to {signum.name}; stop it and start it anew"
+        return None
+
+    def _restart(self, node: Node, *, now: bool) -> str | None:
+        """Ask a node to start again; or return why that couldn't be done."""
+        import signal
+
         try:
-            os.kill(node.pid, signum)
+            os.kill(node.pid, signal.SIGHUP if now else signal.SIGUSR1)
         except PermissionError:
             return "it belongs to another user"
         except ProcessLookupError:

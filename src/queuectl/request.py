@@ -177,6 +177,17 @@ _OF_THE_MOMENT = frozenset(("_", "SHLVL", "PWD", "OLDPWD"))
 """Variables that say where a shell is just now."""
 
 
+def _is_pythons_own(locale: str) -> bool:
+    """Tell whether Python has set LC_CTYPE for itself, as it does where there is no locale."""
+    if locale not in ("C.UTF-8", "C.utf8", "UTF-8"):
+        return False
+    try:
+        with open("/proc/self/environ", "rb") as began_with:
+            return b"\0LC_CTYPE=" not in b"\0" + began_with.read()
+    except OSError:
+        return False
+
+
 def current_environment(hidden: Sequence[str] = ()) -> dict[str, str]:
     """Return our environment, which goes along with jobs that ask for all of it.
 
@@ -187,6 +198,7 @@ def current_environment(hidden: Sequence[str] = ()) -> dict[str, str]:
         name: text
         for name, text in os.environ.items()
         if name not in _OF_THE_MOMENT
+        and not (name == "LC_CTYPE" and _is_pythons_own(text))
         and name not in hidden
         and not name.startswith(("QUEUECTL_", "_QUEUECTL_"))
     }

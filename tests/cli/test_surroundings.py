@@ -11,7 +11,7 @@ import pytest
 from queuectl import State
 from queuectl.cli.main import COMMANDS
 from queuectl.request import LONGEST_STDIN
-from tests.cli.conftest import Cli, Result
+from tests.cli.conftest import COMMAND, Cli, Result
 
 BYTES = bytes(range(256)) * 50
 OWN = b', "stdin": "own\\n"'
@@ -335,3 +335,12 @@ def test_an_array_may_be_waited_for(working: Cli) -> None:
     array = '[{"command": "true"}, {"command": "exit 3", "max_retries": 0}]'
     assert working.run("enqueue", array, "--wait").code != 0
     assert {job.state for job in working.queue.list()} == {State.COMPLETED, State.DEAD}
+
+
+def test_what_python_set_for_itself_does_not_go_along(cli: Cli) -> None:
+    bare = {"HOME": cli.env["HOME"], "PATH": cli.env["PATH"], "QUEUECTL_DB": str(cli.db)}
+    for id, more in (("bare", {}), ("own", {"LC_CTYPE": "C.UTF-8"})):
+        command = [COMMAND, "enqueue", "env", "--env-all", "--id", id]
+        subprocess.run(command, env=bare | more, cwd=cli.folder, check=True)
+    assert cli.queue.get("bare").env == {"HOME": bare["HOME"], "PATH": bare["PATH"]}
+    assert (cli.queue.get("own").env or {})["LC_CTYPE"] == "C.UTF-8"

@@ -1,9 +1,12 @@
 """Many workers, many jobs: each exactly once, in order, and woken without polling."""
 
+import re
 import subprocess
 import sys
 from collections import Counter
 from time import monotonic
+
+import pytest
 
 from queuectl import State
 from queuectl.node.node import TICK
@@ -150,3 +153,27 @@ def test_drain_says_what_it_leaves_in_paused_queues(lab: Lab) -> None:
     assert lab.node("--drain").wait(60) == 0
     assert "Nothing left to do; 1 job waits in paused queues." in lab.log()
     assert lab.queue.get(held).state == State.PENDING
+
+
+def test_drain_sums_up_what_it_did(lab: Lab) -> None:
+    for command in ("true", "true", "false"):
+        lab.queue.enqueue(command, max_retries=0)
+    assert lab.node("--drain").wait(60) == 0
+    assert "Nothing left to do: 2 completed, 1 dead.\n" in lab.log()
+
+
+def test_drain_says_what_it_waits_for(lab: Lab) -> None:
+    later = lab.queue.enqueue("true", delay="2h").id
+    node = lab.node("--drain")
+    wait_for(lambda: "1 job waits for later; the next is due 20" in lab.log(), "a word about it")
+    assert re.search(r"is due \S+ \(in (2h|1h59m)\)\.\n", lab.log())
+    lab.queue.retry(later)
+    assert node.wait(60) == 0
+    assert lab.log().count("waits for later") == 1
+
+
+@pytest.mark.parametrize("command", ["[[ a == a ]]", "source /dev/null", "declare x=1"])
+def test_what_only_bash_knows_is_told(lab: Lab, command: str) -> None:
+    id = lab.queue.enqueue(command, shell="/bin/sh", max_retries=0).id
+    lab.node("--drain").wait(60)
+    assert (lab.queue.get(id).error or "").endswith("(bash knows it: enqueue with --shell bash)")

@@ -13,6 +13,10 @@ import pytest
 
 import queuectl
 from queuectl import Queue, State
+from queuectl.errors import StoreFullError
+from queuectl.node.handover import Again
+from queuectl.node.successor import Successor, answer
+from queuectl.store.contract import Event
 from tests.support import Lab, is_gone, lab_in, wait_for
 
 GOES_ON = f"queuectl {queuectl.__version__} goes on"
@@ -415,3 +419,38 @@ def test_a_database_that_is_away_is_waited_for(lab: Lab) -> None:
     wait_for_restart(lab, node)
     assert lab.wait_state(id, State.COMPLETED).attempts == 1
     assert lab.queue.output(id).stdout == b"before\nafter\n"
+
+
+def test_who_cannot_write_down_a_restart_does_not_ask_for_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.node()
+
+    def full(event: Event) -> None:
+        raise StoreFullError("There is no space left.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lab.queue.store, "record", full)
+        with pytest.raises(StoreFullError):
+            lab.queue.restart_nodes()
+    lab.wait_state(lab.queue.enqueue("true").id, State.COMPLETED)
+    assert "SIGUSR1" not in lab.log()
+    (told,) = lab.queue.restart_nodes()
+    assert told["asked"]
+    wait_for(lambda: "SIGUSR1" in lab.log(), "the restart")
+
+
+def test_a_successor_that_is_killed_behind_its_answer_is_none() -> None:
+    dying = ("sh", "-c", f"echo '{answer('9.9')}'; kill -9 $$")
+    successor = Successor(Again(arguments=(), start=dying, ask=dying, daemon=False))
+    wait_for(successor.has_answered, "an answer")
+    assert (successor.fits, successor.trouble) == (False, "it was ended by SIGKILL")
+    successor.close()
+
+
+def test_a_variable_that_names_something_else_is_no_matter(lab: Lab) -> None:
+    id = lab.queue.enqueue("true").id
+    for named in ("0", "1", "2", "99", "9" * 30, "x"):
+        lab.extra_env["_QUEUECTL_HANDOVER"] = named
+        done = lab.run("list", "-q")
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{id}\n", "")

@@ -19,6 +19,8 @@ from queuectl.store.migrations import MIGRATIONS
 RECORD = 1
 """The number of this record's layout. It goes up with every change of what is below."""
 VARIABLE = "_QUEUECTL_HANDOVER"
+LONGEST_NUMBER = 9
+"""Digits that the number of a descriptor may have."""
 
 
 def terms() -> dict[str, Any]:
@@ -144,15 +146,18 @@ def in_memory(text: str) -> int:
 def receive(environ: MutableMapping[str, str]) -> Handover | None:
     """Return what this program was handed, if it was; the next one to ask gets nothing."""
     named = environ.pop(VARIABLE, "")
-    if not named.isdecimal():
+    if not named.isdecimal() or len(named) > LONGEST_NUMBER:
         return None
+    fd = int(named)
     try:
-        with open(int(named), "rb") as file:
-            found = json.load(file)
+        with open(fd, "rb", closefd=False) as file:
+            found = json.load(file) if os.fstat(fd).st_nlink == 0 else None
     except (OSError, ValueError):
         return None
     if not isinstance(found, dict) or found.pop("record", None) != RECORD:
+        # Whatever it is, it isn't ours to close.
         return None
+    os.close(fd)
     estate = found["estate"]
     handover = Handover(**found | {"estate": None if estate is None else _estate(estate)})
     for guard in handover.estate.guards if handover.estate is not None else ():

@@ -48,6 +48,7 @@ from queuectl.queue import Queue
 from queuectl.settings import Settings
 from queuectl.store.contract import Ended, Node, Stop, Suspects, Topic
 from queuectl.values import quicken
+from queuectl.when import human, local
 
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
@@ -57,6 +58,8 @@ TIDY_EVERY = 60.0
 """Seconds between prunings."""
 OPEN_AGAIN = 0.5
 """Seconds until a store is opened again that can't be reached, for runs that go on meanwhile."""
+LONG = 5_000
+"""Milliseconds until a job is due that are worth a word to who waits for the end of a drain."""
 LITTER = 20_000
 """Objects that come to be before the collector looks for circles among them."""
 
@@ -161,6 +164,8 @@ class NodeLoop:
         self.others: list[Node] = []
         self.next_due: int | None = None
         """When to look for work again, by the store's clock: a job becomes due then, or expires."""
+        self.told_due: int | None = None
+        """The time of that kind that was told last."""
         self.overlooked = False
         """Whether somebody has changed something, and we couldn't see what."""
         self.next_tick = self.next_tidy = 0.0
@@ -285,9 +290,22 @@ class NodeLoop:
         if not self.options.drain or self.maybe_work:
             return False
         try:
-            return self.store.waiting(self.options.queues) == 0 and not self._may_get_back()
+            waiting = self.store.waiting(self.options.queues)
+            if waiting:
+                self._tell_next_due(waiting)
+            return not waiting and not self._may_get_back()
         except StoreError:
             return False
+
+    def _tell_next_due(self, waiting: int) -> None:
+        """Say once what a node that drains is waiting for, if that takes a while."""
+        due = self.next_due
+        if due is None or due == self.told_due or due - self.store.now() < LONG:
+            return
+        self.told_due = due
+        after = human(due - self.store.now())
+        self._say(f"{_waiting(waiting)} for later; the next is due {local(due)} (in {after}).")
+        self.log.flush()
 
     def _may_get_back(self) -> bool:
         """Tell whether nodes that seem to be dead hold jobs: once that is certain, these wait."""
@@ -323,10 +341,9 @@ class NodeLoop:
             if count.state in (State.PENDING, State.FAILED)
             and (not served or count.queue in served)
         )
-        jobs = "1 job waits" if held == 1 else f"{held} jobs wait"
-        self._say(
-            f"Nothing left to do; {jobs} in paused queues." if held else "Nothing left to do."
-        )
+        done = self.telling.summary()
+        said = f"Nothing left to do: {done}" if done else "Nothing left to do"
+        self._say(f"{said}; {_waiting(held)} in paused queues." if held else f"{said}.")
 
     # -- starting again -------------------------------------------------------------------
 
@@ -669,3 +686,7 @@ class NodeLoop:
 
     def _say(self, text: str, *, level: str = "info") -> None:
         self.log.say(self.store.now(), text, level=level)
+
+
+def _waiting(jobs: int) -> str:
+    return "1 job waits" if jobs == 1 else f"{jobs} jobs wait"

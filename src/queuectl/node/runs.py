@@ -40,6 +40,10 @@ SUCCESS = Exited(0)
 _SILENCE = Output()
 _COLOURS = re.compile(rb"\x1b\[[0-9;:]*[mK]")
 """Sequences that colour text; some add the one that erases the rest of a line."""
+_UNKNOWN_TO_SH = tuple(
+    f": {word}: not found" for word in ("[[", "source", "pushd", "popd", "shopt", "declare")
+)
+"""How a plain shell complains about what is bash's own."""
 
 
 class UnrunnableError(Exception):
@@ -325,6 +329,8 @@ def error_line(outcome: Outcome, output: Output) -> str:
     """Say in one line what went wrong: how it ended, and its last word on stderr."""
     said = last_words(output)
     text = f"{outcome.describe()}: {said}" if said else outcome.describe()
+    if said.endswith(_UNKNOWN_TO_SH):
+        text += " (bash knows it: enqueue with --shell bash)"
     return text.replace("\0", "\ufffd")[:LONGEST_ERROR]
 
 

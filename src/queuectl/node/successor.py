@@ -9,6 +9,7 @@ import os
 import subprocess
 from time import monotonic
 
+from queuectl.job import signal_name
 from queuectl.node.handover import Again, in_memory, terms
 
 PATIENCE = 120.0
@@ -62,6 +63,8 @@ class Successor:
         last = self._heard.decode("utf-8", "replace").strip().rpartition("\n")[2]
         if chunk is None:
             self.trouble = f"it didn't answer within {PATIENCE:g} seconds"
+        elif self._process.returncode < 0:
+            self.trouble = f"it was ended by {signal_name(-self._process.returncode)}"
         elif not self._understand(last):
             self.trouble = last.removeprefix("queuectl: ") or "it says nothing"
         return True

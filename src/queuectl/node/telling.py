@@ -25,6 +25,12 @@ class Telling:
         """How many runs of each worker are over, and it wasn't told how they ended."""
         self._begun: dict[int | None, tuple[Run, int]] = {}
         """What a worker has begun meanwhile, and when."""
+        self._finished: Counter[State] = Counter()
+        """How many jobs this node has brought to which end."""
+
+    def summary(self) -> str:
+        """Say how many jobs came to which end, such as `12 completed, 1 dead`; nothing if none."""
+        return ", ".join(f"{n} {state}" for state in FINISHED if (n := self._finished[state]))
 
     def begun(self, run: Run) -> None:
         """Hear that a run has begun, or is about to."""
@@ -71,6 +77,7 @@ class Telling:
         if lost:
             self._log.job(at, "ended too late", job, ": its lease was lost", level="warning")
         elif to.state == State.COMPLETED:
+            self._finished[to.state] += 1
             self._log.job(at, "completed", job, f" in {human(end.duration_ms)}", **facts)
         elif to.state == State.FAILED and to.run_at is not None:
             wait = to.run_at - now
@@ -87,6 +94,7 @@ class Telling:
     def _finish(self, at: int, end: Ended, gone: str | None = None, **facts: Any) -> None:
         """Tell that a job is dead or cancelled; `gone` says why its node can't tell, if so."""
         job, to = end.job, end.transition
+        self._finished[to.state] += 1
         text = f"{_which(job)}: {printable(to.reason or '')}"
         level = "info"
         if to.state == State.DEAD:
@@ -101,6 +109,7 @@ class Telling:
 
     def buried(self, now: int, jobs: Sequence[Job]) -> None:
         """Tell of jobs that are dead without a run: they have expired, or can't be read."""
+        self._finished[State.DEAD] += len(jobs)
         for job in jobs:
             text = f": {printable(job.reason or '')}; command: {printable(job.title)}"
             self._log.job(now, "dead", job, text, level="error", own=False, reason=job.reason)
