@@ -11,7 +11,7 @@ from queuectl.errors import NotFoundError, StateError, UsageError
 from queuectl.host import belongs_to_terminal, catches, host_identity, is_running, whoami
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
 from queuectl.place import Place
-from queuectl.request import check_name, plain, read_duration
+from queuectl.request import check_name, check_sought, plain, read_duration
 from queuectl.settings import Layer, Settings, canonical, layered, write_value
 from queuectl.store import open_store
 from queuectl.store.contract import Event, Node, Progress, QueueInfo, Stop, Store, Topic
@@ -129,6 +129,7 @@ class Administration:
 
         Nobody has used a queue if no job is in it, none has run there, and nothing was set on it.
         """
+        names = [check_sought("queue", name) for name in names]
         used = {count.queue for count in self.store.counts()}
         used |= {queue.name for queue in self.store.queues()} | {DEFAULT_QUEUE}
         new = [name for name in names if name not in used and not self.store.rollups(queue=name)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from queuectl.administration import Administration
 from queuectl.completion import Series
-from queuectl.errors import BadJobError, NotFoundError, UsageError
+from queuectl.errors import BadJobError, NotFoundError, UsageError, shown
 from queuectl.job import FINISHED, WAITING, Attempt, Job, Like, NewJob, Output, State
 from queuectl.place import Place, find_place
 from queuectl.request import (
@@ -23,6 +23,7 @@ from queuectl.request import (
     Values,
     check_command,
     check_request,
+    check_sought,
     read_duration,
     read_values,
 )
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Request = str | Sequence[str] | Mapping[str, Any] | NewJob
+Names = str | Sequence[str]
+"""One name, or several."""
 # `Queue.list` hides the builtin of that name inside the class, so its types are named out here.
 Jobs = list[Job]
 Attempts = list[Attempt]
@@ -264,16 +267,16 @@ class Queue(Administration):
         self,
         which: Filter | None = None,
         *,
-        state: State | str | None = None,
-        queue: str | None = None,
-        tag: str | None = None,
+        state: Names | None = None,
+        queue: Names | None = None,
+        tag: Names | None = None,
         limit: int | None = 50,
         after: str | None = None,
         oldest: bool = False,
         sort: str | None = None,
     ) -> Jobs:
         """Return jobs as `iterate` does, as they are at one moment, and 50 unless `limit` says."""
-        chosen = _narrowed(which or Filter(), state, queue, tag)
+        chosen = _narrowed(which, state, queue, tag)
         if sort is not None:
             return [*self.iterate(chosen, limit=limit, after=after, oldest=oldest, sort=sort)]
         return self.store.select(chosen, limit=limit, after=self._seq(after), oldest=oldest)
@@ -282,9 +285,9 @@ class Queue(Administration):
         self,
         which: Filter | None = None,
         *,
-        state: State | str | None = None,
-        queue: str | None = None,
-        tag: str | None = None,
+        state: Names | None = None,
+        queue: Names | None = None,
+        tag: Names | None = None,
         limit: int | None = None,
         after: str | None = None,
         oldest: bool = False,
@@ -292,13 +295,14 @@ class Queue(Administration):
     ) -> Iterator[Job]:
         """Yield jobs, newest first, without holding them all: a million take no more memory.
 
-        A state, queue or tag narrows it down; a `Filter` says anything that can be asked for.
+        A state, queue or tag narrows it down, or a list of states, queues, or tags to have all of;
+        a `Filter` says anything that can be asked for.
         `after` goes on behind the job with that id. `sort` names another order: "finished",
         "-duration" for the longest first, "queue,-priority" for both.
         """
         from queuectl import listing
 
-        chosen = _narrowed(which or Filter(), state, queue, tag)
+        chosen = _narrowed(which, state, queue, tag)
         if sort is None:
             seq = self._seq(after)
             return listing.jobs(self.store, chosen, limit=limit, after=seq, oldest=oldest)
@@ -309,15 +313,22 @@ class Queue(Administration):
     def _seq(self, id: str | None) -> int | None:
         return None if id is None else self.get(id).seq
 
-    def count(self, which: Filter | None = None) -> int:
-        """Return how many jobs fit.
+    def count(
+        self,
+        which: Filter | None = None,
+        *,
+        state: Names | None = None,
+        queue: Names | None = None,
+        tag: Names | None = None,
+    ) -> int:
+        """Return how many jobs fit, chosen as in `iterate`.
 
         By state and queue, that takes no longer with ten million jobs than with ten; otherwise all
         that fit are read.
         """
         from queuectl import listing
 
-        chosen = which or Filter()
+        chosen = _narrowed(which, state, queue, tag)
         known = listing.counted(self.store, chosen)
         return sum(1 for _ in self.iterate(chosen)) if known is None else known
 
@@ -406,7 +417,7 @@ class Queue(Administration):
         *,
         since: "int | datetime | None" = None,
         queue: str | None = None,
-        tag: str | Sequence[str] | None = None,
+        tag: Names | None = None,
     ) -> "Stats":
         """Return totals, run and wait times, the slowest jobs and the spread of priorities.
 
@@ -417,7 +428,9 @@ class Queue(Administration):
         from queuectl.report import build_stats, build_stats_of
 
         begin = None if since is None else milliseconds(since)
-        which = Filter(queues=() if queue is None else (queue,), tags=_tags(tag))
+        if queue is not None:
+            check_sought("queue", queue)
+        which = _narrowed(None, None, queue, tag)
         if which.tags:
             return build_stats_of(self.iterate(which), since=begin, slowest=SLOWEST)
         counts = [c for c in self.store.counts() if queue is None or c.queue == queue]
@@ -550,7 +563,7 @@ class Queue(Administration):
         """
         from queuectl import changes
 
-        return changes.make_matching(self.store, which, change, told, dry_run=dry_run)
+        return changes.make_matching(self.store, _filter(which), change, told, dry_run=dry_run)
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -595,24 +608,17 @@ def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
     return read_values({**given, **fields} if fields else given, now=now)
 
 
-def _tags(tag: str | Sequence[str] | None) -> tuple[str, ...]:
-    if tag is None:
-        return ()
-    return (tag,) if isinstance(tag, str) else tuple(tag)
-
-
 def _narrowed(
-    which: Filter, state: State | str | None, queue: str | None, tag: str | None
+    which: Filter | None, state: Names | None, queue: Names | None, tag: Names | None
 ) -> Filter:
-    if state is not None:
-        which = replace(which, states=(_state(state),))
-    if queue is not None:
-        which = replace(which, queues=(queue,))
-    return which if tag is None else replace(which, tags=(tag,))
+    chosen = Filter() if which is None else _filter(which)
+    given = {"states": state, "queues": queue, "tags": tag}
+    # The filter makes tuples of them.
+    changes: Any = {name: value for name, value in given.items() if value is not None}
+    return replace(chosen, **changes)
 
 
-def _state(name: State | str) -> State:
-    try:
-        return State(name)
-    except ValueError:
-        raise UsageError(f"There is no state {name!r}; use one of {', '.join(State)}.") from None
+def _filter(which: Filter) -> Filter:
+    if not isinstance(which, Filter):
+        raise UsageError(f"Which jobs are meant is said by a Filter, not by {shown(which)}.")
+    return which

@@ -278,6 +278,11 @@ def check_text(name: str, value: object, *, longest: int, blank: bool = False) -
     return value
 
 
+def check_sought(name: str, value: object) -> str:
+    """Return a name to look for. It may be any that can be stored, also by hand."""
+    return check_text(name, value, longest=LONGEST_COMMAND, blank=True)
+
+
 def check_name(name: str, value: object, *, longest: int = LONGEST_NAME) -> str:
     """Return a one-line printable name, such as a queue's or a tag's."""
     text = check_text(name, value, longest=longest * 4)

@@ -2,8 +2,8 @@
 
 The standard one writes source for each class and compiles it, which was a fifth of what a short
 command costs. This one gives all classes the same methods, which go through the fields. It makes
-what `dataclasses.dataclass(frozen=True, slots=True)` makes, type checkers take it for that, and
-`dataclasses.replace`, `fields` and `asdict` can be used on what it made.
+what `dataclasses.dataclass(frozen=True, slots=True)` makes, `__post_init__` included, type checkers
+take it for that, and `dataclasses.replace`, `fields` and `asdict` can be used on what it made.
 
 `rowclass` is the same for values that are rows of a table: each *is* the tuple of what is in its
 fields. To make one of dozens of fields takes a tenth of the time, as they aren't filled one by one.
@@ -78,6 +78,7 @@ def quicken(*kinds: Any) -> None:
     for kind in kinds:
         known: list[_Field] = kind._values_
         assert not any(spec.default_factory for spec in known)
+        assert not hasattr(kind, "__post_init__")
         names = [spec.name for spec in known]
         scope = {f"set_{n}": set_ for n, set_ in zip(names, kind._setters_, strict=True)}
         scope |= {f"usual_{spec.name}": spec.default for spec in known}
@@ -180,6 +181,8 @@ def _initializer(made: Any, known: list[_Field], kw_only: bool) -> Callable[...,
         spec.name: spec.default_factory for spec in known if spec.default_factory is not None
     }
 
+    settle = vars(made).get("__post_init__")
+
     def fill(self: Any, *positional: Any, **given: Any) -> None:
         if positional:
             if (
@@ -201,6 +204,8 @@ def _initializer(made: Any, known: list[_Field], kw_only: bool) -> Callable[...,
         if len(values) != len(setters):
             lacking = ", ".join(repr(name) for name in names if name not in values)
             raise TypeError(f"{made.__name__}() lacks {lacking}")
+        if settle is not None:
+            settle(self)
 
     return fill
 

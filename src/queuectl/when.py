@@ -149,10 +149,16 @@ def milliseconds(moment: int | datetime) -> int:
     """Return a time that a program gave as it is stored. Without a zone it is local.
 
     Raises:
-        BadTimeError: It lies outside of what this host can say the zone of.
+        BadTimeError: It is something else, or lies outside of what this host can say the zone of.
     """
-    if isinstance(moment, int):
+    if isinstance(moment, int) and not isinstance(moment, bool):
+        if abs(moment) > LATEST:
+            raise BadTimeError(f"{_shown(moment)} lies outside the years 1 to 9999")
         return moment
+    if not isinstance(moment, datetime):
+        raise BadTimeError(
+            f"{_shown(moment)} is not a time; give a datetime, or whole milliseconds since 1970"
+        )
     try:
         return round(moment.timestamp() * SECOND)
     except (ValueError, OverflowError):

@@ -174,6 +174,22 @@ def test_errors_are_one_sentence(cli: Cli, args: tuple[str, ...], code: int, hin
     assert not cli.db.exists()
 
 
+@pytest.mark.parametrize("option", ["--queue", "--tag"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("list",), ("stats",), ("logs",), ("wait",), ("cancel",), ("retry",), ("rm",),
+        ("dlq", "list"), ("dlq", "retry"), ("dlq", "purge"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_no_text_is_refused_by_every_command(
+    cli: Cli, command: tuple[str, ...], option: str
+) -> None:
+    cli.add("true")
+    assert "valid UTF-8" in cli.refused(*command, option, "\udcff", code=2)
+    assert len(cli.queue.list()) == 1
+
+
 def test_commands_that_delete_are_not_suggested_because_they_sound_alike(cli: Cli) -> None:
     for words in (("prun",), ("r",), ("rmm",), ("dlq", "purg")):
         assert "did you mean" not in cli.refused(*words, code=2)

@@ -3,8 +3,9 @@
 import ast
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,12 @@ from queuectl import (
     Filter,
     NotFoundError,
     Queue,
+    State,
     StoreMissingError,
+    UsageError,
     errors,
 )
+from queuectl.changes import REMOVE
 from queuectl.when import milliseconds
 from tests.unit.samples import SAMPLE, a_job
 
@@ -118,6 +122,57 @@ def test_a_time_that_no_clock_can_show_is_an_error() -> None:
     assert milliseconds(SAMPLE.created) == SAMPLE.created_at
     with pytest.raises(BadTimeError, match="outside the years"):
         milliseconds(datetime.min)
+
+
+# -- filters -------------------------------------------------------------------------------
+
+
+def test_a_single_name_in_a_filter_is_one_name(queue: Queue) -> None:
+    for name in ("mail", "m", "email"):
+        queue.enqueue("true", id=f"in-{name}", queue=name, tags=[name])
+    assert Filter(queues="mail", states="pending", tags="mail") == Filter(  # type: ignore[arg-type]
+        queues=("mail",), states=(State.PENDING,), tags=("mail",)
+    )
+    which = Filter(queues="mail", states="pending")  # type: ignore[arg-type]
+    assert [job.id for job in queue.list(which)] == ["in-mail"]
+    assert queue.count(which) == 1
+    assert queue.change_matching(which, REMOVE) == 1
+    assert {job.id for job in queue.list()} == {"in-m", "in-email"}
+
+
+def test_several_names_may_come_as_any_list(queue: Queue) -> None:
+    for name in ("a", "b", "c"):
+        queue.enqueue("true", id=name, queue=name, tags=["all", name])
+    queue.cancel("b")
+    assert Filter(queues=["a", "b"]) == Filter(queues=("a", "b"))  # type: ignore[arg-type]
+    assert [job.id for job in queue.list(queue=["a", "b"])] == ["b", "a"]
+    assert [job.id for job in queue.iterate(tag=["all", "c"])] == ["c"]
+    assert queue.count(state=["cancelled", State.DEAD]) == 1
+    assert queue.count(queue="a", tag="all", state="pending") == 1
+    assert queue.count(Filter(queues=("a", "b")), state="pending") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ({"states": ("bogus",)}, "no state 'bogus'"),
+        ({"states": "Pending"}, "no state 'Pending'"),
+        ({"states": 5}, "states must be"),
+        ({"queues": None}, "queues must be"),
+        ({"queues": b"mail"}, "queues must be"),
+        ({"queues": (5,)}, "queue must be text"),
+        ({"queues": ("\udcff",)}, "valid UTF-8"),
+        ({"tags": ("\udcff",)}, "valid UTF-8"),
+        ({"tags": {"a": 1}}, "tags must be"),
+        ({"text": 5}, "text must be text"),
+        ({"since": date(2026, 1, 1)}, "not a time"),
+        ({"until": 1_800_000_000.5}, "not a time"),
+        ({"finished_before": 10**30}, "outside the years"),
+    ],
+)
+def test_what_no_filter_can_mean_is_an_error(given: Any, hint: str) -> None:
+    with pytest.raises(UsageError, match=hint):
+        Filter(**given)
 
 
 # -- errors --------------------------------------------------------------------------------

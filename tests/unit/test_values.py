@@ -31,6 +31,23 @@ class Mine:
         return self.size * 2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One of ours that puts right what it is given."""
+
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+
+
+def test_what_is_given_can_be_put_right() -> None:
+    one = Settled(names=["a"])  # type: ignore[arg-type]
+    assert one.names == ("a",)
+    assert replace(one, names=["b"]) == Settled(names=("b",))  # type: ignore[arg-type]
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Theirs:
     """The same, made by the standard library."""
