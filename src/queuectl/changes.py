@@ -205,8 +205,8 @@ def make(store: Store, jobs: Sequence[Job], change: Change) -> list[Job]:
 
 def make_named(
     store: Store,
-    find: Callable[[str], Job],
-    ids: Iterable[str],
+    find: Callable[[str | Job], Job],
+    ids: Iterable[str | Job],
     change: Change,
     told: Callable[[Changed | Refused], None],
     *,
@@ -221,7 +221,7 @@ def make_named(
         told(_made_named(store, found, change, dry_run=dry_run))
 
 
-def _find(find: Callable[[str], Job], ids: Iterable[str]) -> list[Job | Refused]:
+def _find(find: Callable[[str | Job], Job], ids: Iterable[str | Job]) -> list[Job | Refused]:
     """Return the jobs with these ids, each once, and in the place of others why there is none."""
     found: dict[int | str, Job | Refused] = {}
     for id in ids:
@@ -231,7 +231,8 @@ def _find(find: Callable[[str], Job], ids: Iterable[str]) -> list[Job | Refused]
         except StoreError:
             raise
         except QueuectlError as error:
-            found[id] = Refused(name=id, job=None, error=error)
+            name = id.id if isinstance(id, Job) else str(id)
+            found[name] = Refused(name=name, job=None, error=error)
     return list(found.values())
 
 

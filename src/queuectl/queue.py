@@ -47,6 +47,8 @@ T = TypeVar("T")
 Request = str | Sequence[str] | Mapping[str, Any] | NewJob
 Names = str | Sequence[str]
 """One name, or several."""
+Named = str | Job
+"""What says which job is meant: its id or, in place of that, the job."""
 # `Queue.list` hides the builtin of that name inside the class, so its types are named out here.
 Jobs = list[Job]
 Attempts = list[Attempt]
@@ -232,36 +234,46 @@ class Queue(Administration):
 
     # -- reading --------------------------------------------------------------
 
-    def get(self, id: str) -> Job:
-        """Return the job with this id, or with the one id that begins with these characters."""
-        job = self.store.get(id)
+    def get(self, id: Named) -> Job:
+        """Return the job with this id, or with the one id that begins with these characters.
+
+        For a `Job`, which every method takes in place of an id, that is the job as it is now.
+        """
+        name = _id(id)
+        job = self.store.get(name)
         if job is not None:
             return job
-        if len(id) >= SHORTEST_PREFIX:
-            found = self.store.ids_like(id)
+        if isinstance(id, Job):
+            raise NotFoundError(f"Job {name} isn't here, or was removed meanwhile.")
+        if len(name) >= SHORTEST_PREFIX:
+            found = self.store.ids_like(name)
             if len(found) == 1:
                 job = self.store.get(found[0])
             if len(found) > 1:
                 shown = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
-                raise UsageError(f"{id!r} fits several jobs ({shown}); give more characters.")
-        elif self.store.ids_like(id, 1):
+                raise UsageError(f"{name!r} fits several jobs ({shown}); give more characters.")
+        elif self.store.ids_like(name, 1):
             raise NotFoundError(
-                f"There is no job {id!r}; give at least {SHORTEST_PREFIX} characters of an id."
+                f"There is no job {name!r}; give at least {SHORTEST_PREFIX} characters of an id."
             )
         if job is None:
-            raise NotFoundError(f"There is no job {id!r}.", advice="see queuectl list.")
+            raise NotFoundError(f"There is no job {name!r}.", advice="see queuectl list.")
         return job
 
-    def meant(self, id: str) -> Job:
+    def meant(self, id: Named) -> Job:
         """Return the job with this id; the beginning is enough for ids that were made for a job.
 
         Those that people give must be named in full: who removes `job1` a second time, or waits for
         it then, doesn't mean `job10`.
         """
         job = self.get(id)
-        if job.id == id or looks_made(job.id):
+        if job.id == _id(id) or looks_made(job.id):
             return job
         raise NotFoundError(f"There is no job {id!r}; {job.id!r} must be named in full.")
+
+    def _all_meant(self, call: str, jobs: Iterable[Named]) -> Jobs:
+        """Return several jobs; those given as such are looked at where they are changed."""
+        return [job if isinstance(job, Job) else self.meant(job) for job in _several(call, jobs)]
 
     def list(
         self,
@@ -271,7 +283,7 @@ class Queue(Administration):
         queue: Names | None = None,
         tag: Names | None = None,
         limit: int | None = 50,
-        after: str | None = None,
+        after: Named | None = None,
         oldest: bool = False,
         sort: str | None = None,
     ) -> Jobs:
@@ -289,7 +301,7 @@ class Queue(Administration):
         queue: Names | None = None,
         tag: Names | None = None,
         limit: int | None = None,
-        after: str | None = None,
+        after: Named | None = None,
         oldest: bool = False,
         sort: str | None = None,
     ) -> Iterator[Job]:
@@ -310,7 +322,7 @@ class Queue(Administration):
             raise UsageError("A sorted list has no after and no oldest; they go by the line.")
         return listing.sorted_jobs(self.store, chosen, listing.read_sort(sort), limit=limit)
 
-    def _seq(self, id: str | None) -> int | None:
+    def _seq(self, id: Named | None) -> int | None:
         return None if id is None else self.get(id).seq
 
     def count(
@@ -332,11 +344,11 @@ class Queue(Administration):
         known = listing.counted(self.store, chosen)
         return sum(1 for _ in self.iterate(chosen)) if known is None else known
 
-    def attempts(self, id: str) -> Attempts:
+    def attempts(self, id: Named) -> Attempts:
         """Return the runs of a job that are over, oldest first."""
         return self.store.attempts(self.get(id))
 
-    def output(self, id: str, attempt: int | None = None) -> Output:
+    def output(self, id: Named, attempt: int | None = None) -> Output:
         """Return what a finished run of a job wrote: the newest, or the one with this number."""
         job = self.get(id)
         runs = self.store.attempts(job)
@@ -357,17 +369,19 @@ class Queue(Administration):
                 return files_of(node.spool, job)
         return None
 
-    def events(self, id: str | None = None, *, limit: int = 100) -> Events:
+    def events(self, id: Named | None = None, *, limit: int = 100) -> Events:
         """Return what was done by hand and which jobs died or were rescued, newest first."""
         return self.store.events(None if id is None else self.get(id).id, limit=limit)
 
-    def iterate_events(self, id: str | None = None, *, limit: int | None = None) -> Iterator[Event]:
+    def iterate_events(
+        self, id: Named | None = None, *, limit: int | None = None
+    ) -> Iterator[Event]:
         """Yield them without holding them all."""
         from queuectl import listing
 
         return listing.events(self.store, None if id is None else self.get(id).id, limit=limit)
 
-    def explain(self, id: str) -> "Reasons":
+    def explain(self, id: Named) -> "Reasons":
         """Say why a job waits, with all reasons there are; nothing for one that doesn't wait."""
         from queuectl.explain import explain
 
@@ -446,7 +460,7 @@ class Queue(Administration):
 
     def wait(
         self,
-        *ids: str,
+        *ids: Named,
         timeout: "str | float | timedelta | None" = None,
         tick: Callable[[int], None] | None = None,
     ) -> Jobs:
@@ -455,7 +469,7 @@ class Queue(Administration):
         Tells `tick` how many are left, whenever that may have changed and every second. Raises
         `TimeoutError` when the `timeout` is over: seconds, a text such as "5m", or a timedelta.
         """
-        if not all(isinstance(id, str) for id in ids):
+        if not all(isinstance(id, str | Job) for id in ids):
             raise UsageError(
                 "wait takes ids one by one: wait(id), wait(first, second), wait(*ids)."
             )
@@ -485,14 +499,14 @@ class Queue(Administration):
 
     # -- changing -------------------------------------------------------------
 
-    def cancel(self, id: str, *, reason: str | None = None) -> Job:
+    def cancel(self, id: Named, *, reason: str | None = None) -> Job:
         """Call a job off. A waiting job is cancelled at once, a running one is ended by its node.
 
         Cancelling a finished job is a `StateError`.
         """
         return self.cancel_all([self.meant(id)], reason=reason)[0]
 
-    def cancel_all(self, jobs: Sequence[Job], *, reason: str | None = None) -> Jobs:
+    def cancel_all(self, jobs: Iterable[Named], *, reason: str | None = None) -> Jobs:
         """Call several jobs off: all of them or, if one can't be, none; returns them afterwards.
 
         This is one transaction, like `retry_all` and `remove_all`, and others wait for its end:
@@ -500,40 +514,43 @@ class Queue(Administration):
         """
         from queuectl import changes
 
-        return changes.make(self.store, jobs, changes.cancelling(reason))
+        named = self._all_meant("cancel_all", jobs)
+        return changes.make(self.store, named, changes.cancelling(reason))
 
-    def retry(self, id: str) -> Job:
+    def retry(self, id: Named) -> Job:
         """Put a dead, cancelled or completed job back in line, or make a waiting retry due now.
 
         Failures and crashes are counted from zero again; attempts and history stay.
         """
         return self.retry_all([self.meant(id)])[0]
 
-    def retry_all(self, jobs: Sequence[Job]) -> Jobs:
+    def retry_all(self, jobs: Iterable[Named]) -> Jobs:
         """Put several jobs back in line: all of them or, if one can't be, none."""
         from queuectl import changes
 
-        return changes.make(self.store, jobs, changes.RETRY)
+        named = self._all_meant("retry_all", jobs)
+        return changes.make(self.store, named, changes.RETRY)
 
-    def retry_dead(self, id: str) -> Job:
+    def retry_dead(self, id: Named) -> Job:
         """Put one job of the dead letter queue back in line; any other state is an error."""
         from queuectl import changes
 
         return changes.make(self.store, [self.meant(id)], changes.RETRY_DEAD)[0]
 
-    def remove(self, id: str) -> Job:
+    def remove(self, id: Named) -> Job:
         """Delete a job that isn't running, with all its attempts and output."""
         return self.remove_all([self.meant(id)])[0]
 
-    def remove_all(self, jobs: Sequence[Job]) -> Jobs:
+    def remove_all(self, jobs: Iterable[Named]) -> Jobs:
         """Delete several jobs: all of them or, if one can't be, none; returns them as they were."""
         from queuectl import changes
 
-        return changes.make(self.store, jobs, changes.REMOVE)
+        named = self._all_meant("remove_all", jobs)
+        return changes.make(self.store, named, changes.REMOVE)
 
     def change_named(
         self,
-        ids: Iterable[str],
+        ids: Iterable[Named],
         change: "Change",
         *,
         dry_run: bool = False,
@@ -546,7 +563,8 @@ class Queue(Administration):
         """
         from queuectl import changes
 
-        changes.make_named(self.store, self.meant, ids, change, told, dry_run=dry_run)
+        named = _several("change_named", ids)
+        changes.make_named(self.store, self.meant, named, change, told, dry_run=dry_run)
 
     def change_matching(
         self,
@@ -564,6 +582,24 @@ class Queue(Administration):
         from queuectl import changes
 
         return changes.make_matching(self.store, _filter(which), change, told, dry_run=dry_run)
+
+
+def _id(named: Named) -> str:
+    if isinstance(named, Job):
+        return named.id
+    if not isinstance(named, str):
+        raise UsageError(f"A job is named by its id, which is text, not by {shown(named)}.")
+    return named
+
+
+def _several(call: str, jobs: Iterable[Named]) -> Iterable[Named]:
+    """Return several jobs or ids as they are; one alone is an error, for it would be several, too.
+
+    A text consists of letters, and a job of its fields.
+    """
+    if isinstance(jobs, str | Job) or not isinstance(jobs, Iterable):
+        raise UsageError(f"{call} takes several jobs or ids, such as a list.")
+    return jobs
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -18,6 +18,7 @@ from queuectl import (
     NotFoundError,
     Queue,
     State,
+    StateError,
     StoreMissingError,
     UsageError,
     errors,
@@ -122,6 +123,69 @@ def test_a_time_that_no_clock_can_show_is_an_error() -> None:
     assert milliseconds(SAMPLE.created) == SAMPLE.created_at
     with pytest.raises(BadTimeError, match="outside the years"):
         milliseconds(datetime.min)
+
+
+# -- jobs in place of their ids --------------------------------------------------------------
+
+
+def test_a_job_is_taken_wherever_an_id_is(queue: Queue) -> None:
+    job, other = queue.enqueue("true", id="job"), queue.enqueue("true", id="other")
+    assert queue.get(job) == queue.meant(job) == job
+    assert queue.attempts(job) == []
+    assert queue.output(job).stdout == b""
+    assert [reason.cause for reason in queue.explain(job)] == ["no_worker"]
+    assert queue.list(after=other) == [job]
+    assert queue.cancel(job).state == "cancelled"
+    assert [event.kind for event in queue.events(job)] == ["cancel"]
+    assert [event.kind for event in queue.iterate_events(job)] == ["cancel"]
+    assert queue.wait(job, "job", timeout=5)[0].state == "cancelled"
+    assert queue.retry(job).state == "pending"
+    with pytest.raises(StateError, match="not dead"):
+        queue.retry_dead(job)
+    assert queue.remove(job).id == "job"
+
+
+def test_a_job_that_is_gone_is_no_other_whose_id_begins_alike(queue: Queue) -> None:
+    job = queue.enqueue("true", id="nightly")
+    queue.enqueue("true", id="nightly-2")
+    queue.remove(job)
+    for call in (queue.get, queue.cancel, queue.explain, queue.wait):
+        with pytest.raises(NotFoundError, match="nightly"):
+            call(job)
+
+
+def test_ids_are_taken_wherever_jobs_are(queue: Queue) -> None:
+    jobs = [queue.enqueue("true", id=name) for name in ("a", "b", "c", "d")]
+    assert [job.id for job in queue.cancel_all(["a", jobs[1]])] == ["a", "b"]
+    assert [job.id for job in queue.retry_all(["b"])] == ["b"]
+    assert [job.id for job in queue.remove_all(iter(["b", "c"]))] == ["b", "c"]
+    told: list[Any] = []
+    queue.change_named([jobs[0], "d", jobs[1]], REMOVE, told=told.append)
+    assert [change.before.id for change in told[:2]] == ["a", "d"]
+    assert told[2].name == "b"
+
+
+def test_one_id_is_not_a_list_of_letters_nor_one_job_a_list_of_its_fields(queue: Queue) -> None:
+    for name in ("a", "b", "c", "abc", "true", "default"):
+        queue.enqueue("true", id=name)
+    one: Any
+    for one in ("abc", queue.get("abc"), 5):
+        with pytest.raises(UsageError, match="change_named takes several"):
+            queue.change_named(one, REMOVE)
+        for call in (queue.cancel_all, queue.retry_all, queue.remove_all):
+            with pytest.raises(UsageError, match="_all takes several"):
+                call(one)
+    assert queue.count(state="pending") == 6
+
+
+def test_an_id_is_text(queue: Queue) -> None:
+    wrong: Any
+    for wrong in (5, None, b"abc", ["abc"]):
+        for call in (queue.get, queue.meant, queue.cancel, queue.output, queue.explain):
+            with pytest.raises(UsageError, match="named by its id"):
+                call(wrong)
+    with pytest.raises(UsageError, match="named by its id"):
+        queue.remove_all([5])  # type: ignore[list-item]
 
 
 # -- filters -------------------------------------------------------------------------------
