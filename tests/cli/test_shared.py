@@ -248,6 +248,10 @@ class TestWhatCannotBeShared:
 
     def test_with_a_group_that_does_not_exist(self, db: Path) -> None:
         told = ALICE.refused(db, "db", "init", "--group", "nobodies", code=2)
+        for number in (2**32 - 1, 2**32, 10**30):
+            none = ALICE.refused(db, "db", "init", "--group", str(number), code=2)
+            assert f"can't have the number '{number}'" in none
+        assert "no group '٣'" in ALICE.refused(db, "db", "init", "--group", "٣", code=2)
         assert "There is no group 'nobodies' on this host" in told
         assert not db.exists()
 

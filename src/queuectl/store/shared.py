@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
-from queuectl.errors import StateError, StoreDeniedError, UsageError
+from queuectl.errors import StateError, StoreDeniedError, UsageError, shown
 from queuectl.sharing import SHARED_FILE, SHARED_FOLDER
 from queuectl.store import file_of
 from queuectl.store.access import group_name, user_name
@@ -23,13 +23,22 @@ OURS = ("queuectl.toml", "servers")
 """What else may be in a folder of queuectl's own."""
 
 
+LARGEST_GROUP = 2**32 - 2
+"""The one above means "leave it as it is" to the kernel."""
+
+
 def find_group(name: str) -> int:
     """Return the id of a group by its name or number."""
     import grp
 
     try:
-        return int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
-    except KeyError:
+        if not (name.isascii() and name.isdecimal()):
+            return grp.getgrnam(name).gr_gid
+        # A huge number is none, and takes Python long to read.
+        if len(name) <= len(str(LARGEST_GROUP)) and int(name) <= LARGEST_GROUP:
+            return int(name)
+        raise UsageError(f"A group can't have the number {shown(name)}.")
+    except (KeyError, ValueError):
         raise UsageError(
             f"There is no group {name!r} on this host.", advice="root makes one with groupadd."
         ) from None
