@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from queuectl.errors import UsageError
+from queuectl.errors import UsageError, shown
 from queuectl.job import Job
 from queuectl.store.contract import Event, Filter, Sort, Store, chunks
 
 PAGE = 1_000
 """Jobs or events read at a time."""
+
+MOST = 2**62
+"""What no list can have, and databases can still count to."""
 
 SORTS = {
     "id": "id",
@@ -37,16 +40,34 @@ def read_sort(text: str) -> tuple[Sort, ...]:
     """Read what to sort by: `finished`, `-duration` (the longest first), `queue,-priority`.
 
     Raises:
-        UsageError: There is no such field.
+        UsageError: There is no such field, or it comes twice.
     """
-    return tuple(_read_one(word.strip()) for word in text.split(","))
+    if not isinstance(text, str):
+        raise UsageError(f"sort names fields, as in 'queue,-priority'; it can't be {shown(text)}.")
+    by: dict[str, Sort] = {}
+    for word in text.split(","):
+        one = _read_one(word.strip())
+        if by.setdefault(one.column, one) is not one:
+            raise UsageError(f"Jobs are sorted by {word.strip()[:60]!r} already; name it once.")
+    return tuple(by.values())
+
+
+def check_limit(limit: int | None) -> int | None:
+    """Return how many are wanted at most, None for all; what is no such number is an error."""
+    if limit is None:
+        return None
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0:
+        return min(limit, MOST)
+    raise UsageError(
+        f"limit must be a whole number from 0 on, or None for all, not {shown(limit)}."
+    )
 
 
 def _read_one(word: str) -> Sort:
     name = word.removeprefix("-").lower()
     column = SORTS.get(name, name)
     if column not in SORTS.values():
-        raise UsageError(f"Jobs can't be sorted by {name!r}; {nearest(name, list(SORTS))}")
+        raise UsageError(f"Jobs can't be sorted by {shown(name)}; {nearest(name, list(SORTS))}")
     return Sort(column, descending=word.startswith("-"))
 
 

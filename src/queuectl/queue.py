@@ -288,7 +288,10 @@ class Queue(Administration):
         sort: str | None = None,
     ) -> Jobs:
         """Return jobs as `iterate` does, as they are at one moment, and 50 unless `limit` says."""
+        from queuectl.listing import check_limit
+
         chosen = _narrowed(which, state, queue, tag)
+        limit = check_limit(limit)
         if sort is not None:
             return [*self.iterate(chosen, limit=limit, after=after, oldest=oldest, sort=sort)]
         return self.store.select(chosen, limit=limit, after=self._seq(after), oldest=oldest)
@@ -315,6 +318,7 @@ class Queue(Administration):
         from queuectl import listing
 
         chosen = _narrowed(which, state, queue, tag)
+        limit = listing.check_limit(limit)
         if sort is None:
             seq = self._seq(after)
             return listing.jobs(self.store, chosen, limit=limit, after=seq, oldest=oldest)
@@ -350,10 +354,13 @@ class Queue(Administration):
 
     def output(self, id: Named, attempt: int | None = None) -> Output:
         """Return what a finished run of a job wrote: the newest, or the one with this number."""
+        if attempt is not None and type(attempt) is not int:
+            raise UsageError(f"attempt must be the number of a run, not {shown(attempt)}.")
         job = self.get(id)
         runs = self.store.attempts(job)
         number = attempt if attempt is not None else (runs[-1].number if runs else 0)
-        found = self.store.output(job, number)
+        is_over = any(run.number == number for run in runs)
+        found = self.store.output(job, number) if is_over else None
         if found is not None:
             return found
         if attempt is None:
@@ -369,9 +376,9 @@ class Queue(Administration):
                 return files_of(node.spool, job)
         return None
 
-    def events(self, id: Named | None = None, *, limit: int = 100) -> Events:
+    def events(self, id: Named | None = None, *, limit: int | None = 100) -> Events:
         """Return what was done by hand and which jobs died or were rescued, newest first."""
-        return self.store.events(None if id is None else self.get(id).id, limit=limit)
+        return [*self.iterate_events(id, limit=limit)]
 
     def iterate_events(
         self, id: Named | None = None, *, limit: int | None = None
@@ -379,6 +386,7 @@ class Queue(Administration):
         """Yield them without holding them all."""
         from queuectl import listing
 
+        limit = listing.check_limit(limit)
         return listing.events(self.store, None if id is None else self.get(id).id, limit=limit)
 
     def explain(self, id: Named) -> "Reasons":

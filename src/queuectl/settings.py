@@ -343,6 +343,8 @@ def canonical(name: str, also: Sequence[str] = ()) -> str:
 
 def _key(name: str) -> str | None:
     """Return the one true name of a setting; None when there is none of that name."""
+    if not isinstance(name, str):
+        raise BadSettingError(f"The name of a setting must be text, not {shown(name)}.")
     key = name.strip().lower().replace("-", "_")
     key = _ALIASES.get(key, key)
     return key if key in _FIELDS or key == "max_attempts" else None

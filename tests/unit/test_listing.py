@@ -90,6 +90,9 @@ def test_what_to_sort_by_is_read() -> None:
     )
     with pytest.raises(UsageError, match="by 'duratoin'; did you mean 'duration'"):
         read_sort("-duratoin")
+    for twice in ("id,id", "created,-created_at", ",".join(["-id"] * 5_000)):
+        with pytest.raises(UsageError, match="already; name it once"):
+            read_sort(twice)
     with pytest.raises(UsageError, match="by 'env'; use one of id, queue, state, "):
         read_sort("env")
 

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -237,6 +237,47 @@ def test_several_names_may_come_as_any_list(queue: Queue) -> None:
 def test_what_no_filter_can_mean_is_an_error(given: Any, hint: str) -> None:
     with pytest.raises(UsageError, match=hint):
         Filter(**given)
+
+
+@pytest.mark.parametrize("limit", [-1, 2.5, "5", True, datetime(2026, 1, 1)])
+def test_a_limit_is_a_number_that_is_not_negative(queue: Queue, limit: Any) -> None:
+    queue.enqueue("true")
+    for call in (queue.list, queue.iterate, queue.events, queue.iterate_events):
+        with pytest.raises(UsageError, match="limit must be a whole number"):
+            call(limit=limit)
+    with pytest.raises(UsageError, match="limit must be a whole number"):
+        queue.list(sort="id", limit=limit)
+
+
+def test_a_limit_may_be_as_large_as_one_likes(queue: Queue) -> None:
+    queue.remove(queue.enqueue("true"))
+    queue.enqueue("true")
+    for limit in (10**30, None):
+        assert len(queue.list(limit=limit)) == len(queue.list(limit=limit, sort="id")) == 1
+        assert len(queue.events(limit=limit)) == len([*queue.iterate_events(limit=limit)]) == 1
+
+
+def test_what_is_of_the_wrong_kind_is_named(queue: Queue) -> None:
+    given: Any = queue
+    job = queue.enqueue("true")
+    wrong: list[tuple[Callable[[], object], str]] = [
+        (lambda: given.count(5), "a Filter, not by '5'"),
+        (lambda: given.list("pending"), "a Filter, not by 'pending'"),
+        (lambda: given.change_matching("pending", REMOVE), "a Filter, not by 'pending'"),
+        (lambda: given.list(queue=5), "queues must be one name or a list"),
+        (lambda: given.list(sort=5), "sort names fields"),
+        (lambda: given.stats(since=1_800_000_000.5), "not a time"),
+        (lambda: given.stats(queue=["a", "b"]), "queue must be text"),
+        (lambda: given.stats(tag=5), "tags must be"),
+        (lambda: given.set_setting(5, "1"), "name of a setting must be text"),
+        (lambda: given.unset_setting(None), "name of a setting must be text"),
+        (lambda: given.output(job, attempt=datetime(2026, 1, 1)), "attempt must be the number"),
+    ]
+    for call, hint in wrong:
+        with pytest.raises(UsageError, match=hint):
+            call()
+    with pytest.raises(NotFoundError, match="no finished attempt"):
+        queue.output(job, attempt=10**30)
 
 
 # -- errors --------------------------------------------------------------------------------
