@@ -127,8 +127,12 @@ class Queue(Administration):
         connection: Any = None,
         progress: Progress | None = None,
         total: int = 0,
+        **fields: Unpack[Fields],
     ) -> Batch:
         """Store many jobs in their order: all of them or, if one can't be, none.
+
+        Keywords are fields that hold for all. What a job says itself wins, but tags add up and
+        variables merge.
 
         With `keep_going` they are stored in large batches, ids already taken are skipped, and what
         was stored before one that is wrong stays stored. Without it, at most 250,000 jobs can be
@@ -136,31 +140,35 @@ class Queue(Administration):
         """
         if isinstance(what, str | bytes | Mapping | NewJob):
             raise UsageError("enqueue_many takes several jobs, such as a list; enqueue takes one.")
+        if "id" in fields:
+            raise UsageError("An id is for a single job; of several, each says its own.")
         return self._enqueue_made(
-            self._made(what),
+            self._made(what, fields),
             keep_going=keep_going,
             connection=connection,
             progress=progress,
             total=total,
         )
 
-    def _made(self, what: Iterable[Request]) -> Iterator[Like]:
-        return chain.from_iterable(self._made_by_some(what))
+    def _made(self, what: Iterable[Request], under: Mapping[str, Any]) -> Iterator[Like]:
+        return chain.from_iterable(self._made_by_some(what, under))
 
-    def _made_by_some(self, what: Iterable[Request]) -> Iterator[Iterable[Like]]:
+    def _made_by_some(
+        self, what: Iterable[Request], under: Mapping[str, Any]
+    ) -> Iterator[Iterable[Like]]:
         series = Series(self._completion)
         read = 0
         for some in _parts(what, SOME):
             made: Iterable[Like] | None = None
             commands = [item for item in some if type(item) is str]
-            if len(commands) == len(some):
+            if len(commands) == len(some) and not under:
                 # If one is wrong, it is found, and named, by reading them one by one.
                 with suppress(BadJobError):
                     made = series.commands(commands)
             if made is None:
                 # A time such as +5m counts from when it is read; a delay, from when it is stored.
                 now = self.store.now()
-                made = map(series.job, _read_all(some, read + 1, now))
+                made = map(series.job, _read_all(some, under, read + 1, now))
             yield made
             read += len(some)
 
@@ -627,12 +635,29 @@ def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield part
 
 
-def _read_all(some: Sequence[Request], first: int, now: int) -> Iterator[Values]:
+def _read_all(
+    some: Sequence[Request], under: Mapping[str, Any], first: int, now: int
+) -> Iterator[Values]:
     for number, item in enumerate(some, first):
         try:
-            yield _read(item, {}, now)
+            yield _read(_laid(item, under) if under else item, {}, now)
         except UsageError as error:
             raise type(error)(f"Job number {number:,}: {error}", advice=error.advice) from None
+
+
+def _laid(what: Request, under: Mapping[str, Any]) -> Request:
+    """Lay a request over fields that hold for all."""
+    from queuectl.overlay import overlay
+
+    if isinstance(what, NewJob):
+        raise BadJobError("A NewJob is complete; fields can't be added to it.")
+    return overlay(under, _given(what))
+
+
+def _given(what: Request) -> Mapping[str, Any]:
+    if isinstance(what, str):
+        return {"command": what}
+    return what if isinstance(what, dict | Mapping) else {"argv": what}
 
 
 def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
@@ -642,13 +667,7 @@ def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
         if fields:
             raise BadJobError("A NewJob is complete; keywords can't be added to it.")
         return check_request(what)
-    given: Mapping[str, Any]
-    if isinstance(what, str):
-        given = {"command": what}
-    elif isinstance(what, dict | Mapping):
-        given = what
-    else:
-        given = {} if what is None else {"argv": what}
+    given = {} if what is None else _given(what)
     return read_values({**given, **fields} if fields else given, now=now)
 
 

@@ -121,6 +121,34 @@ def test_one_job_is_not_many(queue: Queue, one: Any) -> None:
     assert queue.list() == []
 
 
+def test_fields_that_hold_for_many(queue: Queue) -> None:
+    batch = queue.enqueue_many(
+        [
+            "echo hi",
+            ["printf", "hi"],
+            {"cmd": "make", "queue": "own", "tags": "own", "env": {"A": "2"}, "max_attempts": 9},
+        ],
+        queue="all", tags=["many"], env={"A": "1", "B": "1"}, max_retries=3, command="unused",
+    )  # fmt: skip
+    first, second, third = (queue.get(id) for id in batch.ids)
+    assert (first.command, first.queue, first.tags, first.max_retries) == (
+        "echo hi", "all", ("many",), 3,
+    )  # fmt: skip
+    assert (second.argv, second.env) == (("printf", "hi"), {"A": "1", "B": "1"})
+    assert (third.command, third.queue, third.max_retries) == ("make", "own", 8)
+    assert (third.tags, third.env) == (("many", "own"), {"A": "2", "B": "1"})
+
+
+def test_fields_that_cannot_hold_for_many(queue: Queue) -> None:
+    with pytest.raises(UsageError, match="each says its own"):
+        queue.enqueue_many(["true"], id="a")
+    with pytest.raises(BadJobError, match="Job number 2: A NewJob is complete"):
+        queue.enqueue_many(["true", NewJob(command="true")], queue="all")
+    with pytest.raises(BadJobError, match="Job number 1: Unknown field 'prioritty'"):
+        queue.enqueue_many(["true"], prioritty=5)  # type: ignore[call-arg]
+    assert queue.list() == []
+
+
 @pytest.mark.parametrize("keep_going", [False, True])
 def test_a_delay_counts_from_when_a_job_is_stored_however_long_the_reading_took(
     queue: Queue, keep_going: bool

@@ -5,11 +5,12 @@ from itertools import chain, islice
 from time import time
 from typing import Any
 
-from queuectl.cli.feed import Feed, overlay
+from queuectl.cli.feed import Feed
 from queuectl.cli.interrupts import raised
 from queuectl.cli.progress import Bar
 from queuectl.cli.render import complain, plural, safe, say, write, write_json
 from queuectl.errors import BadJobError, DuplicateError
+from queuectl.overlay import overlay
 from queuectl.queue import BATCH, Queue
 from queuectl.request import Values, read_values
 from queuectl.store.contract import Batch

@@ -253,7 +253,8 @@ def _fields(
     if exact is not None:
         return {"argv": list(exact), **given}
     if command is None and text[0].lstrip().startswith("{"):
-        from queuectl.cli.feed import overlay, read_json
+        from queuectl.cli.feed import read_json
+        from queuectl.overlay import overlay
 
         return overlay(read_json(text[0], _LITERAL.format("{")), given)
     return {"command": text[0] if command is None else command, **given}

@@ -1,0 +1,47 @@
+"""Lays the fields of one request over those of another, such as defaults for many jobs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Fields = dict[str, Any]
+
+SAME = (
+    ("command", "cmd", "argv"),
+    ("max_retries", "max_attempts"),
+    ("run_at", "run_after", "delay"),
+    ("expire", "expires_at"),
+    ("timeout", "timeout_ms", "timeout_seconds"),
+    ("max_backoff", "max_backoff_seconds"),
+    ("stdin", "stdin_base64"),
+)
+"""Fields that say the same thing in several ways: the stronger one drives out the others."""
+
+
+def overlay(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> Fields:
+    """Lay stronger fields over weaker ones: they replace, but tags add up and env merges."""
+    given = {_plain(name) for name in strong}
+    hidden = {name for same in SAME if given.intersection(same) for name in same}
+    if "argv" in given:
+        # Exact arguments are for no shell.
+        hidden.add("shell")
+    kept = {name: value for name, value in weak.items() if _plain(name) not in hidden}
+    result = {**kept, **strong}
+    tags = [_tags(fields) for fields in (weak, strong)]
+    if all(tags):
+        result.pop("tag", None)
+        result["tags"] = [*tags[0], *tags[1]]
+    env = [fields.get("env") for fields in (weak, strong)]
+    if all(isinstance(part, Mapping) for part in env):
+        result["env"] = {**env[0], **env[1]}  # type: ignore[dict-item]
+    return result
+
+
+def _tags(fields: Mapping[str, Any]) -> list[Any]:
+    tags = fields.get("tags", fields.get("tag"))
+    if isinstance(tags, str):
+        return [tags]
+    return list(tags) if isinstance(tags, list | tuple) else []
+
+
+def _plain(name: object) -> str:
+    return str(name).strip().replace("-", "_")
