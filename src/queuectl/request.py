@@ -462,10 +462,20 @@ def _tags(name: str, value: object, now: int) -> tuple[str, ...]:
         items = value
     else:
         raise BadJobError(f"{name} must be a list of texts.")
-    tags = tuple(dict.fromkeys(check_name("a tag", item) for item in items))
+    tags = tuple(dict.fromkeys(map(_tag, items)))
     if len(tags) > MOST_TAGS:
         raise BadJobError(f"A job can have at most {MOST_TAGS} tags, not {len(tags)}.")
     return tags
+
+
+def _tag(value: object) -> str:
+    tag = check_name("a tag", value)
+    if "," in tag:
+        # Where tags are shown, commas stand between them.
+        raise BadJobError(
+            f"A tag can't contain a comma: {shown(tag)}.", advice="give --tag twice for two tags."
+        )
+    return tag
 
 
 _READERS: dict[str, tuple[str, Any]] = {

@@ -159,6 +159,8 @@ def test_words_behind_dashes_are_kept_exactly(cli: Cli, words: tuple[str, ...]) 
         (("x", "--env", "=x"), "empty"),
         (("x", "--env", "QUEUECTL_DB=x"), "set by queuectl only"),
         (("x", "--queue", "a\nb"), "Queue must be printable"),
+        (("x", "--tag", "a,b"), "can't contain a comma: 'a,b'; give --tag twice"),
+        (('{"command": "x", "tags": ["a,b"]}',), "can't contain a comma"),
         (("--lines", "missing.txt"), "missing.txt can't be read"),
         (("--lines", "."), "can't be read"),
     ],

@@ -121,6 +121,19 @@ def test_one_job_is_not_many(queue: Queue, one: Any) -> None:
     assert queue.list() == []
 
 
+def test_a_tag_with_a_comma_is_refused_but_one_that_is_stored_stays_usable(queue: Queue) -> None:
+    for tags in ("a,b", ["a,b"]):
+        with pytest.raises(BadJobError, match="can't contain a comma"):
+            queue.enqueue("true", tags=tags)
+    with pytest.raises(BadJobError, match="can't contain a comma"):
+        queue.enqueue(NewJob(command="true", tags=("a,b",)))
+    job = queue.enqueue("true")
+    store: Any = queue.store
+    store._run("UPDATE jobs SET tags = :tags", {"tags": '["a,b"]'})
+    assert [found.id for found in queue.list(tag="a,b")] == [job.id]
+    assert queue.cancel(job).tags == queue.retry(job).tags == ("a,b",)
+
+
 def test_fields_that_hold_for_many(queue: Queue) -> None:
     batch = queue.enqueue_many(
         [
