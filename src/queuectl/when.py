@@ -32,7 +32,15 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WEEK = 7 * DAY
 
-_UNITS = {"w": WEEK, "d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": 1}
+_UNITS = {
+    "w(?:ks?|eeks?)?": WEEK,
+    "d(?:ays?)?": DAY,
+    "h(?:rs?|ours?)?": HOUR,
+    "m(?:ins?|inutes?)?": MINUTE,
+    "s(?:ecs?|econds?)?": SECOND,
+    "(?:ms|milliseconds?)": 1,
+}
+"""How people write units, as patterns, from the longest to the shortest."""
 LATEST = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 _LONGEST = 36_525 * DAY  # a hundred years
@@ -52,6 +60,7 @@ _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _DURATION = "".join(rf"(?:({_NUMBER}) ?{unit} ?)?" for unit in _UNITS)
 _EPOCH_SECONDS = rf"@(-?{_NUMBER})"
 _CLOCK = r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?"
+_HALF_DAY_CLOCK = r"(?:(.+) )?([0-9]{1,2})(?::([0-9]{2}))? ?([ap])m"
 _DATE = r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
 _OFFSET = r"(?:(z)|([+-])([0-9]{2})(?::?([0-5][0-9]))?)"
 _DATE_TIME = rf"{_DATE}(?:[t ]({_CLOCK}) ?({_OFFSET})?)?"
@@ -62,8 +71,9 @@ _LONGEST_TEXT = 100  # nothing we can read is longer; int() and re needn't meet 
 def parse_duration(text: str | int | float) -> int:
     """Read a duration such as `30`, `90s`, `1h30m`, `1.5h` or `250ms`; a bare number is seconds.
 
-    Units are w, d, h, m, s and ms, in that order, each at most once. The result is rounded to
-    milliseconds, but what is more than nothing never becomes nothing.
+    Units are w, d, h, m, s and ms, in that order, each at most once; or the words for them, as in
+    `5min`, `90 sec` and `1 hour 30 minutes`. The result is rounded to milliseconds, but what is
+    more than nothing never becomes nothing.
 
     Raises:
         BadTimeError: It isn't a duration, is negative, or is longer than 100 years.
@@ -113,8 +123,8 @@ def parse_time(text: str, *, now: int, tz: tzinfo | None = None) -> int:
 
     - `now`, or a duration from now: `+5m`, `+1h30m`
     - ISO-8601: `2025-11-08T13:00:00Z`, `2025-11-08 13:00`, `2025-11-08` (midnight)
-    - the next time a clock shows it: `17:30`, `9:00:15`
-    - a day, at midnight or at a time: `today 17:00`, `tomorrow`, `yesterday 09:00`
+    - the next time a clock shows it: `17:30`, `9:00:15`, `9am`, `9:30 pm`
+    - a day, at midnight or at a time: `today 17:00`, `tomorrow`, `yesterday 9am`
     - the next such weekday: `friday`, `fri 09:00`
     - seconds since 1970: `@1731672000`, `@1731672000.5`
 
@@ -131,7 +141,7 @@ def parse_time(text: str, *, now: int, tz: tzinfo | None = None) -> int:
 def parse_moment(text: str, *, now: int, tz: tzinfo | None = None) -> int:
     """Read a time to look back to, for filters such as `--since`.
 
-    A duration, bare or with a minus, is that long ago: `1h`, `-2d`. A clock time or a weekday is
+    A duration is that long ago: `1h`, `-2d`, `5 minutes ago`. A clock time or a weekday is
     the latest one that has been: `09:00`, `monday`. Everything else is as in `parse_time`.
 
     Raises:
@@ -140,8 +150,9 @@ def parse_moment(text: str, *, now: int, tz: tzinfo | None = None) -> int:
     words = _tidy(text)
     if words.startswith("-"):
         return _in_range(now - parse_duration(words[1:]), text)
-    if _duration(words) is not None:
-        return _in_range(now - parse_duration(words), text)
+    past = words.removesuffix(" ago")
+    if _duration(past) is not None:
+        return _in_range(now - parse_duration(past), text)
     return _read(text, now=now, tz=tz, ahead=False)
 
 
@@ -239,6 +250,10 @@ def _time(words: str, *, now: int, tz: tzinfo | None, ahead: bool) -> int | None
         return round(float(found[1]) * SECOND)
     if found := re.fullmatch(_DATE_TIME, words):
         return _dated(found, tz)
+    if found := re.fullmatch(_HALF_DAY_CLOCK, words):
+        day, hour, minute, half = found.groups()
+        clock_time = _half_day_clock(hour, minute, half)
+        return _on_day(day or "", clock_time, now=now, tz=tz, ahead=ahead)
     if ":" not in words:
         return _on_day(words, time(), now=now, tz=tz, ahead=ahead) if words else None
     day, _, clock = words.rpartition(" ")
@@ -290,6 +305,12 @@ def _weekday(name: str) -> int | None:
 def _clock(hour: str, minute: str, second: str | None, fraction: str | None) -> time:
     milliseconds = int(((fraction or "") + "000")[:3])
     return time(int(hour), int(minute), int(second or 0), milliseconds * 1_000)
+
+
+def _half_day_clock(hour: str, minute: str | None, half: str) -> time:
+    if not 1 <= int(hour) <= 12:
+        raise ValueError("no clock of twelve hours shows that")
+    return time(int(hour) % 12 + (12 if half == "p" else 0), int(minute or 0))
 
 
 def _offset(sign: str, hours: str, minutes: str | None) -> timezone:
