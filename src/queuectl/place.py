@@ -78,9 +78,10 @@ def default_path(environ: Mapping[str, str]) -> str:
     """Return `queue.db` in the user's data directory."""
     if os.name == "posix" and os.uname().sysname == "Linux":
         # What platformdirs would answer, without the cost of importing it on every command.
-        home = environ.get("XDG_DATA_HOME", "").strip() or os.path.join(
-            os.path.expanduser("~"), ".local", "share"
-        )
+        home = environ.get("XDG_DATA_HOME", "").strip()
+        # The specification wants a relative path ignored: it would mean another queue everywhere.
+        if not os.path.isabs(home):
+            home = os.path.join(os.path.expanduser("~"), ".local", "share")
         return os.path.join(home, "queuectl", "queue.db")
     import platformdirs
 

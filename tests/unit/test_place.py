@@ -90,7 +90,9 @@ class TestDefault:
     def test_is_in_the_data_folder(self) -> None:
         assert default_path({"XDG_DATA_HOME": "/data"}) == "/data/queuectl/queue.db"
 
-    @pytest.mark.parametrize("environ", [{}, {"XDG_DATA_HOME": ""}, {"XDG_DATA_HOME": " "}])
+    @pytest.mark.parametrize(
+        "environ", [{}, {"XDG_DATA_HOME": ""}, {"XDG_DATA_HOME": " "}, {"XDG_DATA_HOME": "data"}]
+    )
     def test_is_in_the_home_folder_without_one(
         self, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
