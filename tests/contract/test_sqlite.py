@@ -145,6 +145,13 @@ class TestOpening:
             open_store(str(tmp_path), create=create)
         assert os.listdir(tmp_path) == []
 
+    @pytest.mark.parametrize("create", [False, True])
+    def test_what_is_no_plain_file_is_not_a_database(self, path: Path, create: bool) -> None:
+        os.mkfifo(path)
+        for special in ("/dev/null", "/dev/zero", str(path)):
+            with pytest.raises(StoreError, match="isn't a plain file"):
+                open_store(special, create=create)
+
     @pytest.mark.parametrize("name", ["a\0b", "\udcff\0"])
     def test_a_path_no_system_takes_is_refused(self, tmp_path: Path, name: str) -> None:
         with pytest.raises((StoreError, UsageError)):

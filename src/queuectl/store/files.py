@@ -39,7 +39,7 @@ def prepare(path: str, *, create: bool) -> bool:
 
 
 def _is_file(path: str) -> bool:
-    """Tell whether there is a file; a folder, or one that we may not look into, is an error."""
+    """Tell whether there is a plain file; one of another kind, or of no access, is an error."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -48,6 +48,10 @@ def _is_file(path: str) -> bool:
         raise access.denied(path) or error from None
     if stat.S_ISDIR(found.st_mode):
         raise StoreError(f"{path} is a folder; name a file in it, such as {path}/queue.db.")
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(
+            f"{path} isn't a plain file but a device, a pipe or a socket; name a file."
+        )
     return True
 
 
