@@ -513,6 +513,11 @@ def read_file(path: str) -> dict[str, object]:
         raise BadSettingError(f"{path} can't be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadSettingError(f"{path} isn't valid TOML: {error}.") from None
+    except RecursionError:
+        raise BadSettingError(f"{path} isn't valid TOML: it is nested too deeply.") from None
+    except ValueError:
+        # The one thing left: Python doesn't read numbers of thousands of digits.
+        raise BadSettingError(f"{path} has a number of thousands of digits.") from None
     return content
 
 

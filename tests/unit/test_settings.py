@@ -55,6 +55,9 @@ anything = (
 )
 
 
+DEEP = b"a = " + b"[" * 5_000
+
+
 class TestNames:
     def test_every_setting_is_explained_in_a_sentence(self) -> None:
         for name in NAMES:
@@ -480,7 +483,7 @@ class TestFile:
         assert read_file(str(file)) == {"db": "jobs.db", "max-retries": 5, "jitter": 0.5}
 
     @pytest.mark.parametrize(
-        "content", [b"max_retries =", b"= 3", b"a = 1\na = 2", b"\xff\xfe", b"x" * 10_000]
+        "content", [b"max_retries =", b"= 3", b"a = 1\na = 2", b"\xff\xfe", b"x" * 10_000, DEEP]
     )
     def test_what_is_not_toml_is_named(self, tmp_path: Path, content: bytes) -> None:
         file = tmp_path / "queuectl.toml"
@@ -488,6 +491,12 @@ class TestFile:
         with pytest.raises(BadSettingError, match="isn't valid TOML") as caught:
             read_file(str(file))
         assert str(file) in str(caught.value)
+
+    def test_a_number_that_python_does_not_read_is_named(self, tmp_path: Path) -> None:
+        file = tmp_path / "queuectl.toml"
+        file.write_text("max_retries = " + "9" * 5_000)
+        with pytest.raises(BadSettingError, match=r"toml has a number of thousands of digits\.$"):
+            read_file(str(file))
 
     def test_what_cannot_be_read_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(BadSettingError, match="can't be read: No such file"):
