@@ -257,6 +257,16 @@ def test_what_is_too_much_or_not_there_is_refused(cli: Cli) -> None:
     assert not cli.db.exists()
 
 
+@pytest.mark.parametrize("args", ["true --stdin -", "--lines -", "--file -"])
+def test_one_that_is_closed_is_not_an_empty_one(cli: Cli, args: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{COMMAND} enqueue {args} <&-"], env=cli.env, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"There is no stdin to read from" in done.stderr
+    assert not cli.db.exists()
+
+
 def test_the_largest_that_is_kept_comes_through(working: Cli) -> None:
     large = bytes(n % 251 for n in range(2**16)) * 2**8
     assert len(large) == LONGEST_STDIN

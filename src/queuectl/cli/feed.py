@@ -84,6 +84,10 @@ def _no_object(item: Any) -> str:
     return f"a job must be a JSON object such as {_SAMPLE}."
 
 
+_ARRAY = r"""\s*\[(?:\{|\s+\{\s*(?:["'}]|\w+\s*:|$))"""
+"""How an array of objects begins, quotes forgotten or not. `[ {a,b} ]` is for a shell."""
+
+
 def read_array(text: str, hint: str = "") -> Feed | None:
     """Return the jobs in a JSON array; None for a text that isn't one, but a command of the shell.
 
@@ -94,7 +98,7 @@ def read_array(text: str, hint: str = "") -> Feed | None:
     try:
         items = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
-        if re.match(r"\s*\[\s*\{\s*[\"}]", text):
+        if re.match(_ARRAY, text):
             raise _not_json(error, hint) from None
         return None
     return Items("the array", iter(items), len(items), read_json, "element")
@@ -116,7 +120,8 @@ def read_stdin(path: str) -> bytes:
 
 
 def _our_stdin() -> BinaryIO:
-    if sys.stdin is None:
+    # Closed ones are replaced by the null device, which the original isn't.
+    if sys.stdin is None or sys.__stdin__ is None:
         raise UsageError("There is no stdin to read from; give a file.")
     return sys.stdin.buffer
 
@@ -178,8 +183,8 @@ def _not_json(error: Exception, hint: str) -> BadJobError:
         return BadJobError(f"Invalid JSON: {error.msg} at {where}{hint}.")
     if isinstance(error, RecursionError):
         return BadJobError("Invalid JSON: it is nested too deeply.")
-    # A number that is too long for Python to read.
-    return BadJobError(f"Invalid JSON: {error}.")
+    # The one thing left: Python doesn't read numbers of thousands of digits.
+    return BadJobError("Invalid JSON: it has a number of thousands of digits.")
 
 
 _SAMPLE = '{"command": "echo hi"}'
