@@ -178,9 +178,7 @@ class Administration:
         """Ask nodes (all living ones by default) to stop; returns the ids of those asked."""
         how = Stop.RELEASE if force else Stop.DRAIN
         known = self.store.nodes()
-        wanted = [self._node(known, name) for name in nodes] or [
-            node for node in known if self.is_alive(node)
-        ]
+        wanted = self._wanted(known, nodes)
 
         def ask() -> list[str]:
             asked = [node.id for node in wanted if self.store.ask_stop(node.id, how)]
@@ -200,9 +198,7 @@ class Administration:
         `asked`, and if not, for which `reason`. What came of it is in the log of the node.
         """
         known = self.store.nodes()
-        wanted = [self._node(known, name) for name in nodes] or [
-            node for node in known if self.is_alive(node)
-        ]
+        wanted = self._wanted(known, nodes)
         told = []
         for node in wanted:
             reason = self._why_not_restarted(node, now=now)
@@ -264,6 +260,14 @@ class Administration:
         with suppress(TimeoutError):
             wait_until(look, self.store.changed, timeout=within)
         return found
+
+    def _wanted(self, known: Sequence[Node], names: Sequence[str]) -> list[Node]:
+        """Return the nodes of these names; all that live, if none is named."""
+        if isinstance(names, str):
+            # Its letters could be the beginnings of other nodes' ids.
+            raise UsageError("Nodes are named by a list of their ids.")
+        found = [self._node(known, name) for name in names]
+        return found or [node for node in known if self.is_alive(node)]
 
     def _node(self, known: Sequence[Node], name: str) -> Node:
         found = [node for node in known if node.id == name] or [

@@ -178,6 +178,12 @@ def test_one_id_is_not_a_list_of_letters_nor_one_job_a_list_of_its_fields(queue:
     assert queue.count(state="pending") == 6
 
 
+def test_one_node_is_not_a_list_of_letters(queue: Queue) -> None:
+    for call in (queue.stop_nodes, queue.restart_nodes):
+        with pytest.raises(UsageError, match="a list of their ids"):
+            call("abc")
+
+
 def test_an_id_is_text(queue: Queue) -> None:
     wrong: Any
     for wrong in (5, None, b"abc", ["abc"]):
