@@ -37,7 +37,7 @@ CUT_SHORT = "Interrupted: the copy isn't complete; run the same command again to
     """,
 )
 def db() -> None:
-    """Make, inspect, check, back up, copy, compact and empty the database."""
+    """Make, check, back up, copy, compact or empty the database."""
 
 
 @db.command(

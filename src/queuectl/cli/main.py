@@ -76,7 +76,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "dlq": Entry(_CHANGE, "dlq:dlq", "Look into the dead letter queue, retry or purge it."),
     "config": Entry(_SET_UP, "config:config", "Show and change settings."),
-    "db": Entry(_SET_UP, "db:db", "Make, inspect, check, back up, copy and compact the database."),
+    "db": Entry(_SET_UP, "db:db", "Make, check, back up, copy, compact or empty the database."),
     "doctor": Entry(
         _SET_UP, "doctor:doctor", "Check the queue, its database and this host; say what to do."
     ),
