@@ -147,6 +147,23 @@ def test_commands_are_cut_where_they_do_not_differ(filled: Cli) -> None:
         assert all(end.endswith(f"/{n}") for end, n in zip(sorted(ends), range(3), strict=True))
 
 
+@pytest.mark.parametrize("columns", [60, 80])
+def test_reasons_are_cut_at_their_end(cli: Cli, columns: int) -> None:
+    id = cli.add("echo disk is full: no room for a.tar >&2; exit 2", "--max-retries", "0")
+    cli.ok("worker", "start", "--drain")
+    for args in (("dlq", "list"), ("events",), ("show", id)):
+        page = "\n".join(shown(cli, columns, *args))
+        assert "exit code 2: disk" in page or "exit code 2;" in page, page
+        assert re.search("[a-z]\N{HORIZONTAL ELLIPSIS}( |$)", page, re.MULTILINE), page
+        assert "\N{HORIZONTAL ELLIPSIS}allowed" not in page
+    assert "exit code 2: disk is full" in "\n".join(shown(cli, columns, "dlq", "list"))
+
+
+def test_a_time_is_whole_while_something_else_can_be_cut(filled: Cli) -> None:
+    for line in shown(filled, 60, "list", "--columns", "created,cwd,started,command")[1:3]:
+        assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  ", line), line
+
+
 def test_a_wide_terminal_shows_all_of_it(cli: Cli) -> None:
     command = "echo " + "word " * 20 + "end"
     cli.add(command, "--id", "i" * 40)

@@ -44,12 +44,18 @@ def test_if_nothing_may_give_way_all_do() -> None:
     assert fit([20, 20], [20, 20], [0, 0], 1) == {0: 1}
 
 
+def test_what_may_be_cut_gives_way_to_what_may_not() -> None:
+    assert fit([19, 50, 40], [19, 20, 20], [0, 0, 0], 40) == {0: 19, 1: 9, 2: 8}
+    assert fit([19, 50, 40], [19, 20, 20], [0, 0, 0], 29) == {0: 19, 1: 3, 2: 3}
+    assert fit([19, 50, 40], [19, 20, 20], [0, 0, 0], 28) == {0: 8, 1: 8, 2: 8}
+
+
 @given(TEXTS, st.integers(1, 70), st.sampled_from(["...", "…"]))
 def test_what_is_cut_fits(text: str, limit: int, mark: str) -> None:
-    short = cut_middle(text, limit, mark)
-    assert width(short) <= limit
-    if width(text) <= limit:
-        assert short == text
+    for short in (cut_middle(text, limit, mark), cut(text, limit, mark)):
+        assert width(short) <= limit
+        if width(text) <= limit:
+            assert short == text
 
 
 @pytest.mark.parametrize(
@@ -72,3 +78,4 @@ def test_sentences_are_cut_at_their_end() -> None:
     assert cut("a sentence", 10) == "a sentence"
     assert cut("a sentence.", 10) == "a sente..."
     assert cut("寬寬寬寬", 6) == "寬..."
+    assert cut("a sentence", 2) == ".."

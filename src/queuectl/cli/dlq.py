@@ -124,8 +124,8 @@ _COLUMNS = (
     Column("ID", least=12),
     Column("ATTEMPTS", right=True, drop=1),
     Column("DIED", right=True, drop=2),
-    Column("REASON", least=20, most=100),
-    Column("COMMAND", least=20),
+    Column("REASON", least=30, most=100, is_sentence=True),
+    Column("COMMAND", least=14),
 )
 
 

@@ -50,7 +50,7 @@ _COLUMNS = (
     Column("JOB", least=12),
     Column("NODE", least=8, drop=1),
     Column("WHO", least=8, drop=2),
-    Column("DETAIL", least=10, drop=3),
+    Column("DETAIL", least=10, drop=3, is_sentence=True),
 )
 
 

@@ -48,6 +48,8 @@ _FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
     "duration": (Column("DURATION", right=True, drop=2), duration_of),
     "due": (Column("DUE", right=True, drop=5), due_in),
     "command": (Column("COMMAND", least=20), lambda job, _: job.title),
+    "error": (Column("ERROR", least=16, is_sentence=True), lambda job, _: job.error or ""),
+    "reason": (Column("REASON", least=16, is_sentence=True), lambda job, _: job.reason or ""),
     "created": (Column("CREATED"), lambda job, _: _at(job.created_at)),
     "started": (Column("STARTED"), lambda job, _: _at(job.started_at)),
     "finished": (Column("FINISHED"), lambda job, _: _at(job.finished_at)),

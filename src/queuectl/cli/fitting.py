@@ -18,19 +18,27 @@ def fit(
 
     Columns have their natural width if they can. Otherwise they are cut, to their least width at
     worst, and share what is free. If that is not enough, columns with a number in `drop` are left
-    out, the lowest first. If even that is not, all are cut to a stump, and the last are left out.
+    out, the lowest first. If even that is not, those that may be cut are cut to a stump, then all
+    are, and the last are left out.
     """
     kept = list(range(len(natural)))
     leaving = sorted((i for i in kept if drop[i]), key=lambda i: drop[i])
     while leaving and len(kept) > 1 and _needed(kept, least) > room:
         kept.remove(leaving.pop(0))
     if _needed(kept, least) > room:
-        least = [min(size, STUMP) for size in least]
+        # A time, say, is worth nothing without its end: what can be cut gives way to it.
+        least = [_stump(size) if size < natural[i] else size for i, size in enumerate(least)]
+    if _needed(kept, least) > room:
+        least = [_stump(size) for size in least]
         while len(kept) > 1 and _needed(kept, least) > room:
             kept.pop()
     if _needed(kept, least) > room:
         return {i: min(least[i], room) for i in kept}
     return _shared(kept, least, natural, room)
+
+
+def _stump(size: int) -> int:
+    return min(size, STUMP)
 
 
 def _needed(kept: Sequence[int], least: Sequence[int]) -> int:
@@ -66,6 +74,8 @@ def cut(text: str, limit: int, mark: str = "...") -> str:
     """Shorten a sentence to so many cells, ending in a mark where something was left out."""
     if width(text) <= limit:
         return text
+    if limit <= width(mark):
+        return _start(mark, limit)
     return _start(text, limit - width(mark)).rstrip() + mark
 
 

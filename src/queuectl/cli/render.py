@@ -174,7 +174,9 @@ class Column:
     title: str
     right: bool = False
     least: int | None = None
-    """Cells to which it may be cut, in the middle; those without are cut only if all must be."""
+    """Cells to which it may be cut; those without are cut only if all must be."""
+    is_sentence: bool = False
+    """Whether it is cut at its end, and not in the middle as names and commands are."""
     wrap: bool = False
     """Whether what has no room goes on below, instead of being cut."""
     drop: int = 0
@@ -267,7 +269,7 @@ def _line(
     parts: list[str] = []
     last = len(columns) - 1
     for i, (column, cell) in enumerate(zip(columns, row, strict=True)):
-        text = shorten(cell, widths[i])
+        text = cut(cell, widths[i], _ellipsis()) if column.is_sentence else shorten(cell, widths[i])
         gap = " " * (widths[i] - width(text)) if column.right or i != last else ""
         shown = paint(text, column.styles.get(cell, "")) if painted and column.styles else text
         parts.append(gap + shown if column.right else shown + gap)

@@ -141,15 +141,15 @@ _RUN_COLUMNS = (
     Column("OUTCOME"),
     Column("STDOUT", right=True, drop=2),
     Column("STDERR", right=True, drop=1),
-    Column("ERROR", least=16),
+    Column("ERROR", least=16, is_sentence=True),
 )
 
 
 _EVENT_COLUMNS = (
-    Column("AT", drop=2),
+    Column("WHEN", drop=2),
     Column("WHAT"),
-    Column("BY", least=8, drop=1),
-    Column("DETAIL", least=12),
+    Column("WHO", least=8, drop=1),
+    Column("DETAIL", least=12, is_sentence=True),
 )
 
 
