@@ -23,10 +23,13 @@ READING = [
     ("doctor",),
     ("worker", "list"),
     ("worker", "stop"),
+    ("worker", "restart"),
     ("config", "list"),
     ("config", "get", "workers"),
     ("wait", "--all"),
     ("resume",),
+    ("resume", "--all"),
+    ("pause", "--all"),
     ("cancel", "--state", "pending"),
     ("prune", "--older-than", "1d"),
 ]

@@ -35,7 +35,8 @@ def pause(names: tuple[str, ...], every: bool, as_json: bool) -> None:
     resumed. Without a name it is the queue named default.
     """
     _check(names, every)
-    with open_queue(create=True) as queue, truthful(queue.store):
+    # Who means all queues that are in use means none that is still to be made.
+    with open_queue(create=not every) as queue, truthful(queue.store):
         note_unused(queue, names)
         chosen = [*queue.status().queues] if every else names or [DEFAULT_QUEUE]
         changed = {name: queue.pause(name) for name in dict.fromkeys(chosen)}
@@ -45,6 +46,8 @@ def pause(names: tuple[str, ...], every: bool, as_json: bool) -> None:
         for name, done in changed.items():
             told = "is paused; jobs that run go on" if done else "was paused already"
             write(safe(f"Queue {name!r} {told}."))
+        if not changed:
+            say("No queue is in use, so none is paused.")
 
 
 @click.command(

@@ -7,7 +7,7 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.options import json_option, open_queue
 from queuectl.cli.render import complain, say, write, write_json
-from queuectl.errors import EXIT_DONE, EXIT_FAILED, StoreMissingError
+from queuectl.errors import EXIT_DONE, EXIT_FAILED
 
 NONE_RUNNING = "No workers are running."
 
@@ -37,11 +37,8 @@ def restart(nodes: tuple[str, ...], now: bool, as_json: bool) -> int:
     node makes of it is in its log: if what is installed can't be started, it goes on as it is. It
     is done by a signal, so nodes on other hosts have to be restarted there.
     """
-    try:
-        with open_queue() as queue:
-            told = queue.restart_nodes(nodes, now=now)
-    except StoreMissingError:
-        told = []
+    with open_queue() as queue:
+        told = queue.restart_nodes(nodes, now=now)
     if as_json:
         write_json(told)
     elif not told:
