@@ -160,8 +160,10 @@ def test_filters_wait_for_what_is_being_cancelled_already(working: Cli) -> None:
     assert waiting.stdout is not None
     assert b"is being cancelled already" in waiting.stdout.readline()
     (working.folder / "go").touch()
-    assert waiting.stdout.read().decode() == f"Job {id} cancelled.\n"
-    assert waiting.wait() == 0
+    out, err = waiting.communicate(timeout=60)
+    assert out.decode() == f"Job {id} cancelled.\n"
+    assert err.decode().splitlines()[-1] == "1 job cancelled."
+    assert waiting.returncode == 0
 
 
 def test_what_a_dead_node_left_is_told_with_the_way_out(cli: Cli) -> None:

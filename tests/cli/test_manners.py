@@ -301,15 +301,40 @@ def test_an_unexpected_error_is_one_line_unless_debugging(cli: Cli) -> None:
     assert "Traceback" in run().stderr
 
 
-def test_a_full_stdout_is_an_error(cli: Cli) -> None:
+def on_full_disk(cli: Cli, *args: str) -> str:
+    """Run a command whose stdout is full; returns what it says on stderr."""
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full")
-    cli.add("true")
     with open("/dev/full", "wb") as full:
-        process = cli.start("list", stdout=full)
-        assert process.wait(60) == 1
-    assert process.stderr is not None
-    assert process.stderr.read() == b"queuectl: No space left on device.\n"
+        process = cli.start(*args, stdout=full)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    return err.decode()
+
+
+def test_a_full_stdout_is_an_error(cli: Cli) -> None:
+    cli.add("true")
+    assert on_full_disk(cli, "list") == "queuectl: No space left on device.\n"
+
+
+def test_what_was_stored_is_said_though_stdout_is_full(cli: Cli) -> None:
+    why = "but stdout can't be written: No space left on device.\n"
+    jobs = cli.folder / "jobs.txt"
+    jobs.write_text("true\n" * 2_000)
+    told = on_full_disk(cli, "enqueue", "true", "--id", "mine", "-q")
+    assert told == f"queuectl: Job mine is stored, {why}"
+    assert cli.queue.get("mine").state == "pending"
+    told = on_full_disk(cli, "enqueue", "--lines", str(jobs), "-q", "--tag", "m")
+    assert told == f"queuectl: 2,000 jobs stored, {why}"
+    told = on_full_disk(cli, "cancel", "mine", "--json")
+    assert told == f"queuectl: 1 job cancelled, {why}"
+    assert cli.queue.get("mine").state == "cancelled"
+    told = on_full_disk(cli, "rm", "--tag", "m")
+    assert told == f"2,000 jobs removed.\nqueuectl: 2,000 jobs removed, {why}"
+    assert cli.queue.status().total == 1
+    told = on_full_disk(cli, "pause", "mail")
+    assert told.splitlines()[-1] == f"queuectl: What was asked for is done, {why}".rstrip()
+    assert cli.queue.status().paused == ("mail",)
 
 
 @pytest.mark.parametrize(
@@ -346,6 +371,27 @@ def test_a_reader_that_leaves_is_no_error(cli: Cli) -> None:
     )
     assert (done.returncode, done.stderr) == (141, "")
     assert done.stdout.startswith("ID ")
+
+
+@pytest.mark.parametrize("form", ["-q", "--json"])
+def test_a_change_goes_on_when_its_reader_leaves(cli: Cli, form: str) -> None:
+    cli.ok("enqueue", "--lines", "-", "--tag", "m", input="true\n" * 5_000)
+
+    def remove(*options: str) -> subprocess.CompletedProcess[str]:
+        command = shlex.join([COMMAND, "rm", "--tag", "m", form, *options])
+        script = f"{command} | head -c 1 >&-; exit ${{PIPESTATUS[0]}}"
+        return subprocess.run(
+            ["bash", "-c", script], env=cli.env, capture_output=True, text=True, check=False
+        )
+
+    tried = remove("--dry-run")
+    assert (tried.returncode, "removed" in tried.stderr) == (141, False)
+    assert cli.queue.status().total == 5_000
+    done = remove()
+    assert done.returncode == 141
+    told = "queuectl: 5,000 jobs removed, but stdout can't be written: Broken pipe.\n"
+    assert done.stderr.endswith(told)
+    assert cli.queue.status().total == 0
 
 
 # -- looks --------------------------------------------------------------------

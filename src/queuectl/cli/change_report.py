@@ -49,13 +49,16 @@ class Report(ABC):
     Whoever presses Ctrl+C has been told of all that was changed by then, or is told at the end.
     """
 
-    def __init__(self, queue: Queue, truth: Truth, how: Manner) -> None:
+    def __init__(self, queue: Queue, truth: Truth, how: Manner, words: Words) -> None:
         self.queue = queue
         self.truth = truth
         self.how = how
+        self.words = words
+        self.changed = 0
+        """Jobs that were changed for good, or would be."""
         self.code = EXIT_DONE
-        self.matched = 0
-        """Jobs that filters have found, and whose number is still to be said."""
+        self.is_summed = True
+        """Whether the number of jobs was said; that of jobs which were named needn't be."""
         self.asked: dict[str, Changed] = {}
         """Running jobs whose nodes were asked to end them."""
 
@@ -79,14 +82,21 @@ class Report(ABC):
 
     def page(self, page: Sequence[Changed]) -> None:
         """Tell what became of some jobs that fit the filters."""
-        self.matched += len(page)
+        self.is_summed = False
         self._take(page)
 
     def _take(self, page: Sequence[Changed]) -> None:
+        running: list[Changed] = []
         if not self.how.dry_run:
-            running = (each for each in page if each.after and each.after.state == State.PROCESSING)
+            running = [each for each in page if each.after and each.after.state == State.PROCESSING]
             self.asked |= {each.before.id: each for each in running}
+        self.changed += len(page) - len(running)
         self._write(page)
+
+    def done(self) -> str:
+        """Say how many jobs were changed by now."""
+        more = f", {len(self.asked):,} asked to end" if self.asked else ""
+        return f"{plural(self.changed, 'job')} {self.words.done}{more}"
 
     def wait(self) -> None:
         """Wait for the jobs whose nodes were asked to end them, and tell what they came to."""
@@ -105,7 +115,9 @@ class Report(ABC):
             error = f"Job {job.id} was {job.state} before it could be cancelled."
             complain(error)
             self.code = max(self.code, EXIT_FAILED)
-        self._write_ended(job, error)
+        else:
+            self.changed += 1
+        self._write_ended(replace(self.asked.pop(job.id), after=job), error)
 
     @abstractmethod
     def sum_up(self) -> None:
@@ -124,7 +136,7 @@ class Report(ABC):
         """Say all that is known so far, for what comes now may take its time."""
 
     @abstractmethod
-    def _write_ended(self, job: Job, error: str | None) -> None:
+    def _write_ended(self, ended: Changed, error: str | None) -> None:
         """Write about a job that was waited for."""
 
 
@@ -132,12 +144,11 @@ class TextReport(Report):
     """A line for each job, or its bare id. On a terminal many are only counted."""
 
     def __init__(self, queue: Queue, truth: Truth, how: Manner, words: Words) -> None:
-        super().__init__(queue, truth, how)
-        self._words = words
+        super().__init__(queue, truth, how, words)
         self._brief = False
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self.matched and isinstance(error, (KeyboardInterrupt, QueuectlError)):
+        if isinstance(error, (KeyboardInterrupt, QueuectlError)):
             self.sum_up()
 
     def _write(self, page: Sequence[Changed]) -> None:
@@ -155,31 +166,32 @@ class TextReport(Report):
         if self.how.quiet:
             return job.id
         if self.how.dry_run:
-            return f"Would {self._words.would} job {job.id} ({job.state}): {job.title}"
-        return self._words.told(self.queue, each)
+            return f"Would {self.words.would} job {job.id} ({job.state}): {job.title}"
+        return self.words.told(self.queue, each)
 
     def sum_up(self) -> None:
         """Say how many there were, unless bare ids are wanted."""
-        count, self.matched = self.matched, 0
-        if self.how.quiet:
+        if self.is_summed or self.how.quiet:
             return
+        self.is_summed = True
         if self.how.dry_run:
             hint = "; -q prints their ids" if self._brief else ""
-            say(f"{plural(count, 'job')} would be {self._words.done}{hint}.")
-            return
-        more = f", {len(self.asked):,} asked to end" if self.asked else ""
-        say(f"{plural(count - len(self.asked), 'job')} {self._words.done}{more}.")
+            say(f"{plural(self.changed, 'job')} would be {self.words.done}{hint}.")
+        else:
+            say(f"{self.done()}.")
 
     def _write_refused(self, result: Refused, text: str) -> None:
         pass
 
     def _watching(self) -> AbstractContextManager[None]:
         self.truth.said()
+        if self._brief and self.asked:
+            say(f"{self.done()}; waiting for their end.")
         return nullcontext()
 
-    def _write_ended(self, job: Job, error: str | None) -> None:
+    def _write_ended(self, ended: Changed, error: str | None) -> None:
         if error is None and not self.how.quiet:
-            write(safe(f"Job {job.id} cancelled."))
+            write(safe(f"Job {ended.before.id} cancelled."))
 
 
 class JsonReport(Report):
@@ -188,8 +200,8 @@ class JsonReport(Report):
     When something ends it early, it is closed with an `error`, and has what was done by then.
     """
 
-    def __init__(self, queue: Queue, truth: Truth, how: Manner) -> None:
-        super().__init__(queue, truth, how)
+    def __init__(self, queue: Queue, truth: Truth, how: Manner, words: Words) -> None:
+        super().__init__(queue, truth, how, words)
         self._stream = JsonStream({"dry_run": how.dry_run}, "jobs")
         self._numbers = {"changed": 0, "asked": 0, "failed": 0}
 
@@ -222,6 +234,6 @@ class JsonReport(Report):
     def _watching(self) -> AbstractContextManager[None]:
         return raised()
 
-    def _write_ended(self, job: Job, error: str | None) -> None:
-        told = change_dict(replace(self.asked.pop(job.id), after=job))
-        self._add("changed" if error is None else "failed", told | {"error": error})
+    def _write_ended(self, ended: Changed, error: str | None) -> None:
+        number = "changed" if error is None else "failed"
+        self._add(number, change_dict(ended) | {"error": error})

@@ -11,7 +11,8 @@ from queuectl.cli.interrupts import truthful
 from queuectl.cli.moments import until
 from queuectl.cli.notes import note_idle
 from queuectl.cli.options import json_option, open_queue, quiet_option, raw_option
-from queuectl.cli.render import safe, say, shorten, write, write_json
+from queuectl.cli.outlet import outlet
+from queuectl.cli.render import plural, safe, say, shorten, write, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError, UsageError
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.values import dataclass
@@ -274,6 +275,7 @@ def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
     _warn_directory(fields)
     with open_queue(create=True) as queue, truthful(queue.store):
         job = queue.enqueue(fields)
+        outlet.done = lambda: f"Job {job.id} is stored"
         is_told = _tell(job, how)
         if not how.wait:
             note_idle(queue, [job.queue])
@@ -371,6 +373,7 @@ def _enqueue_feed(feed: "Feed", given: dict[str, Any], keep_going: bool, how: Ma
     bulk.prepare()
     with open_queue(create=True) as queue, truthful(queue.store):
         batch = bulk.store(queue)
+        outlet.done = lambda: f"{plural(len(batch.ids), 'job')} stored"
         bulk.report(batch, quiet=how.quiet, as_json=how.as_json)
         if bulk.interrupted:
             return EXIT_INTERRUPTED

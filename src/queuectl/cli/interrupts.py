@@ -14,12 +14,12 @@ where somebody else's program calls the commands, nothing changes.
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from queuectl.cli.outlet import outlet
 from queuectl.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class _Interrupts:
 
     def let_go(self) -> None:
         """Let signals end the process again, or raise a KeyboardInterrupt if one has waited."""
-        sys.stdout.flush()
+        outlet.flush()
         self.answer = self.end
         self.check()
 
@@ -103,14 +103,15 @@ class Truth:
 
 
 @contextmanager
-def truthful(store: "Store") -> Iterator[Truth]:
+def truthful(store: "Store", *, patient: bool = True) -> Iterator[Truth]:
     """Let signals wait from just before each commit until what was stored is said.
 
-    At the end of the block it is; a signal that has waited is a KeyboardInterrupt then.
+    At the end of the block it is; a signal that has waited is a KeyboardInterrupt then. If
+    stdout is lost, the block goes on when it is `patient`, and stderr says what it has done.
     """
     store.before_commit = _hold
     try:
-        yield from _until_said()
+        yield from _until_said(patient)
     finally:
         store.before_commit = None
 
@@ -119,16 +120,24 @@ def truthful(store: "Store") -> Iterator[Truth]:
 def held() -> Iterator[Truth]:
     """Let signals wait until the end of the block, and be a KeyboardInterrupt then."""
     _hold()
-    yield from _until_said()
+    yield from _until_said(patient=True)
 
 
-def _until_said() -> Iterator[Truth]:
+def _until_said(patient: bool) -> Iterator[Truth]:
+    outlet.is_patient = patient
     try:
         yield Truth()
+        outlet.end()
     except BaseException:
         # Which says already why the command ends.
         _interrupts.answer, _interrupts.came = _interrupts.end, None
+        if outlet.lost is not None:
+            from queuectl.cli.render import complain
+
+            complain(f"{outlet.done()}, but stdout can't be written: {outlet.lost.strerror}.")
         raise
+    finally:
+        outlet.is_patient = False
     _interrupts.let_go()
 
 
@@ -140,13 +149,15 @@ def _hold() -> None:
 @contextmanager
 def raised() -> Iterator[None]:
     """Make a KeyboardInterrupt of a signal inside the block, and of one that has waited."""
-    sys.stdout.flush()
+    outlet.end()
     before, _interrupts.answer = _interrupts.answer, _interrupts.throw
+    patient, outlet.is_patient = outlet.is_patient, False
     try:
         _interrupts.check()
         yield
     finally:
         _interrupts.answer = before
+        outlet.is_patient = patient
 
 
 @contextmanager

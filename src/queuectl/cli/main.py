@@ -24,13 +24,11 @@ from queuectl.cli.command import (
     write_text_block,
 )
 from queuectl.cli.interrupts import ignore_interrupts
+from queuectl.cli.outlet import EXIT_BROKEN_PIPE, LostError, abandon
 from queuectl.errors import EXIT_FAILED, EXIT_INTERRUPTED, QueuectlError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-EXIT_BROKEN_PIPE = 141
-"""What a program killed by SIGPIPE exits with, as far as a shell can tell."""
 
 GARBAGE = 10_000
 """How many objects more than before there are when garbage is looked for."""
@@ -227,11 +225,11 @@ def run(args: Sequence[str], meta: Mapping[str, Any] | None = None) -> int:
         code = _guarded(args, meta or {})
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader went away. Python would complain about what is unwritten once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        # The reader went away.
+        abandon()
         return EXIT_BROKEN_PIPE
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        abandon()
         return _explain(error)
     return code
 
@@ -255,7 +253,7 @@ def _guarded(args: Sequence[str], meta: Mapping[str, Any]) -> int:
         if sys.stderr.isatty():
             print(file=sys.stderr)  # the terminal has just shown ^C
         return EXIT_INTERRUPTED
-    except click.exceptions.Exit as exit:
+    except (click.exceptions.Exit, LostError) as exit:
         return exit.exit_code
     except Exception as error:  # noqa: BLE001 - the last place to make a sentence of it
         return _explain(error)

@@ -11,6 +11,7 @@ from queuectl.cli.change_report import JsonReport, Manner, Report, TextReport, W
 from queuectl.cli.confirm import confirm
 from queuectl.cli.interrupts import truthful
 from queuectl.cli.options import JOB_ID, Wanted, json_option, quiet_option
+from queuectl.cli.outlet import outlet
 from queuectl.cli.render import plural
 from queuectl.queue import Queue
 from queuectl.store.contract import Filter
@@ -70,17 +71,16 @@ def apply(
     queue: Queue, ids: Sequence[str], which: Filter, change: Change, words: Words, how: Manner
 ) -> int:
     """Change the jobs with these ids, or those that fit; report, and return the exit code."""
-    with truthful(queue.store) as truth:
+    with truthful(queue.store, patient=not how.dry_run) as truth:
         report: Report
-        report = (
-            JsonReport(queue, truth, how) if how.as_json else TextReport(queue, truth, how, words)
-        )
+        report = (JsonReport if how.as_json else TextReport)(queue, truth, how, words)
+        outlet.done = report.done
         with report:
             if ids:
                 queue.change_named(ids, change, dry_run=how.dry_run, told=report.named)
             else:
                 queue.change_matching(which, change, dry_run=how.dry_run, told=report.page)
-                report.sum_up()
             if how.wait:
                 report.wait()
+            report.sum_up()
     return report.code

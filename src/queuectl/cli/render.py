@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from queuectl.cli.fitting import GAP, cut_middle, fit
 from queuectl.cli.fitting import cut as cut
 from queuectl.cli.fitting import width as width
+from queuectl.cli.outlet import outlet
 from queuectl.values import dataclass
 
 # C0, DEL, C1, bidirectional controls, line separators, byte order mark, lone surrogates: what can
@@ -91,7 +92,7 @@ def paint_state(state: str) -> str:
 
 def write(text: str = "") -> None:
     """Print a line of data."""
-    sys.stdout.write(text + "\n")
+    outlet.put(text + "\n")
 
 
 def say(text: str) -> None:
@@ -118,7 +119,7 @@ def write_json_array(values: Iterable[Any]) -> None:
     """Print one JSON array, an element per line, without holding all of it."""
     separator = "["
     for value in values:
-        sys.stdout.write(f"{separator}\n{_json(value)}" if separator == "," else f"[{_json(value)}")
+        outlet.put(f"{separator}\n{_json(value)}" if separator == "," else f"[{_json(value)}")
         separator = ","
     write("[]" if separator == "[" else "]")
 
@@ -134,7 +135,7 @@ class JsonStream:
 
     def add(self, value: Any) -> None:
         """Print an element."""
-        sys.stdout.write((",\n" if self.is_begun else self._opening) + _json(value))
+        outlet.put((",\n" if self.is_begun else self._opening) + _json(value))
         self.is_begun = True
 
     def end(self, **tail: Any) -> None:
