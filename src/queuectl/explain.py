@@ -104,6 +104,19 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
     return reasons or [_its_turn(job, around)]
 
 
+def explain_all(jobs: Collection[Job], now: int) -> list[Reason]:
+    """Say that none of these jobs, which aren't finished, runs or is due yet, if that is so."""
+    if not jobs or any(job.state not in WAITING or job.run_at <= now for job in jobs):
+        return []
+    first = min(jobs, key=lambda job: job.run_at)
+    when = f"{local(first.run_at)} (in {human(first.run_at - now)})"
+    if len(jobs) == 1:
+        remedy = f"retry {shlex.quote(first.id)}"
+        text = f"job {first.id} isn't due until {when}"
+        return [_reason(Cause.NOT_DUE, text, remedy, ends_at=first.run_at)]
+    return [_reason(Cause.NOT_DUE, f"none of them is due before {when}", ends_at=first.run_at)]
+
+
 def hindrances(queues: Collection[str], around: Surroundings) -> list[Reason]:
     """Say what keeps all jobs of these queues from being started, and how to end it.
 

@@ -531,9 +531,9 @@ def test_wait_gives_up(cli: Cli) -> None:
     cli.add("true", "--id", "never", "--tag", "it's red")
     for args, again in (
         (("never",), "go on with: queuectl wait never"),
-        (("--all",), "queuectl list shows them"),
-        (("--queue", "default"), "queuectl list --queue default shows them"),
-        (("--tag", "it's red"), "queuectl list --tag 'it'\"'\"'s red' shows them"),
+        (("--all",), "see queuectl list"),
+        (("--queue", "default"), "see queuectl list --queue default"),
+        (("--tag", "it's red"), "see queuectl list --tag 'it'\"'\"'s red'"),
     ):
         result = cli.run("wait", *args, "--timeout", "0.1")
         assert result.code == 124
@@ -570,5 +570,5 @@ def test_wait_shows_progress_on_a_terminal(cli: Cli) -> None:
     shown = cli.on_terminal("wait", "--all", until="0/1", key=b"\x03")
     assert shown.code == 130
     assert "Waiting" in shown.stdout
-    assert "\nNothing was stopped; queuectl list shows them.\n" in shown.stdout
+    assert "\nNothing was stopped; see queuectl list.\n" in shown.stdout
     assert json.loads(cli.ok("list", "--json").stdout)[0]["state"] == "pending"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.cli.screen import screen_of
-from tests.support import PATIENCE
+from tests.support import PATIENCE, wait_for
 
 FAILED, FINE = 27, 3
 JOBS = "".join(f"echo no {n} >&2; exit 3\n" for n in range(FAILED)) + "true\n" * FINE
@@ -19,8 +19,11 @@ def told(stderr: str) -> tuple[list[str], str, str]:
     lines = [line for line in stderr.splitlines() if not line.startswith("No worker is running")]
     *failed, more, summary = lines
     assert len(failed) == 20
+    dead = (
+        r"Job \S+ \(echo no (\d+) >&2; exit 3\) is dead: exit code 3: no \1; no retries allowed\."
+    )
     for line in failed:
-        assert re.fullmatch(r"Job \S+ is dead: exit code 3: no \d+; no retries allowed\.", line)
+        assert re.fullmatch(dead, line), line
     return failed, more, summary
 
 
@@ -77,6 +80,36 @@ def test_cancelled_and_removed_jobs_are_told_apart(cli: Cli) -> None:
     assert len(failed) == 20
     assert more == "... and 3 more; see all with: queuectl list --state dead,cancelled --limit 0"
     assert summary == "5 jobs completed, 23 did not: 23 cancelled."
+
+
+@pytest.mark.parametrize(
+    "args", [("--all",), ("--queue", "q"), ("--tag", "t"), ("one", "two")], ids=" ".join
+)
+def test_what_is_not_due_is_told(cli: Cli, args: tuple[str, ...]) -> None:
+    cli.node("--queue", "q")
+    cli.add("true", "--id", "one", "--tag", "t", "--queue", "q", "--delay", "1h")
+    if args == ("--all",):
+        waiting = cli.start("wait", *args)
+        assert waiting.stderr is not None
+        line = waiting.stderr.readline().decode()
+        assert re.fullmatch(
+            r"Job one isn't due until \S+ \(in \S+\); run it now with: queuectl retry one\n", line
+        )
+    cli.add("true", "--id", "two", "--tag", "t", "--queue", "q", "--delay", "2h")
+    waiting = cli.start("wait", *args)
+    assert waiting.stderr is not None
+    line = waiting.stderr.readline().decode()
+    assert re.fullmatch(r"None of them is due before \S+ \(in \S+\)\.\n", line), line
+
+
+def test_what_runs_is_not_told_to_be_late(cli: Cli) -> None:
+    cli.node()
+    cli.add("until [ -e go ]; do sleep 0.02; done", "--id", "runs")
+    cli.add("true", "--id", "late", "--delay", "1h")
+    wait_for(lambda: cli.queue.get("runs").state == "processing", "the job to run")
+    result = cli.run("wait", "--all", "--timeout", "1.5")
+    assert result.stderr == "queuectl: 2 jobs not finished after 1.5s; see queuectl list.\n"
+    (cli.folder / "go").touch()
 
 
 def test_a_single_job_says_its_last_word(working: Cli) -> None:

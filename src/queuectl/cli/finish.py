@@ -10,9 +10,9 @@ import click
 
 from queuectl.cli.interrupts import raised
 from queuectl.cli.notes import again
-from queuectl.cli.render import is_terminal, say
+from queuectl.cli.render import is_terminal, safe, say, shorten
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
-from queuectl.job import WAITING, Job, State
+from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.queue import Queue
 from queuectl.report import why_ended
 from queuectl.when import human
@@ -30,6 +30,9 @@ PATIENCE = 1.0
 
 LONG = 10_000
 """Milliseconds that a wait must take at least for us to say until when it is."""
+
+LONGEST_COMMAND = 40
+"""Cells that a command takes at most where a job is one of many."""
 
 LOOKED_AT = 100
 """Of very many jobs, so many are looked at to find the queues they wait in."""
@@ -63,13 +66,17 @@ def ended_label(job: Job) -> str:
     return "Completed" if job.state == State.COMPLETED else "Finished"
 
 
-def describe_end(job: Job) -> str:
-    """Say how a finished job ended, such as `Job x completed in 12ms`."""
+def describe_end(job: Job, *, among_others: bool = False) -> str:
+    """Say how a finished job ended, such as `Job x completed in 12ms`.
+
+    Among others, it is also known by its command.
+    """
+    name = f"{job.id} ({shorten(safe(job.title), LONGEST_COMMAND)})" if among_others else job.id
     if job.state == State.COMPLETED:
         took = "" if job.duration_ms is None else f" in {human(job.duration_ms)}"
-        return f"Job {job.id} completed{took}."
+        return f"Job {name} completed{took}."
     why = why_ended(job)
-    return f"Job {job.id} is {job.state}" + (f": {why.rstrip('.')}." if why else ".")
+    return f"Job {name} is {job.state}" + (f": {why.rstrip('.')}." if why else ".")
 
 
 class Hint:
@@ -108,12 +115,22 @@ def still_going(text: str, *, always: bool = False) -> Iterator[None]:
 
 def why_waiting(queue: Queue, ids: Sequence[str]) -> "list[Reason]":
     """Say why these jobs, or the first of them, wait, as far as it is worth a word."""
-    jobs = [queue.store.get(id) for id in ids[:LOOKED_AT]]
-    waiting = [job for job in jobs if job is not None and job.state in WAITING]
+    jobs = [job for job in map(queue.store.get, ids[:LOOKED_AT]) if job is not None]
+    waiting = [job for job in jobs if job.state in WAITING]
     if len(ids) == 1 and waiting:
         now = queue.store.now()
         return [reason for reason in queue.explain(ids[0]) if _is_worth_a_word(reason, now)]
-    return queue.hindrances({job.queue for job in waiting})
+    hindrances = queue.hindrances({job.queue for job in waiting})
+    return [*(why_none_is_due(queue, jobs) if len(ids) <= LOOKED_AT else []), *hindrances]
+
+
+def why_none_is_due(queue: Queue, jobs: Sequence[Job]) -> "list[Reason]":
+    """Say when the first of some jobs is due, if none of them is, as far as it is worth a word."""
+    from queuectl.explain import explain_all
+
+    now = queue.store.now()
+    open_jobs = [job for job in jobs if job.state not in FINISHED]
+    return [reason for reason in explain_all(open_jobs, now) if _is_worth_a_word(reason, now)]
 
 
 def _is_worth_a_word(reason: "Reason", now: int) -> bool:

@@ -11,10 +11,12 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.finish import (
     EXIT_TIMED_OUT,
+    LOOKED_AT,
     Hint,
     describe_end,
     exit_code_of,
     still_going,
+    why_none_is_due,
     why_waiting,
 )
 from queuectl.cli.notes import again, note_unused
@@ -190,7 +192,8 @@ class _Ids(_Watch):
         if talk:
             for id in failed[:MOST_TOLD]:
                 job = self._queue.store.get(id)
-                say(describe_end(job) if job else f"Job {id} was removed.")
+                told = describe_end(job, among_others=True) if job else f"Job {id} was removed."
+                say(told)
             ends = Counter(states.get(id) for id in self._ids)
             _say_more(len(failed) - MOST_TOLD, ends, self._which)
             say(_summary(ends))
@@ -274,7 +277,9 @@ class _Counted(_Watch):
             and count.state in WAITING
             and (not self._queues or count.queue in self._queues)
         }
-        return self._queue.hindrances(waiting)
+        jobs = self._queue.list(replace(self._which, states=OPEN), limit=LOOKED_AT + 1)
+        none_is_due = why_none_is_due(self._queue, jobs) if len(jobs) <= LOOKED_AT else []
+        return [*none_is_due, *self._queue.hindrances(waiting)]
 
     def _ended(self, state: State) -> int:
         return max(self._count()[state] - self._before[state], 0)
@@ -287,7 +292,7 @@ class _Counted(_Watch):
         if talk:
             told = self._failed() if failed else []
             for job in told:
-                say(describe_end(job))
+                say(describe_end(job, among_others=True))
             _say_more(failed - len(told), ends, self._which)
             say(_summary(ends))
         return EXIT_FAILED if failed else EXIT_DONE
@@ -304,7 +309,7 @@ class _Counted(_Watch):
 
 def _listing(which: Filter | None = None) -> str:
     """Say which command shows the jobs that are waited for."""
-    return f"{_command('list', which=which or Filter())} shows them"
+    return f"see {_command('list', which=which or Filter())}"
 
 
 def _command(*words: str, which: Filter) -> str:
