@@ -256,7 +256,7 @@ class Settings:
         1,
         _integer(1, 10_000),
         "Workers of each node that was started without --count.",
-        aliases=("max_concurrent_jobs",),
+        aliases=("max_concurrent_jobs", "concurrency"),
     )
     lease: int = _setting(
         15_000,

@@ -21,7 +21,14 @@ from tests.cli.conftest import Cli
         ("sbatch", "use enqueue"),
         ("squeue", "use list"),
         ("scancel", "use cancel"),
-        ("parallel", "use enqueue --lines FILE, and worker start --count N"),
+        ("parallel 4", "config set workers N for how many run at once"),
+        ("tags", "use list --columns id,tags,command"),
+        ("job list", "list for many"),
+        ("inspect active", "list --state processing"),
+        ("priority k3v9", "a stored job can't be edited"),
+        ("update k3v9", "a stored job can't be edited"),
+        ("worker scale 4", "use queuectl config set workers N"),
+        ("worker logs", "use list, which names the log of each"),
         ("enqueue-in", "use enqueue --delay"),
         ("cron", "let cron enqueue (docs/operations.md, Recurring jobs)"),
         ("worker ps", "use list"),
@@ -52,6 +59,16 @@ def test_commands_of_other_tools(cli: Cli, typed: str, advice: str) -> None:
         ("enqueue true --limit", "worker start --queue NAME --count N"),
         ("worker start --concurrency", "use --count"),
         ("list --status", "use --state"),
+        ("list --all", "use --state all"),
+        ("list --failed", "--state dead for jobs that were given up"),
+        ("list --dead", "--state dead for jobs that were given up"),
+        ("list --state deda", "did you mean 'dead'?"),
+        ("retry --all", "use --state all"),
+        ("rm --all", "use --state all"),
+        ("prune --all", "use --state all"),
+        ("prune --tag", "use rm with --state completed,cancelled"),
+        ("logs k3v9 --tail", "use queuectl logs ID | tail -n N"),
+        ("output --tag", "use logs --tag TAG"),
     ],
 )
 def test_options_of_other_tools(cli: Cli, typed: str, advice: str) -> None:
@@ -117,5 +134,7 @@ def test_advice_on_commands_is_about_what_is_missing_and_names_what_is_there(pat
 def test_advice_on_options_is_about_what_is_missing_and_names_what_is_there() -> None:
     options = {name for command in EVERY.values() for p in command.params for name in p.opts}
     assert set(habits.OPTIONS.values()) <= options
+    for path, instead in habits.INSTEAD.items():
+        assert not {name for param in EVERY[path].params for name in param.opts} & {*instead}
     enqueue = {name for param in EVERY["enqueue"].params for name in param.opts}
     assert not enqueue & {*habits.OPTIONS, *habits.CLAUSES}

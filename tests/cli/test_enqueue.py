@@ -127,12 +127,13 @@ def test_words_behind_dashes_are_kept_exactly(cli: Cli, words: tuple[str, ...]) 
     [
         ((), "Give a command"),
         (("echo", "a"), "put the command in quotes"),
-        (("echo a", "--command", "echo b"), "Give one of"),
-        (("echo a", "--", "b"), "Give one of"),
+        (("echo a", "--command", "echo b"), "Give only one of"),
+        (("echo a", "--", "b"), "Give only one of"),
         (("--",), "Nothing stands behind --"),
-        (("--file", "-", "--lines", "-"), "Give one of"),
+        (("--file", "-", "--lines", "-"), "Give only one of"),
         (("--lines", "-", "--id", "x"), "--id is for a single job"),
         (("true", "--keep-going"), "--keep-going is for"),
+        (("-",), "use --lines - for commands, or --file - for JSON jobs"),
         (("true", "--follow", "--json"), "--follow"),
         (("",), "command is empty"),
         (("{",), "Invalid JSON"),
@@ -376,3 +377,10 @@ def test_a_queue_that_no_worker_serves_is_said(cli: Cli) -> None:
     )
     cli.node("--queue", "my mail")
     assert process.wait(60) == 0
+
+
+def test_who_gives_a_file_of_commands_as_json_is_told_what_reads_it(cli: Cli) -> None:
+    told = cli.refused("enqueue", "--file", "-", input="echo hi\n", code=2)
+    assert told.endswith("at column 1; --lines reads a command per line.")
+    for bad in ('{"command": 1}', "{", '["true"]'):
+        assert "--lines" not in cli.refused("enqueue", "--file", "-", input=bad, code=2)

@@ -382,7 +382,7 @@ def test_logs_refuses_what_makes_no_sense(cli: Cli) -> None:
     assert "--attempt" in cli.refused("logs", "--attempt", "1", code=2)
     assert "--queue" in cli.refused("logs", "abcd", "--queue", "x", code=2)
     assert "--tag" in cli.refused("logs", "abcd", "--tag", "x", code=2)
-    assert "Give one of" in cli.refused("output", "abcd", "--stdout", "--json", code=2)
+    assert "Give only one of" in cli.refused("output", "abcd", "--stdout", "--json", code=2)
     assert "There is no job" in cli.refused("logs", "nope", code=3)
 
 

@@ -195,6 +195,7 @@ class TestNobodyWorks:
         assert cli.ok("enqueue", "true").stderr == ""
         told = cli.ok("enqueue", "true", "--queue", "defualt").stderr
         assert told == (
+            "Note: no job was in queue 'defualt' before; did you mean 'default'?\n"
             "No worker serves defualt; start one with: queuectl worker start --queue defualt\n"
         )
 
@@ -253,10 +254,41 @@ class TestAQueueThatNobodyHasUsed:
         assert cli.ok("list", "--queue", "mial", "-q").stderr == ""
         assert json.loads(cli.ok("dlq", "count", "--queue", "mial", "--json").stdout) == 0
 
+    def test_who_enqueues_is_told_once(self, working: Cli) -> None:
+        working.add("true", "--queue", "mail")
+        note = "Note: no job was in queue 'mial' before; did you mean 'mail'?\n"
+        assert working.ok("enqueue", "true", "--queue", "mial").stderr == note
+        assert working.ok("enqueue", "true", "--queue", "mial").stderr == ""
+        lines = working.ok("enqueue", "--lines", "-", "--queue", "maill", input="true\n")
+        assert "did you mean" in lines.stderr
+        for silent in (("zzz",), ("mali", "-q"), ("maiil", "--json")):
+            assert working.ok("enqueue", "true", "--queue", *silent).stderr == ""
+
     def test_a_name_that_looks_like_none(self, cli: Cli) -> None:
         cli.add("true")
         told = cli.ok("list", "--queue", "zzz").stderr
         assert told.startswith("Note: no job is in queue 'zzz', and none has ever run there.\n")
+
+
+class TestATagThatNoJobHas:
+    @pytest.mark.parametrize("command", ["list", "cancel", "retry", "rm"])
+    def test_the_nearest_is_named(self, cli: Cli, command: str) -> None:
+        cli.add("true", "--tag", "conv", "--tag", "other")
+        note = "Note: no job has the tag 'cnov'; did you mean 'conv'?\n"
+        assert note in cli.ok(command, "--tag", "cnov").stderr
+        assert "Note: no job has the tag 'zzz'.\n" in cli.ok(command, "--tag", "zzz").stderr
+        assert cli.ok(command, "--tag", "cnov", "-q").stderr == ""
+        assert "Note" not in cli.ok(command, "--tag", "conv", "--tag", "other").stderr
+
+
+def test_who_enqueues_into_a_paused_queue_is_told(working: Cli) -> None:
+    working.ok("pause", "my mail")
+    note = "Queue 'my mail' is paused; go on with: queuectl resume 'my mail'\n"
+    assert working.ok("enqueue", "true", "--queue", "my mail").stderr == note
+    lines = working.ok("enqueue", "--lines", "-", "--queue", "my mail", input="true\n")
+    assert lines.stderr == note
+    assert working.ok("enqueue", "true", "--queue", "my mail", "-q").stderr == ""
+    assert working.ok("enqueue", "true").stderr == ""
 
 
 def test_the_default_place_does_not_depend_on_where_one_is(fresh: Cli) -> None:

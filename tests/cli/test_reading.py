@@ -168,7 +168,7 @@ def test_list_says_how_to_go_on(cli: Cli) -> None:
     text = "".join(f'{{"id": "j{n}", "command": "echo it"}}\n' for n in range(7))
     cli.ok("enqueue", "--file", "-", "--tag", "a b", input=text)
     seen: list[str] = []
-    args = ["list", "-q", "--limit", "3", "--tag", "a b", "--text", "echo it"]
+    args = ["list", "--format", "{id}", "--limit", "3", "--tag", "a b", "--text", "echo it"]
     more = ""
     while True:
         result = cli.ok(*args, *(("--after", seen[-1]) if more else ()))
@@ -178,7 +178,7 @@ def test_list_says_how_to_go_on(cli: Cli) -> None:
             break
         assert more == (
             "There are more; go on with: queuectl list --tag 'a b' --text 'echo it' -n 3"
-            f" --after {seen[-1]}\n"
+            f" --format '{{id}}' --after {seen[-1]}\n"
         )
     assert seen == [f"j{n}" for n in range(6, -1, -1)]
 
@@ -186,8 +186,19 @@ def test_list_says_how_to_go_on(cli: Cli) -> None:
 def test_how_to_go_on_keeps_the_database(cli: Cli) -> None:
     cli.ok("enqueue", "--lines", "-", input="true\n" * 3)
     for args in (("--db", str(cli.db), "list"), ("list", "--db", str(cli.db))):
-        more = cli.ok(*args, "-s", "all", "-n", "1", "-q").stderr
+        more = cli.ok(*args, "-s", "all", "-n", "1").stderr
         assert f"queuectl list --db {cli.db} --state all -n 1 --after " in more
+
+
+def test_who_looks_for_failed_jobs_hears_of_the_dead(cli: Cli) -> None:
+    cli.ok("enqueue", "--lines", "-", "-Q", "q", "--max-retries", "0", input="false\nfalse\n")
+    cli.ok("worker", "start", "--drain")
+    told = cli.ok("list", "--state", "failed").stderr
+    assert told == "No jobs found; 2 are dead: queuectl dlq list\n"
+    told = cli.ok("list", "--state", "failed", "--queue", "q").stderr
+    assert told == "No jobs found; 2 are dead: queuectl dlq list --queue q\n"
+    assert cli.ok("list", "--state", "pending").stderr == "No jobs found.\n"
+    assert cli.ok("list", "--state", "failed", "--json").stderr == ""
 
 
 def test_a_long_list_comes_whole(cli: Cli) -> None:
@@ -207,7 +218,9 @@ def test_what_programs_read_is_complete_unless_a_limit_is_given(cli: Cli) -> Non
         assert (len(whole.lines), whole.stderr) == (120, "")
         limited = cli.ok("list", *form, "-n", "50")
         assert len(limited.lines) == 50
-        assert limited.stderr.startswith("50 of 120 jobs shown; go on with: queuectl list -n 50 ")
+        more = "50 of 120 jobs shown; go on with: queuectl list -n 50 "
+        assert limited.stderr.startswith("" if form == ("-q",) else more)
+        assert bool(limited.stderr) == (form != ("-q",))
         shown = cli.on_terminal("list", *form).stdout.splitlines()
         assert len(shown) == 51
         assert shown[-1].startswith("50 of 120 jobs shown; go on with: queuectl list ")
@@ -287,7 +300,7 @@ def test_columns(mixed: Cli) -> None:
         (("--format", "{id:>10}"), "takes plain fields, such as {id}; --columns aligns them"),
         (("--format", "{id!r}"), "takes plain fields, such as {id}"),
         (("--format", "{id"), "has a brace without its other half; write {{ for a brace."),
-        (("--format", "{id}", "-q"), "Give one of --quiet, --json, --format and --columns"),
+        (("--format", "{id}", "-q"), "Give only one of --quiet, --json, --format and --columns"),
     ],
 )
 def test_bad_forms(mixed: Cli, args: tuple[str, ...], hint: str) -> None:

@@ -249,8 +249,8 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="cli/enqueue.py",
-                old="as queue, truthful(queue.store):\n        job = queue.enqueue(fields)",
-                new="as queue, queue.store.transaction():\n        job = queue.enqueue(fields)",
+                old="as queue, truthful(queue.store):\n        near = ",
+                new="as queue, queue.store.transaction():\n        near = ",
             )
         ],
         tests=[

@@ -37,6 +37,7 @@ ALIASES = {
     "max_backoff_seconds": "max_backoff",
     "timeout": "job_timeout",
     "max_concurrent_jobs": "workers",
+    "concurrency": "workers",
     "lock_lease_seconds": "lease",
     "worker_heartbeat_interval": "heartbeat",
     "default_max_tries": "max_attempts",

@@ -137,7 +137,8 @@ def meant_option(error: click.NoSuchOption) -> str | None:
     if error.ctx is not None:
         command = error.ctx.command
         known = [name for param in command.params for name in param.opts]
-        if (advice := option_for(command.name or "", error.option_name, known)) is not None:
+        path = error.ctx.command_path.partition(" ")[2]
+        if (advice := option_for(path, error.option_name, known)) is not None:
             return f"{advice}."
     near = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.7)
     return f"did you mean {near[0]}?" if near else None

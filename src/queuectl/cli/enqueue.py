@@ -1,7 +1,8 @@
 """`enqueue`: adds one job, or a file of them, and if asked stays until they are finished."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from queuectl.cli.command import Command, meant_option, no_such_option
 from queuectl.cli.interrupts import truthful
 from queuectl.cli.moments import until
-from queuectl.cli.notes import note_idle
+from queuectl.cli.notes import near_queue, note_idle, note_near, note_paused
 from queuectl.cli.options import json_option, open_queue, quiet_option, raw_option
 from queuectl.cli.outlet import outlet
 from queuectl.cli.render import plural, safe, say, shorten, write, write_json
@@ -219,9 +220,16 @@ def _check_sources(
     if not any(sources):
         raise click.UsageError("Give a command, a JSON job, -- PROGRAM, --file or --lines")
     if sum(sources) > 1:
-        raise click.UsageError("Give one of: a command, --command, -- PROGRAM, --file, --lines")
+        raise click.UsageError(
+            "Give only one of: a command, --command, -- PROGRAM, --file, --lines"
+        )
     if len(text) > 1:
-        raise click.UsageError(f"A command is one word to queuectl: {_QUOTE}")
+        raise click.UsageError(f"A command is given as one argument: {_QUOTE}")
+    if text and text[0] == "-":
+        raise click.UsageError(
+            "A command can't be -; to read from stdin, use --lines - for commands, or --file - for"
+            " JSON jobs"
+        )
 
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:
@@ -274,10 +282,13 @@ def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
     _check(fields)
     _warn_directory(fields)
     with open_queue(create=True) as queue, truthful(queue.store):
+        near = near_queue(queue, str(fields.get("queue") or DEFAULT_QUEUE))
         job = queue.enqueue(fields)
         outlet.done = lambda: f"Job {job.id} is stored"
         is_told = _tell(job, how)
+        note_near(job.queue, near)
         if not how.wait:
+            note_paused(queue, job.queue)
             note_idle(queue, [job.queue])
             return EXIT_DONE
         from queuectl.cli.finish import still_going
@@ -362,7 +373,21 @@ def _enqueue_file(
     from queuectl.cli.feed import open_feed
 
     with open_feed(path, plain=plain, hold=not keep_going) as feed:
+        if not plain:
+            feed.read = partial(_read_json_line, feed.read)
         return _enqueue_feed(feed, given, keep_going, how)
+
+
+def _read_json_line(
+    read: Callable[[str], dict[str, Any] | None], line: str
+) -> dict[str, Any] | None:
+    """Read a JSON job; of a line that looks like a command, the error says what reads those."""
+    try:
+        return read(line)
+    except BadJobError as error:
+        if line.lstrip()[:1] in '{["':
+            raise
+        raise BadJobError(f"{str(error).rstrip('.')}; --lines reads a command per line.") from None
 
 
 def _enqueue_feed(feed: "Feed", given: dict[str, Any], keep_going: bool, how: Manner) -> int:
@@ -371,10 +396,13 @@ def _enqueue_feed(feed: "Feed", given: dict[str, Any], keep_going: bool, how: Ma
     _warn_directory(given)
     bulk = Bulk(feed, given, keep_going=keep_going)
     bulk.prepare()
+    name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue.store):
+        near = near_queue(queue, name)
         batch = bulk.store(queue)
         outlet.done = lambda: f"{plural(len(batch.ids), 'job')} stored"
         bulk.report(batch, quiet=how.quiet, as_json=how.as_json)
+        note_near(name, near)
         if bulk.interrupted:
             return EXIT_INTERRUPTED
         code = EXIT_FAILED if bulk.refused else EXIT_DONE
@@ -383,6 +411,7 @@ def _enqueue_feed(feed: "Feed", given: dict[str, Any], keep_going: bool, how: Ma
         if how.wait:
             return max(code, _wait(queue, batch.ids, how))
         # The lines may name any queue themselves.
+        note_paused(queue, name)
         note_idle(queue, [])
         return code
 

@@ -15,6 +15,10 @@ DEPENDENT = (
 )
 
 
+MANY_AT_ONCE = "enqueue --lines FILE for many jobs, config set workers N for how many run at once"
+STATES = "--state dead for jobs that were given up, --state failed for those that will be retried"
+
+
 def _all(names: str, advice: str) -> dict[str, str]:
     return dict.fromkeys(names.split(), advice)
 
@@ -24,7 +28,8 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("add create push submit put send new batch sbatch ts tsp", "enqueue"),
         **_all("run exec do", "enqueue to add a job, or worker start to run jobs"),
         **_all("srun", "enqueue --follow"),
-        **_all("parallel xargs map", "enqueue --lines FILE, and worker start --count N"),
+        **_all("parallel xargs map", MANY_AT_ONCE),
+        **_all("scale concurrency", "config set workers N"),
         **_all("at schedule enqueue-at", "enqueue --run-at TIME"),
         **_all("in delay enqueue-in", "enqueue --delay TIME"),
         **_all("cron every beat", RECURRING),
@@ -38,7 +43,9 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("size len length count", "status"),
         **_all("tail follow", "logs -f"),
         **_all("log cat result", "output for what a job wrote, logs -f while it runs"),
-        **_all("info get inspect describe job", "show"),
+        **_all("info get describe", "show"),
+        **_all("inspect job", "show for one job, list for many: list --state processing"),
+        **_all("tags", "list --columns id,tags,command; list --tag TAG for those that have it"),
         **_all("sacct report metrics", "stats"),
         **_all("kill abort scancel revoke", "cancel"),
         **_all("stash hold", "pause for a queue; a single job can be cancelled, and retried later"),
@@ -49,7 +56,10 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("clean clear cleanup", "prune for finished jobs, rm for any that don't run"),
         **_all("purge", "dlq purge for dead jobs, prune for finished ones, rm for waiting ones"),
         **_all("reset flush", "db reset, after worker stop"),
-        **_all("edit switch", "cancel, and enqueue it anew: a stored job can't be edited"),
+        **_all(
+            "edit switch update priority",
+            "cancel, and enqueue it anew: a stored job can't be edited",
+        ),
         **_all("group", "enqueue --queue NAME: a queue is made by its first job"),
         **_all("dead failed deadletter dead-letter", "dlq list"),
         **_all("settings set", "config"),
@@ -62,8 +72,8 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("run up work", "start"),
         **_all("kill quit down shutdown", "stop"),
         **_all("ls status ps show", "list"),
-        **_all("scale", "start for one more node; each has as many workers as --count says"),
-        **_all("log logs", "start --log FILE; queuectl logs has what jobs write"),
+        **_all("scale", "use queuectl config set workers N, or start for one more node"),
+        **_all("log logs", "list, which names the log of each; queuectl logs has what jobs write"),
     },
     "dlq": {
         **_all("ls", "list"),
@@ -127,6 +137,38 @@ CLAUSES: Mapping[str, str] = {
 }
 """Options of no command here, and what to do instead; only `enqueue` is asked for such."""
 
+INSTEAD: Mapping[str, Mapping[str, str]] = {
+    "list": {
+        **_all("--all -a", "use --state all, and --limit 0 for more than a page"),
+        **_all("--failed --dead --errors", f"use {STATES}"),
+        **_all("--running --active", "use --state processing"),
+        **_all("--pending --waiting --queued", "use --state pending"),
+        **_all("--completed --done", "use --state completed"),
+    },
+    "retry": {
+        **_all("--all -a", "use --state all, or dlq retry --all for dead jobs only"),
+        **_all("--failed --dead", f"use {STATES}"),
+    },
+    "rm": {
+        **_all("--all -a", "use --state all"),
+        **_all("--older-than", "use prune --older-than AGE, or --until TIME"),
+    },
+    "prune": {
+        **_all("--all -a", "use --state all"),
+        **_all(
+            "--tag -T --queue -Q --text",
+            "use rm with --state completed,cancelled: prune goes by state and age only",
+        ),
+    },
+    "logs": _all("--tail --lines -n", "use queuectl logs ID | tail -n N"),
+    "output": {
+        **_all("--tag -T --queue -Q", "use logs --tag TAG"),
+        **_all("--follow -f", "use logs -f ID"),
+        **_all("--tail -n", "use queuectl output ID --stdout | tail -n N"),
+    },
+}
+"""Options that a command hasn't got, by its words, and what does their work."""
+
 
 def command_for(group: str, name: str, known: Collection[str]) -> str | None:
     """Return what does the work of a command that isn't in a group, as the end of a sentence."""
@@ -138,6 +180,8 @@ def command_for(group: str, name: str, known: Collection[str]) -> str | None:
 
 def option_for(command: str, name: str, known: Collection[str]) -> str | None:
     """Return what does the work of an option that a command doesn't have."""
+    if (instead := INSTEAD.get(command, {}).get(name)) is not None:
+        return instead
     found = OPTIONS.get(name)
     if found in known:
         return f"use {found}"

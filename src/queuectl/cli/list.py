@@ -11,6 +11,7 @@ import click
 from queuectl.address import without_secrets
 from queuectl.cli.command import DB, Command
 from queuectl.cli.fields import NAMES, check, column, due_in, for_people
+from queuectl.cli.notes import again
 from queuectl.cli.options import (
     JOB_ID,
     Wanted,
@@ -24,8 +25,10 @@ from queuectl.cli.render import ALIGNED, plural, safe, say, write, write_json_ar
 from queuectl.cli.template import Template
 from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.listing import SORTS, counted
+from queuectl.queue import Queue
 from queuectl.report import job_dict
-from queuectl.values import dataclass
+from queuectl.store.contract import Filter
+from queuectl.values import dataclass, replace
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -134,13 +137,25 @@ def list_jobs(
             how_many(limit, bare=how.bare),
         )
         write_jobs(page, queue.store.now())
-        if page.more:
+        if page.more and not (how.quiet and limit is not None):
             total = None if after else counted(queue.store, which)
             say(_more(page, total, None if sort else _again(wanted, oldest, limit, how)))
         elif not how.bare and not page.count:
-            say("No jobs found." if wanted or after else "There are no jobs.")
+            say(_none(queue, which) if wanted or after else "There are no jobs.")
         elif not how.bare and not after:
             say(f"Total: {plural(page.count, 'job')}.")
+
+
+def _none(queue: Queue, which: Filter) -> str:
+    """Say that no jobs were found; who looks for failed ones may mean those that were given up."""
+    if State.FAILED not in which.states or State.DEAD in which.states:
+        return "No jobs found."
+    dead = counted(queue.store, replace(which, states=(State.DEAD,)))
+    if not dead:
+        return "No jobs found."
+    options = "".join(f" --queue {shlex.quote(name)}" for name in which.queues)
+    count = "1 is" if dead == 1 else f"{dead:,} are"
+    return f"No jobs found; {count} dead: {again(f'dlq list{options}')}"
 
 
 def _more(page: Page[Job], total: int | None, again: str | None) -> str:
@@ -154,7 +169,7 @@ def _more(page: Page[Job], total: int | None, again: str | None) -> str:
 def _writer(how: Form) -> Callable[[Iterable[Job], int], None]:
     """Return what prints jobs in the form that is wanted; a field they don't have is an error."""
     if sum((how.quiet, how.as_json, how.template is not None, how.columns is not None)) > 1:
-        raise click.UsageError("Give one of --quiet, --json, --format and --columns")
+        raise click.UsageError("Give only one of --quiet, --json, --format and --columns")
     if how.as_json:
         return _write_json
     if how.quiet:

@@ -12,10 +12,14 @@ import click
 from queuectl.cli.command import DB
 from queuectl.cli.render import say
 from queuectl.errors import StoreError
+from queuectl.job import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
     from queuectl.place import Place
     from queuectl.queue import Queue
+
+MOST_TAGS = 200
+"""Tags among which one is looked for that may be meant."""
 
 NOTED = "queuectl.cli.noted"
 """Where it is kept in the context that the environment was spoken of."""
@@ -80,6 +84,44 @@ def note_unused(queue: "Queue", names: Collection[str]) -> None:
     for name, near in unused.items():
         meant = f"; did you mean {near!r}?" if near else "."
         say(f"Note: no job is in queue {name!r}, and none has ever run there{meant}")
+
+
+def near_queue(queue: "Queue", name: str) -> str | None:
+    """Return the queue that may be meant by the name of one that nobody has used yet."""
+    if not are_wanted() or name == DEFAULT_QUEUE:
+        return None
+    try:
+        return queue.unused([name]).get(name)
+    except StoreError:  # what is wrong is told by whoever stores the job
+        return None
+
+
+def note_near(name: str, near: str | None) -> None:
+    """Say that a queue is new, if there is one whose name looks like it."""
+    if near is not None:
+        say(f"Note: no job was in queue {name!r} before; did you mean {near!r}?")
+
+
+def note_paused(queue: "Queue", name: str) -> None:
+    """Say that a queue is paused, to whoever has put jobs into it."""
+    from shlex import quote
+
+    paused = are_wanted() and any(q.name == name and q.paused_at for q in queue.queues())
+    if paused:
+        say(f"Queue {name!r} is paused; go on with: {again(f'resume {quote(name)}')}")
+
+
+def note_unknown_tags(queue: "Queue", tags: Iterable[str]) -> None:
+    """Say which of these tags no job has: they may be misspelt."""
+    for tag in tags if are_wanted() else ():
+        if tag in queue.store.tags_like(tag):
+            continue
+        from difflib import get_close_matches
+
+        known = queue.store.tags_like(tag[:1], MOST_TAGS) + queue.store.tags_like("", MOST_TAGS)
+        near = get_close_matches(tag, known, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else "."
+        say(f"Note: no job has the tag {tag!r}{meant}")
 
 
 def again(command: str) -> str:

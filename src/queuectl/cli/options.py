@@ -124,6 +124,16 @@ _MEANT = {
 """What people call states elsewhere, and what they are here."""
 
 
+def _advice(wrong: str) -> str:
+    """Say which state is meant by a word that names none."""
+    from difflib import get_close_matches
+
+    if wrong in _MEANT:
+        return f"use {_MEANT[wrong]}."
+    near = get_close_matches(wrong, ["all", *(state.value for state in State)], n=1, cutoff=0.7)
+    return f"did you mean {near[0]!r}?" if near else f"use all, {', '.join(State)}."
+
+
 class States(click.ParamType):  # type: ignore[type-arg]
     """One or more states, separated by commas; `all` doesn't restrict."""
 
@@ -142,8 +152,7 @@ class States(click.ParamType):  # type: ignore[type-arg]
             return tuple(State(name) for name in names)
         except ValueError:
             wrong = next(name for name in names if name not in list(State))
-            use = _MEANT.get(wrong) or f"all, {', '.join(State)}"
-            self.fail(f"there is no state {wrong!r}; use {use}.", param, ctx)
+            self.fail(f"there is no state {wrong!r}; {_advice(wrong)}", param, ctx)
 
 
 class JobId(click.ParamType):  # type: ignore[type-arg]
@@ -179,11 +188,12 @@ class Wanted:
         return len(self.states) == len(State)
 
     def filter(self, queue: "Queue") -> "Filter":
-        """Make the store's filter of it, by the store's clock; notes queues that nobody used."""
-        from queuectl.cli.notes import note_unused
+        """Make the store's filter of it, by the store's clock; notes names that nobody used."""
+        from queuectl.cli.notes import note_unknown_tags, note_unused
         from queuectl.store.contract import Filter
 
         note_unused(queue, self.queues)
+        note_unknown_tags(queue, self.tags)
 
         now = queue.store.now()
         return Filter(

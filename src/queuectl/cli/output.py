@@ -75,7 +75,7 @@ def output(
     characters are shown as \\x1b and the like, unless --raw is given.
     """
     if sum((only_stdout, only_stderr, as_json)) > 1:
-        raise click.UsageError("Give one of --stdout, --stderr and --json")
+        raise click.UsageError("Give only one of --stdout, --stderr and --json")
     with open_queue() as queue:
         job = queue.get(id)
         found = find(queue, job, attempt)
