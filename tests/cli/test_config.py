@@ -94,7 +94,7 @@ def test_the_environment_and_the_file_outrank_and_that_is_told(cli: Cli) -> None
     rows = {row["name"]: row for row in cli.ok("config", "list", "--json").json}
     assert (rows["max_retries"]["value"], rows["max_retries"]["source"]) == (9, "the environment")
     assert rows["kill_grace"]["source"].endswith("queuectl.toml")
-    assert (rows["workers"]["value"], rows["workers"]["source"]) == (2, "the config table")
+    assert (rows["workers"]["value"], rows["workers"]["source"]) == (2, "config set")
     assert (rows["lease"]["value"], rows["lease"]["source"]) == ("15s", "default")
 
 

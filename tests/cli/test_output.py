@@ -53,6 +53,18 @@ def test_output_has_the_facts_and_both_streams(working: Cli) -> None:
     assert shown.endswith("\n--- Output ---\nSTDOUT:\nout\nSTDERR:\nerr\n")
 
 
+def test_output_of_several_jobs(working: Cli) -> None:
+    first, second = finish(working, "echo one"), finish(working, "echo two")
+    assert working.ok("output", second, first, "--stdout").stdout == "two\none\n"
+    shown = working.ok("output", first, second).stdout
+    assert shown.index(f"--- Job {first} ---") < shown.index(f"\n\n--- Job {second} ---")
+    told = working.ok("output", first, second, "--json").json
+    assert [each["stdout"] for each in told] == ["one\n", "two\n"]
+    assert working.ok("output", first, "--json").json["stdout"] == "one\n"
+    refused = working.refused("output", first, second, "--attempt", "1", code=2)
+    assert "--attempt is for one job" in refused
+
+
 def test_output_of_each_attempt(working: Cli) -> None:
     id = finish(
         working, 'echo "run $QUEUECTL_ATTEMPT"; exit 1', "--max-retries", "1", "--retry-delay", "0"
@@ -336,9 +348,9 @@ def test_following_says_that_nobody_works(cli: Cli, args: tuple[str, ...]) -> No
 
 def test_logs_of_a_job_that_has_not_run_say_why(cli: Cli) -> None:
     id = cli.add("true")
-    shown = cli.on_terminal("logs", id).stdout
-    assert shown == f"Job {id} hasn't run yet: no worker is running.\n"
-    assert cli.ok("logs", id).err == b"", "what it wrote to stderr: nothing"
+    told = f"Job {id} hasn't run yet: no worker is running.\n"
+    assert cli.on_terminal("logs", id).stdout == told
+    assert cli.ok("logs", id).stderr == told
 
 
 def test_everything_is_followed_also_what_is_over_at_once(working: Cli) -> None:
@@ -396,3 +408,16 @@ def test_output_survives_a_reader_that_leaves(working: Cli) -> None:
     )
     assert (done.stdout, done.stderr) == (b"1\n", b"")
     assert working.queue.get(id).state == State.COMPLETED
+
+
+def test_a_job_without_output_is_told_of(cli: Cli) -> None:
+    late = cli.add("true", "--delay", "1h")
+    assert cli.ok("logs", late).stderr.startswith(f"Job {late} hasn't run yet: it isn't due until")
+    dies = cli.add("exit 3", "--max-retries", "0")
+    fine, talks = cli.add("true"), cli.add("echo no >&2; exit 3", "--max-retries", "0")
+    cli.ok("cancel", late)
+    cli.ok("worker", "start", "--drain")
+    told = f"Job {dies} is dead: exit code 3; no retries allowed.\n"
+    assert cli.ok("logs", "-f", dies).stderr == told
+    assert cli.ok("logs", "-f", fine).stderr == ""
+    assert cli.ok("logs", "-f", talks).stderr == "no\n"

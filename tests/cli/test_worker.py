@@ -143,14 +143,15 @@ def test_several_nodes_are_listed_with_their_facts(cli: Cli) -> None:
     assert re.search(r"  \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+0[12]:00  ", rows[0])
     assert rows[0].endswith("mail, print")
     assert rows[1].endswith("all")
+    assert node["log"] is None
     assert cli.ok("worker", "list", "-q").lines == [n["id"] for n in nodes.values()]
 
 
-def test_a_killed_node_is_listed_as_dead_and_needs_no_stop(cli: Cli) -> None:
+def test_a_killed_node_is_listed_as_gone_and_needs_no_stop(cli: Cli) -> None:
     node = cli.node()
     node.kill()
     node.wait()
-    assert cli.ok("worker", "list", "--json").json[0]["state"] == "dead"
+    assert cli.ok("worker", "list", "--json").json[0]["state"] == "gone"
     assert cli.ok("worker", "stop").stderr == "No workers are running.\n"
     assert cli.ok("config", "get", "worker_pids", "--json").json["value"] == []
 
@@ -248,6 +249,8 @@ def test_a_daemon_is_up_when_the_command_returns_and_has_let_go(daemons: Cli) ->
     pid = pid_of(started.stdout)
     (node,) = daemons.queue.nodes()
     log = daemons.folder / "queue.db.d" / "logs" / f"{node['id']}.log"
+    assert daemons.ok("worker", "list", "--json").json[0]["log"] == str(log)
+    assert daemons.ok("worker", "list").stderr == f"The log is {log}\n"
     assert started.stderr == f"Its log is {log}\n"
     assert (node["pid"], node["alive"], node["workers"]) == (pid, True, 2)
     assert os.getsid(pid) != os.getsid(0)

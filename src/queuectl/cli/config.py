@@ -57,7 +57,7 @@ def list_settings(as_json: bool) -> None:
         return
     write_table(
         _COLUMNS,
-        ([row["name"], row["text"], _source_shown(row["source"]), row["help"]] for row in rows),
+        ([row["name"], row["text"], row["source"], row["help"]] for row in rows),
     )
 
 
@@ -81,7 +81,7 @@ def _describe(name: str, settings: Settings, sources: dict[str, str]) -> dict[st
         "name": name,
         "value": _value(text),
         "text": text,
-        "source": sources.get(key, "default"),
+        "source": _source_shown(sources.get(key, "default")),
         "default": Settings().text(name),
         "aliases": list(aliases(key)) if key == name else [],
         "takes_effect": taken(key).value,

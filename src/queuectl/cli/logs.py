@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.finish import LOOKED_AT, Hint, why_waiting
+from queuectl.cli.finish import LOOKED_AT, Hint, describe_end, why_waiting
 from queuectl.cli.follow import Follower, Make, follow_all, follow_jobs, show_jobs
 from queuectl.cli.interrupts import raised
 from queuectl.cli.notes import note_unused
@@ -15,7 +15,7 @@ from queuectl.cli.options import JOB_ID, open_queue, raw_option
 from queuectl.cli.render import is_terminal, say
 from queuectl.cli.stream import STDERR, STDOUT, Objects, Plain, Prefixed, Sink
 from queuectl.errors import NotFoundError
-from queuectl.job import WAITING, Job
+from queuectl.job import WAITING, Job, State
 from queuectl.queue import Queue
 from queuectl.store.contract import Filter
 from queuectl.values import dataclass, replace
@@ -138,6 +138,7 @@ def logs(
         ]
         if follow:
             follow_jobs(queue, followers, tick=_hint(queue, jobs))
+            _say_silent(queue, jobs)
         else:
             for follower in followers:
                 follower.show(warn=_talk(True))
@@ -194,7 +195,15 @@ def _say_unstarted(queue: Queue, jobs: Sequence[Job]) -> None:
     for job in jobs:
         if job.state in WAITING and not job.attempts:
             why = "; ".join(reason.text for reason in queue.explain(job.id))
-            _talk(True)(f"Job {job.id} hasn't run yet: {why}.")
+            say(f"Job {job.id} hasn't run yet: {why}.")
+
+
+def _say_silent(queue: Queue, jobs: Sequence[Job]) -> None:
+    """Say how those ended that failed without a word."""
+    for job in filter(None, (queue.store.get(job.id) for job in jobs)):
+        runs = queue.store.attempts(job)
+        if job.state != State.COMPLETED and not any(r.stdout_bytes + r.stderr_bytes for r in runs):
+            say(describe_end(job))
 
 
 def _first(job: Job, attempt: int | None, all_runs: bool) -> int:

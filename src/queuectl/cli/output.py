@@ -12,7 +12,15 @@ from queuectl.cli.fields import attempts_of
 from queuectl.cli.finish import ended_label
 from queuectl.cli.interrupts import raised
 from queuectl.cli.options import JOB_ID, json_option, open_queue, raw_option
-from queuectl.cli.render import heading, paint, say, write, write_facts, write_json
+from queuectl.cli.render import (
+    heading,
+    paint,
+    say,
+    write,
+    write_facts,
+    write_json,
+    write_json_array,
+)
 from queuectl.cli.stream import Writer, exact
 from queuectl.errors import NotFoundError
 from queuectl.job import FINISHED, Attempt, Job, Output, State, signal_name
@@ -24,6 +32,7 @@ Facts = list[tuple[str, str | None]]
 
 EXAMPLES = """
 queuectl output 7f3k
+queuectl output 7f3k h2vq
 queuectl output 7f3k --attempt 1
 queuectl output 7f3k --stdout > report.csv    # byte for byte
 """
@@ -50,7 +59,7 @@ class _Output(Command):
 
 
 @click.command(cls=_Output, examples=EXAMPLES)
-@click.argument("id", type=JOB_ID, metavar="ID")
+@click.argument("ids", nargs=-1, required=True, type=JOB_ID, metavar="ID...")
 @click.option(
     "--attempt", type=click.IntRange(1), metavar="N", help="This run.  [default: the newest]"
 )
@@ -59,7 +68,7 @@ class _Output(Command):
 @raw_option
 @json_option
 def output(
-    id: str,
+    ids: tuple[str, ...],
     attempt: int | None,
     only_stdout: bool,
     only_stderr: bool,
@@ -68,25 +77,34 @@ def output(
 ) -> None:
     """Show a job's facts and what it wrote.
 
-    For a job that runs, that is what its run has written so far. Of a long output the first and
-    last part are kept (the setting output_limit says how much); a line marks the gap.
+    Several jobs are shown one after the other, and with --json as an array. For a job that runs,
+    it is what its run has written so far. Of a long output the first and last part are kept (the
+    setting output_limit says how much); a line marks the gap.
 
     On a terminal, colours and progress bars look as the job meant them; all other control
     characters are shown as \\x1b and the like, unless --raw is given.
     """
     if sum((only_stdout, only_stderr, as_json)) > 1:
         raise click.UsageError("Give only one of --stdout, --stderr and --json")
+    if attempt is not None and len(ids) > 1:
+        raise click.UsageError("--attempt is for one job")
     with open_queue() as queue:
-        job = queue.get(id)
-        found = find(queue, job, attempt)
-    if as_json:
-        write_json(_as_dict(job, found))
-    elif only_stdout or only_stderr:
-        with _writer(raw) as writer:
-            writer.write(_stream(found.output, stderr=only_stderr))
-        _tell_gap(found.output, stderr=only_stderr)
-    else:
-        _write(job, found, _facts(job, found, single=attempt is not None), raw)
+        jobs = [queue.get(id) for id in ids]
+        shown = ((job, find(queue, job, attempt)) for job in jobs)
+        if as_json and len(ids) > 1:
+            write_json_array(_as_dict(job, found) for job, found in shown)
+            return
+        for number, (job, found) in enumerate(shown):
+            if as_json:
+                write_json(_as_dict(job, found))
+            elif only_stdout or only_stderr:
+                with _writer(raw) as writer:
+                    writer.write(_stream(found.output, stderr=only_stderr))
+                _tell_gap(found.output, stderr=only_stderr)
+            else:
+                if number:
+                    write()
+                _write(job, found, _facts(job, found, single=attempt is not None), raw)
 
 
 def find(queue: Queue, job: Job, attempt: int | None) -> Found:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MOST_WORKERS = 10_000
 EXIT_PATIENCE = 5.0
 """Seconds a node may take from signing off to being gone."""
-NODE_COLOURS = {"alive": "green", "stopping": "yellow", "dead": "red"}
+NODE_COLOURS = {"alive": "green", "stopping": "yellow", "gone": "red"}
 
 
 @click.group(
@@ -408,7 +408,10 @@ worker.add_command(restart)
 def list_nodes(as_json: bool, quiet: bool) -> None:
     """List nodes: where they run, how many workers they have, how many are busy."""
     with open_queue() as queue:
-        nodes = [node | {"state": _state(node)} for node in queue.nodes()]
+        nodes = [
+            node | {"state": _state(node), "log": _log_here(queue, node["id"])}
+            for node in queue.nodes()
+        ]
     if as_json:
         write_json(nodes)
     elif quiet:
@@ -416,13 +419,29 @@ def list_nodes(as_json: bool, quiet: bool) -> None:
             write(node["id"])
     elif nodes:
         _write_nodes(nodes)
+        _say_logs([node["log"] for node in nodes if node["log"]])
     else:
         say(NONE_RUNNING)
 
 
+def _log_here(queue: Queue, node: str) -> str | None:
+    """Return the log that a node in the background keeps on this host, if there is one."""
+    from queuectl.node.logs import log_of
+
+    log = log_of(queue.store, node)
+    return log if os.path.exists(log) else None
+
+
+def _say_logs(logs: Sequence[str]) -> None:
+    if len(logs) == 1:
+        say(f"The log is {logs[0]}")
+    elif logs:
+        say(f"Logs are in {os.path.dirname(logs[0])}")
+
+
 def _state(node: dict[str, Any]) -> str:
     if not node["alive"]:
-        return "dead"
+        return "gone"
     return "alive" if node["stopping"] is None else "stopping"
 
 
