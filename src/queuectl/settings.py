@@ -477,7 +477,7 @@ def unknown_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
 def _unknown_variable(name: str) -> str:
     near = _nearest(name, [*NAMES, *_ALIASES, "max_attempts", *sorted(RESERVED_ENVIRONMENT)])
     hint = f"; did you mean QUEUECTL_{near.upper()}?" if near else "."
-    return f"QUEUECTL_{name.upper()} is no variable of queuectl, and is ignored{hint}"
+    return f"QUEUECTL_{name.upper()} means nothing to queuectl, and is ignored{hint}"
 
 
 def _queuectl_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

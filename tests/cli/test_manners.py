@@ -248,7 +248,7 @@ def test_a_variable_that_means_nothing_is_noted_by_every_command(
     cli.variables["QUEUECTL_MAX_RETRYS"] = "3"
     cli.variables["QUEUECTL_JOB_ID"] = "ours"
     note = (
-        "Note: QUEUECTL_MAX_RETRYS is no variable of queuectl, and is ignored;"
+        "Note: QUEUECTL_MAX_RETRYS means nothing to queuectl, and is ignored;"
         " did you mean QUEUECTL_MAX_RETRIES?"
     )
     result = cli.run(*args)

@@ -121,7 +121,7 @@ class TestOpening:
 
     @pytest.mark.parametrize("url", ["redis://localhost", "mongodb:x", "file:///x"])
     def test_other_kinds_are_refused(self, url: str) -> None:
-        with pytest.raises(UsageError, match="No store answers to"):
+        with pytest.raises(UsageError, match="can't be at a URL that begins with"):
             open_store(url, create=True)
 
     def test_a_missing_folder_is_not_made(self, tmp_path: Path) -> None:

@@ -80,6 +80,9 @@ def test_config_set_says_who_follows_and_who_does_not(lab: Lab) -> None:
         two["id"]: 2,
     }
     assert "has 1 worker now" in lab.run("config", "unset", "workers").stderr
+    follows, same = sorted(lab.run("config", "set", "workers", "2").stderr.splitlines(), key=len)
+    assert follows.startswith(f"Node {one['id']}") and follows.endswith("has 2 workers now.")
+    assert same.startswith(f"Node {two['id']}") and same.endswith("has 2 workers already.")
 
 
 def test_the_log_is_rotated_by_what_the_settings_say_now(lab: Lab) -> None:

@@ -449,10 +449,10 @@ class TestEnvironment:
         environ = {"QUEUECTL_MAX_RETRY": "1", "QUEUECTL_DBB": "x", "QUEUECTL_ZZZZ": "y"}
         assert environment_layer(environ).values == {}
         assert unknown_variables(environ) == (
-            "QUEUECTL_MAX_RETRY is no variable of queuectl, and is ignored; did you mean"
+            "QUEUECTL_MAX_RETRY means nothing to queuectl, and is ignored; did you mean"
             " QUEUECTL_MAX_RETRIES?",
-            "QUEUECTL_DBB is no variable of queuectl, and is ignored; did you mean QUEUECTL_DB?",
-            "QUEUECTL_ZZZZ is no variable of queuectl, and is ignored.",
+            "QUEUECTL_DBB means nothing to queuectl, and is ignored; did you mean QUEUECTL_DB?",
+            "QUEUECTL_ZZZZ means nothing to queuectl, and is ignored.",
         )
 
 

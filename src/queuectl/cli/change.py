@@ -92,7 +92,7 @@ def _cancel_told(queue: Queue, each: Changed) -> str:
 @click.command(
     cls=Command,
     examples="""
-    queuectl retry k3v9 m2aa                  # now, whatever state they are in
+    queuectl retry k3v9 m2aa                  # now; not while they run
     queuectl retry --state failed             # don't wait for the backoff
     queuectl retry --state dead --queue mail --since 1d
     queuectl retry --tag nightly --json
@@ -264,5 +264,5 @@ def _age(queue: Queue, state: State, older_than: int | None) -> int:
     name = "dlq_retention" if state == State.DEAD else "retention"
     age: int = getattr(queue.settings, name)
     if not age:
-        raise click.UsageError(f"Give --older-than: the setting {name} names no age")
+        raise click.UsageError(f"Give --older-than: the setting {name} is 0, so it gives no age")
     return age

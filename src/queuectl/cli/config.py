@@ -175,12 +175,13 @@ def set_setting(name: str, value: str, as_json: bool) -> None:
     if _is_pids(name):
         raise click.UsageError(f"{PIDS} can be read, not set: it is who works right now")
     with open_queue(create=True) as queue, truthful(queue.store):
+        before = _workers(queue)
         key, text = queue.set_setting(name, value)
         if as_json:
             _write_stored(queue, key, text)
             return
         write(f"Config updated: {key} = {text}")
-        _say_what_follows(queue, key)
+        _say_what_follows(queue, key, before)
 
 
 @config.command(
@@ -195,18 +196,24 @@ def set_setting(name: str, value: str, as_json: bool) -> None:
 def unset(name: str, as_json: bool) -> None:
     """Forget what config set has stored, so that the default holds again."""
     with open_queue() as queue, truthful(queue.store):
+        before = _workers(queue)
         key = queue.unset_setting(name)
         if as_json:
             _write_stored(queue, key, None)
             return
         write(f"Config updated: {key} unset, its default is {Settings().text(key)}")
-        _say_what_follows(queue, key)
+        _say_what_follows(queue, key, before)
 
 
-def _say_what_follows(queue: Queue, key: str) -> None:
+def _workers(queue: Queue) -> dict[str, int]:
+    """Return how many workers each node has."""
+    return {node.id: node.workers for node in queue.store.nodes()}
+
+
+def _say_what_follows(queue: Queue, key: str, before: dict[str, int]) -> None:
     """Say what takes the change up, and what doesn't."""
     if key == "workers":
-        _say_who_follows(queue)
+        _say_who_follows(queue, before)
     elif taken(key) in _FOLLOWS:
         say(_FOLLOWS[taken(key)])
     elif any(node["alive"] for node in queue.nodes()):
@@ -220,11 +227,13 @@ _FOLLOWS = {
 }
 
 
-def _say_who_follows(queue: Queue) -> None:
+def _say_who_follows(queue: Queue, before: dict[str, int]) -> None:
     """Say which running nodes have the new number of workers, and which keep their own."""
     following, others = queue.followers()
     for node in following:
-        say(f"{_name(node)} has {plural(node.workers, 'worker')} now.")
+        # One that had that number before may have it from elsewhere, and not follow at all.
+        since = "already" if before.get(node.id) == node.workers else "now"
+        say(f"{_name(node)} has {plural(node.workers, 'worker')} {since}.")
     for node in others:
         say(
             f"{_name(node)} keeps its {plural(node.workers, 'worker')}: it has its number from"

@@ -22,9 +22,7 @@ TURN = 0.2
 
 def yes_option(command: F) -> F:
     """Add --yes/-y; arrives as `yes`."""
-    return click.option(
-        "--yes", "-y", is_flag=True, help="Don't ask before all of them are cancelled or deleted."
-    )(command)
+    return click.option("--yes", "-y", is_flag=True, help="Don't ask first.")(command)
 
 
 def confirm(question: Callable[[], str], *, yes: bool) -> None:

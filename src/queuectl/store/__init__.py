@@ -57,7 +57,7 @@ def _open(url: str, *, create: bool, absent_ok: bool, upgrade: bool) -> "SqlStor
     if scheme in SCHEMES:
         raise UsageError(f"The URL of a server begins with {scheme}:// and two slashes.")
     raise UsageError(
-        f"No store answers to {scheme!r} URLs; use a file path, sqlite:PATH,"
+        f"A queue can't be at a URL that begins with {scheme}:; use a file path, sqlite:PATH,"
         " postgresql://... or mysql://... ."
     )
 
