@@ -39,6 +39,7 @@ FOR_ALL = TRANSLATIONS | {
     "queuectl.cli.command",
     "queuectl.cli.interrupts",
     "queuectl.cli.main",
+    "queuectl.cli.outlet",
     "queuectl.errors",
     "signal",
 }

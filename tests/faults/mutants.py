@@ -249,8 +249,8 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 file="cli/enqueue.py",
-                old="as queue, truthful(queue.store):\n        near = ",
-                new="as queue, queue.store.transaction():\n        near = ",
+                old="as queue, truthful(queue.store):\n        near = near_queue(queue, str",
+                new="as queue, queue.store.transaction():\n        near = near_queue(queue, str",
             )
         ],
         tests=[
