@@ -28,6 +28,8 @@ SETTINGS_HOLD = 1.0
 before each of them would take about as long as to store it."""
 
 
+MOST_TAGS = 200
+"""Tags among which one is looked for that may be meant."""
 SETTINGS_TABLES = ("config", "queues")
 """The tables of what was set, rather than done."""
 FOLLOWED_WITHIN = 3.0
@@ -139,6 +141,21 @@ class Administration:
 
         near = {name: get_close_matches(name, sorted(used), n=1) for name in new}
         return {name: found[0] if found else None for name, found in near.items()}
+
+    def unknown_tags(self, tags: Iterable[str]) -> dict[str, str | None]:
+        """Return those of these tags that no job has, each with a known one that looks alike."""
+        tags = [check_sought("tag", tag) for tag in tags]
+        unknown = [tag for tag in tags if tag not in self.store.tags_like(tag, 1)]
+        if not unknown:
+            return {}
+        from difflib import get_close_matches
+
+        some = self.store.tags_like("", MOST_TAGS)
+        near = {
+            tag: get_close_matches(tag, [*self.store.tags_like(tag[:1], MOST_TAGS), *some], n=1)
+            for tag in unknown
+        }
+        return {tag: found[0] if found else None for tag, found in near.items()}
 
     def living_nodes(self) -> list[Node]:
         """Return the nodes that live; cheaper than `nodes`, which says what each of them runs."""

@@ -210,10 +210,10 @@ def test_a_node_for_each_gpu(cli: Cli) -> None:
         cli.variables["CUDA_VISIBLE_DEVICES"] = gpu
         cli.node("--queue", "gpu", "--queue", f"gpu{gpu}", count=1)
     cli.variables["CUDA_VISIBLE_DEVICES"] = "mine"
-    # Each waits for the other, so that both nodes have to take one.
-    meet = "touch $CUDA_VISIBLE_DEVICES.up; while [ ! -e {}.up ]; do sleep 0.02; done; {}"
     script = "echo $CUDA_VISIBLE_DEVICES"
-    pair = [cli.add(meet.format(gpu, script), "--queue", "gpu") for gpu in ("0", "1")]
+    # Each waits for the other, so that both nodes have to take one.
+    meet = "touch $CUDA_VISIBLE_DEVICES.up; until [ -e 0.up -a -e 1.up ]; do sleep 0.02; done"
+    pair = [cli.add(f"{meet}; {script}", "--queue", "gpu") for _ in range(2)]
     one = cli.add(script, "--queue", "gpu1")
     other = cli.add(script, "--queue", "gpu1", "--env-all")
     cli.ok("wait", *pair, one, other)

@@ -438,9 +438,10 @@ def test_restart_now_gives_running_jobs_back_first(daemons: Cli) -> None:
 
 
 def test_without_workers_there_is_nothing_to_restart(cli: Cli) -> None:
-    assert cli.ok("worker", "restart").stderr == "No workers are running.\n"
+    assert "There is no queue" in cli.refused("worker", "restart", code=5)
     assert not cli.db.exists()
     cli.ok("pause", "x")
+    assert cli.ok("worker", "restart").stderr == "No workers are running.\n"
     assert cli.ok("worker", "restart", "--json").json == []
     assert "no node 'nosuch'" in cli.refused("worker", "restart", "--node", "nosuch", code=3)
 

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from queuectl.place import Place
     from queuectl.queue import Queue
 
-MOST_TAGS = 200
-"""Tags among which one is looked for that may be meant."""
-
 NOTED = "queuectl.cli.noted"
 """Where it is kept in the context that the environment was spoken of."""
 
@@ -113,14 +110,8 @@ def note_paused(queue: "Queue", name: str) -> None:
 
 def note_unknown_tags(queue: "Queue", tags: Iterable[str]) -> None:
     """Say which of these tags no job has: they may be misspelt."""
-    for tag in tags if are_wanted() else ():
-        if tag in queue.store.tags_like(tag):
-            continue
-        from difflib import get_close_matches
-
-        known = queue.store.tags_like(tag[:1], MOST_TAGS) + queue.store.tags_like("", MOST_TAGS)
-        near = get_close_matches(tag, known, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else "."
+    for tag, near in (queue.unknown_tags(tags) if are_wanted() else {}).items():
+        meant = f"; did you mean {near!r}?" if near else "."
         say(f"Note: no job has the tag {tag!r}{meant}")
 
 

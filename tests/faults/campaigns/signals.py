@@ -58,6 +58,8 @@ DETOURS = {
 """What doesn't stop a node, and how often it is sent beside the others."""
 ANEW = "Nothing is left running; starting again."
 """What a node says last that is restarted without its runs."""
+UP = r" (\w+) pid \d+ on "
+"""What it says first, with its name."""
 INTERRUPTED = 130
 STARTING = {-signal.SIGTERM, -signal.SIGINT, -signal.SIGQUIT, INTERRUPTED}
 """How a node exits that catches no signals yet, unless the interpreter itself isn't up: with 1."""
@@ -173,7 +175,7 @@ class Trial:
     @property
     def names(self) -> list[str]:
         """The names that it has worked under, the last one last."""
-        return list(dict.fromkeys(re.findall(r" (\w+) pid \d+ on ", self.said)))
+        return list(dict.fromkeys(re.findall(UP, self.said)))
 
     @property
     def name(self) -> str | None:
@@ -183,12 +185,14 @@ class Trial:
     @property
     def starts_anew(self) -> bool:
         """Whether it was restarted without its runs, and isn't up again."""
-        return ANEW in self.said.rpartition(" (pid ")[2]
+        _, anew, since = self.said.rpartition(ANEW)
+        return bool(anew) and not re.search(UP, since)
 
     @property
     def heeded(self) -> int:
-        """How far it has gone with stopping."""
-        return max((n for n, word in enumerate(HEEDED, 1) if re.search(word, self.said)), default=0)
+        """How far it has gone with stopping, since it was last started without runs."""
+        since = self.said.rpartition(ANEW)[2]
+        return max((n for n, word in enumerate(HEEDED, 1) if re.search(word, since)), default=0)
 
     def step(self) -> None:
         """Do what is due."""
