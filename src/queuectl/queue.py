@@ -375,15 +375,6 @@ class Queue(Administration):
             return Output()
         raise NotFoundError(f"Job {job.id} has no finished attempt {attempt}.")
 
-    def spool_files(self, job: Job) -> tuple[str, str] | None:
-        """Return where the running attempt of a job writes stdout and stderr, on its host."""
-        from queuectl.spool import files_of
-
-        for node in self.store.nodes():
-            if node.id == job.node:
-                return files_of(node.spool, job)
-        return None
-
     def events(self, id: Named | None = None, *, limit: int | None = 100) -> Events:
         """Return what was done by hand and which jobs died or were rescued, newest first."""
         return [*self.iterate_events(id, limit=limit)]

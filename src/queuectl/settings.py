@@ -11,7 +11,7 @@ from typing import Any
 
 from queuectl.errors import BadSettingError, BadTimeError, shown
 from queuectl.job import SHELL, Strategy
-from queuectl.values import dataclass, field, fields, replace
+from queuectl.values import dataclass, field, fields
 from queuectl.when import format_duration, parse_duration
 
 FILE_NAME = "queuectl.toml"
@@ -519,9 +519,3 @@ def read_file(path: str) -> dict[str, object]:
         # The one thing left: Python doesn't read numbers of thousands of digits.
         raise BadSettingError(f"{path} has a number of thousands of digits.") from None
     return content
-
-
-def override(settings: Settings, values: Mapping[str, object]) -> Settings:
-    """Return the settings with some values replaced, checked."""
-    typed = dict(read_value(name, value) for name, value in values.items())
-    return replace(settings, **typed).check()

@@ -157,7 +157,7 @@ class History:
 
     def claim(self) -> None:
         node, queues = self.one_of(["node-1", "node-1", *NODES]), self.one_of(SERVED)
-        self.each(lambda side: side.store.claimable(queues, now=self.now))
+        self.each(lambda side: side.store.outlook(queues, now=self.now))
         self.claim_for(node, self.one_of([0, 1, 2, 3, 3, 3]), queues)
 
     def claim_for(self, node: str, count: int, queues: Sequence[str]) -> None:

@@ -245,10 +245,13 @@ class Model:
         delayed = [self.jobs[id] for id, ready in self.ready.items() if not ready]
         return [job for job in delayed if job.run_at <= now]
 
-    def claimable(self, queues: Sequence[str], *, now: int) -> bool:
-        ready = [self.jobs[id] for id, ready in self.ready.items() if ready]
-        found = any(self._serves(queues, job) for job in ready)
-        return bool(found or self._due(now) or self._expired(now))
+    def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
+        if any(self._serves(queues, self.jobs[id]) for id, ready in self.ready.items() if ready):
+            return True, None
+        times = [self.jobs[id].run_at for id, ready in self.ready.items() if not ready]
+        times += [at for id in self.ready if (at := self.jobs[id].expires_at) is not None]
+        soonest = min(times, default=None)
+        return soonest is not None and soonest <= now, soonest
 
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
         return [end for end in ends if not self._finish(end)]

@@ -218,7 +218,7 @@ VERBS: dict[str, Verb] = {
     "slowest": lambda s: s.slowest(5),
     "next_due": lambda s: s.next_due(),
     "waiting": lambda s: s.waiting(),
-    "claimable": lambda s: s.claimable([], now=NOW),
+    "outlook": lambda s: s.outlook([], now=NOW),
     "held": lambda s: s.held("node-2"),
     "strays": lambda s: s.strays(),
     "strayed_from": lambda s: s.strayed_from(),

@@ -506,7 +506,7 @@ class TestSuspects:
     def test_a_busy_node_gets_nothing_until_it_is_idle(self, store: Store) -> None:
         assert self.claim(store, idle=True) == ["first"]
         assert self.claim(store, idle=False) == []
-        assert store.claimable([], now=NOW)
+        assert store.outlook([], now=NOW)[0]
 
     def test_an_idle_node_gets_it_alone(self, store: Store) -> None:
         got = [self.claim(store, idle=True) for _ in range(5)]
@@ -544,33 +544,33 @@ class TestOutlook:
 
 class TestClaimable:
     def test_an_empty_store_has_nothing(self, store: Store) -> None:
-        assert not store.claimable([], now=NOW)
+        assert not store.outlook([], now=NOW)[0]
 
     def test_a_ready_job_is_something(self, store: Store) -> None:
         add(store, "x", queue="one")
-        assert store.claimable([], now=NOW)
-        assert store.claimable(["two", "one"], now=NOW)
-        assert not store.claimable(["two"], now=NOW)
+        assert store.outlook([], now=NOW)[0]
+        assert store.outlook(["two", "one"], now=NOW)[0]
+        assert not store.outlook(["two"], now=NOW)[0]
         take_one(store)
-        assert not store.claimable([], now=NOW)
+        assert not store.outlook([], now=NOW)[0]
 
     def test_a_paused_queue_has_nothing(self, store: Store) -> None:
         add(store, "x", queue="one")
         store.set_paused("one", paused=True, who="me", now=NOW)
-        assert not store.claimable([], now=NOW)
-        assert not store.claimable(["one"], now=NOW)
+        assert not store.outlook([], now=NOW)[0]
+        assert not store.outlook(["one"], now=NOW)[0]
 
     def test_a_job_is_something_from_exactly_its_time_on(self, store: Store) -> None:
         add(store, "x", run_at=NOW + MINUTE)
-        assert not store.claimable([], now=NOW + MINUTE - 1)
-        assert store.claimable([], now=NOW + MINUTE)
+        assert not store.outlook([], now=NOW + MINUTE - 1)[0]
+        assert store.outlook([], now=NOW + MINUTE)[0]
 
     def test_an_expired_job_needs_a_claim_to_be_buried(self, store: Store) -> None:
         add(store, "x", run_at=NOW + HOUR, expires_at=NOW + MINUTE)
-        assert not store.claimable([], now=NOW + MINUTE - 1)
-        assert store.claimable([], now=NOW + MINUTE)
+        assert not store.outlook([], now=NOW + MINUTE - 1)[0]
+        assert store.outlook([], now=NOW + MINUTE)[0]
         take(store, now=NOW + MINUTE)
-        assert not store.claimable([], now=NOW + MINUTE)
+        assert not store.outlook([], now=NOW + MINUTE)[0]
 
     @pytest.mark.parametrize("paused", [True, False])
     def test_a_claim_in_vain_is_not_asked_for_again(self, store: Store, paused: bool) -> None:
@@ -579,10 +579,10 @@ class TestClaimable:
             store.set_paused("one", paused=True, who="me", now=NOW)
         queues = [] if paused else ["two"]
         assert take(store, queues=queues, now=NOW + 1) == []
-        assert not store.claimable(queues, now=NOW + 1)
+        assert not store.outlook(queues, now=NOW + 1)[0]
 
     def test_looking_waits_for_nobody(self, store: Store, other: Store) -> None:
         with other.transaction():
             add(other, "x")
-            assert not store.claimable([], now=NOW)
-        assert store.claimable([], now=NOW)
+            assert not store.outlook([], now=NOW)[0]
+        assert store.outlook([], now=NOW)[0]

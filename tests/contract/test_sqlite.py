@@ -562,7 +562,7 @@ class TestTrouble:
             with pytest.raises(StoreBusyError, match="stayed locked"):
                 add(hasty, "y")
             assert list(states(hasty)) == ["x"]
-            assert hasty.claimable([], now=NOW)
+            assert hasty.outlook([], now=NOW)[0]
             client.run("ROLLBACK")
             add(hasty, "z")
         assert list(states(store)) == ["x", "z"]

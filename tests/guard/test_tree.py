@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -166,13 +167,11 @@ class TestSignals:
 
 
 class TestKilling:
-    def test_kill_all_takes_descendants_too(self, started: Started, tmp_path: Path) -> None:
+    def test_a_whole_family_is_killed(self, started: Started, tmp_path: Path) -> None:
         root = shell(started, f"trap '' TERM; {NESTED}", tmp_path)
         pids = pids_in(tmp_path / "pids", 3)
-        [first, *_] = tree.family([root.pid])
-        assert tree.kill_all([first]) == []
+        assert tree.kill_until_gone(lambda: tree.family([root.pid]), 60.0) == []
         assert not any(map(alive, pids))
-        assert tree.kill_all([first]) == []
 
     def test_what_is_not_found_again_is_waited_for(self, started: Started, tmp_path: Path) -> None:
         # The kernel takes a while to take so much memory back.
@@ -187,7 +186,7 @@ class TestKilling:
         process = shell(started, "exec sleep 1000", tmp_path)
         found = tree.family([process.pid])
         # Nobody can be given less time than none.
-        assert tree.kill_all(found, within=-1.0) == found
+        assert tree.kill_until_gone(lambda: found, -1.0) == found
 
     def test_tagged_processes(self, started: Started, tmp_path: Path) -> None:
         mine, other = f"mine-{os.getpid()}", f"mine-{os.getpid()}-not"
@@ -198,7 +197,8 @@ class TestKilling:
         found = {process.pid for process in tree.find_tagged("QUEUECTL_TEST", [mine, "nobody"])}
         # The shell in the pair of parentheses has the same pid in `$$` as the one that ended.
         assert found >= {pid for pid in pids if alive(pid)}
-        assert tree.kill_tagged("QUEUECTL_TEST", {mine}) == []
+        tagged = partial(tree.find_tagged, "QUEUECTL_TEST", [mine])
+        assert tree.kill_until_gone(tagged, 60.0) == []
         assert tree.find_tagged("QUEUECTL_TEST", [mine]) == []
         assert not any(map(alive, found))
         assert alive(spared.pid)

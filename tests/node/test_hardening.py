@@ -21,6 +21,7 @@ from queuectl.node import runs, upkeep
 from queuectl.node.daemon import pidfile
 from queuectl.node.log import Log, RotatingFile
 from queuectl.place import find_place
+from queuectl.spool import files_of
 from queuectl.store.contract import Node
 from tests.contract.actors import Actor
 from tests.support import Lab, is_gone, lab_in, wait_for
@@ -43,7 +44,8 @@ def test_a_copy_of_the_database_leaves_the_jobs_of_the_original_alone(
         copy.node("--queue", "nothing")
         wait_for(lambda: copy.queue.get(original).crashes == 1, "the copy's own rescue")
         assert not is_gone(pid)
-    assert all(Path(path).exists() for path in lab.queue.spool_files(lab.queue.get(original)) or ())
+    [node] = lab.queue.store.nodes()
+    assert all(Path(path).exists() for path in files_of(node.spool, lab.queue.get(original)))
     assert lab.queue.get(original).state == State.PROCESSING
 
 

@@ -23,7 +23,6 @@ from queuectl.settings import (
     find_file,
     format_size,
     layered,
-    override,
     parse_size,
     read_file,
     read_value,
@@ -405,12 +404,6 @@ class TestLayers:
         layers = [Layer("one", {"lease": "4s"}), Layer("other", {"heartbeat": "3s"})]
         with pytest.raises(BadSettingError, match=r"lease \(4s\)"):
             layered(layers)
-
-    def test_override_replaces_and_checks(self) -> None:
-        settings = Settings(max_retries=1, jitter=0.5)
-        assert override(settings, {"max-attempts": "3"}) == Settings(max_retries=2, jitter=0.5)
-        with pytest.raises(BadSettingError):
-            override(settings, {"lease": "1s"})
 
     def test_settings_cannot_be_changed(self) -> None:
         with pytest.raises(AttributeError):

@@ -85,11 +85,6 @@ def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{';'.join(codes)}m{text}\x1b[0m"
 
 
-def paint_state(state: str) -> str:
-    """Colour the name of a state."""
-    return paint(state, STATE_COLOURS.get(state, ""))
-
-
 def write(text: str = "") -> None:
     """Print a line of data."""
     outlet.put(text + "\n")

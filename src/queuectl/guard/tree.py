@@ -321,17 +321,6 @@ def _force(process: Proc, signum: int, refused: set[Proc]) -> None:
         refused.add(process)
 
 
-def kill_all(processes: "Iterable[Proc]", within: float = 5.0) -> list[Proc]:
-    """Kill processes and their descendants; return, when all are gone, what didn't go in time."""
-    starts = {process.pid: process.start for process in processes}
-    return kill_until_gone(lambda: family(starts, starts), within)
-
-
-def kill_tagged(name: str, values: "Collection[str]", within: float = 5.0) -> list[Proc]:
-    """Kill every process that `find_tagged` finds; return what didn't go in time."""
-    return kill_until_gone(lambda: find_tagged(name, values), within)
-
-
 def kill_descendants(spare: "Collection[int]" = (), within: float = 5.0) -> list[Proc]:
     """Kill and reap all that is below this process; return what didn't go in time.
 

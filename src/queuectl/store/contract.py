@@ -484,12 +484,11 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def claimable(self, queues: Sequence[str], *, now: int) -> bool:
-        """Tell, without taking any lock, whether a claim would find something."""
-
-    @abstractmethod
     def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
-        """Tell the same; and if nothing is ready, when the next job becomes so, or expires."""
+        """Tell, without taking any lock, whether a claim would find something.
+
+        And if nothing is ready, when the next job becomes so, or expires.
+        """
 
     @abstractmethod
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:

@@ -434,9 +434,6 @@ class SqlStore(Records):
         names = [name for (name,) in self._rows(self.ready_queues)]
         return [name for name in names if name in queues] if queues else names
 
-    def claimable(self, queues: Sequence[str], *, now: int) -> bool:
-        return self.outlook(queues, now=now)[0]
-
     def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
         rows = self._rows(self.outlook_of)
         if any(name is not None and (not queues or name in queues) for _, _, name in rows):
