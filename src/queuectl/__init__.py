@@ -5,9 +5,9 @@ The names below load on first use, so that importing the package costs next to n
 
 __version__ = "0.2.0"
 
-SCHEMA_VERSION = 5
-"""The version of the tables that this code speaks: how many migrations there are. It stands here
-so that `--version` needn't import them.
+SCHEMA_VERSION = 6
+"""The version of the tables that this code speaks. It stands here, and not only with the
+migrations, so that `--version` needn't import them.
 """
 
 TYPE_CHECKING = False  # Spares the guard process, which counts its memory, `typing`.

@@ -5,22 +5,22 @@ import shutil
 import signal
 import stat
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from queuectl import Queue, State
-from queuectl.store import open_store
-from queuectl.store.migrations import MIGRATIONS
+from queuectl.store.migrations import current
 from tests.cli.conftest import Cli, Result
+from tests.contract import later
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
-from tests.contract.tools import drop_surroundings
 from tests.servers import QUEUECTL
 from tests.support import wait_for
 
-NOW_KNOWN = len(MIGRATIONS)
+NOW_KNOWN = current()
+MIGRATED = f"Migrated from version {NOW_KNOWN} to {NOW_KNOWN + 1}.\n"
+UP_TO_DATE = f"The schema is up to date (version {NOW_KNOWN + 1}).\n"
 MANY = 10_000
 """Jobs enough for a copy to take a while."""
 CLIENTS: dict[str, type[ServerClient]] = {"postgres": PostgresClient, "mariadb": MariaDBClient}
@@ -82,12 +82,9 @@ def place(request: pytest.FixtureRequest, cli: Cli) -> Iterator[Place]:
 
 
 def make_old(place: Place) -> None:
-    """Make a queue as the first version of the schema had it."""
-    with closing(open_store(place.url, create=True)) as store:
-        drop_surroundings(store)
-    for table in ("watches", "live", "receipts"):
-        place.client.run(f"DROP TABLE {{{table}}}")
-    say_version(place, 1)
+    """Make a queue, and let commands be of the next version from now on."""
+    place.make("old")
+    place.cli.variables |= later.variables(place.cli.folder)
 
 
 def say_version(place: Place, version: int) -> None:
@@ -119,9 +116,12 @@ def test_two_who_init_at_once_both_succeed(place: Place) -> None:
 def test_an_old_schema_is_refused_until_it_is_migrated(place: Place) -> None:
     make_old(place)
     assert "run `queuectl db migrate` first" in place.refused("enqueue", "true", code=5)
-    assert place.ok("db", "migrate").stdout == f"Migrated from version 1 to {NOW_KNOWN}.\n"
-    place.make("new")
-    assert place.ok("db", "migrate").stdout == f"The schema is up to date (version {NOW_KNOWN}).\n"
+    assert (
+        place.ok("db", "migrate").stdout
+        == f"Migrated from version {NOW_KNOWN} to {NOW_KNOWN + 1}.\n"
+    )
+    place.ok("enqueue", "true")
+    assert place.ok("db", "migrate").stdout == UP_TO_DATE
 
 
 def test_two_who_migrate_at_once_do_not_collide(place: Place) -> None:
@@ -130,12 +130,9 @@ def test_two_who_migrate_at_once_do_not_collide(place: Place) -> None:
     said = [process.communicate(timeout=60) for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     told = sorted(out.decode() for out, _ in said)
-    assert told == [
-        f"Migrated from version 1 to {NOW_KNOWN}.\n",
-        f"The schema is up to date (version {NOW_KNOWN}).\n",
-    ]
+    assert told == [MIGRATED, UP_TO_DATE]
     assert place.ok("db", "check").code == 0
-    place.make("new")
+    place.ok("enqueue", "true")
 
 
 def test_a_newer_schema_is_left_alone(place: Place) -> None:

@@ -264,7 +264,7 @@ class TestServers:
         assert "couldn't be checked" not in str(findings)
         about(findings, "isolation", "ok")
 
-    @pytest.mark.parametrize(("version", "advice"), [("1", "db migrate"), ("99", "Upgrade")])
+    @pytest.mark.parametrize(("version", "advice"), [("1", "a new queue"), ("99", "Upgrade")])
     def test_another_schema(self, there: Cli, url: str, version: str, advice: str) -> None:
         store = open_store(url)
         store.set_meta("schema_version", version)

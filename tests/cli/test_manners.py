@@ -14,7 +14,7 @@ import pytest
 
 import queuectl
 from queuectl.cli.main import COMMANDS, root
-from queuectl.store.migrations import MIGRATIONS
+from queuectl.store.migrations import current
 from tests.cli.conftest import COMMAND, Cli
 
 ESCAPES = "\x1b[31mred\x07\x9b1m\u202e"
@@ -127,7 +127,7 @@ def test_the_front_page_agrees_with_the_commands() -> None:
 
 
 def test_version(cli: Cli) -> None:
-    wanted = f"queuectl {queuectl.__version__} (schema {len(MIGRATIONS)})\n"
+    wanted = f"queuectl {queuectl.__version__} (schema {current()})\n"
     assert cli.ok("--version").stdout == wanted
     assert cli.ok("-V").stdout == wanted
     module = subprocess.run(

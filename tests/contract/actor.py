@@ -9,7 +9,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable
-from types import ModuleType
+from pathlib import Path
 
 from queuectl.errors import QueuectlError
 from queuectl.job import Exited, NewJob, State, Transition
@@ -162,20 +162,12 @@ def fork(path: str) -> None:
     say("parent goes on")
 
 
-def future(path: str, *, extra: int = 2) -> None:
-    """Open a store with a queuectl that is newer by some migrations."""
-    from queuectl.store import migrations
+def future(path: str) -> None:
+    """Open a store with a queuectl that is newer by two migrations."""
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.contract import later
 
-    for n in range(1, extra + 1):
-        name = f"m9{n:03}_later"
-        package = ModuleType(name)
-        package.__path__ = []
-        module = ModuleType("sqlite")
-        module.STATEMENTS = (f"ALTER TABLE jobs ADD COLUMN later{n} TEXT DEFAULT 'new'",)  # type: ignore[attr-defined]
-        sys.modules[f"{migrations.__name__}.{name}"] = package
-        sys.modules[f"{migrations.__name__}.{name}.sqlite"] = module
-        migrations.MIGRATIONS += (name,)  # type: ignore[assignment]
-    # Only now: the rest of the store reads the list when it is imported.
+    later.install(2)
     store = open_store(path, create=True)
     say(store.info()["schema_version"])
     store.close()

@@ -1,19 +1,13 @@
 """The table of counters: what moves it and what does not, and how an older one is upgraded."""
 
-import re
 from contextlib import suppress
-from importlib import import_module
 
 import pytest
 
 from queuectl.job import Exited, Outcome, Released, State
 from queuectl.store import Store
 from queuectl.store.contract import Count
-from queuectl.store.migrate import VERSION, migrate
-from queuectl.store.migrations import MIGRATIONS
-from queuectl.store.records import Records
 from queuectl.store.transactions import Row
-from tests.contract.conftest import ENGINES
 from tests.contract.tools import (
     NOW,
     SECOND,
@@ -28,7 +22,6 @@ from tests.contract.tools import (
 )
 
 LATER = NOW + 5 * SECOND
-FORMER = MIGRATIONS.index("m0004_running")
 
 
 @pytest.fixture(autouse=True)
@@ -135,83 +128,3 @@ class TestRunning:
             assert_counts_are_right(store, client)
             assert not [text for text in store.verify() if "counter" in text]
         assert sum(count.jobs for count in store.counts()) == 3
-
-
-def make_old(store: Records) -> None:
-    """Have the first triggers count, by which a claim moved counters."""
-    for text in import_module(f"{_PACKAGE}.m0001_initial.{store.dialect.name}").STATEMENTS:
-        if not re.search(r"CREATE (TRIGGER|FUNCTION) .*?jobs_(inserted|moved|deleted)\b", text):
-            continue
-        name = re.search(r"jobs_\w+", text)
-        assert name
-        if "RETURNS trigger" in text:
-            store.run_script([text.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")])
-        else:
-            called = {
-                "sqlite": name[0],
-                "mysql": f"@{name[0]}",
-                "postgresql": f"{name[0]} ON @jobs",
-            }
-            store.run_script([f"DROP TRIGGER IF EXISTS {called[store.dialect.name]}", text])
-
-
-_PACKAGE = "queuectl.store.migrations"
-
-
-def upgrade(store: Records) -> None:
-    """Do what this program does to a queue of the version before."""
-    with store.transaction():
-        migrate(store, FORMER, MIGRATIONS[: FORMER + 1])
-        store.set_meta(VERSION, str(len(MIGRATIONS)))
-
-
-class TestUpgrading:
-    def test_what_ran_then_is_counted_as_pending(self, store: Store, client: Client) -> None:
-        assert isinstance(store, Records)
-        make_old(store)
-        try:
-            for n in range(5):
-                add(store, f"job {n}", priority=n % 2, timeout=n)
-            jobs = take(store, 4)
-            assert store.finish([ended(jobs.pop(), now=LATER)]) == []
-            moved = [row for row in counters(client) if row[1] == "processing"]
-            assert sum(row[3] for row in moved) == 3
-        finally:
-            upgrade(store)
-        assert "processing" not in {row[1] for row in counters(client)}
-        assert store.verify() == []
-        assert_counts_are_right(store, client)
-        before = counters(client)
-        store.put_back(jobs[:1], now=LATER)
-        assert counters(client) == before
-        assert store.finish([ended(job, now=LATER) for job in jobs[1:]]) == []
-        assert store.verify() == []
-
-    def test_once_more_changes_nothing(self, store: Store, client: Client) -> None:
-        assert isinstance(store, Records)
-        add(store, "a", timeout=3)
-        take_one(store)
-        add(store, "b", queue="two")
-        before = counters(client)
-        upgrade(store)
-        assert counters(client) == before
-
-    @pytest.mark.parametrize(
-        "engine", [e for e in ENGINES if e.name == "mariadb"], ids=lambda e: e.name, indirect=True
-    )
-    def test_one_that_was_cut_off_is_made_up_for(self, store: Store, client: Client) -> None:
-        """Only where a schema change is final by itself can anybody be without triggers."""
-        assert isinstance(store, Records)
-        add(store, "a", timeout=3)
-        add(store, "b")
-        script = import_module(f"{_PACKAGE}.m0004_running.mysql").STATEMENTS
-        try:
-            store.run_script([text for text in script if text.startswith("DROP")])
-            add(store, "uncounted", queue="two")
-            client.run("UPDATE {jobs} SET priority = 5 WHERE id = 'a'")
-            client.run("DELETE FROM {jobs} WHERE id = 'b'")
-            assert store.verify() != []
-        finally:
-            upgrade(store)
-        assert store.verify() == []
-        assert_counts_are_right(store, client)

@@ -10,9 +10,6 @@ import pytest
 from queuectl.job import Exited
 from queuectl.store import Store
 from queuectl.store.contract import Event, QueueInfo
-from queuectl.store.migrate import VERSION, migrate
-from queuectl.store.migrations import MIGRATIONS
-from queuectl.store.records import Records
 from tests.contract.tools import DAY, HOUR, MINUTE, NOW, SECOND, Client, a_node, add, run
 from tests.support import is_asleep, wait_for
 
@@ -239,18 +236,6 @@ class TestRollups:
             assert (self.sums(store), self.sums(store, queue="queue 0")) == before
             found = client.run("SELECT DISTINCT node FROM {rollups} WHERE at = 0")
             assert sorted(node for (node,) in found) == ["", "node-1"]
-
-    def test_an_older_schema_gets_those_of_all_time(self, store: Store, client: Client) -> None:
-        for n in range(30):
-            self.run_at(store, NOW + n * 13 * HOUR, queue=f"queue {n % 2}", ms=n % 3)
-        before = self.sums(store), self.sums(store, queue="queue 0")
-        client.run("DELETE FROM {rollups} WHERE at = 0")
-        assert self.sums(store) == {}
-        assert isinstance(store, Records)
-        with store.transaction():
-            migrate(store, 2, MIGRATIONS[:3])
-            store.set_meta(VERSION, str(len(MIGRATIONS)))
-        assert (self.sums(store), self.sums(store, queue="queue 0")) == before
 
     def test_counters_that_came_down_to_nothing_are_swept(
         self, store: Store, client: Client

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from importlib import import_module
 from typing import Any, ClassVar
 
 import pytest
@@ -18,7 +17,7 @@ from psycopg.sql import Literal
 
 from queuectl.job import NewJob
 from queuectl.store import open_store
-from queuectl.store.migrations import MIGRATIONS
+from queuectl.store.migrations.m0001_baseline.mysql import STATEMENTS
 from queuectl.store.mysql import MysqlStore
 from queuectl.store.postgresql import PostgresStore
 from queuectl.store.server import ServerStore
@@ -266,14 +265,9 @@ class MariaDBServer(Server):
         self.store.run_script(list(triggers.values()))
 
     def triggers(self) -> dict[str, str]:
-        """Return the triggers by name, as the last migration that made each has it."""
-        found = {}
-        for migration in MIGRATIONS:
-            module = import_module(f"queuectl.store.migrations.{migration}.mysql")
-            for text in module.STATEMENTS:
-                if name := re.search(r"CREATE TRIGGER .*?@(\w+)", text):
-                    found[name[1]] = text
-        return found
+        """Return the triggers by name."""
+        named = {re.search(r"CREATE TRIGGER .*?@(\w+)", text): text for text in STATEMENTS}
+        return {name[1]: text for name, text in named.items() if name}
 
     def check(self, text: str, values: dict[str, Any]) -> None:
         with undone(self.store):

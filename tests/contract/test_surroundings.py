@@ -1,58 +1,23 @@
-"""What a job runs in: its shell, a whole environment, its stdin; and how a queue comes to it."""
-
-import os
-import secrets
-import subprocess
-import sys
-from collections.abc import Sequence
-from contextlib import closing
-from importlib import import_module
-from pathlib import Path
-from tempfile import TemporaryDirectory
+"""What a job runs in: its shell, a whole environment, its stdin."""
 
 import pytest
 
 from queuectl.errors import DuplicateError
 from queuectl.job import SHELL, NewJob, State
-from queuectl.store import Store, open_store
+from queuectl.store import Store
 from queuectl.store.contract import LONGEST_PIECE
-from queuectl.store.migrate import VERSION
-from queuectl.store.migrations import MIGRATIONS
-from queuectl.store.postgresql import PostgresStore
-from queuectl.store.sql import SqlStore
-from tests.contract.conftest import ENGINES
 from tests.contract.tools import (
     NOW,
     Client,
-    Engine,
     a_node,
     add,
-    drop_surroundings,
     run,
     take_one,
     the,
 )
-from tests.servers.postgres import PostgresAccess
 
 BYTES = bytes(range(256)) * 3
 LONG = bytes(n % 251 for n in range(3 * LONGEST_PIECE + 5))
-FORMER = MIGRATIONS.index("m0005_surroundings")
-READER = """
-import os, sys, urllib.parse
-from queuectl import Queue
-with Queue(sys.argv[1] + ".other") as queue:
-    # What it imports, somebody else may not be allowed to read.
-    queue.list(tag="red"), queue.store.stdin(queue.enqueue("x"))
-    import queuectl.store.migrations.m0005_surroundings.sqlite
-os.setgroups([])
-os.setresgid(65534, 65534, 65534)
-os.setresuid(65534, 65534, 65534)
-with Queue(sys.argv[1]) as queue:
-    assert queue.store.verify() == []
-    for line in sys.stdin:
-        jobs = queue.list(tag="red")
-        print([j.id for j in jobs], [j.shell for j in jobs], queue.store.stdin(jobs[0]), flush=True)
-"""
 
 
 class TestStdin:
@@ -155,91 +120,3 @@ class TestShellAndEnvironment:
         bare, full = the(store, "bare"), the(store, "full")
         assert (bare.shell, bare.env, bare.env_all) == (None, {}, False)
         assert (full.shell, full.env, full.env_all) == ("zsh", {"A": "b"}, True)
-
-
-def make_old(store: SqlStore) -> None:
-    """Make the schema what it was before."""
-    drop_surroundings(store)
-    store.set_meta(VERSION, str(FORMER))
-
-
-def only(*names: str) -> Sequence[Engine]:
-    """Return the databases of these names."""
-    return [engine for engine in ENGINES if engine.name in names]
-
-
-class TestUpgrading:
-    def test_jobs_of_before_run_as_before(self, url: str) -> None:
-        with closing(open_store(url, create=True)) as old:
-            assert isinstance(old, SqlStore)
-            a_node(old)
-            add(old, "old", env={"A": "b"}, tags=("red",))
-            make_old(old)
-        with closing(open_store(url, upgrade=True)) as store:
-            assert store.migrate()[1] == len(MIGRATIONS)
-            job = take_one(store)
-            assert (job.id, job.env, job.tags) == ("old", {"A": "b"}, ("red",))
-            assert (job.env_all, job.shell, job.stdin_bytes) == (False, None, None)
-            add(store, "new", stdin=BYTES, shell="bash")
-            assert store.stdin(the(store, "new")) == BYTES
-            assert store.remove(the(store, "new"))
-            assert store.verify() == []
-
-    @pytest.mark.parametrize("engine", only("mariadb"), ids=lambda e: e.name, indirect=True)
-    def test_one_that_was_cut_off_is_finished(self, store: Store) -> None:
-        assert isinstance(store, SqlStore)
-        package = f"queuectl.store.migrations.{MIGRATIONS[FORMER]}.{store.dialect.name}"
-        script = import_module(package).STATEMENTS
-        for done in range(len(script) + 1):
-            make_old(store)
-            store.run_script(script[:done])
-            store.run_script(script)
-            add(store, f"job {done}", stdin=BYTES)
-        store.set_meta(VERSION, str(len(MIGRATIONS)))
-        assert store.verify() == []
-
-    @pytest.mark.parametrize("engine", only("postgresql"), ids=lambda e: e.name, indirect=True)
-    def test_who_had_rights_on_outputs_has_them_on_inputs(
-        self, store: Store, postgres_server: PostgresAccess, postgres_database: str
-    ) -> None:
-        assert isinstance(store, PostgresStore)
-        name = f"Odd role {secrets.token_hex(4)}"
-        postgres_server.sql(f'CREATE ROLE "{name}"')
-        try:
-            store.run_script([f'GRANT SELECT, INSERT ON @outputs TO "{name}"'])
-            make_old(store)
-            store.migrate()
-            found = {
-                right
-                for right in ("SELECT", "INSERT", "UPDATE", "DELETE")
-                if store._value(f"SELECT has_table_privilege('{name}', '{{inputs}}', '{right}')")
-            }
-        finally:
-            postgres_server.sql(f'DROP OWNED BY "{name}"', postgres_database)
-            postgres_server.sql(f'DROP ROLE "{name}"')
-        assert found == {"SELECT", "INSERT"}
-
-    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-    def test_an_old_file_that_may_only_be_read_can_be_read(self) -> None:
-        with TemporaryDirectory(dir="/tmp") as folder:
-            os.chmod(folder, 0o755)
-            path = Path(folder, "queue.db")
-            with closing(open_store(str(path), create=True)) as old:
-                assert isinstance(old, SqlStore)
-                add(old, "old", tags=("red",))
-                make_old(old)
-            path.chmod(0o644)
-            with subprocess.Popen(
-                [sys.executable, "-c", READER, str(path)],
-                text=True,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            ) as reader:
-                assert reader.stdin and reader.stdout
-                print(file=reader.stdin, flush=True)
-                assert reader.stdout.readline() == "['old'] [None] b''\n"
-                with closing(open_store(str(path))) as writer:
-                    add(writer, "new", tags=("red",), shell="bash", stdin=b"x")
-                print(file=reader.stdin, flush=True)
-                assert reader.stdout.readline() == "['new', 'old'] ['bash', None] b'x'\n"
-                reader.stdin.close()

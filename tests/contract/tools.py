@@ -11,7 +11,6 @@ from queuectl.lifecycle import Policy, decide
 from queuectl.store import Store
 from queuectl.store.contract import Ended, Listener, Node, Topic
 from queuectl.store.polling import PollingListener
-from queuectl.store.sql import SqlStore
 from tests.contract.actors import Row
 
 NOW = 1_762_606_800_000
@@ -20,8 +19,6 @@ SECOND = 1_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
-SURROUNDINGS = ("shell", "env_all", "stdin_bytes")
-"""The columns of the fifth migration."""
 
 
 class Client(Protocol):
@@ -198,16 +195,3 @@ def _wait(listener: Listener, longest: float) -> None:
     recheck = listener.recheck_in()
     fds = [listener.fileno()] if listener.fileno() >= 0 else []
     select.select(fds, [], [], longest if recheck is None else min(recheck, longest))
-
-
-def drop_surroundings(store: SqlStore) -> None:
-    """Take away what the fifth migration made, which can't be made twice."""
-    postgres = store.dialect.name == "postgresql"
-    store.run_script(
-        [
-            "DROP TRIGGER jobs_emptied ON @jobs" if postgres else "DROP TRIGGER @jobs_emptied",
-            *(["DROP FUNCTION @jobs_emptied()"] if postgres else []),
-            "DROP TABLE @inputs",
-            *(f"ALTER TABLE @jobs DROP COLUMN {name}" for name in SURROUNDINGS),
-        ]
-    )

@@ -612,7 +612,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="What the runs of a job read from stdin stays in the store when the job is deleted.",
         edits=[
             Edit(
-                file="store/migrations/m0005_surroundings/sqlite.py",
+                file="store/migrations/m0001_baseline/sqlite.py",
                 old="DELETE FROM inputs WHERE seq = OLD.seq;",
                 new="DELETE FROM inputs WHERE seq = -OLD.seq;",
             )

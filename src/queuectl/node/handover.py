@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NoReturn
 
 from queuectl.guard.wire import DIALECT
-from queuectl.store.migrations import MIGRATIONS
+from queuectl.store import migrations
 
 RECORD = 1
 """The number of this record's layout. It goes up with every change of what is below."""
@@ -25,7 +25,7 @@ LONGEST_NUMBER = 9
 
 def terms() -> dict[str, Any]:
     """Return what must be the same in both programs for one to go on with the runs of the other."""
-    return {"record": RECORD, "wire": list(DIALECT), "schema": len(MIGRATIONS)}
+    return {"record": RECORD, "wire": list(DIALECT), "schema": migrations.current()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,12 @@
 """Brings a schema up to the version this code speaks; never touches a newer one."""
 
-from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from queuectl.errors import StoreTooNewError
+from queuectl.errors import StoreTooNewError, StoreTooOldError
 from queuectl.store.contract import Topic
 from queuectl.store.ids import new_ids
-from queuectl.store.migrations import MIGRATIONS
+from queuectl.store.migrations import BASELINE, current, since
 
 if TYPE_CHECKING:
     from queuectl.store.records import Records
@@ -17,31 +16,38 @@ IDENTITY = "identity"
 """What tells the tables of one queue from those of all others."""
 
 
-def check_version(url: str, version: int, known: int = len(MIGRATIONS)) -> None:
-    """Refuse a store that a newer queuectl made."""
-    if version > known:
+def check_version(url: str, version: int) -> None:
+    """Refuse a store that a newer queuectl made, or one of before the first release."""
+    if version > current():
         raise StoreTooNewError(
-            f"{url} was made by a newer queuectl (schema {version}; this one knows {known});"
+            f"{url} was made by a newer queuectl (schema {version}; this one knows {current()});"
             " upgrade queuectl. Nothing was changed."
+        )
+    if 0 < version < BASELINE:
+        raise StoreTooOldError(
+            f"{url} was made by a queuectl from before the first release (schema {version}), which"
+            " this one can't use.",
+            advice="finish its jobs with that one, and begin with a new queue.",
         )
 
 
-def migrate(store: "Records", version: int, migrations: Sequence[str] = MIGRATIONS) -> int:
+def migrate(store: "Records", version: int) -> int:
     """Apply the migrations a store lacks, in the transaction it is called in, if it is in one.
 
     Returns the version it has then.
     """
     # A newer program may have been here between our first look and this transaction.
-    check_version(store.url, version, len(migrations))
-    for number, name in enumerate(migrations[version:], version + 1):
+    check_version(store.url, version)
+    lacking = since(version)
+    for number, name in enumerate(lacking, current() - len(lacking) + 1):
         module = import_module(f"queuectl.store.migrations.{name}.{store.dialect.name}")
         store.run_script(module.STATEMENTS)
-        if version or number == len(migrations):
+        if version or number == current():
             # A schema that is only being made has no version until it is complete.
             store.set_meta(VERSION, str(number))
     if version == 0:
         store.set_meta(IDENTITY, new_ids(1, 16)[0])
-    elif version < len(migrations):
+    elif lacking:
         # Nodes of an older queuectl leave then.
         store.nudge(Topic.CONTROL)
-    return len(migrations)
+    return current()

@@ -35,7 +35,7 @@ from queuectl.store.contract import Node, Progress, Topic
 from queuectl.store.dialects import Dialect, row_names
 from queuectl.store.ids import new_ids
 from queuectl.store.migrate import IDENTITY, check_version
-from queuectl.store.migrations import MIGRATIONS
+from queuectl.store.migrations import current
 from queuectl.store.sql import Look, SqlStore
 from queuectl.store.transactions import Params, Row
 
@@ -139,7 +139,7 @@ class ServerStore(SqlStore):
         version = self._schema_version() or None
         if version is not None:
             check_version(self.url, version)
-        if version == len(MIGRATIONS) or (upgrade and version is not None):
+        if version == current() or (upgrade and version is not None):
             return
         if version is None and create:
             # Somebody may have been faster.
@@ -150,8 +150,7 @@ class ServerStore(SqlStore):
             )
         else:
             raise StoreTooOldError(
-                f"The queue at {self.url} has schema {version}, this queuectl needs"
-                f" {len(MIGRATIONS)}.",
+                f"The queue at {self.url} has schema {version}, this queuectl needs {current()}.",
                 advice="run `queuectl db migrate` first.",
             )
 

@@ -28,7 +28,7 @@ from queuectl.errors import (
 )
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.sharing import group_of, group_of_file
-from queuectl.store import access, files
+from queuectl.store import access, files, migrations
 from queuectl.store import statements as sql
 from queuectl.store.contract import Claimed, Listener, Node, Progress, Topic
 from queuectl.store.dialects import SQLITE, row_names
@@ -202,13 +202,13 @@ class SqliteStore(SqlStore):
                 self.run_script([f"PRAGMA application_id = {APPLICATION_ID}"])
 
     def _upgrade(self) -> None:
-        if self._version() < current_version():
+        if migrations.since(self._version()):
             with self.transaction():
                 migrate(self, self._version())
 
     def _read_as_if_new(self) -> None:
         """Let a file that we can't upgrade look as if it were, to this connection only."""
-        for name in migrations_since(self._version()):
+        for name in migrations.since(self._version()):
             module = import_module(f"queuectl.store.migrations.{name}.sqlite")
             self.run_script(getattr(module, "AS_IF", ()))
 
@@ -558,20 +558,6 @@ def _decoded(text: bytes) -> str | None:
         return text.decode()
     except UnicodeDecodeError:
         return None
-
-
-def current_version() -> int:
-    """Return the schema version this code speaks."""
-    from queuectl.store.migrations import MIGRATIONS
-
-    return len(MIGRATIONS)
-
-
-def migrations_since(version: int) -> Sequence[str]:
-    """Return the migrations that a file of this version lacks."""
-    from queuectl.store.migrations import MIGRATIONS
-
-    return MIGRATIONS[version:]
 
 
 def _busy(path: str, error: apsw.Error) -> StoreError:

@@ -25,6 +25,7 @@ from queuectl.place import Place
 from queuectl.store.access import user_name
 from queuectl.store.contract import Node, Store
 from queuectl.store.health.findings import Finding, Level
+from queuectl.store.migrations import BASELINE, current
 from queuectl.store.sql import SqlStore
 from queuectl.when import ago
 
@@ -215,13 +216,16 @@ def _existing(path: str) -> str:
 
 def check_version(version: int | None) -> Finding:
     """Compare the version of a schema with the one this code speaks; None is no schema."""
-    known = SCHEMA_VERSION
+    known = current()
     if version is None:
         return error(
             "schema",
             "There are no tables of a queue yet, or none that this user may see.",
             "Run: queuectl db init",
         )
+    if version < BASELINE:
+        text = f"The schema has version {version}, from before the first release."
+        return error("schema", text, "Begin with a new queue.")
     if version < known:
         text = f"The schema has version {version}; this queuectl needs {known}."
         return error("schema", text, "Run: queuectl db migrate")

@@ -1,12 +1,20 @@
 """Numbered schema changes. A migration is never edited once released; the next one amends it."""
 
-MIGRATIONS = (
-    "m0001_initial",
-    "m0002_many_hosts",
-    "m0003_totals",
-    "m0004_running",
-    "m0005_surroundings",
-)
-"""Packages in this one, oldest first, with a module per dialect; the schema version is how many
-of them were applied.
+from collections.abc import Sequence
+
+BASELINE = 6
+"""The version of the schema that the first of them makes. Those before it were of queues from
+before the first release, which nothing brings up to date.
 """
+MIGRATIONS: tuple[str, ...] = ("m0001_baseline",)
+"""Packages in this one, oldest first, with a module per dialect."""
+
+
+def current() -> int:
+    """Return the version of the schema that this code speaks."""
+    return BASELINE - 1 + len(MIGRATIONS)
+
+
+def since(version: int) -> Sequence[str]:
+    """Return the migrations that a schema of this version lacks; 0 is no schema at all."""
+    return MIGRATIONS[max(version - BASELINE + 1, 0) :]

@@ -1,4 +1,4 @@
-"""The first schema, for MariaDB and MySQL.
+"""The baseline, for MariaDB and MySQL.
 
 Their schema changes can't be undone as a whole, so every statement may run twice. Where the
 others use a partial index, a column made for it says what the index is about, and nothing for all
@@ -35,6 +35,11 @@ CREATE TABLE IF NOT EXISTS @jobs (
     data LONGBLOB,
     cwd MEDIUMTEXT,
     env MEDIUMTEXT,
+    -- 1: `env` is all there is; else it lies over the environment of the worker.
+    env_all TINYINT,
+    -- NULL is /bin/sh.
+    shell MEDIUMTEXT,
+    stdin_bytes BIGINT,
     tags MEDIUMTEXT,
     unique_key VARCHAR(256),
     expires_at BIGINT CHECK (expires_at {_TIME}),
@@ -84,24 +89,22 @@ CREATE TABLE IF NOT EXISTS @jobs (
 ) {_TABLE}
 """
 
+_COUNTER = "{0}.queue, {0}.listed, {0}.priority, CONNECTION_ID() MOD 16"
+_OLD = f"{_COUNTER.format('OLD')}, -1, -(COALESCE(OLD.timeout, 0) > 0)"
+_NEW = f"{_COUNTER.format('NEW')}, 1, COALESCE(NEW.timeout, 0) > 0"
+
 _COUNT = """
-    INSERT INTO @counts (queue, state, priority, slot, jobs, timed)
-    VALUES (
-        {row}.queue, {row}.state, {row}.priority, CONNECTION_ID() MOD 16, {sign}1,
-        {sign}(COALESCE({row}.timeout, 0) > 0)
-    )
+    INSERT INTO @counts (queue, state, priority, slot, jobs, timed) VALUES {0}
     ON DUPLICATE KEY UPDATE jobs = jobs + VALUES(jobs), timed = timed + VALUES(timed);
 """
-_ADD = _COUNT.format(row="NEW", sign="")
-_SUBTRACT = _COUNT.format(row="OLD", sign="-")
 
-TAG = """
+_TAG = """
     INSERT IGNORE INTO @tags (tag, seq) SELECT item.tag, NEW.seq FROM JSON_TABLE(
         NEW.tags, '$[*]' COLUMNS (tag VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$')
     ) AS item;
 """
 # From the tags of the job to their rows: the other way round it would read the whole table.
-UNTAG = """
+_UNTAG = """
     DELETE t FROM JSON_TABLE(
         OLD.tags, '$[*]' COLUMNS (tag VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$')
     ) AS item STRAIGHT_JOIN @tags AS t ON t.tag = item.tag COLLATION AND t.seq = OLD.seq;
@@ -169,6 +172,15 @@ STATEMENTS = (
         PRIMARY KEY (seq, number)
     ) {_TABLE}
     """,
+    # What runs read from stdin, in pieces, so that no claim reads it. Most jobs have none.
+    f"""
+    CREATE TABLE IF NOT EXISTS @inputs (
+        seq BIGINT NOT NULL,
+        start BIGINT NOT NULL,
+        data LONGBLOB NOT NULL,
+        PRIMARY KEY (seq, start)
+    ) {_TABLE}
+    """,
     "CREATE TABLE IF NOT EXISTS @tags (tag VARCHAR(256) NOT NULL, seq BIGINT NOT NULL,"
     f" PRIMARY KEY (tag, seq)) {_TABLE}",
     f"""
@@ -189,30 +201,37 @@ STATEMENTS = (
     """,
     f"""
     CREATE TRIGGER IF NOT EXISTS @jobs_inserted AFTER INSERT ON @jobs FOR EACH ROW BEGIN
-        {_ADD}
-        IF NEW.tags IS NOT NULL THEN {TAG} END IF;
+        {_COUNT.format(f"({_NEW})")}
+        IF NEW.tags IS NOT NULL THEN {_TAG} END IF;
     END
     """,
+    # One question for all that a claim leaves as it is: each would cost time, for every row. To
+    # count each row costs as much as to change it, so a node counts what it ends by itself.
     f"""
     CREATE TRIGGER IF NOT EXISTS @jobs_moved AFTER UPDATE ON @jobs FOR EACH ROW BEGIN
-        IF OLD.state <> NEW.state OR OLD.queue <> NEW.queue OR OLD.priority <> NEW.priority
-            OR COALESCE(OLD.timeout, 0) <> COALESCE(NEW.timeout, 0)
-        THEN
-            {_SUBTRACT}
-            {_ADD}
-        END IF;
-        IF NOT (OLD.tags <=> NEW.tags) THEN
-            IF OLD.tags IS NOT NULL THEN {UNTAG} END IF;
-            IF NEW.tags IS NOT NULL THEN {TAG} END IF;
+        IF OLD.told = NEW.told AND (
+            OLD.listed <> NEW.listed OR OLD.queue <> NEW.queue OR OLD.priority <> NEW.priority
+            OR NOT (OLD.timeout <=> NEW.timeout) OR NOT (OLD.tags <=> NEW.tags)
+        ) THEN
+            {_COUNT.format(f"({_OLD}), ({_NEW})")}
+            IF NOT (OLD.tags <=> NEW.tags) THEN
+                IF OLD.tags IS NOT NULL THEN {_UNTAG} END IF;
+                IF NEW.tags IS NOT NULL THEN {_TAG} END IF;
+            END IF;
         END IF;
     END
     """,
     f"""
     CREATE TRIGGER IF NOT EXISTS @jobs_deleted AFTER DELETE ON @jobs FOR EACH ROW BEGIN
-        {_SUBTRACT}
+        {_COUNT.format(f"({_OLD})")}
         DELETE FROM @attempts WHERE seq = OLD.seq;
         DELETE FROM @outputs WHERE seq = OLD.seq;
-        IF OLD.tags IS NOT NULL THEN {UNTAG} END IF;
+        IF OLD.tags IS NOT NULL THEN {_UNTAG} END IF;
+    END
+    """,
+    """
+    CREATE TRIGGER IF NOT EXISTS @jobs_emptied AFTER DELETE ON @jobs FOR EACH ROW BEGIN
+        IF OLD.stdin_bytes IS NOT NULL THEN DELETE FROM @inputs WHERE seq = OLD.seq; END IF;
     END
     """,
     f"""
@@ -264,4 +283,31 @@ STATEMENTS = (
     """,
     "CREATE TABLE IF NOT EXISTS @config (name VARCHAR(128) NOT NULL PRIMARY KEY,"
     f" value MEDIUMTEXT NOT NULL, updated_at BIGINT NOT NULL) {_TABLE}",
+    # Who watches the output of which run, until when; and what its node shows them.
+    f"""
+    CREATE TABLE IF NOT EXISTS @watches (
+        seq BIGINT NOT NULL,
+        number BIGINT NOT NULL,
+        until BIGINT NOT NULL,
+        PRIMARY KEY (seq, number)
+    ) {_TABLE}
+    """,
+    f"""
+    CREATE TABLE IF NOT EXISTS @live (
+        seq BIGINT NOT NULL,
+        number BIGINT NOT NULL,
+        stream VARCHAR(8) NOT NULL CHECK (stream IN ('stdout', 'stderr')),
+        start BIGINT NOT NULL,
+        data LONGBLOB NOT NULL,
+        PRIMARY KEY (seq, number, stream, start)
+    ) {_TABLE}
+    """,
+    # Whether a commit came through whose answer was lost.
+    f"""
+    CREATE TABLE IF NOT EXISTS @receipts (
+        client VARCHAR(32) NOT NULL PRIMARY KEY,
+        serial BIGINT NOT NULL,
+        at BIGINT NOT NULL
+    ) {_TABLE}
+    """,
 )

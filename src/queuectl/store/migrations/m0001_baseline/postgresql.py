@@ -1,4 +1,4 @@
-"""The first schema, for PostgreSQL.
+"""The baseline, for PostgreSQL.
 
 Triggers run with the rights of whoever made the schema: to insert a job, a program needs no
 right but that. Counters are rows that are added up, so that no two writers wait for each other.
@@ -23,6 +23,11 @@ CREATE TABLE @jobs (
     data bytea,
     cwd text COLLATION,
     env @env,
+    -- 1: `env` is all there is; else it lies over the environment of the worker.
+    env_all smallint,
+    -- NULL is /bin/sh.
+    shell text COLLATION,
+    stdin_bytes bigint,
     tags @tag_list,
     unique_key text COLLATION,
     expires_at @time,
@@ -72,6 +77,8 @@ _DOMAINS = {
 }
 
 _AS_OWNER = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog"
+_STATE = "CASE state WHEN 'processing' THEN 'pending' ELSE state END"
+_TIMED = "(coalesce(timeout, 0) > 0)::int"
 
 STATEMENTS = (
     "CREATE TABLE @meta (name text COLLATION PRIMARY KEY, value text COLLATION NOT NULL)",
@@ -139,8 +146,18 @@ STATEMENTS = (
         PRIMARY KEY (seq, number)
     )
     """,
+    # What runs read from stdin, in pieces, so that no claim reads it. Most jobs have none.
+    """
+    CREATE TABLE @inputs (
+        seq bigint NOT NULL,
+        start bigint NOT NULL,
+        data bytea NOT NULL,
+        PRIMARY KEY (seq, start)
+    )
+    """,
     "CREATE TABLE @tags (tag text COLLATION NOT NULL, seq bigint NOT NULL, PRIMARY KEY (tag, seq))",
-    # Changes, and now and then their sum: what counts is the sum of all rows.
+    # Changes, and now and then their sum: what counts is the sum of all rows. Jobs that run are
+    # counted as pending, so that a claim has nothing to count.
     """
     CREATE TABLE @counts (
         queue text COLLATION NOT NULL,
@@ -153,8 +170,8 @@ STATEMENTS = (
     f"""
     CREATE FUNCTION @jobs_inserted() RETURNS trigger {_AS_OWNER} AS $$
     BEGIN
-        INSERT INTO @counts SELECT queue, state, priority, count(*),
-            count(*) FILTER (WHERE timeout > 0) FROM added GROUP BY queue, state, priority;
+        INSERT INTO @counts SELECT queue, {_STATE} AS counted, priority, count(*), sum({_TIMED})
+            FROM added GROUP BY queue, counted, priority;
         INSERT INTO @tags SELECT DISTINCT item, added.seq
             FROM added, json_array_elements_text(added.tags::json) AS item
             WHERE added.tags IS NOT NULL ON CONFLICT DO NOTHING;
@@ -167,18 +184,20 @@ STATEMENTS = (
     f"""
     CREATE FUNCTION @jobs_moved() RETURNS trigger {_AS_OWNER} AS $$
     BEGIN
-        INSERT INTO @counts SELECT queue, state, priority, sum(jobs), sum(timed) FROM (
-            SELECT queue, state, priority, 1 AS jobs, (coalesce(timeout, 0) > 0)::int AS timed
-                FROM after
+        INSERT INTO @counts SELECT queue, counted, priority, sum(jobs), sum(timed) FROM (
+            SELECT queue, {_STATE} AS counted, priority, 1 AS jobs, {_TIMED} AS timed FROM after
             UNION ALL
-            SELECT queue, state, priority, -1, -(coalesce(timeout, 0) > 0)::int FROM before
-        ) AS changes GROUP BY queue, state, priority HAVING sum(jobs) <> 0 OR sum(timed) <> 0;
+            SELECT queue, {_STATE}, priority, -1, -{_TIMED} FROM before
+        ) AS changes GROUP BY queue, counted, priority HAVING sum(jobs) <> 0 OR sum(timed) <> 0;
         RETURN NULL;
     END $$
     """,
+    # It isn't called for a claim that says so (see CLAIM_ALONE): who waits for a job to start waits
+    # for that as well.
     "CREATE TRIGGER jobs_moved AFTER UPDATE ON @jobs"
-    " REFERENCING OLD TABLE AS before NEW TABLE AS after"
-    " FOR EACH STATEMENT EXECUTE FUNCTION @jobs_moved()",
+    " REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT"
+    " WHEN (current_setting('queuectl.counters', true) IS DISTINCT FROM 'unmoved')"
+    " EXECUTE FUNCTION @jobs_moved()",
     f"""
     CREATE FUNCTION @jobs_retagged() RETURNS trigger {_AS_OWNER} AS $$
     BEGIN
@@ -195,8 +214,8 @@ STATEMENTS = (
     f"""
     CREATE FUNCTION @jobs_deleted() RETURNS trigger {_AS_OWNER} AS $$
     BEGIN
-        INSERT INTO @counts SELECT queue, state, priority, -count(*),
-            -count(*) FILTER (WHERE timeout > 0) FROM removed GROUP BY queue, state, priority;
+        INSERT INTO @counts SELECT queue, {_STATE} AS counted, priority, -count(*), -sum({_TIMED})
+            FROM removed GROUP BY queue, counted, priority;
         DELETE FROM @attempts USING removed WHERE @attempts.seq = removed.seq;
         DELETE FROM @outputs USING removed WHERE @outputs.seq = removed.seq;
         DELETE FROM @tags USING (
@@ -209,6 +228,15 @@ STATEMENTS = (
     """,
     "CREATE TRIGGER jobs_deleted AFTER DELETE ON @jobs REFERENCING OLD TABLE AS removed"
     " FOR EACH STATEMENT EXECUTE FUNCTION @jobs_deleted()",
+    f"""
+    CREATE FUNCTION @jobs_emptied() RETURNS trigger {_AS_OWNER} AS $$
+    BEGIN
+        DELETE FROM @inputs WHERE seq = OLD.seq;
+        RETURN NULL;
+    END $$
+    """,
+    "CREATE TRIGGER jobs_emptied AFTER DELETE ON @jobs FOR EACH ROW"
+    " WHEN (OLD.stdin_bytes IS NOT NULL) EXECUTE FUNCTION @jobs_emptied()",
     """
     CREATE TABLE @nodes (
         id text COLLATION PRIMARY KEY,
@@ -258,4 +286,32 @@ STATEMENTS = (
     "CREATE INDEX events_of_job ON @events (job, seq) WHERE job IS NOT NULL",
     "CREATE TABLE @config (name text COLLATION PRIMARY KEY, value text COLLATION NOT NULL,"
     " updated_at bigint NOT NULL)",
+    # Who watches the output of which run, until when; and what its node shows them.
+    """
+    CREATE TABLE @watches (
+        seq bigint NOT NULL,
+        number bigint NOT NULL,
+        until bigint NOT NULL,
+        PRIMARY KEY (seq, number)
+    )
+    """,
+    """
+    CREATE TABLE @live (
+        seq bigint NOT NULL,
+        number bigint NOT NULL,
+        stream text COLLATION NOT NULL CHECK (stream IN ('stdout', 'stderr')),
+        start bigint NOT NULL,
+        data bytea NOT NULL,
+        PRIMARY KEY (seq, number, stream, start)
+    )
+    """,
+    # Whether a commit came through whose answer was lost, and what it had claimed.
+    """
+    CREATE TABLE @receipts (
+        client text COLLATION PRIMARY KEY,
+        serial bigint NOT NULL,
+        at bigint NOT NULL,
+        claimed bigint[]
+    ) WITH (fillfactor = 50)
+    """,
 )

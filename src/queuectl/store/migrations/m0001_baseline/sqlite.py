@@ -1,4 +1,4 @@
-"""The first schema, for SQLite."""
+"""The baseline, for SQLite."""
 
 # Any SQLite a client may bring evaluates this, also those without unixepoch('subsec').
 _NOW = "(CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER))"
@@ -7,6 +7,8 @@ _TIME = "BETWEEN 0 AND 253402300799999"
 _SPAN = "BETWEEN 0 AND 3160000000000"
 _COUNT_OF = "BETWEEN 0 AND 2147483647"
 
+# Words one by one, those of most rows first: of a list, SQLite makes a table for each statement,
+# and looks every row up in it.
 _JOBS = f"""
 CREATE TABLE jobs (
     -- Never given twice, so that a stale hand on a deleted job reaches no other.
@@ -14,8 +16,10 @@ CREATE TABLE jobs (
     id TEXT NOT NULL UNIQUE DEFAULT (lower(hex(randomblob(6))))
         CHECK (length(id) BETWEEN 1 AND 256),
     queue TEXT NOT NULL DEFAULT 'default' CHECK (length(queue) BETWEEN 1 AND 128),
-    state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN
-        ('blocked', 'pending', 'processing', 'completed', 'failed', 'dead', 'cancelled')),
+    state TEXT NOT NULL DEFAULT 'pending' CONSTRAINT known_state CHECK (
+        state = 'pending' OR state = 'processing' OR state = 'completed' OR state = 'failed'
+        OR state = 'dead' OR state = 'cancelled' OR state = 'blocked'
+    ),
     -- 1: may be claimed; 0: waits for run_at; NULL: waits for neither.
     ready INTEGER DEFAULT 0 CHECK (ready IN (0, 1)),
     priority INTEGER NOT NULL DEFAULT 0 CHECK (priority BETWEEN -2147483648 AND 2147483647),
@@ -26,12 +30,19 @@ CREATE TABLE jobs (
     data BLOB,
     cwd TEXT,
     env TEXT CHECK (env IS NULL OR json_type(env) = 'object'),
+    -- 1: `env` is all there is; else it lies over the environment of the worker.
+    env_all INTEGER,
+    -- NULL is /bin/sh.
+    shell TEXT,
+    stdin_bytes INTEGER,
     tags TEXT CHECK (tags IS NULL OR json_type(tags) = 'array'),
     unique_key TEXT,
     expires_at INTEGER CHECK (expires_at {_TIME}),
     timeout INTEGER CHECK (timeout {_SPAN}),
     max_retries INTEGER CHECK (max_retries {_COUNT_OF}),
-    backoff TEXT CHECK (backoff IN ('exponential', 'linear', 'fixed')),
+    backoff TEXT CONSTRAINT known_backoff CHECK (
+        backoff = 'exponential' OR backoff = 'linear' OR backoff = 'fixed'
+    ),
     backoff_base REAL CHECK (backoff_base BETWEEN 1 AND 1e9),
     retry_delay INTEGER CHECK (retry_delay {_SPAN}),
     max_backoff INTEGER CHECK (max_backoff {_SPAN}),
@@ -55,16 +66,31 @@ CREATE TABLE jobs (
 ) STRICT
 """
 
+_STATE = "iif({0}.state = 'processing', 'pending', {0}.state)"
+_OLD = f"OLD.queue, {_STATE.format('OLD')}, OLD.priority, -1, -(coalesce(OLD.timeout, 0) > 0)"
+_NEW = f"NEW.queue, {_STATE.format('NEW')}, NEW.priority, 1, coalesce(NEW.timeout, 0) > 0"
+
+# Both changes of a move in one statement: that is cheaper than two.
 _COUNT = """
-    INSERT INTO counts (queue, state, priority, jobs, timed)
-    VALUES (
-        {row}.queue, {row}.state, {row}.priority, {sign}1, {sign}(coalesce({row}.timeout, 0) > 0)
-    )
+    INSERT INTO counts (queue, state, priority, jobs, timed) VALUES {0}
     ON CONFLICT (queue, state, priority)
     DO UPDATE SET jobs = jobs + excluded.jobs, timed = timed + excluded.timed;
 """
-_ADD = _COUNT.format(row="NEW", sign="")
-_SUBTRACT = _COUNT.format(row="OLD", sign="-")
+
+# What is in the JSON can't be said in a check of the table. Each trigger costs every job something,
+# whether or not it has anything to do, so there is one for all that is new.
+_CHECK = """
+    SELECT RAISE(ABORT, 'argv, env and tags of a job consist of texts')
+    WHERE coalesce(NEW.argv, NEW.env, NEW.tags) IS NOT NULL AND EXISTS (
+        SELECT 1 FROM json_each(coalesce(NEW.argv, '[]')) WHERE type <> 'text'
+        UNION ALL SELECT 1 FROM json_each(coalesce(NEW.env, '{}')) WHERE type <> 'text'
+        UNION ALL SELECT 1 FROM json_each(coalesce(NEW.tags, '[]')) WHERE type <> 'text'
+    );
+"""
+_TAG = """
+    INSERT OR IGNORE INTO tags (tag, seq)
+    SELECT value, NEW.seq FROM json_each(NEW.tags) WHERE NEW.tags IS NOT NULL;
+"""
 
 STATEMENTS = (
     "CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
@@ -111,9 +137,19 @@ STATEMENTS = (
         PRIMARY KEY (seq, number)
     ) STRICT
     """,
+    # What runs read from stdin, in pieces, so that no claim reads it. Most jobs have none.
+    """
+    CREATE TABLE inputs (
+        seq INTEGER NOT NULL,
+        start INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (seq, start)
+    ) STRICT
+    """,
     "CREATE TABLE tags (tag TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tag, seq))"
     " STRICT, WITHOUT ROWID",
-    # Kept by the triggers below, so that status costs the same with ten jobs or ten million.
+    # Kept by the triggers below, so that status costs the same with ten jobs or ten million. Jobs
+    # that run are counted as pending, so that a claim has nothing to count.
     """
     CREATE TABLE counts (
         queue TEXT NOT NULL,
@@ -124,34 +160,29 @@ STATEMENTS = (
         PRIMARY KEY (queue, state, priority)
     ) STRICT, WITHOUT ROWID
     """,
-    f"CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs BEGIN {_ADD} END",
+    f"""
+    CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs BEGIN
+        {_CHECK}
+        {_COUNT.format(f"({_NEW})")}
+        {_TAG}
+    END
+    """,
     f"""
     CREATE TRIGGER jobs_moved AFTER UPDATE OF queue, state, priority, timeout ON jobs
-    WHEN OLD.state <> NEW.state OR OLD.queue <> NEW.queue OR OLD.priority <> NEW.priority
-        OR coalesce(OLD.timeout, 0) <> coalesce(NEW.timeout, 0)
-    BEGIN {_SUBTRACT} {_ADD} END
+    WHEN {_STATE.format("OLD")} <> {_STATE.format("NEW")} OR OLD.queue <> NEW.queue
+        OR OLD.priority <> NEW.priority OR OLD.timeout IS NOT NEW.timeout
+    BEGIN {_COUNT.format(f"({_OLD}), ({_NEW})")} END
     """,
     f"""
     CREATE TRIGGER jobs_deleted AFTER DELETE ON jobs BEGIN
-        {_SUBTRACT}
+        {_COUNT.format(f"({_OLD})")}
         DELETE FROM attempts WHERE seq = OLD.seq;
         DELETE FROM outputs WHERE seq = OLD.seq;
     END
     """,
-    # What is in the JSON can't be said in a check.
     """
-    CREATE TRIGGER jobs_checked BEFORE INSERT ON jobs
-    WHEN NEW.argv IS NOT NULL OR NEW.env IS NOT NULL OR NEW.tags IS NOT NULL BEGIN
-        SELECT RAISE(ABORT, 'argv, env and tags of a job consist of texts') WHERE EXISTS (
-            SELECT 1 FROM json_each(coalesce(NEW.argv, '[]')) WHERE type <> 'text'
-            UNION ALL SELECT 1 FROM json_each(coalesce(NEW.env, '{}')) WHERE type <> 'text'
-            UNION ALL SELECT 1 FROM json_each(coalesce(NEW.tags, '[]')) WHERE type <> 'text'
-        );
-    END
-    """,
-    """
-    CREATE TRIGGER jobs_tagged AFTER INSERT ON jobs WHEN NEW.tags IS NOT NULL BEGIN
-        INSERT OR IGNORE INTO tags (tag, seq) SELECT value, NEW.seq FROM json_each(NEW.tags);
+    CREATE TRIGGER jobs_emptied AFTER DELETE ON jobs WHEN OLD.stdin_bytes IS NOT NULL BEGIN
+        DELETE FROM inputs WHERE seq = OLD.seq;
     END
     """,
     """
@@ -182,7 +213,9 @@ STATEMENTS = (
         started_at INTEGER NOT NULL,
         seen_at INTEGER NOT NULL,
         lease_until INTEGER NOT NULL,
-        stop TEXT CHECK (stop IN ('drain', 'release'))
+        stop TEXT CHECK (stop IN ('drain', 'release')),
+        lease INTEGER NOT NULL DEFAULT 0,
+        beat INTEGER NOT NULL DEFAULT 0
     ) STRICT
     """,
     "CREATE TABLE queues (name TEXT NOT NULL PRIMARY KEY, paused_at INTEGER, paused_by TEXT)"
@@ -215,4 +248,31 @@ STATEMENTS = (
     "CREATE INDEX events_of_job ON events (job, seq) WHERE job IS NOT NULL",
     "CREATE TABLE config (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL,"
     " updated_at INTEGER NOT NULL) STRICT",
+    # Who watches the output of which run, until when; and what its node shows them.
+    """
+    CREATE TABLE watches (
+        seq INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        until INTEGER NOT NULL,
+        PRIMARY KEY (seq, number)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE live (
+        seq INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        stream TEXT NOT NULL CHECK (stream IN ('stdout', 'stderr')),
+        start INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (seq, number, stream, start)
+    ) STRICT
+    """,
+    # Only so that all schemas are alike.
+    """
+    CREATE TABLE receipts (
+        client TEXT NOT NULL PRIMARY KEY,
+        serial INTEGER NOT NULL,
+        at INTEGER NOT NULL
+    ) STRICT
+    """,
 )
