@@ -6,8 +6,10 @@ by an assertion. First all of them are run in a copy without a fault, where none
 """
 
 import argparse
+import ast
 import difflib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -33,37 +35,88 @@ LONGEST = 900
 """Seconds that the tests of one mutant may take."""
 
 
+Sources = dict[str, str]
+"""The modules of the product, by their paths below src/queuectl."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """One text of the product that becomes another; it must be there exactly once."""
+    """One text of the product that becomes another; it must be there exactly once.
 
-    file: str
-    """Below src/queuectl."""
+    It is found by its words, in whatever module, on whatever lines: so it stays what it is when
+    code moves.
+    """
+
     old: str
     new: str
+    inside: str = ""
+    """The function or method, such as `Store.commit`, where there are several of that text."""
 
     def apply(self, root: Path) -> str:
         """Make the change in a copy, and return it as a patch."""
-        name = f"src/queuectl/{self.file}"
-        path = root / name
-        before = path.read_text(encoding="utf-8")
-        after = self.applied_to(before)
-        path.write_text(after, encoding="utf-8")
+        before = sources(root)
+        name, after = self.applied_to(before)
+        file = f"src/queuectl/{name}"
+        (root / file).write_text(after, encoding="utf-8")
         lines = difflib.unified_diff(
-            before.splitlines(keepends=True),
+            before[name].splitlines(keepends=True),
             after.splitlines(keepends=True),
-            f"a/{name}",
-            f"b/{name}",
+            f"a/{file}",
+            f"b/{file}",
             n=2,
         )
         return "".join(lines)
 
-    def applied_to(self, text: str) -> str:
-        """Return the changed text."""
-        found = text.count(self.old)
-        if found != 1:
-            raise LookupError(f"{self.file} has {found} times {self.old!r}, not once.")
-        return text.replace(self.old, self.new)
+    def applied_to(self, texts: Sources) -> tuple[str, str]:
+        """Return the module that it changes, and its text then."""
+        words = re.compile(r"\s+".join(map(re.escape, self.old.split())))
+        found = [
+            (name, match)
+            for name, text in texts.items()
+            for match in words.finditer(text)
+            if not self.inside or _is_inside(text, match.start(), self.inside)
+        ]
+        if len(found) != 1:
+            places = ", ".join(name for name, _ in found)
+            raise LookupError(f"{self.old!r} is there {len(found)} times, not once: {places}")
+        [(name, match)] = found
+        text = texts[name]
+        return name, text[: match.start()] + self._new_at(text, match.start()) + text[match.end() :]
+
+    def _new_at(self, text: str, start: int) -> str:
+        """Return the new text, with the indentation of the place it comes to."""
+        before = text[text.rindex("\n", 0, start) + 1 : start]
+        if before.strip() or not self.old[:1].isspace():
+            return self.new.rstrip("\n")
+        shift = len(before) - _indentation(self.new)
+        lines = self.new.rstrip("\n").splitlines()
+        return "\n".join(" " * (_indentation(n) + shift) + n.lstrip() for n in lines).lstrip()
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def sources(root: Path) -> Sources:
+    """Read all modules of the product in a checkout."""
+    top = root / "src/queuectl"
+    return {str(path.relative_to(top)): path.read_text() for path in sorted(top.rglob("*.py"))}
+
+
+def _is_inside(text: str, start: int, name: str) -> bool:
+    """Tell whether a place of a module is in a function of this name."""
+    line = text.count("\n", 0, start) + 1
+    return any(
+        name == found and node.lineno <= line <= (node.end_lineno or 0)
+        for found, node in _functions(ast.parse(text))
+    )
+
+
+def _functions(tree: ast.AST, above: str = "") -> Iterator[tuple[str, ast.stmt]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield above + node.name, node
+            yield from _functions(node, f"{above}{node.name}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +143,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="The end of a run is written without asking whether the run still has the job.",
         edits=[
             Edit(
-                file="store/statements.py",
                 old=FENCE,
                 new="id = {row[id]} AND state = 'processing'\n<unmoved>)",
             )
@@ -102,7 +154,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="synchronous-off",
         broken="SQLite says that a commit is durable before it is on the disk.",
-        edits=[Edit(file="store/sqlite.py", old="synchronous = FULL", new="synchronous = OFF")],
+        edits=[Edit(old="synchronous = FULL", new="synchronous = OFF")],
         tests=[
             f"{SHORT_FORM}[power-sqlite]",
             "tests/contract/test_sqlite.py"
@@ -112,7 +164,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="deferred-begin",
         broken="A transaction on SQLite reads before it has the lock that it will write under.",
-        edits=[Edit(file="store/sqlite.py", old='"BEGIN IMMEDIATE"', new='"BEGIN DEFERRED"')],
+        edits=[Edit(old='"BEGIN IMMEDIATE"', new='"BEGIN DEFERRED"')],
         tests=[
             f"{SHORT_FORM}[crowds-sqlite]",
             "tests/contract/test_transaction.py"
@@ -124,7 +176,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="Whether the lease of another host is over is told by the clock of this one.",
         edits=[
             Edit(
-                file="store/server.py",
                 old="return node.lease <= 0 or (self._watched_at - since) * 1000 > node.lease",
                 new="return clock_gettime(0) * 1000 > node.lease_until",
             )
@@ -140,7 +191,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="Leases count by the wall clock, which people and NTP set.",
         edits=[
             Edit(
-                file="store/sqlite.py",
                 old="return clock_gettime_ns(CLOCK_MONOTONIC) // 1_000_000",
                 new="return time_ns() // 1_000_000",
             )
@@ -156,7 +206,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="The jobs of a dead node are given out again while what it left still runs.",
         edits=[
             Edit(
-                file="node/upkeep.py",
                 old="if local and self._kill_left(node.id):",
                 new="if not local and self._kill_left(node.id):",
             )
@@ -171,12 +220,10 @@ MUTANTS: Sequence[Mutant] = (
         broken="A claim reads without locking, and takes a job that another took meanwhile.",
         edits=[
             Edit(
-                file="store/statements.py",
                 old="WHERE seq = {row[seq]} {and_also}(ready = 1)",
                 new="WHERE seq = {row[seq]}",
             ),
             Edit(
-                file="store/statements.py",
                 old="ORDER BY {by_urgency} LIMIT :limit<lock>\n",
                 new="ORDER BY {by_urgency} LIMIT :limit -- <lock>\n",
             ),
@@ -191,12 +238,10 @@ MUTANTS: Sequence[Mutant] = (
         broken="A claim on SQLite chooses its jobs before it has the lock to take them.",
         edits=[
             Edit(
-                file="store/statements.py",
                 old="WHERE seq = {row[seq]} {and_also}(ready = 1)",
                 new="WHERE seq = {row[seq]}",
             ),
             Edit(
-                file="store/sql.py",
                 old="return self._atomic(claim)",
                 new="return self._repeat(claim)",
             ),
@@ -211,7 +256,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A claim on SQLite is several transactions: cut off, it is half done.",
         edits=[
             Edit(
-                file="store/sql.py",
                 old="return self._atomic(claim)",
                 new="return self._in_one_statement(claim)",
             )
@@ -225,7 +269,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="Nodes that claim at once on a server all go for the same jobs.",
         edits=[
             Edit(
-                file="store/statements.py",
                 old="ORDER BY {by_urgency} LIMIT :limit<lock>\n",
                 new="ORDER BY {by_urgency} LIMIT :limit -- <lock>\n",
             )
@@ -238,7 +281,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="finish-by-id-alone",
         broken="The end of a run is written to whatever job has the id, in whatever state.",
-        edits=[Edit(file="store/statements.py", old=FENCE, new="id = {row[id]}\n<unmoved>)")],
+        edits=[Edit(old=FENCE, new="id = {row[id]}\n<unmoved>)")],
         tests=[
             "tests/contract/test_finish.py::TestFence::test_a_run_that_has_ended",
         ],
@@ -248,7 +291,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="`enqueue` prints the id while its transaction is still open.",
         edits=[
             Edit(
-                file="cli/enqueue.py",
                 old="as queue, truthful(queue.store):\n        near = near_queue(queue, str",
                 new="as queue, queue.store.transaction():\n        near = near_queue(queue, str",
             )
@@ -265,7 +307,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="An interrupt ends a command between storing something and saying so.",
         edits=[
             Edit(
-                file="cli/interrupts.py",
                 old="    store.before_commit = _hold\n",
                 new="    store.before_commit = None\n",
             )
@@ -279,7 +320,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="A commit whose answer never came is taken for done.",
         edits=[
             Edit(
-                file="store/server.py",
+                inside="ServerStore._commit",
                 old='            self._settle(receipt["serial"], error)',
                 new="            return",
             )
@@ -293,7 +334,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that was struck from the register goes on as if it had been renewed.",
         edits=[
             Edit(
-                file="node/lease.py",
                 old="or not store.renew(self._node, until=store.steady() + lease):",
                 new="or store.renew(self._node, until=store.steady() + lease) is None:",
             )
@@ -308,7 +348,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A lease that has run out can be renewed as if nothing had happened.",
         edits=[
             Edit(
-                file="store/dialects.py",
                 old='lease_holds="lease_until > :steady"',
                 new='lease_holds=":steady > 0"',
             )
@@ -323,7 +362,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="The files of a run are removed before they are read.",
         edits=[
             Edit(
-                file="node/runs.py",
                 old="    output = gather(run, limit)",
                 new="    clean(run)\n    output = gather(run, limit)",
             )
@@ -337,7 +375,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="The files of a run are removed when they are read, though the commit may fail.",
         edits=[
             Edit(
-                file="node/runs.py",
                 old="    output = gather(run, limit)",
                 new="    output = gather(run, limit)\n    clean(run)",
             )
@@ -351,12 +388,10 @@ MUTANTS: Sequence[Mutant] = (
         broken="Jobs become ready without regard to their time.",
         edits=[
             Edit(
-                file="store/statements.py",
                 old="WHERE {is_due}{due} <= :now\n",
                 new="WHERE {is_due}:now > 0\n",
             ),
             Edit(
-                file="store/sql.py",
                 old="look.due is not None and look.due <= now",
                 new="look.due is not None",
             ),
@@ -372,7 +407,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A failure doesn't use up a retry.",
         edits=[
             Edit(
-                file="lifecycle.py",
                 old="_to(job, State.FAILED, failures=failures, run_at=due)",
                 new="_to(job, State.FAILED, run_at=due)",
             )
@@ -386,7 +420,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="Nobody is woken when a job is enqueued in an SQLite file.",
         edits=[
             Edit(
-                file="store/sqlite.py",
+                inside="SqliteStore._wake",
                 old="        files.touch(self.companion, topics, self._make_companion)",
                 new="        return",
             )
@@ -400,7 +434,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="Nodes aren't notified of what is asked of them through PostgreSQL.",
         edits=[
             Edit(
-                file="store/postgresql.py",
                 old="        for topic in sorted(topics):",
                 new="        for topic in ():",
             )
@@ -415,7 +448,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="The doorbell isn't rung when a job is enqueued in MariaDB.",
         edits=[
             Edit(
-                file="store/server.py",
+                inside="ServerStore._wake",
                 old="        files.touch(self.companion, topics, self._make_companion)",
                 new="        return",
             )
@@ -430,7 +463,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that has nothing to do doesn't listen for work.",
         edits=[
             Edit(
-                file="node/node.py",
                 old="if Topic.WORK in topics and not self.maybe_work:",
                 new="if Topic.WORK in topics and self.crew.running:",
             )
@@ -444,7 +476,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that shall finish what runs ends it instead.",
         edits=[
             Edit(
-                file="node/orders.py",
                 old="            self.stopping = Stop.DRAIN\n",
                 new="            self.stopping = Stop.DRAIN\n"
                 "            self._crew.kill(self._crew.running, runs.RELEASE)\n",
@@ -460,12 +491,10 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that is restarted in place goes on without one of its runs.",
         edits=[
             Edit(
-                file="node/crew.py",
                 old="        if held.keys() != {(run.seq, run.attempt) for run in estate.runs}:",
                 new="        estate.runs[:] = estate.runs[1:]\n        if False:",
             ),
             Edit(
-                file="node/crew.py",
                 old="        for message in messages:\n            if message[0] in (",
                 new="        for message in messages:\n"
                 "            if message[1] in self.running and message[0] in (",
@@ -481,7 +510,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that is restarted in place takes another name, though its runs go on.",
         edits=[
             Edit(
-                file="node/node.py",
                 old="            self.member.resume(estate)\n",
                 new="            self.member.rename()\n            self.member.join()\n",
             )
@@ -496,7 +524,6 @@ MUTANTS: Sequence[Mutant] = (
         " default: they end the node.",
         edits=[
             Edit(
-                file="node/interrupts.py",
                 old="        hold(harmless())\n",
                 new="",
             )
@@ -511,7 +538,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A thread lets go of the connection before it writes in its transaction.",
         edits=[
             Edit(
-                file="store/transactions.py",
                 old="            yield from self._inner() if self._depth else self._outer()",
                 new="            depth = self._depth\n"
                 "        yield from self._inner() if depth else self._outer()",
@@ -527,7 +553,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A claim on a server is written though its node may be struck out meanwhile.",
         edits=[
             Edit(
-                file="store/sql.py",
                 old="            self._check_lease(sql.KEEP_LEASE, node)",
                 new="            self._check_lease(sql.LOOK, node)",
             )
@@ -540,7 +565,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="unlock-before-write-by-hand",
         broken="A job is read and let go again before it is changed by hand.",
-        edits=[Edit(file="store/statements.py", old='JOBS_AT + "{row_lock}"', new="JOBS_AT")],
+        edits=[Edit(old='JOBS_AT + "{row_lock}"', new="JOBS_AT")],
         tests=[
             "tests/contract/test_server_settings.py::test_what_is_locked_nobody_else_changes",
             "tests/contract/test_by_hand.py"
@@ -552,7 +577,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job that somebody puts back in line while it is being pruned is deleted.",
         edits=[
             Edit(
-                file="store/statements.py",
                 old="ORDER BY finished_at LIMIT :limit{skip_locked}",
                 new="ORDER BY finished_at LIMIT :limit",
             )
@@ -567,7 +591,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job starts after its time to start is over, because too many others are, too.",
         edits=[
             Edit(
-                file="store/statements.py",
                 old=" AND (expires_at IS NULL OR expires_at > :now)\n",
                 new="\n",
             )
@@ -582,7 +605,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job that brought its whole environment along gets that of the worker as well.",
         edits=[
             Edit(
-                file="guard/spawn.py",
                 old='{} if spec["whole"] else self._base.copy()',
                 new="self._base.copy()",
             )
@@ -597,7 +619,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="The password of the database is kept with a job that gets all of an environment.",
         edits=[
             Edit(
-                file="administration.py",
                 old="return Completion(self.settings, hidden=self.store.secret_variables)",
                 new="return Completion(self.settings)",
             )
@@ -612,7 +633,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="What the runs of a job read from stdin stays in the store when the job is deleted.",
         edits=[
             Edit(
-                file="store/migrations/m0001_baseline/sqlite.py",
                 old="DELETE FROM inputs WHERE seq = OLD.seq;",
                 new="DELETE FROM inputs WHERE seq = -OLD.seq;",
             )
@@ -624,7 +644,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A request that is skipped, as its id is taken, changes the stdin of another job.",
         edits=[
             Edit(
-                file="store/sql.py",
                 old="            for id, place in fresh.items() if inputs else ():\n",
                 new="            for place, id in ((n, rows[n][0]) for n in inputs):\n",
             )
@@ -639,7 +658,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A crash of a node uses up one of the job's retries.",
         edits=[
             Edit(
-                file="lifecycle.py",
                 old="_to(job, State.PENDING, crashes=job.crashes + 1, run_at=now)",
                 new="_to(job, State.PENDING, failures=job.failures + 1, run_at=now)",
             )
@@ -654,7 +672,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node on another host is taken for dead after half its lease.",
         edits=[
             Edit(
-                file="store/server.py",
                 old="* 1000 > node.lease",
                 new="* 2000 > node.lease",
             )
@@ -668,7 +685,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="The guard lets runs go on when the lease of their node has ended.",
         edits=[
             Edit(
-                file="guard/loop.py",
                 old="if not self._lease.noted and self._lease.is_over():",
                 new="if self._lease.noted and self._lease.is_over():",
             )
@@ -682,7 +698,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that showed life after it was looked at is struck out all the same.",
         edits=[
             Edit(
-                file="store/statements.py",
                 old="WHERE id = :id AND beat = :beat",
                 new="WHERE id = :id AND :beat >= 0",
             )
@@ -697,7 +712,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="Jobs of one queue run in the order in which they came, whatever their priority.",
         edits=[
             Edit(
-                file="store/statements.py",
                 old="ORDER BY {by_urgency} LIMIT",
                 new="ORDER BY seq LIMIT",
             )
@@ -711,7 +725,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A run is over when its first process is, whatever that left behind.",
         edits=[
             Edit(
-                file="guard/loop.py",
                 old="if run.status is None or self._orphans.of(run):",
                 new="if run.status is None:",
             )
@@ -726,7 +739,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A commit in doubt is called undone, and done again, though it came through.",
         edits=[
             Edit(
-                file="store/server.py",
                 old="return bool(rows) and int(rows[0][0]) >= serial",
                 new="return False",
             )
@@ -740,7 +752,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A commit that was called undone, and done again, comes through after all.",
         edits=[
             Edit(
-                file="store/statements.py",
                 old="CASE WHEN abs({receipts}.serial) < {excluded[serial]} THEN",
                 new="CASE WHEN true THEN",
             )
@@ -755,7 +766,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="PostgreSQL may acknowledge before it is durable, if it is set to.",
         edits=[
             Edit(
-                file="store/postgresql.py",
                 old='"; SET synchronous_commit = on" if commit == "off"',
                 new='"" if commit == "off"',
             )
@@ -770,9 +780,8 @@ MUTANTS: Sequence[Mutant] = (
         name="line-without-waiting",
         broken="A job that was claimed ahead is started beside the one that its worker is at.",
         edits=[
-            Edit(file="guard/line.py", old="if worker in self._busy:", new="if worker in ():"),
+            Edit(old="if worker in self._busy:", new="if worker in ():"),
             Edit(
-                file="guard/line.py",
                 old="waiting = self._busy[worker]",
                 new="waiting = self._busy.setdefault(worker, {})",
             ),
@@ -786,7 +795,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job that is to be cancelled is put back in line, and runs after all.",
         edits=[
             Edit(
-                file="store/statements.py",
                 old="    AND cancel_reason IS NULL\n){returning_seq}",
                 new="){returning_seq}",
             )
@@ -800,7 +808,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="All that a dead node had claimed counts a crash, whether or not it was begun.",
         edits=[
             Edit(
-                file="node/upkeep.py",
                 old="read_boards(spool) if local else None",
                 new="None",
             )
@@ -813,7 +820,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="board-begun-anew",
         broken="What was begun under a guard that is gone is forgotten with it, and runs again.",
-        edits=[Edit(file="guard/board.py", old="if _count(raw):", new="if False:")],
+        edits=[Edit(old="if _count(raw):", new="if False:")],
         tests=[
             "tests/node/test_ahead.py"
             "::test_what_was_begun_under_a_guard_that_is_gone_is_not_forgotten",
@@ -822,7 +829,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="begins-without-node",
         broken="A guard begins what its dead node asked for, while others give that back.",
-        edits=[Edit(file="guard/loop.py", old="if os.getppid() != self._node:", new="if False:")],
+        edits=[Edit(old="if os.getppid() != self._node:", new="if False:")],
         tests=[
             "tests/guard/test_lost.py::test_a_guard_whose_node_is_gone_begins_nothing_any_more",
         ],
@@ -832,7 +839,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="Jobs that wait behind a long one stay there, while others have nothing to do.",
         edits=[
             Edit(
-                file="node/node.py",
                 old="if monotonic() >= self.crew.workers.look_at:",
                 new="if False:",
             )
@@ -846,7 +852,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job that expired is dead, and no event says so.",
         edits=[
             Edit(
-                file="store/sql.py",
                 old="self.record_all([death_of(job, job.reason, at=now, node=node) for job in",
                 new="list([death_of(job, job.reason, at=now, node=node) for job in",
             )
@@ -861,7 +866,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="A lost run seems to have lasted until somebody noticed that its node is gone.",
         edits=[
             Edit(
-                file="node/runs.py",
                 old="over = max(over, min(now, max(heard, _wrote_at(run, now))))",
                 new="over = now",
             )
@@ -876,7 +880,6 @@ MUTANTS: Sequence[Mutant] = (
         broken="Two nodes that share a log may rotate it at the same time.",
         edits=[
             Edit(
-                file="node/log.py",
                 old="fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)",
                 new="fcntl.flock(handle, fcntl.LOCK_UN)",
             )
@@ -889,7 +892,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="told-out-of-order",
         broken="The log says that a run has started before it says how the one before it ended.",
-        edits=[Edit(file="node/telling.py", old="if self._untold[worker]:", new="if False:")],
+        edits=[Edit(old="if self._untold[worker]:", new="if False:")],
         tests=[
             "tests/node/test_ahead.py::test_the_log_tells_of_each_run_from_its_start_to_its_end",
         ],

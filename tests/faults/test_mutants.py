@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.faults.mutants import MUTANTS, Edit, Mutant, hunt, main
+from tests.faults.mutants import MUTANTS, Edit, Mutant, hunt, main, sources
 from tests.servers.shared import CHECKOUT
 
 FIFTEEN = {
@@ -41,14 +41,28 @@ def test_all_that_were_asked_for_are_there() -> None:
 def test_it_fits_the_code(mutant: Mutant) -> None:
     assert mutant.edits
     assert mutant.tests
-    texts = {
-        edit.file: (CHECKOUT / "src" / "queuectl" / edit.file).read_text() for edit in mutant.edits
-    }
+    texts = sources(CHECKOUT)
     for edit in mutant.edits:
-        changed = edit.applied_to(texts[edit.file])
-        assert changed != texts[edit.file]
+        name, changed = edit.applied_to(texts)
+        assert changed != texts[name]
         ast.parse(changed)
-        texts[edit.file] = changed
+        texts[name] = changed
+
+
+def test_code_that_moves_is_found_again() -> None:
+    edit = Edit(
+        old="        if ready:\n            go(now)\n", new="        if ready:\n            go()\n"
+    )
+    moved = "def far():\n    if ready:\n        go(now)\n    return\n"
+    assert edit.applied_to({"a.py": "\npass\n", "b.py": f"\n{moved}"}) == (
+        "b.py",
+        "\ndef far():\n    if ready:\n        go()\n    return\n",
+    )
+    with pytest.raises(LookupError, match="2 times"):
+        edit.applied_to({"a.py": f"\n{moved}", "b.py": f"\n{moved}"})
+    twice = "\nclass A:\n    def f(self): x = 1\n    def g(self): x = 1\n"
+    _, text = Edit(old="x = 1", new="x = 2", inside="A.g").applied_to({"a.py": twice})
+    assert text == "\nclass A:\n    def f(self): x = 1\n    def g(self): x = 2\n"
 
 
 def test_the_tests_that_shall_catch_them_exist() -> None:
@@ -81,13 +95,13 @@ def test_what_breaks_nothing_or_everything_is_not_caught(
     harmless = Mutant(
         name="harmless",
         broken="A comment says something else.",
-        edits=[Edit(file="lifecycle.py", old=old, new="A place that decides states")],
+        edits=[Edit(old=old, new="A place that decides states")],
         tests=[CHEAP],
     )
     wild = Mutant(
         name="wild",
         broken="It can't even be imported.",
-        edits=[Edit(file="lifecycle.py", old=f'"""{old}', new=f'nonsense\n"""{old}')],
+        edits=[Edit(old=f'"""{old}', new=f'nonsense\n"""{old}')],
         tests=[CHEAP],
     )
     assert hunt([harmless, wild]) == 1
