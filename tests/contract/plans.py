@@ -3,12 +3,14 @@
 import json
 import re
 from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from queuectl.job import NewJob, State
-from queuectl.store import Store, statements
+from queuectl.store import Store
 from queuectl.store.contract import Filter, Stop
-from queuectl.store.dialects import Dialect
+from queuectl.store.dialects import MYSQL, POSTGRESQL, SQLITE, Dialect
 from queuectl.values import replace
 from tests.contract.tools import HOUR, MINUTE, NOW, ended, take, take_one, the
 
@@ -77,7 +79,6 @@ VALUES: dict[str, Any] = {
 
 HOT = [
     "READY_QUEUES",
-    "READY_QUEUES_COUNTED",
     "READY",
     "READY_WHOLE",
     "READY_UNLOCKED",
@@ -97,7 +98,6 @@ HOT = [
     "PUT_BACK",
     "NEXT_DUE",
     "OUTLOOK",
-    "OUTLOOK_COUNTED",
     "HELD",
     "TO_CANCEL",
     "COUNTS",
@@ -133,17 +133,6 @@ COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
     )
 }
 """Statements about jobs that are checked in another way, or that may take their time."""
-ELSEWHERE = {
-    "sqlite": {"READY_QUEUES_COUNTED", "CLAIM_FIRST", "CLAIM_ALONE", "CLAIMED", "FINISH_AND_KEEP"}
-    | {"OUTLOOK_COUNTED", "READY_UNLOCKED", "LOCK_READY", "FINISH_COUNTED"},
-    "postgresql": {"READY_QUEUES_COUNTED", "READY", "READY_WHOLE", "FINISH", "PUT_ASIDE", "TEXTS"}
-    | {"OUTLOOK_COUNTED", "LOOK", "KEEP_LEASE", "CLAIM", "READY_UNLOCKED", "LOCK_READY"}
-    | {"FINISH_COUNTED"},
-    "mysql": {"READY_QUEUES", "OUTLOOK", "CLAIM_FIRST", "CLAIM_ALONE", "CLAIMED"}
-    | {"FINISH_AND_KEEP", "PUT_ASIDE", "TEXTS"},
-}
-"""Statements that a database has no use for."""
-
 SELECTED: dict[str, tuple[str, list[str]]] = {
     "SELECT by queue and state": ("SELECT", ["WHERE_QUEUE", "WHERE_STATE"]),
     "SELECT what is pending": ("SELECT", ["WHERE_QUEUE", "WHERE_PENDING"]),
@@ -159,14 +148,20 @@ SELECTED: dict[str, tuple[str, list[str]]] = {
 """Listings: a statement, and its conditions."""
 
 
+def statements(dialect: Dialect) -> ModuleType:
+    """Return all statements of a database."""
+    return import_module(f"queuectl.store.statements.{dialect.name}")
+
+
 def rendered(dialect: Dialect, name: str) -> str:
     """Return the text of a hot statement or a listing."""
+    known = vars(statements(dialect))
     if name not in SELECTED:
-        return dialect.render(getattr(statements, name))
+        return dialect.render(known[name])
     statement, conditions = SELECTED[name]
-    page = [getattr(statements, name) for name in conditions if "_TAG_" in name]
-    where = [getattr(statements, name) for name in conditions if "_TAG_" not in name]
-    text: str = getattr(statements, statement)
+    page = [known[name] for name in conditions if "_TAG_" in name]
+    where = [known[name] for name in conditions if "_TAG_" not in name]
+    text: str = known[statement]
     for hole, filling in {
         "page": " AND ".join(page) or "1 = 1",
         "conditions": " AND ".join(where) or "1 = 1",
@@ -190,11 +185,13 @@ def bound(dialect: Dialect, text: str, **other: Any) -> dict[str, Any]:
 
 
 def about_jobs() -> set[str]:
-    """Return the names of all statements that touch jobs."""
+    """Return the names of all statements that touch jobs, in any database."""
     return {
         name
-        for name, text in vars(statements).items()
-        if name[0] != "_" and name.isupper() and isinstance(text, str) and "{jobs}" in text
+        for dialect in (SQLITE, POSTGRESQL, MYSQL)
+        for name, text in vars(statements(dialect)).items()
+        if name.isupper() and isinstance(text, str) and "{jobs}" in text
+        if not name.startswith("WHERE_")
     }
 
 
@@ -252,4 +249,6 @@ VERBS: dict[str, Verb] = {
 
 def names(dialect: Dialect) -> list[str]:
     """Return the names of the hot statements and listings of a database."""
-    return [name for name in (*HOT, *SELECTED) if name not in ELSEWHERE[dialect.name]]
+    return [
+        name for name in (*HOT, *SELECTED) if name in SELECTED or name in vars(statements(dialect))
+    ]

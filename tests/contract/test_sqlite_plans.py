@@ -16,11 +16,11 @@ import pytest
 
 from queuectl.job import Exited, NewJob, State
 from queuectl.lifecycle import cancelled
-from queuectl.store import statements
 from queuectl.store.contract import Event
-from queuectl.store.dialects import SQLITE, row_names
+from queuectl.store.dialects import SQLITE
 from queuectl.store.sqlite import SqliteStore
 from queuectl.store.sqlite_rows import OfRows
+from queuectl.store.statements import sqlite as statements
 from tests.contract.plans import (
     BIG,
     COLD,
@@ -116,7 +116,7 @@ class TestPlans:
         text = rendered(SQLITE, name)
         if ":rows" not in text:
             return text, bound(SQLITE, text)
-        ((text, values),) = OfRows(text, row_names(getattr(statements, name))).for_all([VALUES] * 8)
+        ((text, values),) = OfRows(text, getattr(statements, name).names).for_all([VALUES] * 8)
         return text, values
 
     def scans(self, step: str) -> bool:

@@ -50,7 +50,8 @@ class Edit:
     old: str
     new: str
     inside: str = ""
-    """The function or method, such as `Store.commit`, where there are several of that text."""
+    """Where, if there are several of that text: a function, a method or a constant, with its module
+    if need be. `Store.commit`, `sqlite:FINISH`."""
 
     def apply(self, root: Path) -> str:
         """Make the change in a copy, and return it as a patch."""
@@ -74,7 +75,7 @@ class Edit:
             (name, match)
             for name, text in texts.items()
             for match in words.finditer(text)
-            if not self.inside or _is_inside(text, match.start(), self.inside)
+            if not self.inside or _is_inside(name, text, match.start(), self.inside)
         ]
         if len(found) != 1:
             places = ", ".join(name for name, _ in found)
@@ -103,20 +104,25 @@ def sources(root: Path) -> Sources:
     return {str(path.relative_to(top)): path.read_text() for path in sorted(top.rglob("*.py"))}
 
 
-def _is_inside(text: str, start: int, name: str) -> bool:
-    """Tell whether a place of a module is in a function of this name."""
+def _is_inside(file: str, text: str, start: int, place: str) -> bool:
+    """Tell whether a part of a module is in a function, or the text of a constant, of a name."""
+    module, _, name = place.rpartition(":")
+    if module and Path(file).stem != module:
+        return False
     line = text.count("\n", 0, start) + 1
     return any(
         name == found and node.lineno <= line <= (node.end_lineno or 0)
-        for found, node in _functions(ast.parse(text))
+        for found, node in _named(ast.parse(text))
     )
 
 
-def _functions(tree: ast.AST, above: str = "") -> Iterator[tuple[str, ast.stmt]]:
+def _named(tree: ast.AST, above: str = "") -> Iterator[tuple[str, ast.stmt]]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             yield above + node.name, node
-            yield from _functions(node, f"{above}{node.name}.")
+            yield from _named(node, f"{above}{node.name}.")
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            yield above + node.targets[0].id, node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +137,6 @@ class Mutant:
     """Their node ids; in the checkout all of them are green."""
 
 
-FENCE = (
-    "id = {row[id]} AND attempts = {row[attempt]} AND node = {row[node]}"
-    " AND state = 'processing'\n<unmoved>)"
-)
-
 MUTANTS: Sequence[Mutant] = (
     # -- the fifteen of the table in docs/reliability.md, some of them in several ways ----------
     Mutant(
@@ -143,9 +144,19 @@ MUTANTS: Sequence[Mutant] = (
         broken="The end of a run is written without asking whether the run still has the job.",
         edits=[
             Edit(
-                old=FENCE,
-                new="id = {row[id]} AND state = 'processing'\n<unmoved>)",
-            )
+                old="AND attempts = r.attempt_ AND node = r.node_", new="", inside="sqlite:FINISH"
+            ),
+            Edit(
+                old="AND attempts = r.attempt_ AND node = r.node_",
+                new="",
+                inside="postgresql:FINISH_AND_KEEP",
+            ),
+            Edit(old="AND attempts = :attempt AND node = :node", new="", inside="mysql:FINISH"),
+            Edit(
+                old="AND attempts = :attempt AND node = :node",
+                new="",
+                inside="mysql:FINISH_COUNTED",
+            ),
         ],
         tests=[
             "tests/contract/test_finish.py::TestFence::test_a_run_whose_job_another_node_has_now",
@@ -219,13 +230,18 @@ MUTANTS: Sequence[Mutant] = (
         name="claim-without-lock",
         broken="A claim reads without locking, and takes a job that another took meanwhile.",
         edits=[
+            Edit(old="AND 0 <> int4(ready = 1)", new="", inside="postgresql:CLAIM_FIRST"),
+            Edit(old="AND 1 = (ready = 1)", new="", inside="mysql:CLAIM"),
             Edit(
-                old="WHERE seq = {row[seq]} {and_also}(ready = 1)",
-                new="WHERE seq = {row[seq]}",
+                old="LIMIT :limit FOR UPDATE SKIP LOCKED",
+                new="LIMIT :limit",
+                inside="postgresql:CLAIM_FIRST",
             ),
+            Edit(old="} FOR UPDATE SKIP LOCKED", new="}", inside="mysql:READY"),
             Edit(
-                old="ORDER BY {by_urgency} LIMIT :limit<lock>\n",
-                new="ORDER BY {by_urgency} LIMIT :limit -- <lock>\n",
+                old="LIMIT :limit FOR UPDATE SKIP LOCKED",
+                new="LIMIT :limit",
+                inside="mysql:READY_WHOLE",
             ),
         ],
         tests=[
@@ -237,14 +253,8 @@ MUTANTS: Sequence[Mutant] = (
         name="claim-without-lock-sqlite",
         broken="A claim on SQLite chooses its jobs before it has the lock to take them.",
         edits=[
-            Edit(
-                old="WHERE seq = {row[seq]} {and_also}(ready = 1)",
-                new="WHERE seq = {row[seq]}",
-            ),
-            Edit(
-                old="return self._atomic(claim)",
-                new="return self._repeat(claim)",
-            ),
+            Edit(old="AND +(ready = 1)", new="", inside="sqlite:CLAIM"),
+            Edit(old="return self._atomic(claim)", new="return self._repeat(claim)"),
         ],
         tests=[
             "tests/contract/test_sqlite_processes.py"
@@ -269,9 +279,16 @@ MUTANTS: Sequence[Mutant] = (
         broken="Nodes that claim at once on a server all go for the same jobs.",
         edits=[
             Edit(
-                old="ORDER BY {by_urgency} LIMIT :limit<lock>\n",
-                new="ORDER BY {by_urgency} LIMIT :limit -- <lock>\n",
-            )
+                old="LIMIT :limit FOR UPDATE SKIP LOCKED",
+                new="LIMIT :limit",
+                inside="postgresql:CLAIM_FIRST",
+            ),
+            Edit(old="} FOR UPDATE SKIP LOCKED", new="}", inside="mysql:READY"),
+            Edit(
+                old="LIMIT :limit FOR UPDATE SKIP LOCKED",
+                new="LIMIT :limit",
+                inside="mysql:READY_WHOLE",
+            ),
         ],
         tests=[
             "tests/contract/test_claim.py"
@@ -281,7 +298,28 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="finish-by-id-alone",
         broken="The end of a run is written to whatever job has the id, in whatever state.",
-        edits=[Edit(old=FENCE, new="id = {row[id]}\n<unmoved>)")],
+        edits=[
+            Edit(
+                old="AND attempts = r.attempt_ AND node = r.node_ AND state = 'processing'",
+                new="",
+                inside="sqlite:FINISH",
+            ),
+            Edit(
+                old="AND attempts = r.attempt_ AND node = r.node_ AND state = 'processing'",
+                new="",
+                inside="postgresql:FINISH_AND_KEEP",
+            ),
+            Edit(
+                old="AND attempts = :attempt AND node = :node AND state = 'processing'",
+                new="",
+                inside="mysql:FINISH",
+            ),
+            Edit(
+                old="AND attempts = :attempt AND node = :node AND state = 'processing'",
+                new="",
+                inside="mysql:FINISH_COUNTED",
+            ),
+        ],
         tests=[
             "tests/contract/test_finish.py::TestFence::test_a_run_that_has_ended",
         ],
@@ -387,14 +425,8 @@ MUTANTS: Sequence[Mutant] = (
         name="promote-ignoring-run-at",
         broken="Jobs become ready without regard to their time.",
         edits=[
-            Edit(
-                old="WHERE {is_due}{due} <= :now\n",
-                new="WHERE {is_due}:now > 0\n",
-            ),
-            Edit(
-                old="look.due is not None and look.due <= now",
-                new="look.due is not None",
-            ),
+            Edit(old="WHERE ready = 0 AND run_at <= :now", new="WHERE ready = 0 AND :now > 0"),
+            Edit(old="look.due is not None and look.due <= now", new="look.due is not None"),
         ],
         tests=[
             f"{SHORT_FORM}[histories-sqlite]",
@@ -553,9 +585,9 @@ MUTANTS: Sequence[Mutant] = (
         broken="A claim on a server is written though its node may be struck out meanwhile.",
         edits=[
             Edit(
-                old="            self._check_lease(sql.KEEP_LEASE, node)",
-                new="            self._check_lease(sql.LOOK, node)",
-            )
+                old="self._check_lease(self.sql.KEEP_LEASE, node)",
+                new="self._check_lease(self.sql.LOOK, node)",
+            ),
         ],
         tests=[
             "tests/contract/test_claim.py"
@@ -591,9 +623,28 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job starts after its time to start is over, because too many others are, too.",
         edits=[
             Edit(
-                old=" AND (expires_at IS NULL OR expires_at > :now)\n",
-                new="\n",
-            )
+                old="AND (expires_at IS NULL OR expires_at > :now)", new="", inside="sqlite:READY"
+            ),
+            Edit(
+                old="AND (expires_at IS NULL OR expires_at > :now)",
+                new="",
+                inside="sqlite:READY_WHOLE",
+            ),
+            Edit(
+                old="AND (expires_at IS NULL OR expires_at > :now)",
+                new="",
+                inside="postgresql:CLAIM_FIRST",
+            ),
+            Edit(
+                old="AND (expires_at IS NULL OR expires_at > :now)",
+                new="",
+                inside="mysql:READY_UNLOCKED",
+            ),
+            Edit(
+                old="AND (expires_at IS NULL OR expires_at > :now)",
+                new="",
+                inside="mysql:READY_WHOLE",
+            ),
         ],
         tests=[
             "tests/contract/test_claim.py"
@@ -712,9 +763,30 @@ MUTANTS: Sequence[Mutant] = (
         broken="Jobs of one queue run in the order in which they came, whatever their priority.",
         edits=[
             Edit(
-                old="ORDER BY {by_urgency} LIMIT",
+                old="ORDER BY priority DESC, seq LIMIT",
                 new="ORDER BY seq LIMIT",
-            )
+                inside="sqlite:READY",
+            ),
+            Edit(
+                old="ORDER BY priority DESC, seq LIMIT",
+                new="ORDER BY seq LIMIT",
+                inside="sqlite:READY_WHOLE",
+            ),
+            Edit(
+                old="ORDER BY priority DESC, seq LIMIT",
+                new="ORDER BY seq LIMIT",
+                inside="postgresql:CLAIM_FIRST",
+            ),
+            Edit(
+                old="ORDER BY urgency, seq LIMIT",
+                new="ORDER BY seq LIMIT",
+                inside="mysql:READY_UNLOCKED",
+            ),
+            Edit(
+                old="ORDER BY urgency, seq LIMIT",
+                new="ORDER BY seq LIMIT",
+                inside="mysql:READY_WHOLE",
+            ),
         ],
         tests=[
             "tests/contract/test_claim.py::TestOrder::test_one_by_one_it_is_the_same_order",
@@ -794,10 +866,9 @@ MUTANTS: Sequence[Mutant] = (
         name="put-back-the-cancelled",
         broken="A job that is to be cancelled is put back in line, and runs after all.",
         edits=[
-            Edit(
-                old="    AND cancel_reason IS NULL\n){returning_seq}",
-                new="){returning_seq}",
-            )
+            Edit(old="AND cancel_reason IS NULL", new="", inside="sqlite:PUT_BACK"),
+            Edit(old="AND cancel_reason IS NULL", new="", inside="postgresql:PUT_BACK"),
+            Edit(old="AND cancel_reason IS NULL", new="", inside="mysql:PUT_BACK"),
         ],
         tests=[
             "tests/contract/test_put_back.py::test_what_is_to_be_cancelled_is_not_put_back",

@@ -25,9 +25,8 @@ from queuectl.errors import (
 )
 from queuectl.guard.output import halves
 from queuectl.job import JOB_COLUMNS, State
-from queuectl.store import statements as sql
 from queuectl.store.contract import Ended, InLine, Listener, chunks
-from queuectl.store.dialects import MYSQL, row_names
+from queuectl.store.dialects import MYSQL
 from queuectl.store.lent import check_open, check_same_database, wrong_connection
 from queuectl.store.migrate import migrate
 from queuectl.store.mysql_rows import insert_all, update_all
@@ -41,6 +40,8 @@ from queuectl.store.server import (
     ServerStore,
     UnsteadyError,
 )
+from queuectl.store.statements import ForRows
+from queuectl.store.statements import mysql as statements
 from queuectl.store.tables import MAINTAINED
 from queuectl.store.transactions import Params, Row
 from queuectl.values import replace
@@ -77,24 +78,14 @@ _DENIED = {1044, 1142, 1143, 1227, 1370, 1419, 1410}
 _FULL = {3, 1021, 1114, 1041, 1037}
 _READ_ONLY = {1290, 1792, 1836}
 _THERE = 1060
-_SPREAD = """
-SELECT queue, state, priority, slot, jobs, timed FROM {counts} FOR UPDATE SKIP LOCKED
-"""
-_DROP_COUNT = """
-DELETE FROM {counts}
-WHERE queue = :queue AND state = :state AND priority = :priority AND slot = :slot
-"""
-_ADD_COUNT = """
-UPDATE {counts} SET jobs = jobs + :jobs, timed = timed + :timed
-WHERE queue = :queue AND state = :state AND priority = :priority AND slot = :slot
-"""
 
 
 class MysqlStore(ServerStore):
     """A queue in tables with a common prefix in a MariaDB or MySQL database."""
 
     secret_variables = ("MYSQL_PWD",)
-    CLOCK = f"SELECT {MYSQL.clock}"
+    sql = statements
+    CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
     BEGIN = "START TRANSACTION READ WRITE"
     SNAPSHOT = (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
@@ -105,8 +96,6 @@ class MysqlStore(ServerStore):
         self.prefix = "queuectl_" if address.namespace is None else address.namespace
         self.is_mariadb = True
         self._packet = 0
-        self._names: dict[str, Sequence[str]] = {}
-        """The values of rows that statements are about."""
         dialect = replace(MYSQL, prefix=self.prefix)
         super().__init__(address, dialect, create=create, upgrade=upgrade)
 
@@ -335,14 +324,13 @@ class MysqlStore(ServerStore):
 
     # -- what it says in another way ------------------------------------------------------
 
-    ready_queues = sql.READY_QUEUES_COUNTED
-    outlook_of = sql.OUTLOOK_COUNTED
-    reads_whole = True
+    def _keep_lease(self, node: str) -> None:
+        self._check_lease(self.sql.KEEP_LEASE, node)
 
     def _first_ready(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
         found: list[InLine] = []
         for queue in self._ready_queues(queues):
-            rows = self._rows(sql.READY_UNLOCKED, queue=queue, limit=limit, now=now)
+            rows = self._rows(self.sql.READY_UNLOCKED, queue=queue, limit=limit, now=now)
             found += [InLine(*row) for row in rows]
         found.sort(key=lambda job: (-job.priority, job.seq))
         found = found[:limit]
@@ -357,7 +345,7 @@ class MysqlStore(ServerStore):
         if not seqs:
             return {}
         stored = {}
-        for text, data in self._rows(sql.LOCK_READY, seqs=self._list(seqs)):
+        for text, data in self._rows(self.sql.LOCK_READY, seqs=self._list(seqs)):
             # A job that fills a packet by itself doesn't fit into one as JSON, and is NULL.
             if text is not None:
                 row = json.loads(text)
@@ -367,7 +355,7 @@ class MysqlStore(ServerStore):
 
     _singly = False
 
-    def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
+    def _change_rows(self, statement: ForRows, rows: Sequence[Params]) -> set[int]:
         if self._singly or len(rows) == 1:
             return {row["seq"] for row in rows if self._count_changed(statement, [row])}
         if self._count_changed(statement, rows) == len(rows):
@@ -376,14 +364,14 @@ class MysqlStore(ServerStore):
         self._singly = True
         raise ConflictError(f"Jobs at {self.url} have changed meanwhile.")
 
-    def _count_changed(self, statement: str, rows: Sequence[Params]) -> int:
-        text, names = self._text(statement), self._row_names(statement)
+    def _count_changed(self, statement: ForRows, rows: Sequence[Params]) -> int:
+        text, names = self._text(statement), statement.names
         return self._change_all(
             [update_all(text, names, part) for part in chunks(rows, ROWS_AT_ONCE)]
         )
 
-    def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:
-        text, names = self._text(statement), self._row_names(statement)
+    def _insert_rows(self, statement: ForRows, rows: Sequence[Params]) -> None:
+        text, names = self._text(statement), statement.names
         self._change_all([insert_all(text, names, part) for part in chunks(rows, ROWS_AT_ONCE)])
 
     def _change_all(self, statements: Sequence[tuple[str, Params]]) -> int:
@@ -403,12 +391,6 @@ class MysqlStore(ServerStore):
         self._wrote |= bool(changed)
         return changed
 
-    def _row_names(self, statement: str) -> Sequence[str]:
-        names = self._names.get(statement)
-        if names is None:
-            names = self._names[statement] = row_names(statement)
-        return names
-
     def _commit(self) -> None:
         super()._commit()
         self._singly = False
@@ -416,17 +398,17 @@ class MysqlStore(ServerStore):
     def _insert_job(self, row: NewRow) -> int:
         if self.is_mariadb:
             return super()._insert_job(row)
-        self._change(self._text(sql.ENQUEUE_ONE), named(row))
-        (job,) = self._jobs(sql.GET, id=row[0])
+        self._change(self._text(self.sql.ENQUEUE_ONE), named(row))
+        (job,) = self._jobs(self.sql.GET, id=row[0])
         return job.seq
 
     def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
         if self._singly or len(rows) == 1:
             return super()._end_runs(rows)
-        ended = self._change_rows(sql.FINISH_COUNTED, list(rows.values()))
-        self._insert_rows(sql.KEEP_ATTEMPTS, list(rows.values()))
+        ended = self._change_rows(self.sql.FINISH_COUNTED, list(rows.values()))
+        self._insert_rows(self.sql.KEEP_ATTEMPTS, list(rows.values()))
         if moved := _moved(rows.values(), slot=self._db.thread_id() % SLOTS):
-            self._insert_rows(sql.ADD_COUNTS, moved)
+            self._insert_rows(self.sql.ADD_COUNTS, moved)
         return ended
 
     def finish(self, ends: Sequence[Ended]) -> list[Ended]:
@@ -452,19 +434,19 @@ class MysqlStore(ServerStore):
     def _fold(self) -> None:
         """Bring counters that are spread over several slots together, as far as nobody has them."""
         first: dict[tuple[Any, ...], int] = {}
-        for queue, state, priority, slot, jobs, timed in self._rows(_SPREAD):
+        for queue, state, priority, slot, jobs, timed in self._rows(self.sql.SPREAD):
             key = {"queue": queue, "state": state, "priority": priority}
             here = first.setdefault((queue, state, priority), slot)
             if here == slot and (jobs or timed):
                 continue
             if here != slot:
                 moved = {**key, "slot": here, "jobs": jobs, "timed": timed}
-                if not self._change(self._text(_ADD_COUNT), moved):
+                if not self._change(self._text(self.sql.ADD_COUNT), moved):
                     del first[queue, state, priority]
                     continue
             else:
                 del first[queue, state, priority]
-            self._change(self._text(_DROP_COUNT), {**key, "slot": slot})
+            self._change(self._text(self.sql.DROP_COUNT), {**key, "slot": slot})
 
     def listen(self) -> Listener:
         self._make_companion()

@@ -28,7 +28,6 @@ from queuectl.errors import (
     UsageError,
 )
 from queuectl.job import Job
-from queuectl.store import statements as sql
 from queuectl.store.clock import ELAPSED
 from queuectl.store.contract import Claimed, Listener, Suspects, Topic
 from queuectl.store.dialects import POSTGRESQL
@@ -46,6 +45,7 @@ from queuectl.store.server import (
     UnsteadyError,
 )
 from queuectl.store.sql import Look, no_lease
+from queuectl.store.statements import postgresql as statements
 from queuectl.store.tables import MAINTAINED
 from queuectl.store.transactions import Params, Row
 from queuectl.values import replace
@@ -77,23 +77,14 @@ _UNSTEADY = (
     "during SSL exchange",
 )
 """What is said of a server that will take us in a moment later."""
-_FOLD = """
-WITH taken AS (
-    DELETE FROM {counts} WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM {counts} LIMIT 50000 FOR UPDATE SKIP LOCKED
-    )) RETURNING queue, state, priority, jobs, timed
-)
-INSERT INTO {counts} SELECT queue, state, priority, sum(jobs), sum(timed) FROM taken
-GROUP BY queue, state, priority HAVING sum(jobs) <> 0 OR sum(timed) <> 0
-"""
-_MANY_COUNTS = "SELECT count(*) FROM (SELECT 1 FROM {counts} LIMIT :limit) AS rows_there"
 
 
 class PostgresStore(ServerStore):
     """A queue in a schema of a PostgreSQL database."""
 
     secret_variables = ("PGPASSWORD", "PGSSLPASSWORD")
-    CLOCK = f"SELECT {POSTGRESQL.clock}"
+    sql = statements
+    CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)"
     BEGIN = _BEGIN
     # Who reads one state may think about it for a while, and nobody waits for that.
     SNAPSHOT = (f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_SILENCE.format(60)}",)
@@ -234,7 +225,7 @@ class PostgresStore(ServerStore):
         self._check_process()
         receipt = self._next_receipt()
         try:
-            look, jobs = self._ask_for_jobs(sql.CLAIM_ALONE, {**receipt, **asked})
+            look, jobs = self._ask_for_jobs(self.sql.CLAIM_ALONE, {**receipt, **asked})
         except DisconnectedError as error:
             mine = {"serial": receipt["serial"], "node": asked["node"]}
             found: Claimed = self._settle(mine["serial"], error, partial(self._claimed, mine))
@@ -247,13 +238,13 @@ class PostgresStore(ServerStore):
     def _claim_within(self, asked: Params) -> Claimed:
         """Claim as a part of a transaction, and see to what has expired or become due before."""
         buried: list[Job] = []
-        look, jobs = self._ask_for_jobs(sql.CLAIM_FIRST, asked)
+        look, jobs = self._ask_for_jobs(self.sql.CLAIM_FIRST, asked)
         if look.ahead and jobs:
             raise ConflictError(f"The clock of {self.url} was put back.")
         if look.has_passed(asked["now"]):
             now = asked["now"] - look.ahead
             buried = self._make_way(look, asked["node"], now)
-            _, jobs = self._ask_for_jobs(sql.CLAIM_FIRST, {**asked, "now": now, "heed": -1})
+            _, jobs = self._ask_for_jobs(self.sql.CLAIM_FIRST, {**asked, "now": now, "heed": -1})
         self._wrote |= bool(jobs)
         return Claimed(jobs, buried)
 
@@ -271,10 +262,10 @@ class PostgresStore(ServerStore):
 
     def _claimed(self, mine: Params, client: str) -> Claimed:
         """Return the jobs of a claim whose answer was lost."""
-        return Claimed(self._jobs(sql.CLAIMED, client=client, **mine), [])
+        return Claimed(self._jobs(self.sql.CLAIMED, client=client, **mine), [])
 
     def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
-        return self._change_rows(sql.FINISH_AND_KEEP, list(rows.values()))
+        return self._change_rows(self.sql.FINISH_AND_KEEP, list(rows.values()))
 
     def _in_one_statement(self, action: Callable[[], T]) -> T:
         with self._lock:
@@ -299,7 +290,7 @@ class PostgresStore(ServerStore):
         self._check_process()
         receipt = self._next_receipt()
         try:
-            rows, _ = self._ask(self._text(sql.ENQUEUE_ALONE), named(row) | receipt)
+            rows, _ = self._ask(self._text(self.sql.ENQUEUE_ALONE), named(row) | receipt)
         except DisconnectedError as error:
             self._settle(receipt["serial"], error)
             return self._place_of(row[0])
@@ -441,8 +432,8 @@ class PostgresStore(ServerStore):
     # -- the store itself -----------------------------------------------------------------
 
     def fold(self) -> None:
-        if self._value(_MANY_COUNTS, limit=FOLD_AT) >= FOLD_AT:
-            self._write_again(_FOLD)
+        if self._value(self.sql.MANY_COUNTS, limit=FOLD_AT) >= FOLD_AT:
+            self._write_again(self.sql.FOLD)
 
     def info(self) -> Mapping[str, Any]:
         (row,) = self._run(

@@ -6,7 +6,6 @@ from typing import Any
 
 from queuectl.errors import StateError
 from queuectl.job import Job
-from queuectl.store import statements as sql
 from queuectl.store.contract import LONGEST_PIECE, Event, Node, Piece, QueueInfo, Rollup, Stop
 from queuectl.store.rollups import EVER, Tally
 from queuectl.store.transactions import Row, Transactions
@@ -28,7 +27,7 @@ class Records(Transactions):
 
     def meta(self, name: str) -> str | None:
         """Return what the store knows about itself under a name."""
-        value = self._value(sql.META, name=name)
+        value = self._value(self.sql.META, name=name)
         return None if value is None else str(value)
 
     def refuse_unfinished(self) -> None:
@@ -43,7 +42,7 @@ class Records(Transactions):
 
     def set_meta(self, name: str, value: str) -> None:
         """Set what the store knows about itself."""
-        self._write_again(sql.SET_META, name=name, value=value)
+        self._write_again(self.sql.SET_META, name=name, value=value)
 
     def load(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
         """Insert whole rows into a table, in the transaction it is called in."""
@@ -63,11 +62,11 @@ class Records(Transactions):
         run = _run_of(job)
 
         def ask() -> None:
-            self._change(self._text(sql.ADD_WATCH), run)
-            if self._change(self._text(sql.BEGIN_WATCH), {**run, "until": until, "now": now}):
-                self._change(self._text(sql.DROP_LIVE), run)
+            self._change(self._text(self.sql.ADD_WATCH), run)
+            if self._change(self._text(self.sql.BEGIN_WATCH), {**run, "until": until, "now": now}):
+                self._change(self._text(self.sql.DROP_LIVE), run)
             else:
-                self._change(self._text(sql.EXTEND_WATCH), {**run, "until": until})
+                self._change(self._text(self.sql.EXTEND_WATCH), {**run, "until": until})
 
         self._atomic(ask)
 
@@ -75,23 +74,25 @@ class Records(Transactions):
         if not jobs:
             return {}
         numbers = {job.seq: job.attempts for job in jobs}
-        rows = self._rows(sql.WATCHED, seqs=self.dialect.bind_list(list(numbers)), now=now)
+        rows = self._rows(self.sql.WATCHED, seqs=self.dialect.bind_list(list(numbers)), now=now)
         return {seq: until for seq, number, until in rows if numbers[seq] == number}
 
     def add_live(self, job: Job, pieces: Sequence[Piece]) -> None:
         def add() -> None:
             for piece in pieces:
                 shown = {"stream": piece.stream, "start": piece.start, "data": piece.data}
-                self._change(self._text(sql.ADD_LIVE), _run_of(job) | shown)
+                self._change(self._text(self.sql.ADD_LIVE), _run_of(job) | shown)
 
         self._atomic(add)
 
     def trim_live(self, job: Job, stream: str, *, first: int, before: int) -> None:
-        self._write_again(sql.TRIM_LIVE, **_run_of(job), stream=stream, first=first, before=before)
+        self._write_again(
+            self.sql.TRIM_LIVE, **_run_of(job), stream=stream, first=first, before=before
+        )
 
     def live(self, job: Job, stream: str, *, after: int) -> list[Piece]:
         rows = self._rows(
-            sql.LIVE,
+            self.sql.LIVE,
             **_run_of(job),
             stream=stream,
             after=after,
@@ -102,15 +103,15 @@ class Records(Transactions):
 
     def end_live(self, job: Job) -> None:
         def end() -> None:
-            self._change(self._text(sql.DROP_WATCH), _run_of(job))
-            self._change(self._text(sql.DROP_LIVE), _run_of(job))
+            self._change(self._text(self.sql.DROP_WATCH), _run_of(job))
+            self._change(self._text(self.sql.DROP_LIVE), _run_of(job))
 
         self._atomic(end)
 
     def drop_stale_live(self, *, now: int) -> None:
         def drop() -> None:
-            self._change(self._text(sql.DROP_STALE_WATCHES), {"now": now})
-            self._change(self._text(sql.DROP_STALE_LIVE), {})
+            self._change(self._text(self.sql.DROP_STALE_WATCHES), {"now": now})
+            self._change(self._text(self.sql.DROP_STALE_LIVE), {})
 
         self._atomic(drop)
 
@@ -119,14 +120,18 @@ class Records(Transactions):
     def register(self, node: Node) -> None:
         values = {f.name: getattr(node, f.name) for f in fields(node) if f.name != "stop"}
         lease = node.lease_until - self.steady()
-        self._write(sql.REGISTER, **values | {"queues": json.dumps(node.queues), "lease": lease})
+        self._write(
+            self.sql.REGISTER, **values | {"queues": json.dumps(node.queues), "lease": lease}
+        )
 
     def renew(self, node: str, *, until: int) -> bool:
         now, steady = self.now(), self.steady()
         lease = until - steady
         # Twice is as good as once, so no transaction is needed that could be left in doubt.
         return (
-            self._write_again(sql.RENEW, id=node, until=until, lease=lease, now=now, steady=steady)
+            self._write_again(
+                self.sql.RENEW, id=node, until=until, lease=lease, now=now, steady=steady
+            )
             > 0
         )
 
@@ -136,13 +141,13 @@ class Records(Transactions):
 
     def forget(self, node: str, *, beat: int | None = None) -> bool:
         if beat is None:
-            return self._write(sql.FORGET, id=node) > 0
-        return self._write(sql.FORGET_SILENT, id=node, beat=beat) > 0
+            return self._write(self.sql.FORGET, id=node) > 0
+        return self._write(self.sql.FORGET_SILENT, id=node, beat=beat) > 0
 
     def nodes(self) -> list[Node]:
         self._looked = self.steady()
         names = [f.name for f in fields(Node)]
-        found = [dict(zip(names, row, strict=True)) for row in self._rows(sql.NODES)]
+        found = [dict(zip(names, row, strict=True)) for row in self._rows(self.sql.NODES)]
         return [
             Node(
                 **row
@@ -155,52 +160,55 @@ class Records(Transactions):
         ]
 
     def describe(self, node: str, *, workers: int, version: str) -> None:
-        self._write_again(sql.DESCRIBE, id=node, workers=workers, version=version)
+        self._write_again(self.sql.DESCRIBE, id=node, workers=workers, version=version)
 
     def ask_stop(self, node: str, how: Stop) -> bool:
-        return self._write(sql.ASK_STOP, id=node, how=how.value) > 0
+        return self._write(self.sql.ASK_STOP, id=node, how=how.value) > 0
 
     # -- queues, settings, history ------------------------------------------------------
 
     def queues(self) -> list[QueueInfo]:
         return [
             QueueInfo(name=name, paused_at=paused_at, paused_by=paused_by)
-            for name, paused_at, paused_by in self._rows(sql.QUEUES)
+            for name, paused_at, paused_by in self._rows(self.sql.QUEUES)
         ]
 
     def set_paused(self, queue: str, *, paused: bool, who: str, now: int) -> bool:
         if not paused:
-            return self._write(sql.RESUME, name=queue) > 0
+            return self._write(self.sql.RESUME, name=queue) > 0
 
         def pause() -> bool:
-            self._change(self._text(sql.ADD_QUEUE), {"name": queue})
-            return self._change(self._text(sql.PAUSE), {"name": queue, "who": who, "now": now}) > 0
+            self._change(self._text(self.sql.ADD_QUEUE), {"name": queue})
+            return (
+                self._change(self._text(self.sql.PAUSE), {"name": queue, "who": who, "now": now})
+                > 0
+            )
 
         return self._atomic(pause)
 
     def config(self) -> dict[str, str]:
-        return dict(self._rows(sql.CONFIG))
+        return dict(self._rows(self.sql.CONFIG))
 
     def set_config(self, name: str, value: str | None, *, now: int) -> None:
         if value is None:
-            self._write(sql.UNSET_CONFIG, name=name)
+            self._write(self.sql.UNSET_CONFIG, name=name)
         else:
-            self._write(sql.SET_CONFIG, name=name, value=value, now=now)
+            self._write(self.sql.SET_CONFIG, name=name, value=value, now=now)
 
     def record_all(self, events: Sequence[Event]) -> None:
         names = [f.name for f in fields(Event) if f.name != "seq"]
         rows = [{name: getattr(event, name) for name in names} for event in events]
         if rows:
-            self._atomic(lambda: self._insert_rows(sql.RECORD, rows))
+            self._atomic(lambda: self._insert_rows(self.sql.RECORD, rows))
 
     def events(
         self, job: str | None = None, *, limit: int = 100, before: int | None = None
     ) -> list[Event]:
         page = {"limit": limit, "before": FOREVER if before is None else before}
         if job is None:
-            rows = self._rows(sql.EVENTS, **page)
+            rows = self._rows(self.sql.EVENTS, **page)
         else:
-            rows = self._rows(sql.EVENTS_OF_JOB, job=job, **page)
+            rows = self._rows(self.sql.EVENTS_OF_JOB, job=job, **page)
         names = [f.name for f in fields(Event)]
         return [Event(**dict(zip(names, row, strict=True))) for row in rows]
 
@@ -208,20 +216,20 @@ class Records(Transactions):
         return self._atomic(lambda: self._prune_events(before, limit))
 
     def _prune_events(self, before: int, limit: int) -> int:
-        old = self._rows(sql.OLD_EVENTS, before=before, limit=limit)
+        old = self._rows(self.sql.OLD_EVENTS, before=before, limit=limit)
         if not old:
             return 0
         seqs = self.dialect.bind_list([seq for (seq,) in old])
-        return self._change(self._text(sql.PRUNE_EVENTS), {"seqs": seqs})
+        return self._change(self._text(self.sql.PRUNE_EVENTS), {"seqs": seqs})
 
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         span = {"since": EVER, "until": EVER}
         if since is not None:
             span = {"since": max(since, EVER + 1), "until": FOREVER}
         if queue is None:
-            rows = self._rows(sql.ROLLUPS, **span)
+            rows = self._rows(self.sql.ROLLUPS, **span)
         else:
-            rows = self._rows(sql.ROLLUPS_OF_QUEUE, **span, queue=queue)
+            rows = self._rows(self.sql.ROLLUPS_OF_QUEUE, **span, queue=queue)
         return [
             Rollup(
                 measure=measure,
@@ -239,31 +247,31 @@ class Records(Transactions):
         self.fold()
 
     def _coarsen(self, now: int) -> None:
-        self._rows(sql.HOLD_ROLLUPS)
+        self._rows(self.sql.HOLD_ROLLUPS)
         for span, age in ((HOUR, 48 * HOUR), (24 * HOUR, 60 * 24 * HOUR)):
             bounds = {"span": span, "before": now - age - (now - age) % span}
-            self._change(self._text(sql.COARSEN), bounds)
-            self._change(self._text(sql.DROP_FINE), bounds)
+            self._change(self._text(self.sql.COARSEN), bounds)
+            self._change(self._text(self.sql.DROP_FINE), bounds)
         self._bring_totals_together()
 
     def _bring_totals_together(self) -> None:
         """Add the totals of nodes that are gone to those under no name."""
-        gone = {node for (node,) in self._rows(sql.TOTALED_NODES)}
+        gone = {node for (node,) in self._rows(self.sql.TOTALED_NODES)}
         gone -= {node.id for node in self.nodes()}
         if not gone:
             return
         tally = Tally()
         rows = []
         for queue, node, measure, bucket, *sums in self._rows(
-            sql.TOTALS, ids=self.dialect.bind_list(sorted(gone))
+            self.sql.TOTALS, ids=self.dialect.bind_list(sorted(gone))
         ):
             tally.merge((EVER, queue, "", measure, bucket), tuple(map(int, sums)))  # type: ignore[arg-type]
             rows.append({"queue": queue, "node": node, "measure": measure, "bucket": bucket})
-        self._insert_rows(sql.ADD_ROLLUPS, list(tally.rows()))
-        self._change_many(self._text(sql.DROP_TOTAL), rows)
+        self._insert_rows(self.sql.ADD_ROLLUPS, list(tally.rows()))
+        self._change_many(self._text(self.sql.DROP_TOTAL), rows)
 
     def fold(self) -> None:
-        self._write(sql.DROP_EMPTY_COUNTS)
+        self._write(self.sql.DROP_EMPTY_COUNTS)
 
 
 def _run_of(job: Job) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, Like, NewJob, State, Transition
 from queuectl.store.contract import Count, Ended, Event, InLine
 from queuectl.store.ids import job_ids
-from queuectl.store.statements import NEW_JOB
+from queuectl.store.statements.shared import NEW_JOB
 from queuectl.store.transactions import Row
 from queuectl.values import replace
 from queuectl.when import LATEST

@@ -6,25 +6,21 @@ the pairs: twenty dead jobs among ten million completed ones are found in twenty
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from queuectl.job import JOB_COLUMNS, State
-from queuectl.store import statements as sql
 from queuectl.store.contract import Count, Filter, Sort
 from queuectl.when import milliseconds
 
 NO_LIMIT = 2**62
 _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
-_IN_STATE: Mapping[str, tuple[str, list[str]]] = {
-    State.PENDING: (sql.SELECT, [sql.WHERE_PENDING]),
-    State.PROCESSING: (sql.SELECT_RUNNING, []),
-}
-"""How jobs of a queue in a state are found, where that isn't said as for all others."""
 Look = Callable[[str, Sequence[str], str, Mapping[str, Any]], list[int]]
 """Runs a selecting statement with conditions, a direction and parameters; returns places."""
 
 
 def select_seqs(
+    sql: ModuleType,
     look: Look,
     counts: Callable[[], Iterable[Count]],
     which: Filter,
@@ -35,7 +31,7 @@ def select_seqs(
     oldest: bool,
 ) -> list[int]:
     """Return the places in the line of the jobs that fit, in the order of the listing."""
-    conditions, params = _conditions(which, needle, limit)
+    conditions, params = _conditions(sql, which, needle, limit)
     direction = "ASC" if oldest else "DESC"
     if after is not None:
         params["after"] = after
@@ -51,14 +47,18 @@ def select_seqs(
     found: list[int] = []
     for queue, state in _pairs(counts(), which):
         pair = {"queue": queue, "state": state}
-        statement, in_state = _IN_STATE.get(state, (sql.SELECT, [sql.WHERE_STATE]))
-        narrowed = [sql.WHERE_QUEUE, *in_state, *conditions]
+        narrowed = [sql.WHERE_QUEUE, *conditions]
+        statement = sql.SELECT_RUNNING
+        if state != State.PROCESSING:
+            statement = sql.SELECT
+            narrowed.append(sql.WHERE_PENDING if state == State.PENDING else sql.WHERE_STATE)
         found += look(statement, narrowed, direction, params | pair)
     found.sort(reverse=not oldest)
     return found if limit is None else found[:limit]
 
 
 def sorted_seqs(
+    sql: ModuleType,
     look: Look,
     counts: Callable[[], Iterable[Count]],
     which: Filter,
@@ -68,7 +68,7 @@ def sorted_seqs(
     limit: int | None,
 ) -> list[int]:
     """Return the places in the line of the jobs that fit, sorted by columns."""
-    conditions, params = _conditions(which, needle, limit)
+    conditions, params = _conditions(sql, which, needle, limit)
     if which.states or which.queues:
         # With the names of both, an index on both finds them.
         pairs = list(_pairs(counts(), which))
@@ -102,7 +102,7 @@ def _pairs(counts: Iterable[Count], which: Filter) -> Iterable[tuple[str, str]]:
 
 
 def _conditions(
-    which: Filter, needle: Callable[[str], str], limit: int | None
+    sql: ModuleType, which: Filter, needle: Callable[[str], str], limit: int | None
 ) -> tuple[list[str], dict[str, Any]]:
     """Return what holds of each job that fits, its queue, state and first tag aside."""
     conditions: list[str] = []

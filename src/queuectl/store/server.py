@@ -29,14 +29,14 @@ from queuectl.errors import (
 )
 from queuectl.place import default_path
 from queuectl.store import files
-from queuectl.store import statements as sql
 from queuectl.store.clock import ELAPSED, clock_of
 from queuectl.store.contract import Node, Progress, Topic
-from queuectl.store.dialects import Dialect, row_names
+from queuectl.store.dialects import Dialect
 from queuectl.store.ids import new_ids
 from queuectl.store.migrate import IDENTITY, check_version
 from queuectl.store.migrations import current
 from queuectl.store.sql import Look, SqlStore
+from queuectl.store.statements import ForRows
 from queuectl.store.transactions import Params, Row
 
 T = TypeVar("T")
@@ -158,7 +158,7 @@ class ServerStore(SqlStore):
     def identity(self) -> str:
         if self._identity is None:
             # The tables got it when they were made.
-            self._identity = str(self._value(sql.META, name=IDENTITY) or "unnamed")
+            self._identity = str(self._value(self.sql.META, name=IDENTITY) or "unnamed")
         return self._identity
 
     def _connect(self) -> None:
@@ -220,19 +220,19 @@ class ServerStore(SqlStore):
             self._wrote = True
             self._execute_many(self._db, text, rows)
 
-    def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
+    def _change_rows(self, statement: ForRows, rows: Sequence[Params]) -> set[int]:
         found = self._run(self._text(statement), {"rows": self._table(statement, rows)})
         if found:
             # Its first word needn't tell.
             self._wrote = True
         return {seq for (seq,) in found}
 
-    def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:
+    def _insert_rows(self, statement: ForRows, rows: Sequence[Params]) -> None:
         self._change(self._text(statement), {"rows": self._table(statement, rows)})
 
-    def _table(self, statement: str, rows: Sequence[Params]) -> str:
+    def _table(self, statement: ForRows, rows: Sequence[Params]) -> str:
         """Make one text of the values that a statement is about."""
-        names = row_names(statement)
+        names = statement.names
         columns = [f"{name}_" for name in names]
         return json.dumps(
             [dict(zip(columns, map(row.__getitem__, names), strict=True)) for row in rows],
@@ -345,7 +345,7 @@ class ServerStore(SqlStore):
         """Leave a receipt and commit, in one message."""
         # The client's name is of our own making, and the others are numbers.
         values = {**receipt, "client": f"'{receipt['client']}'"}
-        self._ask(f"{self._text(sql.LEAVE_RECEIPT) % values}; COMMIT", {})
+        self._ask(f"{self._text(self.sql.LEAVE_RECEIPT) % values}; COMMIT", {})
 
     def _settle(
         self, serial: int, error: DisconnectedError, recall: Callable[[str], Any] | None = None
@@ -394,8 +394,8 @@ class ServerStore(SqlStore):
             try:
                 self._ask(self.BEGIN, {})
                 mine = {"client": client, "serial": serial, "now": self.now()}
-                self._ask(self._text(sql.STRIKE_RECEIPT), mine)
-                rows, _ = self._ask(self._text(sql.RECEIPT), mine)
+                self._ask(self._text(self.sql.STRIKE_RECEIPT), mine)
+                rows, _ = self._ask(self._text(self.sql.RECEIPT), mine)
                 self._ask("COMMIT", {})
             except StoreError:
                 self._drop()
@@ -434,7 +434,7 @@ class ServerStore(SqlStore):
 
     def _look(self, node: str) -> Look:
         asked = clock_gettime(ELAPSED)
-        said, due, expires = self._check_lease(sql.LOOK, node)
+        said, due, expires = self._check_lease(self.sql.LOOK, node)
         ahead = self._clock.learn(asked=asked, said=int(said), heard=clock_gettime(ELAPSED))
         return Look(ahead=ahead, due=due, expires=expires)
 
@@ -509,7 +509,7 @@ class ServerStore(SqlStore):
 
     def coarsen(self, *, now: int) -> None:
         super().coarsen(now=now)
-        self._write_again(sql.DROP_RECEIPTS, before=now - KEEP_RECEIPTS)
+        self._write_again(self.sql.DROP_RECEIPTS, before=now - KEEP_RECEIPTS)
 
     def verify(self) -> list[str]:
         from queuectl.store.verify import verify_rows

@@ -6,12 +6,11 @@ A database overrides a verb only where it must say it in another way.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from queuectl import lifecycle
 from queuectl.errors import DuplicateError, LeaseLostError, UsageError
 from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, Like, NewJob, Output, State, Transition
-from queuectl.store import statements as sql
 from queuectl.store.contract import (
     LONGEST_PIECE,
     Batch,
@@ -78,13 +77,6 @@ def no_lease(node: str) -> LeaseLostError:
 class SqlStore(Records):
     """A store in an SQL database."""
 
-    ready_queues: ClassVar[str] = sql.READY_QUEUES
-    """The statement that names the queues with ready jobs in a few steps ..."""
-    outlook_of: ClassVar[str] = sql.OUTLOOK
-    """... and the one that says what else is to be expected."""
-    reads_whole: ClassVar[bool] = False
-    """Whether jobs are read as they are chosen, where that is cheaper than to read them later."""
-
     def _jobs(self, statement: str, **params: Any) -> list[Job]:
         return [Job.from_row(row) for row in self._run(self._text(statement), params)]
 
@@ -137,7 +129,7 @@ class SqlStore(Records):
 
     def _insert_job(self, row: NewRow) -> int:
         """Write a job whose id is free, and return its place in the line."""
-        return int(self._run(self._text(sql.ENQUEUE_RETURNING), named(row))[0][0])
+        return int(self._run(self._text(self.sql.ENQUEUE_RETURNING), named(row))[0][0])
 
     def _nudge_for_new_jobs(self) -> None:
         self.nudge(Topic.WORK)
@@ -178,7 +170,7 @@ class SqlStore(Records):
         """Return the statement that stores so many jobs at once."""
         place = "%s" if self.dialect.percent else "?"
         row = f"({', '.join([place] * len(NEW_COLUMNS))})"
-        return self._text(sql.ENQUEUE) + ", ".join([row] * jobs)
+        return self._text(self.sql.ENQUEUE) + ", ".join([row] * jobs)
 
     def _enqueue_some(
         self, rows: Sequence[NewRow], chosen: Sequence[str], inputs: Mapping[int, bytes]
@@ -202,7 +194,7 @@ class SqlStore(Records):
 
     def _add_input(self, id: str, data: bytes) -> None:
         """Keep what the runs of a new job find on stdin, in pieces that every server takes."""
-        text = self._text(sql.ADD_INPUT)
+        text = self._text(self.sql.ADD_INPUT)
         for start in range(0, len(data), LONGEST_PIECE):
             piece = data[start : start + LONGEST_PIECE]
             self._change(text, {"id": id, "start": start, "data": piece})
@@ -210,17 +202,19 @@ class SqlStore(Records):
     def stdin(self, job: Job) -> bytes:
         if job.stdin_bytes is None:
             return b""
-        return b"".join(bytes(data) for (data,) in self._rows(sql.INPUT, seq=job.seq))
+        return b"".join(bytes(data) for (data,) in self._rows(self.sql.INPUT, seq=job.seq))
 
     def get(self, id: str) -> Job | None:
-        jobs = self._jobs(sql.GET, id=id) if storable(id) else []
+        jobs = self._jobs(self.sql.GET, id=id) if storable(id) else []
         return jobs[0] if jobs else None
 
     def ids_like(self, prefix: str, limit: int = 10) -> list[str]:
         if not storable(prefix):
             return []
         beyond = prefix + "\U0010ffff"
-        return [id for (id,) in self._rows(sql.IDS_LIKE, prefix=prefix, beyond=beyond, limit=limit)]
+        return [
+            id for (id,) in self._rows(self.sql.IDS_LIKE, prefix=prefix, beyond=beyond, limit=limit)
+        ]
 
     def tags_like(self, prefix: str, limit: int = 10) -> list[str]:
         if not storable(prefix):
@@ -230,7 +224,7 @@ class SqlStore(Records):
         found = [prefix] if exact else []
         last = prefix
         while len(found) < limit:
-            last = self._value(sql.NEXT_TAG, tag=last, end=end)
+            last = self._value(self.sql.NEXT_TAG, tag=last, end=end)
             if last is None:
                 break
             found.append(last)
@@ -243,6 +237,7 @@ class SqlStore(Records):
             return []
         with self._snapshot():
             seqs = select_seqs(
+                self.sql,
                 self._select,
                 self.counts,
                 which,
@@ -251,7 +246,7 @@ class SqlStore(Records):
                 after=after,
                 oldest=oldest,
             )
-            jobs = self._jobs(sql.JOBS_AT, seqs=self._list(seqs)) if seqs else []
+            jobs = self._jobs(self.sql.JOBS_AT, seqs=self._list(seqs)) if seqs else []
         return jobs if oldest else jobs[::-1]
 
     def places(self, which: Filter, by: Sequence[Sort], *, limit: int | None) -> list[int]:
@@ -259,11 +254,17 @@ class SqlStore(Records):
             return []
         with self._snapshot():
             return sorted_seqs(
-                self._select, self.counts, which, by, needle=self.dialect.needle, limit=limit
+                self.sql,
+                self._select,
+                self.counts,
+                which,
+                by,
+                needle=self.dialect.needle,
+                limit=limit,
             )
 
     def jobs_at(self, places: Sequence[int]) -> list[Job]:
-        jobs = self._jobs(sql.JOBS_AT, seqs=self._list(places)) if places else []
+        jobs = self._jobs(self.sql.JOBS_AT, seqs=self._list(places)) if places else []
         found = {job.seq: job for job in jobs}
         return [found[seq] for seq in places if seq in found]
 
@@ -280,24 +281,24 @@ class SqlStore(Records):
     def lock(self, jobs: Sequence[Job]) -> list[Job]:
         if not jobs:
             return []
-        return self._jobs(sql.LOCK_JOBS, seqs=self._list([job.seq for job in jobs]))
+        return self._jobs(self.sql.LOCK_JOBS, seqs=self._list([job.seq for job in jobs]))
 
     def states(self, ids: Sequence[str]) -> dict[str, State]:
         found: dict[str, State] = {}
         for part in chunks(ids, 5_000):
             known = [id for id in part if storable(id)]
-            rows = self._rows(sql.STATES, ids=self._list(known)) if known else []
+            rows = self._rows(self.sql.STATES, ids=self._list(known)) if known else []
             found.update((id, State(state)) for id, state in rows)
         return found
 
     def counts(self) -> list[Count]:
-        return counted(self._rows(sql.COUNTS))
+        return counted(self._rows(self.sql.COUNTS))
 
     def slowest(self, limit: int) -> list[Job]:
-        return self._jobs(sql.SLOWEST, limit=limit)
+        return self._jobs(self.sql.SLOWEST, limit=limit)
 
     def next_due(self) -> int | None:
-        due: int | None = self._value(sql.NEXT_DUE)
+        due: int | None = self._value(self.sql.NEXT_DUE)
         return due
 
     def waiting(self, queues: Sequence[str] = ()) -> int:
@@ -343,9 +344,12 @@ class SqlStore(Records):
         buried = self._make_way(look, node, now)
         line = self._line(queues, len(workers), now, suspects)
         jobs = self._begin_runs(line, workers, {"node": node, "now": now}) if line else []
-        if jobs and self.dialect.share_lock:
-            self._check_lease(sql.KEEP_LEASE, node)
+        if jobs:
+            self._keep_lease(node)
         return Claimed(jobs, buried)
+
+    def _keep_lease(self, node: str) -> None:
+        """Keep others from striking the node out before the claim is committed."""
 
     def _make_way(self, look: Look, node: str, now: int) -> list[Job]:
         """See to the jobs that have expired or become due; returns those that are dead now."""
@@ -370,17 +374,17 @@ class SqlStore(Records):
             {"seq": seq, "worker": worker, **same}
             for seq, worker in zip(found, workers, strict=False)
         ]
-        begun = self._change_rows(sql.CLAIM, runs) if runs else set()
+        begun = self._change_rows(self.sql.CLAIM, runs) if runs else set()
         return [claimed_job(found[run["seq"]], run) for run in runs if run["seq"] in begun]
 
     def _whole(self, seqs: Sequence[int]) -> dict[int, Row]:
         """Read jobs, in this order."""
-        by_seq = {row[0]: row for row in self._rows(sql.JOBS_AT, seqs=self._list(seqs))}
+        by_seq = {row[0]: row for row in self._rows(self.sql.JOBS_AT, seqs=self._list(seqs))}
         return {seq: by_seq[seq] for seq in seqs if seq in by_seq}
 
     def _look(self, node: str) -> Look:
         """Check a node's lease, and see what else there is to do for a claim."""
-        _, due, expires = self._check_lease(sql.LOOK, node)
+        _, due, expires = self._check_lease(self.sql.LOOK, node)
         return Look(ahead=0, due=due, expires=expires)
 
     def _check_lease(self, statement: str, node: str) -> Row:
@@ -390,12 +394,12 @@ class SqlStore(Records):
         return rows[0]
 
     def _promote(self, now: int) -> None:
-        due = [seq for (seq,) in self._rows(sql.DUE, now=now, limit=PROMOTED_AT_ONCE)]
+        due = [seq for (seq,) in self._rows(self.sql.DUE, now=now, limit=PROMOTED_AT_ONCE)]
         if due:
-            self._change(self._text(sql.PROMOTE), {"seqs": self._list(due)})
+            self._change(self._text(self.sql.PROMOTE), {"seqs": self._list(due)})
 
     def _bury_expired(self, node: str, now: int) -> list[Job]:
-        late = self._jobs(sql.EXPIRED, now=now, limit=BURIED_AT_ONCE)
+        late = self._jobs(self.sql.EXPIRED, now=now, limit=BURIED_AT_ONCE)
         changes = [(job, lifecycle.expired(job)) for job in late]
         gone = self.apply_all(changes, now=now)
         buried = [buried_job(job, to, now) for job, to in changes if job.seq in gone]
@@ -418,24 +422,24 @@ class SqlStore(Records):
         """Return the first ready jobs over all queues a node serves."""
         found: list[InLine] = []
         names = self._ready_queues(queues)
-        if len(names) == 1 and self.reads_whole:
+        if len(names) == 1:
             return self._ready_whole(names[0], limit, now)
         for queue in names:
-            rows = self._rows(sql.READY, queue=queue, limit=limit, now=now)
+            rows = self._rows(self.sql.READY, queue=queue, limit=limit, now=now)
             found += [InLine(*row) for row in rows]
         found.sort(key=lambda job: (-job.priority, job.seq))
         return found[:limit]
 
     def _ready_whole(self, queue: str, limit: int, now: int) -> list[InLine]:
-        rows = self._rows(sql.READY_WHOLE, queue=queue, limit=limit, now=now)
+        rows = self._rows(self.sql.READY_WHOLE, queue=queue, limit=limit, now=now)
         return list(map(whole_in_line, rows))
 
     def _ready_queues(self, queues: Sequence[str]) -> list[str]:
-        names = [name for (name,) in self._rows(self.ready_queues)]
+        names = [name for (name,) in self._rows(self.sql.READY_QUEUES)]
         return [name for name in names if name in queues] if queues else names
 
     def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
-        rows = self._rows(self.outlook_of)
+        rows = self._rows(self.sql.OUTLOOK)
         if any(name is not None and (not queues or name in queues) for _, _, name in rows):
             return True, None
         soonest = min((at for at in rows[0][:2] if at is not None), default=None)
@@ -472,19 +476,19 @@ class SqlStore(Records):
                 reason, at = end.transition.reason, end.settled_at
                 deaths.append(death_of(end.job, reason, at=at, node=end.job.node))
             if end.output.stdout or end.output.stderr:
-                self._change(self._text(sql.KEEP_OUTPUT), output_row(end))
+                self._change(self._text(self.sql.KEEP_OUTPUT), output_row(end))
         if finished:
             tally.count_for_ever()
-            self._insert_rows(sql.ADD_ROLLUPS, list(tally.rows()))
+            self._insert_rows(self.sql.ADD_ROLLUPS, list(tally.rows()))
         self.record_all(deaths)
         return lost
 
     def _end_runs(self, rows: Mapping[int, Params]) -> set[int]:
         """End the runs of the jobs at these places that still have them, and keep a record."""
-        finished = self._change_rows(sql.FINISH, list(rows.values()))
+        finished = self._change_rows(self.sql.FINISH, list(rows.values()))
         if finished:
             kept = [row for seq, row in rows.items() if seq in finished]
-            self._insert_rows(sql.KEEP_ATTEMPTS, kept)
+            self._insert_rows(self.sql.KEEP_ATTEMPTS, kept)
         return finished
 
     def put_back(self, jobs: Sequence[Job], *, now: int) -> list[Job]:
@@ -492,22 +496,22 @@ class SqlStore(Records):
 
     def _put_back(self, jobs: Sequence[Job], now: int) -> list[Job]:
         rows = [fence(job) | {"node": job.node, "now": now} for job in jobs]
-        back = self._change_rows(sql.PUT_BACK, rows)
+        back = self._change_rows(self.sql.PUT_BACK, rows)
         if back:
             self.nudge(Topic.WORK)
         return [job for job in jobs if job.seq not in back]
 
     def held(self, node: str) -> list[Job]:
-        return self._jobs(sql.HELD, node=node)
+        return self._jobs(self.sql.HELD, node=node)
 
     def strays(self) -> list[Job]:
-        return self._jobs(sql.STRAYS)
+        return self._jobs(self.sql.STRAYS)
 
     def strayed_from(self) -> list[str]:
-        return [node for (node,) in self._rows(sql.STRAYED_FROM)]
+        return [node for (node,) in self._rows(self.sql.STRAYED_FROM)]
 
     def to_cancel(self, node: str) -> list[Job]:
-        return self._jobs(sql.TO_CANCEL, node=node)
+        return self._jobs(self.sql.TO_CANCEL, node=node)
 
     # -- by hand ----------------------------------------------------------------------
 
@@ -516,11 +520,11 @@ class SqlStore(Records):
             fence(job) | transition_row(to, now) | {"now": now, "was": job.state.value}
             for job, to in changes
         ]
-        return self._atomic(lambda: self._change_rows(sql.APPLY, rows)) if rows else set()
+        return self._atomic(lambda: self._change_rows(self.sql.APPLY, rows)) if rows else set()
 
     def ask_cancel_all(self, jobs: Sequence[Job], reason: str, *, now: int) -> set[int]:
         rows = [fence(job) | {"reason": reason, "now": now} for job in jobs]
-        return self._atomic(lambda: self._change_rows(sql.ASK_CANCEL, rows)) if rows else set()
+        return self._atomic(lambda: self._change_rows(self.sql.ASK_CANCEL, rows)) if rows else set()
 
     def remove_all(self, jobs: Sequence[Job]) -> set[int]:
         return self._atomic(lambda: self._remove_all({job.seq: job for job in jobs}))
@@ -534,20 +538,22 @@ class SqlStore(Records):
             and job.state == jobs[job.seq].state != State.PROCESSING
         }
         if same:
-            self._change(self._text(sql.REMOVE), {"seqs": self._list(sorted(same))})
+            self._change(self._text(self.sql.REMOVE), {"seqs": self._list(sorted(same))})
         return same
 
     def prune(self, state: State, before: int, *, limit: int) -> int:
         return self._atomic(lambda: self._prune(state, before, limit))
 
     def _prune(self, state: State, before: int, limit: int) -> int:
-        old = self._rows(sql.OLD, state=state.value, before=before, limit=limit)
+        old = self._rows(self.sql.OLD, state=state.value, before=before, limit=limit)
         if not old:
             return 0
-        return self._change(self._text(sql.REMOVE), {"seqs": self._list([seq for (seq,) in old])})
+        return self._change(
+            self._text(self.sql.REMOVE), {"seqs": self._list([seq for (seq,) in old])}
+        )
 
     def prunable(self, state: State, before: int) -> int:
-        count: int = self._value(sql.PRUNABLE, state=state.value, before=before)
+        count: int = self._value(self.sql.PRUNABLE, state=state.value, before=before)
         return count
 
     # -- attempts ---------------------------------------------------------------------
@@ -555,11 +561,11 @@ class SqlStore(Records):
     def attempts(self, job: Job) -> list[Attempt]:
         return [
             Attempt(**dict(zip(ATTEMPT_COLUMNS, (job.id, *row), strict=True)))
-            for row in self._rows(sql.ATTEMPTS, seq=job.seq)
+            for row in self._rows(self.sql.ATTEMPTS, seq=job.seq)
         ]
 
     def output(self, job: Job, number: int) -> Output | None:
-        rows = self._rows(sql.OUTPUT, seq=job.seq, number=number)
+        rows = self._rows(self.sql.OUTPUT, seq=job.seq, number=number)
         if not rows:
             return None
         stdout, stderr, stdout_bytes, stderr_bytes = rows[0]

@@ -29,21 +29,22 @@ from queuectl.errors import (
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.sharing import group_of, group_of_file
 from queuectl.store import access, files, migrations
-from queuectl.store import statements as sql
 from queuectl.store.contract import Claimed, Listener, Node, Progress, Topic
-from queuectl.store.dialects import SQLITE, row_names
+from queuectl.store.dialects import SQLITE
 from queuectl.store.ids import new_ids
 from queuectl.store.lent import check_open, wrong_connection
 from queuectl.store.migrate import check_version, migrate
 from queuectl.store.rows import NewRow, all_columns, death_of
 from queuectl.store.sql import SqlStore
+from queuectl.store.statements import ForRows
+from queuectl.store.statements import sqlite as statements
 from queuectl.store.transactions import Params, Row
 
 if TYPE_CHECKING:
     from queuectl.store.sqlite_rows import Alike
 
 T = TypeVar("T")
-ForRows = Callable[[Sequence[Params]], Iterator[tuple[str, Row]]]
+Batches = Callable[[Sequence[Params]], Iterator[tuple[str, Row]]]
 """Says a statement about rows in as few statements as will do, each with its values."""
 APPLICATION_ID = 0x51435431
 """Marks the file as ours: "QCT1"."""
@@ -72,8 +73,8 @@ class SqliteStore(SqlStore):
     """A queue in an SQLite file."""
 
     dialect = SQLITE
+    sql = statements
     one_host = True
-    reads_whole = True
     _db: apsw.Connection
     _still: "_Looks | None" = None
     """How the file looked when it was opened as one that nobody writes; else None."""
@@ -86,7 +87,7 @@ class SqliteStore(SqlStore):
         self._patience = patience
         self._seen_version = -1
         self._found_version = 0
-        self._for_rows: dict[str, ForRows] = {}
+        self._for_rows: dict[str, Batches] = {}
         self._prepare(create=create)
         self._attach()
 
@@ -260,7 +261,7 @@ class SqliteStore(SqlStore):
             except apsw.Error as error:
                 raise self._explain(error) from error
 
-    def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
+    def _change_rows(self, statement: ForRows, rows: Sequence[Params]) -> set[int]:
         changed: set[int] = set()
         with self._lock:
             self._check_process()
@@ -271,17 +272,17 @@ class SqliteStore(SqlStore):
                 raise self._explain(error) from error
         return changed
 
-    def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:
+    def _insert_rows(self, statement: ForRows, rows: Sequence[Params]) -> None:
         with self._lock:
             for text, values in self._of_rows(statement)(rows):
                 self._change_many(text, [values])
 
-    def _of_rows(self, statement: str) -> ForRows:
+    def _of_rows(self, statement: ForRows) -> Batches:
         known = self._for_rows.get(statement)
         if known is None:
             from queuectl.store.sqlite_rows import OfRows
 
-            of_rows = OfRows(self._text(statement), row_names(statement))
+            of_rows = OfRows(self._text(statement), statement.names)
             known = self._for_rows[statement] = of_rows.for_all
         return known
 
@@ -304,17 +305,17 @@ class SqliteStore(SqlStore):
             name = _decoded(id) or self._free_id(f"unreadable-{seq}")
             where = _decoded(queue) or DEFAULT_QUEUE
             params = {"seq": seq, "id": name, "queue": where, "now": now}
-            self._change(self._text(sql.PUT_ASIDE), params)
+            self._change(self._text(self.sql.PUT_ASIDE), params)
         # The name of a queue may have been what couldn't be read.
-        self._change(self._text(sql.DROP_EMPTY_COUNTS), {})
-        buried = self._jobs(sql.JOBS_AT, seqs=self._list([seq for seq, _, _ in unreadable]))
+        self._change(self._text(self.sql.DROP_EMPTY_COUNTS), {})
+        buried = self._jobs(self.sql.JOBS_AT, seqs=self._list([seq for seq, _, _ in unreadable]))
         self.record_all([death_of(job, job.reason, at=now, node=None) for job in buried])
         return buried
 
     def _unreadable(self) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield places in the line, ids and queues of waiting jobs that hold what isn't text."""
         after = -(2**63)
-        while rows := self._rows(sql.TEXTS, after=after, limit=READ_AT_ONCE):
+        while rows := self._rows(self.sql.TEXTS, after=after, limit=READ_AT_ONCE):
             yield from (row[:1] + row[2:] for row in rows if _decoded(row[1]) is None)
             after = rows[-1][0]
 
@@ -361,7 +362,7 @@ class SqliteStore(SqlStore):
     def _alike(self) -> "Alike":
         from queuectl.store.sqlite_rows import Alike
 
-        return Alike(self._text(sql.ENQUEUE), sql.NEW_JOB)
+        return Alike(self._text(self.sql.ENQUEUE), self.sql.NEW_JOB)
 
     def _begin(self) -> None:
         self._check_place()

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from os import getpid
 from threading import RLock
+from types import ModuleType
 from typing import Any, TypeVar
 
 from queuectl.errors import StoreError, StoreUnsettledError
 from queuectl.store.contract import Store, Topic
 from queuectl.store.dialects import Dialect
+from queuectl.store.statements import ForRows
 
 T = TypeVar("T")
 Params = Mapping[str, Any]
@@ -24,6 +26,8 @@ class Transactions(Store):
     """A store that speaks SQL over one connection."""
 
     dialect: Dialect
+    sql: ModuleType
+    """All statements, in the words of this database: a module of `statements`."""
     _db: Any
 
     def __init__(self) -> None:
@@ -50,11 +54,11 @@ class Transactions(Store):
         """Run a rendered statement for each of these rows, in this order."""
 
     @abstractmethod
-    def _change_rows(self, statement: str, rows: Sequence[Params]) -> set[int]:
+    def _change_rows(self, statement: ForRows, rows: Sequence[Params]) -> set[int]:
         """Run an UPDATE of jobs for all of these rows; returns the places of those it changed."""
 
     @abstractmethod
-    def _insert_rows(self, statement: str, rows: Sequence[Params]) -> None:
+    def _insert_rows(self, statement: ForRows, rows: Sequence[Params]) -> None:
         """Run an INSERT for all of these rows."""
 
     @abstractmethod

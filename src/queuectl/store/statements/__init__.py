@@ -1,0 +1,24 @@
+"""All SQL by which jobs are stored, claimed and ended, with a module per database.
+
+What is hot, or what a database says in its own way, stands whole in the module of that database:
+`sqlite`, `postgresql`, `mysql`. The rest is in `shared`, whose few holes a `Dialect` fills. Each
+database's module has both, so a store finds every statement in its own.
+
+In all of them `{jobs}`, `{attempts}` and their like are the names of tables, `{job_columns}` are
+all columns of a job, and values are bound as `:name`. Whoever puts a table, and values, in their
+places can paste a statement into a client.
+"""
+
+
+class ForRows(str):
+    """A statement about many rows at once; `names` are the values that it takes of each."""
+
+    __slots__ = ("names",)
+    names: tuple[str, ...]
+
+
+def for_rows(names: str, text: str) -> ForRows:
+    """Make a statement about rows, each with the values of these names."""
+    statement = ForRows(text)
+    statement.names = tuple(names.split())
+    return statement

@@ -1,0 +1,292 @@
+"""The statements that MariaDB and MySQL have for themselves; the others are shared.
+
+They have no partial indexes, and none with a descending column. So the schema has columns for
+them (`due`, `expiring`, `held_by`, `listed`, `settled`, `slowness`, `urgency`), and statements
+name these. Without statistics they may read, and lock, all jobs to find a few: so indexes are
+named. `1 = (...)` keeps them from using another index: two who lock the entries of one row in
+another order deadlock. Statements about many rows stand for one; `mysql_rows` makes them one for
+all.
+"""
+
+from queuectl.store.statements import for_rows
+from queuectl.store.statements.shared import *  # noqa: F403 - a store finds all in one place
+
+# -- the claim ------------------------------------------------------------------
+
+# Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
+# when the next waiting job becomes due, and when the next expires.
+LOOK = """
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000,
+    (SELECT min(due) FROM {jobs} WHERE due >= 0),
+    (SELECT min(expiring) FROM {jobs} WHERE expiring >= 0)
+FROM {nodes} WHERE id = :id AND lease > 0
+"""
+
+# Whether it still holds when it has claimed. From here on nobody can strike it from the register
+# before the commit, and then they see what it claimed. As late as possible: renewals may have to
+# wait for it.
+KEEP_LEASE = """
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000
+FROM {nodes} WHERE id = :id AND lease > 0 LOCK IN SHARE MODE
+"""
+
+# Queues that have ready jobs and aren't paused. A recursion would read the whole index at every
+# step: the names come from the counters.
+READY_QUEUES = """
+SELECT line.name FROM (SELECT DISTINCT queue AS name FROM {counts}) AS line
+WHERE (
+    SELECT 1 FROM {jobs} j FORCE INDEX (jobs_ready)
+    WHERE j.ready = 1 AND j.queue = line.name LIMIT 1
+) = 1
+    AND (SELECT q.paused_at FROM {queues} q WHERE q.name = line.name) IS NULL
+"""
+
+# The same queues, one in a row or none, and in each row when the next waiting job becomes due and
+# when the next expires.
+OUTLOOK = f"""
+SELECT (SELECT min(due) FROM {{jobs}} WHERE due >= 0),
+    (SELECT min(expiring) FROM {{jobs}} WHERE expiring >= 0), found.name
+FROM (SELECT 1 AS one) AS always LEFT JOIN ({READY_QUEUES}) AS found ON 1 = 1
+"""
+
+# The first ready jobs of a queue, in the order of promise 5. Without a lock: one on every entry of
+# the index that is passed by, also on those of jobs that were claimed a moment ago, would cost more
+# than all the rest of the claim ...
+READY_UNLOCKED = """
+SELECT priority, seq, crashes, run_at FROM {jobs} FORCE INDEX (jobs_ready)
+WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY urgency, seq LIMIT :limit
+"""
+
+# ... and then those of them that are still ready and that nobody else claims. All that is stored of
+# one is in two columns: the driver reads the description of each column at length.
+LOCK_READY = """
+SELECT JSON_ARRAY({texts}), data FROM {jobs} FORCE INDEX (PRIMARY)
+WHERE seq IN :seqs AND 1 = (ready = 1) ORDER BY seq FOR UPDATE SKIP LOCKED
+"""
+
+# The same jobs, locked as they are found, for when others claim at the same time ...
+READY = f"{READY_UNLOCKED.rstrip()} FOR UPDATE SKIP LOCKED"
+
+# ... and with all that is stored of them, for when there is just one queue to choose from.
+READY_WHOLE = """
+SELECT {job_columns} FROM {jobs} FORCE INDEX (jobs_ready)
+WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY urgency, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+
+# Begin runs: from here on, `attempts` is the fence of each.
+CLAIM = for_rows(
+    "node worker now seq",
+    """
+UPDATE {jobs} FORCE INDEX (PRIMARY) SET
+    state = 'processing', ready = NULL, attempts = attempts + 1, node = :node,
+    worker = :worker, started_at = :now, updated_at = :now, finished_at = NULL,
+    duration_ms = NULL, exit_code = NULL, reason = NULL, cancel_reason = NULL
+WHERE seq = :seq AND 1 = (ready = 1)
+""",
+)
+
+# Jobs that have become due, the longest due first ...
+DUE = "SELECT seq FROM {jobs} WHERE due <= :now ORDER BY due LIMIT :limit FOR UPDATE SKIP LOCKED"
+
+# ... which makes them ready.
+PROMOTE = """
+UPDATE {jobs} SET ready = 1, state = 'pending' WHERE seq IN :seqs AND 1 = (ready = 0)
+"""
+
+# Waiting jobs whose time to start is over.
+EXPIRED = """
+SELECT {job_columns} FROM {jobs}
+WHERE expiring <= :now ORDER BY expiring LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+
+# -- the end of runs --------------------------------------------------------------
+
+# End runs. One that isn't changed has lost its lease: somebody else has the job, or it is gone.
+FINISH = for_rows(
+    "state ready run_at failures crashes started_at settled_at final duration_ms exit_code error"
+    " reason seq id attempt node",
+    """
+UPDATE {jobs} FORCE INDEX (PRIMARY) SET
+    state = :state, ready = :ready, run_at = coalesce(:run_at, run_at),
+    failures = :failures, crashes = :crashes, started_at = :started_at,
+    updated_at = :settled_at,
+    finished_at = CASE :final WHEN 1 THEN :settled_at END,
+    duration_ms = :duration_ms, exit_code = :exit_code, error = :error,
+    reason = :reason, cancel_reason = NULL
+WHERE seq = :seq AND 1 = (
+    id = :id AND attempts = :attempt AND node = :node AND state = 'processing'
+)
+""",
+)
+
+# The same of jobs that nobody has moved between counters meanwhile, by somebody who tells these: a
+# trigger, where it runs for each row, costs as much as the change itself.
+FINISH_COUNTED = for_rows(
+    "state ready run_at failures crashes started_at settled_at final duration_ms exit_code error"
+    " reason seq id attempt node queue priority timeout",
+    """
+UPDATE {jobs} FORCE INDEX (PRIMARY) SET
+    state = :state, ready = :ready, run_at = coalesce(:run_at, run_at),
+    failures = :failures, crashes = :crashes, started_at = :started_at,
+    updated_at = :settled_at,
+    finished_at = CASE :final WHEN 1 THEN :settled_at END,
+    duration_ms = :duration_ms, exit_code = :exit_code, error = :error,
+    reason = :reason, cancel_reason = NULL, told = 1 - told
+WHERE seq = :seq AND 1 = (
+    id = :id AND attempts = :attempt AND node = :node AND state = 'processing'
+    AND queue = :queue AND priority = :priority AND timeout <=> :timeout
+)
+""",
+)
+
+# Tell the counters.
+ADD_COUNTS = for_rows(
+    "queue state priority slot jobs timed",
+    """
+INSERT INTO {counts} (queue, state, priority, slot, jobs, timed)
+VALUES (:queue, :state, :priority, :slot, :jobs, :timed)
+ON DUPLICATE KEY UPDATE jobs = jobs + VALUES(jobs), timed = timed + VALUES(timed)
+""",
+)
+
+# Keep the records of runs.
+KEEP_ATTEMPTS = for_rows(
+    "seq attempt node host worker started_at finished_at duration_ms outcome exit_code signal error"
+    " stdout_bytes stderr_bytes",
+    """
+INSERT INTO {attempts} (
+    seq, number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
+    "signal", error, stdout_bytes, stderr_bytes
+) VALUES (:seq, :attempt, :node, :host, :worker, :started_at, :finished_at, :duration_ms,"""
+    " :outcome, :exit_code, :signal, :error, :stdout_bytes, :stderr_bytes)",
+)
+
+# Take claims back whose runs were never started, so that their numbers stay free.
+PUT_BACK = for_rows(
+    "now seq id attempt node",
+    """
+UPDATE {jobs} FORCE INDEX (PRIMARY) SET
+    state = 'pending', ready = 1, attempts = attempts - 1, node = NULL, worker = NULL,
+    started_at = NULL, updated_at = :now
+WHERE seq = :seq AND 1 = (
+    id = :id AND attempts = :attempt AND node = :node AND state = 'processing'
+    AND cancel_reason IS NULL
+)
+""",
+)
+
+# Add durations to rollups.
+ADD_ROLLUPS = for_rows(
+    "at queue node measure bucket count total_ms least_ms most_ms",
+    """
+INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms)
+VALUES (:at, :queue, :node, :measure, :bucket, :count, :total_ms, :least_ms, :most_ms)
+ON DUPLICATE KEY UPDATE
+    count = {rollups}.count + VALUES(count),
+    total_ms = {rollups}.total_ms + VALUES(total_ms),
+    least_ms = least({rollups}.least_ms, VALUES(least_ms)),
+    most_ms = greatest({rollups}.most_ms, VALUES(most_ms))
+""",
+)
+
+# Keep events.
+RECORD = for_rows(
+    "at kind job node who detail",
+    """
+INSERT INTO {events} (at, kind, job, node, who, detail)
+VALUES (:at, :kind, :job, :node, :who, :detail)
+""",
+)
+
+# -- by hand --------------------------------------------------------------------
+
+# Apply transitions to jobs that don't run, if they are still as they were read. What is put in line
+# by hand is meant to run, also when the time until which it could start is over.
+APPLY = for_rows(
+    "state now ready run_at failures crashes reason final seq id attempt was",
+    """
+UPDATE {jobs} FORCE INDEX (PRIMARY) SET
+    expires_at = CASE
+        WHEN :state = 'pending' AND expires_at <= :now THEN NULL ELSE expires_at
+    END,
+    state = :state, ready = :ready, run_at = coalesce(:run_at, run_at),
+    failures = :failures, crashes = :crashes, reason = :reason,
+    updated_at = :now, finished_at = CASE :final WHEN 1 THEN :now END
+WHERE seq = :seq AND 1 = (
+    id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
+)
+""",
+)
+
+# Ask the nodes of runs to end them.
+ASK_CANCEL = for_rows(
+    "reason now seq id attempt",
+    """
+UPDATE {jobs} FORCE INDEX (PRIMARY) SET cancel_reason = :reason, updated_at = :now
+WHERE seq = :seq AND 1 = (id = :id AND attempts = :attempt AND state = 'processing')
+""",
+)
+
+# -- where a column of the schema stands for an index -----------------------------------
+
+# Jobs that run: they are few, and have an index of their own.
+SELECT_RUNNING = """
+SELECT j.seq FROM {jobs} j FORCE INDEX (jobs_held) WHERE j.held_by >= '' AND {conditions}
+ORDER BY j.seq {direction} LIMIT :limit
+"""
+WHERE_STATE = "j.listed = :state"
+
+# Those that run are listed among them. In words that need nothing but indexes: with a look at each
+# job, more of them are read.
+WHERE_PENDING = """
+j.listed = :state AND j.seq NOT IN (SELECT r.seq FROM {jobs} r WHERE r.held_by >= '')
+"""
+COUNTS = """
+SELECT queue, state, priority, sum(jobs), sum(timed) FROM {counts}
+GROUP BY queue, state, priority
+UNION ALL
+SELECT queue, NULL, priority, count(*), count(CASE WHEN timeout > 0 THEN 1 END)
+FROM {jobs} WHERE held_by >= '' GROUP BY queue, priority
+"""
+SLOWEST = """
+SELECT {job_columns} FROM {jobs} WHERE slowness IS NOT NULL ORDER BY slowness DESC LIMIT :limit
+"""
+NEXT_DUE = "SELECT min(due) FROM {jobs} WHERE due >= 0"
+HELD = "SELECT {job_columns} FROM {jobs} WHERE held_by = :node ORDER BY seq"
+STRAYS = """
+SELECT {job_columns} FROM {jobs}
+WHERE held_by > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
+"""
+STRAYED_FROM = """
+SELECT DISTINCT node FROM {jobs}
+WHERE held_by > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
+"""
+TO_CANCEL = """
+SELECT {job_columns} FROM {jobs} WHERE held_by = :node AND cancel_reason IS NOT NULL ORDER BY seq
+"""
+OLD = """
+SELECT seq FROM {jobs} WHERE settled = :state AND finished_at < :before
+ORDER BY finished_at LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+PRUNABLE = "SELECT count(*) FROM {jobs} WHERE settled = :state AND finished_at < :before"
+
+# -- counters ---------------------------------------------------------------------
+
+# Counters are spread over slots; those that nobody has just now ...
+SPREAD = """
+SELECT queue, state, priority, slot, jobs, timed FROM {counts} FOR UPDATE SKIP LOCKED
+"""
+
+# ... are added to another slot ...
+ADD_COUNT = """
+UPDATE {counts} SET jobs = jobs + :jobs, timed = timed + :timed
+WHERE queue = :queue AND state = :state AND priority = :priority AND slot = :slot
+"""
+
+# ... and go.
+DROP_COUNT = """
+DELETE FROM {counts}
+WHERE queue = :queue AND state = :state AND priority = :priority AND slot = :slot
+"""

@@ -1,0 +1,267 @@
+"""The statements that PostgreSQL has for itself; the others are shared.
+
+Values of many rows are bound as one JSON text, `:rows`, and are a table there. What must hold of a
+row besides its place stands in `0 <> int4(...)`: words that don't fit other indexes, and by which
+it expects most rows to pass. Without statistics it would take all ready jobs for fewer than the
+handful whose places are given.
+"""
+
+from queuectl.store.statements import for_rows
+from queuectl.store.statements.shared import *  # noqa: F403 - a store finds all in one place
+from queuectl.store.statements.shared import ENQUEUE_RETURNING
+
+# -- the claim ------------------------------------------------------------------
+
+# A claim is one statement. It looks whether the node's lease holds, and unless jobs are due or
+# expired by the time `heed`, claims the first ready ones of all queues at once; no names of queues
+# mean all. Of the jobs in line, those before the first suspect are chosen; and that one, if it is
+# the very first and nothing runs. The lease is kept, so that nobody can strike the node out before
+# the commit, but only if there is something to claim. Each row tells what was seen, whether the
+# node was struck out just now, and one claimed job if there is any.
+CLAIM_FIRST = """
+WITH RECURSIVE line (name) AS (
+    SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
+    ) FROM line WHERE line.name IS NOT NULL
+),
+look AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000) AS clock, /* counters */
+        (SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND run_at >= 0) AS due,
+        (SELECT min(expires_at) FROM {jobs}
+            WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0) AS expires
+    FROM {nodes} WHERE id = :node AND lease > 0
+),
+in_line AS (
+    SELECT first.seq, row_number() OVER urgency AS place,
+        count(*) FILTER (WHERE crashes >= :crashes AND run_at >= :since) OVER urgency AS suspects
+    FROM (
+        SELECT first.* FROM line CROSS JOIN LATERAL (
+            SELECT priority, seq, crashes, run_at FROM {jobs}
+            WHERE ready = 1 AND queue = line.name AND (expires_at IS NULL OR expires_at > :now)
+            ORDER BY priority DESC, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+        ) AS first
+        WHERE line.name IS NOT NULL
+            AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
+            AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))
+    ) AS first
+    WHERE EXISTS (SELECT 1 FROM look WHERE least(due, expires, :heed + 1) > :heed)
+    WINDOW urgency AS (ORDER BY priority DESC, seq)
+),
+chosen AS MATERIALIZED (
+    SELECT seq, place FROM in_line
+    WHERE place <= :limit AND (suspects = 0 OR (:idle AND place = 1))
+),
+kept AS MATERIALIZED (
+    SELECT id FROM {nodes}
+    WHERE id = :node AND lease > 0 AND EXISTS (SELECT 1 FROM chosen) FOR KEY SHARE
+),
+run AS (
+    SELECT chosen.seq AS seq_, kept.id AS node_, CAST(:now AS bigint) AS now_,
+        (CAST(:workers AS bigint[]))[place] AS worker_
+    FROM chosen, kept
+),
+claimed AS (
+    UPDATE {jobs} SET
+        state = 'processing', ready = NULL, attempts = attempts + 1, node = r.node_,
+        worker = r.worker_, started_at = r.now_, updated_at = r.now_, finished_at = NULL,
+        duration_ms = NULL, exit_code = NULL, reason = NULL, cancel_reason = NULL
+    FROM run AS r WHERE seq = r.seq_ AND 0 <> int4(ready = 1)
+    RETURNING {job_columns}
+) /* receipt */
+SELECT clock, due, expires,
+    EXISTS (SELECT 1 FROM chosen) AND NOT EXISTS (SELECT 1 FROM kept), claimed.*
+FROM look LEFT JOIN claimed ON true
+"""
+
+# The same as a transaction by itself. It leaves a receipt, which names the jobs, for when the
+# answer is lost; no job, no receipt. As there is nothing else in the transaction, the counters
+# needn't be told that they stay the same.
+CLAIM_ALONE = CLAIM_FIRST.replace(
+    "/* counters */", "set_config('queuectl.counters', 'unmoved', true) AS counters,"
+).replace(
+    "/* receipt */",
+    """,
+receipt AS (
+    INSERT INTO {receipts} (client, serial, at, claimed)
+    SELECT :client, :serial, :now, array_agg(seq) FROM claimed HAVING count(*) > 0
+    ON CONFLICT (client) DO UPDATE SET
+        serial = CASE WHEN abs({receipts}.serial) < excluded.serial THEN excluded.serial END,
+        at = excluded.at, claimed = excluded.claimed
+)""",
+)
+
+# What was claimed then, and is still held.
+CLAIMED = """
+SELECT {job_columns} FROM {jobs}
+WHERE state = 'processing' AND node = :node AND seq = ANY((
+    SELECT claimed FROM {receipts} WHERE client = :client AND serial = :serial
+)::bigint[]) ORDER BY priority DESC, seq
+"""
+
+# Make due jobs ready.
+PROMOTE = """
+UPDATE {jobs} SET ready = 1, state = 'pending' WHERE seq = ANY(:seqs) AND 0 <> int4(ready = 0)
+"""
+
+# Store one job, and leave the receipt for that, as a transaction by itself.
+ENQUEUE_ALONE = (
+    """
+WITH receipt AS (
+    INSERT INTO {receipts} (client, serial, at) VALUES (:client, :serial, :now)
+    ON CONFLICT (client) DO UPDATE SET
+        serial = CASE WHEN abs({receipts}.serial) < excluded.serial THEN excluded.serial END,
+        at = excluded.at
+)
+"""
+    + ENQUEUE_RETURNING
+)
+
+# -- the end of runs --------------------------------------------------------------
+
+# End runs, and keep the records of those that were changed. One that isn't changed has lost its
+# lease: somebody else has the job, or it is gone.
+FINISH_AND_KEEP = for_rows(
+    "state ready run_at failures crashes started_at settled_at final duration_ms exit_code error"
+    " reason seq id attempt node host worker finished_at outcome signal stdout_bytes stderr_bytes",
+    """
+WITH ended AS (
+    UPDATE {jobs} SET
+        state = r.state_, ready = r.ready_, run_at = coalesce(r.run_at_, run_at),
+        failures = r.failures_, crashes = r.crashes_, started_at = r.started_at_,
+        updated_at = r.settled_at_,
+        finished_at = CASE r.final_ WHEN 1 THEN r.settled_at_ END,
+        duration_ms = r.duration_ms_, exit_code = r.exit_code_, error = r.error_,
+        reason = r.reason_, cancel_reason = NULL
+    FROM json_to_recordset(:rows) AS r (
+        state_ text COLLATE "C", ready_ bigint, run_at_ bigint, failures_ bigint, crashes_ bigint,
+        started_at_ bigint, settled_at_ bigint, final_ bigint, duration_ms_ bigint,
+        exit_code_ bigint, error_ text COLLATE "C", reason_ text COLLATE "C", seq_ bigint,
+        id_ text COLLATE "C", attempt_ bigint, node_ text COLLATE "C", host_ text COLLATE "C",
+        worker_ bigint, finished_at_ bigint, outcome_ text COLLATE "C", signal_ bigint,
+        stdout_bytes_ bigint, stderr_bytes_ bigint
+    )
+    WHERE seq = r.seq_ AND 0 <> int4(
+        id = r.id_ AND attempts = r.attempt_ AND node = r.node_ AND state = 'processing'
+    )
+    RETURNING r.*
+),
+kept AS (
+    INSERT INTO {attempts} (
+        seq, number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
+        signal, error, stdout_bytes, stderr_bytes
+    )
+    SELECT seq_, attempt_, node_, host_, worker_, started_at_, finished_at_, duration_ms_,
+        outcome_, exit_code_, signal_, error_, stdout_bytes_, stderr_bytes_
+    FROM ended
+)
+SELECT seq_ FROM ended
+""",
+)
+
+# Take claims back whose runs were never started, so that their numbers stay free.
+PUT_BACK = for_rows(
+    "now seq id attempt node",
+    """
+UPDATE {jobs} SET
+    state = 'pending', ready = 1, attempts = attempts - 1, node = NULL, worker = NULL,
+    started_at = NULL, updated_at = r.now_
+FROM json_to_recordset(:rows) AS r (
+    now_ bigint, seq_ bigint, id_ text COLLATE "C", attempt_ bigint, node_ text COLLATE "C"
+)
+WHERE seq = r.seq_ AND 0 <> int4(
+    id = r.id_ AND attempts = r.attempt_ AND node = r.node_ AND state = 'processing'
+    AND cancel_reason IS NULL
+)
+RETURNING seq
+""",
+)
+
+# Add durations to rollups.
+ADD_ROLLUPS = for_rows(
+    "at queue node measure bucket count total_ms least_ms most_ms",
+    """
+INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms)
+SELECT at_, queue_, node_, measure_, bucket_, count_, total_ms_, least_ms_, most_ms_
+FROM json_to_recordset(:rows) AS r (
+    at_ bigint, queue_ text COLLATE "C", node_ text COLLATE "C", measure_ text COLLATE "C",
+    bucket_ bigint, count_ bigint, total_ms_ bigint, least_ms_ bigint, most_ms_ bigint
+)
+ON CONFLICT (at, queue, node, measure, bucket) DO UPDATE SET
+    count = {rollups}.count + excluded.count,
+    total_ms = {rollups}.total_ms + excluded.total_ms,
+    least_ms = least({rollups}.least_ms, excluded.least_ms),
+    most_ms = greatest({rollups}.most_ms, excluded.most_ms)
+""",
+)
+
+# Keep events.
+RECORD = for_rows(
+    "at kind job node who detail",
+    """
+INSERT INTO {events} (at, kind, job, node, who, detail)
+SELECT at_, kind_, job_, node_, who_, detail_
+FROM json_to_recordset(:rows) AS r (
+    at_ bigint, kind_ text COLLATE "C", job_ text COLLATE "C", node_ text COLLATE "C",
+    who_ text COLLATE "C", detail_ text COLLATE "C"
+)
+""",
+)
+
+# -- by hand --------------------------------------------------------------------
+
+# Apply transitions to jobs that don't run, if they are still as they were read. What is put in line
+# by hand is meant to run, also when the time until which it could start is over.
+APPLY = for_rows(
+    "state now ready run_at failures crashes reason final seq id attempt was",
+    """
+UPDATE {jobs} SET
+    expires_at = CASE
+        WHEN r.state_ = 'pending' AND expires_at <= r.now_ THEN NULL ELSE expires_at
+    END,
+    state = r.state_, ready = r.ready_, run_at = coalesce(r.run_at_, run_at),
+    failures = r.failures_, crashes = r.crashes_, reason = r.reason_,
+    updated_at = r.now_, finished_at = CASE r.final_ WHEN 1 THEN r.now_ END
+FROM json_to_recordset(:rows) AS r (
+    state_ text COLLATE "C", now_ bigint, ready_ bigint, run_at_ bigint, failures_ bigint,
+    crashes_ bigint, reason_ text COLLATE "C", final_ bigint, seq_ bigint, id_ text COLLATE "C",
+    attempt_ bigint, was_ text COLLATE "C"
+)
+WHERE seq = r.seq_ AND 0 <> int4(
+    id = r.id_ AND attempts = r.attempt_ AND state = r.was_ AND state <> 'processing'
+)
+RETURNING seq
+""",
+)
+
+# Ask the nodes of runs to end them.
+ASK_CANCEL = for_rows(
+    "reason now seq id attempt",
+    """
+UPDATE {jobs} SET cancel_reason = r.reason_, updated_at = r.now_
+FROM json_to_recordset(:rows) AS r (
+    reason_ text COLLATE "C", now_ bigint, seq_ bigint, id_ text COLLATE "C", attempt_ bigint
+)
+WHERE seq = r.seq_ AND 0 <> int4(
+    id = r.id_ AND attempts = r.attempt_ AND state = 'processing'
+)
+RETURNING seq
+""",
+)
+
+# -- counters ---------------------------------------------------------------------
+
+# How many changes of counters there are, if not too many to count.
+MANY_COUNTS = "SELECT count(*) FROM (SELECT 1 FROM {counts} LIMIT :limit) AS rows_there"
+
+# Add them up, as far as nobody else does.
+FOLD = """
+WITH taken AS (
+    DELETE FROM {counts} WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM {counts} LIMIT 50000 FOR UPDATE SKIP LOCKED
+    )) RETURNING queue, state, priority, jobs, timed
+)
+INSERT INTO {counts} SELECT queue, state, priority, sum(jobs), sum(timed) FROM taken
+GROUP BY queue, state, priority HAVING sum(jobs) <> 0 OR sum(timed) <> 0
+"""

@@ -1,0 +1,441 @@
+"""The statements that all databases share, and those that only one of them says in another way.
+
+What they say differently in many places is a hole, which the `Dialect` fills: how a list is bound
+(`{in_ids}`), a row locked (`{row_lock}`, `{skip_locked}`), a key that is taken answered
+(`{on_conflict[name]}`, `{excluded[value]}`, `{or_nothing[name]}`), the lesser of two values found
+(`{least}`, `{greatest}`), a text searched (`{contains_text[id]}`), and a lease judged
+(`{lease_holds}`). Words that a database keeps for itself are in double quotes.
+"""
+
+# -- jobs -----------------------------------------------------------------------
+
+# The columns of a new job: first what each has for itself, then what many share, as `NewRow` has
+# them. The database gives `seq`: its place in the line.
+NEW_JOB = (
+    "id, command, argv, queue, state, ready, priority, run_at, cwd, env, env_all, shell"
+    ", stdin_bytes, tags, expires_at, timeout, max_retries, backoff, backoff_base, retry_delay"
+    ", max_backoff, created_at, updated_at"
+)
+
+# Store jobs; the store adds a place for each value of each.
+ENQUEUE = f"INSERT INTO {{jobs}} ({NEW_JOB}) VALUES "
+
+# Store one job ...
+ENQUEUE_ONE = f"{ENQUEUE}(:{NEW_JOB.replace(', ', ', :')})"
+
+# ... and return its place in the line, where a database can do that.
+ENQUEUE_RETURNING = ENQUEUE_ONE + " RETURNING seq"
+
+# Keep a piece of what the runs of a job find on stdin.
+ADD_INPUT = """
+INSERT INTO {inputs} (seq, start, data) SELECT seq, :start, :data FROM {jobs} WHERE id = :id
+"""
+
+# All pieces of that.
+INPUT = "SELECT data FROM {inputs} WHERE seq = :seq ORDER BY start"
+
+# One job by its id.
+GET = "SELECT {job_columns} FROM {jobs} WHERE id = :id"
+
+# Ids that begin with a prefix.
+IDS_LIKE = "SELECT id FROM {jobs} WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit"
+
+# The next tag in order, below an end. Asked again and again, it finds tags without reading all
+# the jobs that have them.
+NEXT_TAG = "SELECT MIN(tag) FROM {tags} WHERE tag > :tag AND tag < :end"
+
+# Which of these ids exist, and their states.
+STATES = "SELECT id, state FROM {jobs} WHERE id {in_ids}"
+
+# Jobs by their place in the line.
+JOBS_AT = "SELECT {job_columns} FROM {jobs} WHERE seq {in_seqs} ORDER BY seq"
+
+# The same, as they are now, and nobody else changes them until the transaction is over.
+LOCK_JOBS = JOBS_AT + "{row_lock}"
+
+# Places in the line of jobs that fit; the store adds conditions, order and limit.
+SELECT = """
+SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY j.seq {direction} LIMIT :limit
+"""
+
+# The same for jobs that run. They are few, and found by their nodes.
+SELECT_RUNNING = """
+SELECT j.seq FROM {jobs} j WHERE j.state = 'processing' AND {conditions}
+ORDER BY j.seq {direction} LIMIT :limit
+"""
+
+# The same for jobs with a tag, along the tag's own index. Each job is looked at by itself: of a
+# join, a server that knows nothing yet about the tables would make a scan of all jobs.
+SELECT_TAGGED = """
+SELECT t.seq FROM {tags} t
+WHERE t.tag = :tag0 AND {page}
+    AND (SELECT true FROM {jobs} j WHERE j.seq = t.seq AND {conditions})
+ORDER BY t.seq {direction} LIMIT :limit
+"""
+
+# Places in the line of jobs that fit, sorted by columns that the store names. No index has them so:
+# all that fit are looked at, and as many kept as are wanted.
+SELECT_SORTED = "SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY {order} LIMIT :limit"
+
+# Conditions for these four.
+WHERE_STATE = "j.state = :state"
+WHERE_PENDING = WHERE_STATE
+WHERE_QUEUE = "j.queue = :queue"
+WHERE_AFTER = "j.seq > :after"
+WHERE_BEFORE = "j.seq < :after"
+WHERE_TAG_AFTER = "t.seq > :after"
+WHERE_TAG_BEFORE = "t.seq < :after"
+WHERE_SINCE = "created_at >= :since"
+WHERE_UNTIL = "created_at < :until"
+WHERE_FINISHED_SINCE = "finished_at >= :finished_since"
+WHERE_FINISHED_BEFORE = "finished_at < :finished_before"
+WHERE_IN_TAG = "j.seq IN (SELECT y.seq FROM {tags} y WHERE y.tag = :tag0)"
+WHERE_TAGGED = "EXISTS (SELECT 1 FROM {tags} x WHERE x.tag = :tag{n} AND x.seq = j.seq)"
+WHERE_TEXT = """(
+    {contains_text[j.id]} OR {contains_text[j.command]} OR {contains_text[j.error]}
+    OR {contains_text[j.reason]} OR {contains_quoted[j.argv]}
+)"""
+
+# How many jobs share a queue, state and priority. Where writers would queue up for one counter,
+# each has its own, or adds a row; what counts is the sum. Running jobs are among the pending ones,
+# so that a claim has nothing to count. In one statement, which sees both as they are at one moment,
+# those that run are counted by themselves, under no state.
+COUNTS = """
+SELECT queue, state, priority, sum(jobs), sum(timed) FROM {counts}
+GROUP BY queue, state, priority
+UNION ALL
+SELECT queue, NULL, priority, count(*), count(CASE WHEN timeout > 0 THEN 1 END)
+FROM {jobs} WHERE state = 'processing' AND node >= '' GROUP BY queue, priority
+"""
+
+# Counters that came down to nothing.
+DROP_EMPTY_COUNTS = "DELETE FROM {counts} WHERE jobs = 0 AND timed = 0"
+
+# Completed jobs whose run took longest.
+SLOWEST = """
+SELECT {job_columns} FROM {jobs} WHERE state = 'completed' AND duration_ms IS NOT NULL
+ORDER BY duration_ms DESC LIMIT :limit
+"""
+
+# When the next waiting job becomes due.
+NEXT_DUE = "SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND run_at >= 0"
+
+# -- running --------------------------------------------------------------------
+
+# Jobs that have become due, the longest due first.
+DUE = """
+SELECT seq FROM {jobs} WHERE ready = 0 AND run_at <= :now
+ORDER BY run_at LIMIT :limit{skip_locked}
+"""
+
+# Waiting jobs whose time to start is over.
+EXPIRED = """
+SELECT {job_columns} FROM {jobs}
+WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at <= :now
+ORDER BY expires_at LIMIT :limit{skip_locked}
+"""
+
+# Queues that have ready jobs and aren't paused, one in a row or none: one step in the index for
+# each queue. And in each row when the next waiting job becomes due and when the next expires.
+OUTLOOK = """
+WITH RECURSIVE line (name) AS (
+    SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
+    ) FROM line WHERE line.name IS NOT NULL
+)
+SELECT (SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND run_at >= 0),
+    (SELECT min(expires_at) FROM {jobs}
+        WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0), found.name
+FROM (SELECT 1 AS one) AS always LEFT JOIN (
+    SELECT name FROM line
+    WHERE line.name IS NOT NULL
+        AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
+) AS found ON 1 = 1
+"""
+
+# What a node has in processing.
+HELD = """
+SELECT {job_columns} FROM {jobs} WHERE state = 'processing' AND node = :node ORDER BY seq
+"""
+
+# What is in processing on a node that nobody knows (any more).
+STRAYS = """
+SELECT {job_columns} FROM {jobs}
+WHERE state = 'processing' AND node > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
+"""
+
+# Who these nodes are.
+STRAYED_FROM = """
+SELECT DISTINCT node FROM {jobs}
+WHERE state = 'processing' AND node > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
+"""
+
+# What of it somebody wants cancelled.
+TO_CANCEL = """
+SELECT {job_columns} FROM {jobs}
+WHERE state = 'processing' AND node = :node AND cancel_reason IS NOT NULL ORDER BY seq
+"""
+
+# Keep what it wrote.
+KEEP_OUTPUT = """
+INSERT INTO {outputs} (seq, number, stdout, stderr) VALUES (:seq, :attempt, :stdout, :stderr)
+"""
+
+# -- by hand --------------------------------------------------------------------
+
+# Delete jobs; triggers take their attempts along. Whoever does that holds them, so that they stay
+# as he has seen them.
+REMOVE = "DELETE FROM {jobs} WHERE seq {in_seqs}"
+
+# The jobs that have been in a final state longest. They are held: nobody can put them back in line
+# before they are deleted.
+OLD = """
+SELECT seq FROM {jobs} WHERE state = :state AND finished_at < :before
+ORDER BY finished_at LIMIT :limit{skip_locked}
+"""
+
+# How many that would be in all.
+PRUNABLE = "SELECT count(*) FROM {jobs} WHERE state = :state AND finished_at < :before"
+
+# -- attempts -------------------------------------------------------------------
+
+# The runs of a job that are over.
+ATTEMPTS = """
+SELECT number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
+    "signal", error, stdout_bytes, stderr_bytes
+FROM {attempts} WHERE seq = :seq ORDER BY number
+"""
+
+# What one of them wrote.
+OUTPUT = """
+SELECT o.stdout, o.stderr, a.stdout_bytes, a.stderr_bytes
+FROM {attempts} a LEFT JOIN {outputs} o ON o.seq = a.seq AND o.number = a.number
+WHERE a.seq = :seq AND a.number = :number
+"""
+
+# -- the output of a run while it goes on -----------------------------------------
+
+# Make sure that a run has a row for those who watch it ...
+ADD_WATCH = """
+INSERT INTO {watches} (seq, number, until) VALUES (:seq, :number, 0)
+{on_conflict[seq, number]} until = {watches}.until
+"""
+
+# ... and begin to watch it. Zero rows mean that somebody else watches it already ...
+BEGIN_WATCH = """
+UPDATE {watches} SET until = :until WHERE seq = :seq AND number = :number AND until <= :now
+"""
+
+# ... so that this is enough.
+EXTEND_WATCH = "UPDATE {watches} SET until = :until WHERE seq = :seq AND number = :number"
+
+# Which runs of these jobs are watched.
+WATCHED = "SELECT seq, number, until FROM {watches} WHERE seq {in_seqs} AND until > :now"
+
+# Show a piece of output.
+ADD_LIVE = """
+INSERT INTO {live} (seq, number, stream, start, data)
+VALUES (:seq, :number, :stream, :start, :data)
+{on_conflict[seq, number, stream, start]} data = {excluded[data]}
+"""
+
+# Pieces that somebody who has read a stream up to `after` has yet to read. None is longer than
+# `longest`, so the index leads to the first of them.
+LIVE = """
+SELECT start, data FROM {live}
+WHERE seq = :seq AND number = :number AND stream = :stream AND start > :after - :longest
+    AND (start = :after OR start + length(data) > :after)
+ORDER BY start LIMIT :limit
+"""
+
+# Take pieces from the middle of a stream.
+TRIM_LIVE = """
+DELETE FROM {live} WHERE seq = :seq AND number = :number AND stream = :stream
+    AND start >= :first AND start < :before
+"""
+
+# Take away what was shown of a run.
+DROP_LIVE = "DELETE FROM {live} WHERE seq = :seq AND number = :number"
+
+# Nobody watches a run that is over.
+DROP_WATCH = "DELETE FROM {watches} WHERE seq = :seq AND number = :number"
+
+# Those who watched until a time that has passed ...
+DROP_STALE_WATCHES = "DELETE FROM {watches} WHERE until <= :now"
+
+# ... and what nobody watches any more.
+DROP_STALE_LIVE = """
+DELETE FROM {live} WHERE NOT EXISTS (
+    SELECT 1 FROM {watches} w WHERE w.seq = {live}.seq AND w.number = {live}.number
+)
+"""
+
+# -- nodes ----------------------------------------------------------------------
+
+# Make a node known.
+REGISTER = """
+INSERT INTO {nodes} (
+    id, host, boot, pid, pid_start, workers, queues, spool, version, started_at, seen_at,
+    lease_until, lease
+) VALUES (
+    :id, :host, :boot, :pid, :pid_start, :workers, :queues, :spool, :version, :started_at,
+    :seen_at, :lease_until, :lease
+)
+"""
+
+# Extend a lease that still holds. Zero rows mean that it is lost, which is final.
+RENEW = """
+UPDATE {nodes} SET seen_at = :now, lease_until = :until, lease = :lease, beat = beat + 1
+WHERE id = :id AND {lease_holds}
+"""
+
+# Strike a node from the register.
+FORGET = "DELETE FROM {nodes} WHERE id = :id"
+
+# The same, if it has shown no life since.
+FORGET_SILENT = "DELETE FROM {nodes} WHERE id = :id AND beat = :beat"
+
+# All registered nodes.
+NODES = """
+SELECT id, host, boot, pid, pid_start, workers, queues, spool, version, started_at, seen_at,
+    lease_until, stop, lease, beat
+FROM {nodes} ORDER BY started_at, id
+"""
+
+# Say anew how many workers a node has, and its version.
+DESCRIBE = "UPDATE {nodes} SET workers = :workers, version = :version WHERE id = :id"
+
+# Ask a node to stop; a stronger request isn't weakened.
+ASK_STOP = """
+UPDATE {nodes} SET stop = CASE WHEN stop = 'release' THEN stop ELSE :how END WHERE id = :id
+"""
+
+# -- queues, settings, history --------------------------------------------------
+
+# Queues on which something was set.
+QUEUES = "SELECT name, paused_at, paused_by FROM {queues} ORDER BY name"
+
+# Make sure that a queue has a row.
+ADD_QUEUE = "INSERT INTO {queues} (name) VALUES (:name) {or_nothing[name]}"
+
+# Pause a queue that isn't paused.
+PAUSE = """
+UPDATE {queues} SET paused_at = :now, paused_by = :who WHERE name = :name AND paused_at IS NULL
+"""
+
+# Resume a queue that is.
+RESUME = """
+UPDATE {queues} SET paused_at = NULL, paused_by = NULL WHERE name = :name AND paused_at IS NOT NULL
+"""
+
+# The shared settings.
+CONFIG = "SELECT name, value FROM {config} ORDER BY name"
+
+# Set one.
+SET_CONFIG = """
+INSERT INTO {config} (name, value, updated_at) VALUES (:name, :value, :now)
+{on_conflict[name]} value = {excluded[value]}, updated_at = {excluded[updated_at]}
+"""
+
+# Forget one.
+UNSET_CONFIG = "DELETE FROM {config} WHERE name = :name"
+
+# The newest events, of all or of one job, behind one that was read before.
+EVENTS = """
+SELECT at, kind, job, node, who, detail, seq FROM {events} WHERE seq < :before
+ORDER BY seq DESC LIMIT :limit
+"""
+EVENTS_OF_JOB = """
+SELECT at, kind, job, node, who, detail, seq FROM {events} WHERE job = :job AND seq < :before
+ORDER BY seq DESC LIMIT :limit
+"""
+
+# The oldest events, as far as they are from before a time. They were kept in the order of time,
+# so that no index is needed ...
+OLD_EVENTS = """
+SELECT seq FROM (SELECT seq, at FROM {events} ORDER BY seq LIMIT :limit) oldest WHERE at < :before
+"""
+
+# ... which are deleted.
+PRUNE_EVENTS = "DELETE FROM {events} WHERE seq {in_seqs}"
+
+# Rollups, summed over time and nodes. Those of all time are there as such: `at` is 0.
+ROLLUPS = """
+SELECT measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
+FROM {rollups} WHERE at >= :since AND at <= :until GROUP BY measure, bucket
+"""
+ROLLUPS_OF_QUEUE = """
+SELECT measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
+FROM {rollups} WHERE at >= :since AND at <= :until AND queue = :queue GROUP BY measure, bucket
+"""
+
+# Nodes that have rollups of all time.
+TOTALED_NODES = "SELECT DISTINCT node FROM {rollups} WHERE at = 0 AND node > ''"
+
+# Those rollups of some nodes, which come together with those of all other nodes that are gone.
+TOTALS = """
+SELECT queue, node, measure, bucket, count, total_ms, least_ms, most_ms
+FROM {rollups} WHERE at = 0 AND node {in_ids}{row_lock}
+"""
+DROP_TOTAL = """
+DELETE FROM {rollups} WHERE at = 0 AND queue = :queue AND node = :node AND measure = :measure
+    AND bucket = :bucket
+"""
+
+# Held by whoever merges rollups: another who reads the same ones meanwhile would count them twice.
+# It is a row that every queue has.
+HOLD_ROLLUPS = "SELECT value FROM {meta} WHERE name = 'schema_version'{row_lock}"
+
+# Merge fine rollups older than a time into coarser ones ...
+COARSEN = """
+INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms)
+SELECT at - at % :span, queue, node, measure, bucket, sum(count), sum(total_ms), min(least_ms),
+    max(most_ms)
+FROM {rollups} WHERE at < :before AND at % :span <> 0
+GROUP BY at - at % :span, queue, node, measure, bucket
+{on_conflict[at, queue, node, measure, bucket]}
+    count = {rollups}.count + {excluded[count]},
+    total_ms = {rollups}.total_ms + {excluded[total_ms]},
+    least_ms = {least}({rollups}.least_ms, {excluded[least_ms]}),
+    most_ms = {greatest}({rollups}.most_ms, {excluded[most_ms]})
+"""
+
+# ... and drop the fine ones.
+DROP_FINE = "DELETE FROM {rollups} WHERE at < :before AND at % :span <> 0"
+
+# -- the schema itself ----------------------------------------------------------
+
+# What the store knows about itself: the schema version above all.
+META = "SELECT value FROM {meta} WHERE name = :name"
+SET_META = """
+INSERT INTO {meta} (name, value) VALUES (:name, :value)
+{on_conflict[name]} value = {excluded[value]}
+"""
+
+# -- commits that were cut off -----------------------------------------------------
+
+# A receipt that is part of each transaction of a client: its number is there if and only if the
+# transaction was committed. It fails (with NULL, which can't be there) when the number is struck.
+LEAVE_RECEIPT = """
+INSERT INTO {receipts} (client, serial, at) VALUES (:client, :serial, :now)
+{on_conflict[client]}
+    serial = CASE WHEN abs({receipts}.serial) < {excluded[serial]} THEN {excluded[serial]} END,
+    at = {excluded[at]}
+"""
+
+# Strike a number that isn't there: below zero, it keeps a transaction that comes late from leaving
+# it. Waits for one that is still at it.
+STRIKE_RECEIPT = """
+INSERT INTO {receipts} (client, serial, at) VALUES (:client, -:serial, :now)
+{on_conflict[client]} serial = CASE
+    WHEN abs({receipts}.serial) < :serial THEN {excluded[serial]} ELSE {receipts}.serial
+END
+"""
+
+# The number of its last transaction.
+RECEIPT = "SELECT serial FROM {receipts} WHERE client = :client{row_lock}"
+
+# Receipts nobody can be waiting for any more.
+DROP_RECEIPTS = "DELETE FROM {receipts} WHERE at < :before"
