@@ -88,6 +88,8 @@ FOR_ENQUEUE = (
         "queuectl.store.sql",
         "queuectl.store.sqlite",
         "queuectl.store.statements",
+        "queuectl.store.statements.shared",
+        "queuectl.store.statements.sqlite",
         "queuectl.store.transactions",
         "queuectl.waiting",
     }

@@ -86,7 +86,7 @@ class Edit:
 
     def _new_at(self, text: str, start: int) -> str:
         """Return the new text, with the indentation of the place it comes to."""
-        before = text[text.rindex("\n", 0, start) + 1 : start]
+        before = text[text.rfind("\n", 0, start) + 1 : start]
         if before.strip() or not self.old[:1].isspace():
             return self.new.rstrip("\n")
         shift = len(before) - _indentation(self.new)

@@ -25,9 +25,8 @@ def check_version(url: str, version: int) -> None:
         )
     if 0 < version < BASELINE:
         raise StoreTooOldError(
-            f"{url} was made by a queuectl from before the first release (schema {version}), which"
-            " this one can't use.",
-            advice="finish its jobs with that one, and begin with a new queue.",
+            f"{url} was made before the first release (schema {version}); it can't be used now.",
+            advice="finish its jobs with the version that made it, and begin with a new queue.",
         )
 
 
