@@ -37,7 +37,7 @@ MANY = 300
     about="SIGINT at random moments in the first second of commands",
     goal="exit code 130, no traceback, what is stored is said and what is said is stored",
     trials="interrupts",
-    short={"interrupts": 60},
+    short={"interrupts": 20},
     long={"interrupts": 500},
 )
 def interrupts(arena: Arena, *, interrupts: int) -> None:
