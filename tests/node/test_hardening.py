@@ -306,10 +306,12 @@ def test_a_node_whose_database_is_taken_away_ends_and_says_why(lab: Lab, replace
     lab.queue.enqueue(f"echo $$ > {lab.folder}/pid; sleep 1000")
     node = lab.node()
     pid = lab.pid_in("pid")
-    for end in ("", "-wal", "-shm"):
-        os.unlink(f"{lab.db}{end}")
     if replaced:
-        Queue(lab.db).close()
+        # In one step: a node that looks between two would rightly say that it was deleted.
+        Queue(f"{lab.db}.new").close()
+        os.replace(f"{lab.db}.new", lab.db)
+    for end in ("-wal", "-shm") if replaced else ("", "-wal", "-shm"):
+        Path(f"{lab.db}{end}").unlink(missing_ok=True)
     assert node.wait(60) == 5
     assert f"{lab.db} was {'replaced' if replaced else 'deleted'} while it was in use." in lab.log()
     assert is_gone(pid)
