@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from bench.lab import MARIADB, POSTGRESQL, SQLITE, Lab
 from queuectl import Queue
+from queuectl.filter import Filter
 from queuectl.job import JOB_COLUMNS, Job
-from queuectl.store.contract import Filter
 from queuectl.store.sql import SqlStore
 
 CHUNK = 50_000

@@ -15,9 +15,10 @@ from bench.lab import Lab
 from bench.processes import BenchError
 from bench.subject import Measure, Plain, Subject
 from queuectl import Queue
+from queuectl.facts import Node
 from queuectl.job import Exited, Job
 from queuectl.lifecycle import Policy, decide
-from queuectl.store.contract import Ended, Node, Store
+from queuectl.store.contract import Ended, Store
 
 NODE = "bench"
 HOST = "bench"

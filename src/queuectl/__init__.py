@@ -34,9 +34,10 @@ if TYPE_CHECKING:
         UsageError,
     )
     from queuectl.explain import Cause, Reason
+    from queuectl.facts import Batch, Event
+    from queuectl.filter import Filter
     from queuectl.job import Attempt, Job, NewJob, Output, State
     from queuectl.queue import Queue
-    from queuectl.store.contract import Batch, Event, Filter
 
 __all__ = [
     "Attempt",
@@ -76,7 +77,8 @@ _HOMES = {
     "queuectl.explain": ("Cause", "Reason"),
     "queuectl.job": ("Attempt", "Job", "NewJob", "Output", "State"),
     "queuectl.queue": ("Queue",),
-    "queuectl.store.contract": ("Batch", "Event", "Filter"),
+    "queuectl.facts": ("Batch", "Event"),
+    "queuectl.filter": ("Filter",),
 }
 """Where the names are at home that aren't errors."""
 

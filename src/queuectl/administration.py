@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from queuectl.completion import Completion
 from queuectl.errors import NotFoundError, StateError, UsageError
+from queuectl.facts import Event, Node, Progress, QueueInfo, Stop
 from queuectl.host import belongs_to_terminal, catches, host_identity, is_running, whoami
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
 from queuectl.place import Place
 from queuectl.request import check_name, check_sought, plain, read_duration
 from queuectl.settings import Layer, Settings, canonical, layered, write_value
 from queuectl.store import open_store
-from queuectl.store.contract import Event, Node, Progress, QueueInfo, Stop, Store, Topic
+from queuectl.store.contract import Store, Topic
 from queuectl.waiting import wait_until
 
 if TYPE_CHECKING:

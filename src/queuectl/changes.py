@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from queuectl import lifecycle
 from queuectl.errors import NotFoundError, QueuectlError, StateError, StoreError, UsageError
+from queuectl.facts import Event
+from queuectl.filter import Filter
 from queuectl.host import whoami
 from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.request import check_text
-from queuectl.store.contract import Event, Filter, Store, Topic
+from queuectl.store.contract import Store, Topic
 from queuectl.values import dataclass, replace
 
 LONGEST_REASON = 10_000

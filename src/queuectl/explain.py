@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from queuectl.facts import QueueInfo
 from queuectl.job import WAITING, Job, State, moment
 from queuectl.lifecycle import ROOM_WITHIN
-from queuectl.store.contract import QueueInfo
 from queuectl.values import dataclass
 from queuectl.when import human, iso, local
 

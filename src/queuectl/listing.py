@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 from queuectl.errors import UsageError, shown
+from queuectl.facts import Event
+from queuectl.filter import Filter, Sort
 from queuectl.job import Job
-from queuectl.store.contract import Event, Filter, Sort, Store, chunks
+from queuectl.store.contract import Store, chunks
 
 PAGE = 1_000
 """Jobs or events read at a time."""

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from queuectl.administration import Administration
 from queuectl.completion import Series
 from queuectl.errors import BadJobError, NotFoundError, UsageError, shown
+from queuectl.facts import Batch, Event, Progress
+from queuectl.filter import Filter
 from queuectl.job import FINISHED, WAITING, Attempt, Job, Like, NewJob, Output, State
 from queuectl.place import Place, find_place
 from queuectl.request import (
@@ -28,7 +30,7 @@ from queuectl.request import (
     read_values,
 )
 from queuectl.store import open_store
-from queuectl.store.contract import Batch, Event, Filter, Progress, Store, chunks
+from queuectl.store.contract import Store, chunks
 from queuectl.store.ids import looks_made
 from queuectl.values import replace
 from queuectl.waiting import wait_until

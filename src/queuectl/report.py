@@ -9,8 +9,8 @@ from heapq import heappush, heappushpop
 from typing import Any
 
 from queuectl.changes import Changed, Refused
+from queuectl.facts import Count, Event, Node, QueueInfo, Rollup
 from queuectl.job import FINISHED, SHELL, Attempt, Job, State
-from queuectl.store.contract import Count, Event, Node, QueueInfo, Rollup
 from queuectl.store.histogram import bucket_of, quantile
 from queuectl.store.rollups import EVER, WAIT, Tally
 from queuectl.values import dataclass, fields

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from queuectl import State
+from queuectl.facts import Event
 from queuectl.job import Exited
-from queuectl.store.contract import Event
 from tests.cli.conftest import Cli
 from tests.contract.tools import a_node, ended, take
 from tests.support import wait_for

@@ -10,8 +10,8 @@ import pytest
 
 from queuectl import Queue
 from queuectl.cli.render import width
+from queuectl.facts import Event
 from queuectl.job import Exited
-from queuectl.store.contract import Event
 from tests.cli.conftest import Cli
 from tests.cli.test_manners import EVERY
 from tests.contract.tools import HOUR, a_node, ended, take

@@ -66,6 +66,8 @@ FOR_ENQUEUE = (
         "queuectl.cli.notes",
         "queuectl.cli.options",
         "queuectl.completion",
+        "queuectl.facts",
+        "queuectl.filter",
         "queuectl.host",
         "queuectl.lifecycle",
         "queuectl.queue",

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from queuectl.errors import QueuectlError
+from queuectl.facts import Node
 from queuectl.job import Exited, NewJob, State, Transition
 from queuectl.store import Store, open_store
-from queuectl.store.contract import Ended, Node
+from queuectl.store.contract import Ended
 
 
 def say(*words: object) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuectl.errors import LeaseLostError
+from queuectl.facts import Event
 from queuectl.job import Exited, Released, State
-from queuectl.store.contract import Event
 from tests.contract import deeds
 from tests.contract.deeds import POLICY, Deed, answer
 from tests.contract.history import OUTCOMES, History

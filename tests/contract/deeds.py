@@ -9,9 +9,10 @@ from operator import attrgetter
 from typing import Any
 
 from queuectl.errors import DuplicateError, LeaseLostError
+from queuectl.facts import Count, Event, Node, Rollup
 from queuectl.job import Exited, Job, Lost, NewJob
 from queuectl.lifecycle import Policy, cancelled, retried
-from queuectl.store.contract import Count, Ended, Event, Node, Rollup
+from queuectl.store.contract import Ended
 from tests.contract.tools import ended
 
 Deed = Callable[[Any], Any]

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from queuectl.errors import StoreError
+from queuectl.facts import Event, Stop
+from queuectl.filter import Filter
 from queuectl.job import (
     Cancelled,
     Exited,
@@ -28,7 +30,7 @@ from queuectl.job import (
     TimedOut,
 )
 from queuectl.lifecycle import cancelled, retried
-from queuectl.store.contract import Claimed, Ended, Event, Filter, Stop
+from queuectl.store.contract import Claimed, Ended
 from tests.contract import deeds
 from tests.contract.deeds import POLICY, Deed, UndoneError, answer, plain
 from tests.contract.model import Model

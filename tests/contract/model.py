@@ -13,21 +13,12 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any, TypeVar
 
 from queuectl.errors import DuplicateError, LeaseLostError
+from queuectl.facts import Batch, Count, Event, Node, QueueInfo, Rollup, Stop
+from queuectl.filter import Filter
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Attempt, Job, NewJob, Output, State, Transition
 from queuectl.lifecycle import expired
-from queuectl.store.contract import (
-    Batch,
-    Claimed,
-    Count,
-    Ended,
-    Event,
-    Filter,
-    Node,
-    QueueInfo,
-    Rollup,
-    Stop,
-)
+from queuectl.store.contract import Claimed, Ended
 from queuectl.store.histogram import bucket_of
 from queuectl.when import milliseconds
 from tests.contract.tools import DAY, HOUR, MINUTE, NOW

@@ -7,9 +7,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from queuectl.facts import Stop
+from queuectl.filter import Filter
 from queuectl.job import NewJob, State
 from queuectl.store import Store
-from queuectl.store.contract import Filter, Stop
 from queuectl.store.dialects import MYSQL, POSTGRESQL, SQLITE, Dialect
 from queuectl.values import replace
 from tests.contract.tools import HOUR, MINUTE, NOW, ended, take, take_one, the

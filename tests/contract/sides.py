@@ -9,9 +9,10 @@ from contextlib import closing, suppress
 from typing import Any
 
 from queuectl.errors import StoreUnreachableError
+from queuectl.filter import Filter
 from queuectl.job import Job
 from queuectl.store import open_store
-from queuectl.store.contract import Ended, Filter
+from queuectl.store.contract import Ended
 from tests.contract.deeds import Deed, UndoneError, answer, plain
 from tests.contract.model import Model
 from tests.contract.places import COMMIT, Place

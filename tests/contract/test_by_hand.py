@@ -6,10 +6,10 @@ from threading import Thread
 
 import pytest
 
+from queuectl.filter import Filter
 from queuectl.job import Cancelled, Exited, Job, Released, State, Transition
 from queuectl.lifecycle import cancelled, expired, retried
 from queuectl.store import Store
-from queuectl.store.contract import Filter
 from tests.contract.tools import (
     DAY,
     HOUR,

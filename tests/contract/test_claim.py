@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from queuectl.errors import LeaseLostError
+from queuectl.filter import Filter
 from queuectl.host import whoami
 from queuectl.job import Exited, NewJob, Released, State, Transition
 from queuectl.lifecycle import Policy, retried
 from queuectl.store import Store
 from queuectl.store.clock import ELAPSED
-from queuectl.store.contract import Filter, Suspects
+from queuectl.store.contract import Suspects
 from queuectl.store.server import ServerStore
 from queuectl.store.sql import BURIED_AT_ONCE
 from tests.contract.tools import (
@@ -475,7 +476,7 @@ class TestLease:
             take(store)
 
     def test_a_node_that_is_asked_to_stop_still_has_its_lease(self, store: Store) -> None:
-        from queuectl.store.contract import Stop
+        from queuectl.facts import Stop
 
         add(store, "x")
         store.ask_stop("node-1", Stop.DRAIN)

@@ -19,10 +19,11 @@ from queuectl.errors import (
     StoreUnreachableError,
     UsageError,
 )
+from queuectl.facts import Event
+from queuectl.filter import Filter
 from queuectl.host import host_identity, process_start
 from queuectl.job import Exited, Output, State
 from queuectl.store import copying, open_store
-from queuectl.store.contract import Event, Filter
 from queuectl.store.copying import copy
 from queuectl.store.dialects import TABLES as ALL_TABLES
 from queuectl.store.records import COPY

@@ -4,9 +4,9 @@ from contextlib import suppress
 
 import pytest
 
+from queuectl.facts import Count
 from queuectl.job import Exited, Outcome, Released, State
 from queuectl.store import Store
-from queuectl.store.contract import Count
 from queuectl.store.transactions import Row
 from tests.contract.tools import (
     NOW,

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from queuectl.errors import DuplicateError
+from queuectl.facts import Batch
+from queuectl.filter import Filter
 from queuectl.job import Cancelled, Exited, Job, Like, NewJob, State, Strategy
 from queuectl.store import Store
-from queuectl.store.contract import Batch, Filter
 from queuectl.values import replace
 from tests.contract.tools import (
     MINUTE,

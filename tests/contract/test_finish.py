@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from queuectl.errors import StoreError
+from queuectl.facts import Event
 from queuectl.host import whoami
 from queuectl.job import (
     Attempt,
@@ -24,7 +25,7 @@ from queuectl.job import (
 )
 from queuectl.lifecycle import Policy
 from queuectl.store import Store
-from queuectl.store.contract import Ended, Event, Topic
+from queuectl.store.contract import Ended, Topic
 from tests.contract.tools import (
     HOUR,
     MINUTE,

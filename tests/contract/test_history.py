@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from queuectl.facts import Event, QueueInfo
 from queuectl.job import Exited
 from queuectl.store import Store
-from queuectl.store.contract import Event, QueueInfo
 from tests.contract.tools import DAY, HOUR, MINUTE, NOW, SECOND, Client, a_node, add, run
 from tests.support import is_asleep, wait_for
 

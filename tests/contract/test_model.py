@@ -21,10 +21,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from queuectl.filter import Filter
 from queuectl.job import WAITING, Exited, Job, Lost, NewJob, Outcome, Released, State, Strategy
 from queuectl.lifecycle import Policy, cancelled, retried
 from queuectl.store import Store, open_store
-from queuectl.store.contract import Ended, Filter
+from queuectl.store.contract import Ended
 from tests.contract.tools import NOW, a_node, ended, ids, the
 
 NODES = ("node-1", "node-2")

@@ -6,8 +6,8 @@ from time import monotonic
 import pytest
 
 from queuectl.errors import LeaseLostError, StoreError
+from queuectl.facts import Node, Stop
 from queuectl.store import Store
-from queuectl.store.contract import Node, Stop
 from tests.contract.tools import HOUR, MINUTE, NOW, SECOND, a_node, add, take
 from tests.support import wait_for
 

@@ -3,10 +3,11 @@
 import pytest
 
 from queuectl.errors import UsageError
+from queuectl.facts import Count
+from queuectl.filter import Filter, Sort
 from queuectl.job import Exited, NewJob, State
 from queuectl.lifecycle import Policy, cancelled
 from queuectl.store import Store
-from queuectl.store.contract import Count, Filter, Sort
 from tests.contract.tools import (
     HOUR,
     MINUTE,

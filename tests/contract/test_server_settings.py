@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from queuectl import Queue
+from queuectl.filter import Filter
 from queuectl.store import open_store
-from queuectl.store.contract import Filter
 from queuectl.store.server import ConflictError, ServerStore
 from tests.contract.tools import MINUTE, a_node, add, take
 from tests.servers.mariadb import MariaDB

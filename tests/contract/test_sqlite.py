@@ -22,9 +22,10 @@ from queuectl.errors import (
     StoreTooNewError,
     UsageError,
 )
+from queuectl.filter import Filter
 from queuectl.job import Exited, NewJob, Released, State
 from queuectl.store import Store, open_store
-from queuectl.store.contract import Filter, Listener, Topic
+from queuectl.store.contract import Listener, Topic
 from queuectl.store.migrate import migrate
 from queuectl.store.migrations import current
 from queuectl.store.sqlite import SqliteStore

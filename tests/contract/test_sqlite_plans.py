@@ -14,9 +14,9 @@ from typing import Any
 import apsw
 import pytest
 
+from queuectl.facts import Event
 from queuectl.job import Exited, NewJob, State
 from queuectl.lifecycle import cancelled
-from queuectl.store.contract import Event
 from queuectl.store.dialects import SQLITE
 from queuectl.store.sqlite import SqliteStore
 from queuectl.store.sqlite_rows import OfRows

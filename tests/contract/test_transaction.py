@@ -7,9 +7,10 @@ from threading import Thread
 import pytest
 
 from queuectl.errors import DuplicateError, StoreError
+from queuectl.facts import Event
 from queuectl.job import State
 from queuectl.store import Store, open_store
-from queuectl.store.contract import Event, Listener, Topic
+from queuectl.store.contract import Listener, Topic
 from tests.contract.conftest import ENGINES
 from tests.contract.tools import (
     NOW,

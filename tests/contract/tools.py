@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Protocol
 
+from queuectl.facts import Node
 from queuectl.job import Exited, Job, NewJob, Outcome, Output, State
 from queuectl.lifecycle import Policy, decide
 from queuectl.store import Store
-from queuectl.store.contract import Ended, Listener, Node, Topic
+from queuectl.store.contract import Ended, Listener, Topic
 from queuectl.store.polling import PollingListener
 from tests.contract.actors import Row
 
@@ -146,7 +147,7 @@ def run(
 
 def states(store: Store) -> dict[str, State]:
     """Return all jobs with their states."""
-    from queuectl.store.contract import Filter
+    from queuectl.filter import Filter
 
     return {job.id: job.state for job in store.select(Filter(), limit=None, oldest=True)}
 

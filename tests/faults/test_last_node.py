@@ -3,7 +3,7 @@
 import pytest
 
 from queuectl import Queue
-from queuectl.store.contract import Node
+from queuectl.facts import Node
 from tests.support import Lab, wait_for
 
 LEASE = 1_500

@@ -15,7 +15,7 @@ import pytest
 
 from queuectl import Queue, State
 from queuectl.errors import LeaseLostError, NotFoundError, StoreError, StoreUnsettledError
-from queuectl.store.contract import Node
+from queuectl.facts import Node
 from queuectl.store.server import ServerStore
 from tests.faults.places import (
     Place,

@@ -16,13 +16,13 @@ import pytest
 
 from queuectl import Queue, State
 from queuectl.errors import StateError
+from queuectl.facts import Node
 from queuectl.host import host_identity, host_name
 from queuectl.node import runs, upkeep
 from queuectl.node.daemon import pidfile
 from queuectl.node.log import Log, RotatingFile
 from queuectl.place import find_place
 from queuectl.spool import files_of
-from queuectl.store.contract import Node
 from tests.contract.actors import Actor
 from tests.support import Lab, is_gone, lab_in, wait_for
 

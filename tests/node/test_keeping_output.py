@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from queuectl import State
-from queuectl.store.contract import Filter
+from queuectl.filter import Filter
 from tests.support import Lab, wait_for
 
 MIB = 2**20

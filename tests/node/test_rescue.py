@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from queuectl import State
+from queuectl.facts import Node
 from queuectl.host import host_identity, host_name
 from queuectl.spool import own_files
-from queuectl.store.contract import Node
 from tests.support import Lab
 
 HOUR = 3_600_000

@@ -14,9 +14,9 @@ import pytest
 import queuectl
 from queuectl import Queue, State
 from queuectl.errors import StoreFullError
+from queuectl.facts import Event
 from queuectl.node.handover import Again
 from queuectl.node.successor import Successor, answer
-from queuectl.store.contract import Event
 from tests.support import Lab, is_gone, lab_in, wait_for
 
 GOES_ON = f"queuectl {queuectl.__version__} goes on"

@@ -10,9 +10,9 @@ import pytest
 from queuectl import Job, Queue, State
 from queuectl.changes import PURGE, REMOVE, RETRY, Changed, Refused, cancelling
 from queuectl.errors import NotFoundError, StateError, StoreUnreachableError, UsageError
+from queuectl.filter import Filter
 from queuectl.job import WAITING
 from queuectl.lifecycle import cancelled
-from queuectl.store.contract import Filter
 
 WAITS = Filter(states=WAITING)
 

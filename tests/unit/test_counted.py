@@ -1,7 +1,7 @@
 """What the counters and the running jobs come to together."""
 
+from queuectl.facts import Count
 from queuectl.job import State
-from queuectl.store.contract import Count
 from queuectl.store.rows import counted
 
 

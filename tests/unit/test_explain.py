@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from queuectl.explain import Cause, Crew, Reason, Surroundings, explain, hindrances
+from queuectl.facts import QueueInfo
 from queuectl.job import State
 from queuectl.lifecycle import ROOM_WITHIN
-from queuectl.store.contract import QueueInfo
 from queuectl.when import human, local
 from tests.unit.samples import NOW, a_job
 

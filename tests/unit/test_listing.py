@@ -7,8 +7,9 @@ import pytest
 
 from queuectl import Filter, Queue, State
 from queuectl.errors import UsageError
+from queuectl.facts import Event
+from queuectl.filter import Sort
 from queuectl.listing import PAGE, read_sort
-from queuectl.store.contract import Event, Sort
 
 MANY = 2 * PAGE + PAGE // 2
 

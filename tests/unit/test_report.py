@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuectl.facts import Count, Event, Node, QueueInfo, Rollup, Stop
 from queuectl.job import Attempt, State, Strategy
 from queuectl.report import (
     Durations,
@@ -21,7 +22,6 @@ from queuectl.report import (
     node_dict,
     seconds,
 )
-from queuectl.store.contract import Count, Event, Node, QueueInfo, Rollup, Stop
 from queuectl.store.histogram import bucket_of
 from tests.unit.samples import NOW, SAMPLE, a_job
 

@@ -10,10 +10,10 @@ from queuectl.cli.interrupts import raised
 from queuectl.cli.progress import Bar
 from queuectl.cli.render import complain, plural, safe, say, write, write_json
 from queuectl.errors import BadJobError, DuplicateError
+from queuectl.facts import Batch
 from queuectl.overlay import overlay
 from queuectl.queue import BATCH, Queue
 from queuectl.request import Values, read_values
-from queuectl.store.contract import Batch
 
 
 class Bulk:

@@ -101,7 +101,7 @@ def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def _jobs_like(queue: Queue, prefix: str, states: Sequence[State]) -> list[Job]:
-    from queuectl.store.contract import Filter
+    from queuectl.filter import Filter
 
     newest = queue.store.select(Filter(states=tuple(states)), limit=LOOKED_AT)
     found = {job.id: job for job in newest if job.id.startswith(prefix)}

@@ -12,7 +12,7 @@ from queuectl.queue import Queue
 from queuectl.settings import NAMES, Settings, Taken, aliases, canonical, describe, taken
 
 if TYPE_CHECKING:
-    from queuectl.store.contract import Node
+    from queuectl.facts import Node
 
 TABLE = "the config table"
 PIDS = "worker_pids"

@@ -34,11 +34,11 @@ from queuectl.cli.render import (
     write_long_table,
 )
 from queuectl.errors import StateError
+from queuectl.filter import Filter
 from queuectl.job import Job, State
 from queuectl.listing import counted
 from queuectl.queue import Queue
 from queuectl.report import why_ended
-from queuectl.store.contract import Filter
 from queuectl.values import replace
 from queuectl.when import ago
 

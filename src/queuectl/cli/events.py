@@ -6,7 +6,7 @@ from queuectl.cli.command import Command
 from queuectl.cli.options import JOB_ID, json_option, open_queue
 from queuectl.cli.paging import Page, how_many, limit_option
 from queuectl.cli.render import Column, say, write_json_array, write_long_table
-from queuectl.store.contract import Event
+from queuectl.facts import Event
 from queuectl.when import local
 
 

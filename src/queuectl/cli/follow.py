@@ -11,10 +11,10 @@ from time import monotonic, sleep
 
 from queuectl.cli.newcomers import Newcomers
 from queuectl.cli.stream import Sink
+from queuectl.filter import Filter
 from queuectl.job import FINISHED, WAITING, Attempt, Job, Output, State
 from queuectl.live import ANSWER_WITHIN, LiveOutput
 from queuectl.queue import Queue
-from queuectl.store.contract import Filter
 from queuectl.values import replace
 
 PAUSE = 0.05

@@ -23,11 +23,11 @@ from queuectl.cli.options import (
 from queuectl.cli.paging import Page, how_many, limit_option
 from queuectl.cli.render import ALIGNED, plural, safe, say, write, write_json_array, write_table
 from queuectl.cli.template import Template
+from queuectl.filter import Filter
 from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.listing import SORTS, counted
 from queuectl.queue import Queue
 from queuectl.report import job_dict
-from queuectl.store.contract import Filter
 from queuectl.values import dataclass, replace
 
 if TYPE_CHECKING:

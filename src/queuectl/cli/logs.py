@@ -15,9 +15,9 @@ from queuectl.cli.options import JOB_ID, open_queue, raw_option
 from queuectl.cli.render import is_terminal, say
 from queuectl.cli.stream import STDERR, STDOUT, Objects, Plain, Prefixed, Sink
 from queuectl.errors import NotFoundError
+from queuectl.filter import Filter
 from queuectl.job import WAITING, Job, State
 from queuectl.queue import Queue
-from queuectl.store.contract import Filter
 from queuectl.values import dataclass, replace
 
 if TYPE_CHECKING:

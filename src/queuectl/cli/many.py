@@ -13,8 +13,8 @@ from queuectl.cli.interrupts import truthful
 from queuectl.cli.options import JOB_ID, Wanted, json_option, quiet_option
 from queuectl.cli.outlet import outlet
 from queuectl.cli.render import plural
+from queuectl.filter import Filter
 from queuectl.queue import Queue
-from queuectl.store.contract import Filter
 from queuectl.values import replace
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from queuectl.facts import Event
+from queuectl.filter import Filter
 from queuectl.job import WAITING, Job, State
 from queuectl.queue import Queue
-from queuectl.store.contract import Event, Filter
 from queuectl.values import replace
 
 WATCHED = 2_000

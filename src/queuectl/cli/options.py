@@ -23,9 +23,9 @@ from queuectl.values import dataclass
 from queuectl.when import parse_duration, parse_moment
 
 if TYPE_CHECKING:
+    from queuectl.filter import Filter
     from queuectl.place import Place
     from queuectl.queue import Queue
-    from queuectl.store.contract import Filter
 
 __all__ = [
     "DURATION",
@@ -190,7 +190,7 @@ class Wanted:
     def filter(self, queue: "Queue") -> "Filter":
         """Make the store's filter of it, by the store's clock; notes names that nobody used."""
         from queuectl.cli.notes import note_unknown_tags, note_unused
-        from queuectl.store.contract import Filter
+        from queuectl.filter import Filter
 
         note_unused(queue, self.queues)
         note_unknown_tags(queue, self.tags)

@@ -24,9 +24,9 @@ from queuectl.cli.options import DURATION, JOB_ID, json_option, open_queue
 from queuectl.cli.progress import Bar
 from queuectl.cli.render import complain, plural, say, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, NotFoundError
+from queuectl.filter import Filter
 from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.queue import Queue
-from queuectl.store.contract import Filter
 from queuectl.values import replace
 from queuectl.when import format_duration
 

@@ -33,11 +33,11 @@ from queuectl.queue import Queue
 from queuectl.when import format_duration, local, parse_time
 
 if TYPE_CHECKING:
+    from queuectl.facts import Node
     from queuectl.node.daemon import Daemon
     from queuectl.node.handover import Handover
     from queuectl.node.node import NodeOptions
     from queuectl.place import Place
-    from queuectl.store.contract import Node
 
 MOST_WORKERS = 10_000
 EXIT_PATIENCE = 5.0

@@ -11,6 +11,7 @@ from math import inf
 
 from queuectl import __version__
 from queuectl.errors import StoreError
+from queuectl.facts import Node
 from queuectl.guard.board import board_at
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.node import lease as leases
@@ -20,7 +21,6 @@ from queuectl.node.link import Guard, GuardLostError
 from queuectl.queue import Queue
 from queuectl.settings import Settings
 from queuectl.sharing import group_of
-from queuectl.store.contract import Node
 from queuectl.store.files import make_folder
 from queuectl.store.ids import new_ids
 

@@ -26,6 +26,7 @@ from queuectl.errors import (
     StoreTooNewError,
     StoreUnreachableError,
 )
+from queuectl.facts import Node, Stop
 from queuectl.guard import tree
 from queuectl.job import Exited, Job, Output, State, Transition
 from queuectl.lifecycle import Policy
@@ -46,7 +47,7 @@ from queuectl.node.turns import Turn, Turns
 from queuectl.place import Place
 from queuectl.queue import Queue
 from queuectl.settings import Settings
-from queuectl.store.contract import Ended, Node, Stop, Suspects, Topic
+from queuectl.store.contract import Ended, Suspects, Topic
 from queuectl.values import quicken
 from queuectl.when import human, local
 

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+from queuectl.facts import Stop
 from queuectl.node import runs
 from queuectl.node.crew import Crew
 from queuectl.node.interrupts import Interrupts, Order
@@ -19,7 +20,6 @@ from queuectl.node.restart import Restart, Way
 from queuectl.node.runs import Run
 from queuectl.node.telling import finishing, name_runs, releasing
 from queuectl.node.turns import Turns
-from queuectl.store.contract import Stop
 
 
 class Say(Protocol):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from shutil import rmtree
 from time import monotonic
 
+from queuectl.facts import Event, Node
 from queuectl.guard.board import read_boards
 from queuectl.guard.left import kill_left
 from queuectl.guard.mark import OWNER
@@ -19,7 +20,7 @@ from queuectl.node import runs
 from queuectl.queue import Queue
 from queuectl.settings import Settings
 from queuectl.spool import name_left
-from queuectl.store.contract import Ended, Event, Node
+from queuectl.store.contract import Ended
 
 PRUNED_AT_ONCE = 500
 

@@ -9,16 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from queuectl.errors import UsageError, shown
-from queuectl.job import Attempt, Job, Like, NewJob, Outcome, Output, State, Transition, moment
-from queuectl.request import check_sought
-from queuectl.values import dataclass, field
-from queuectl.when import milliseconds
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from queuectl.errors import UsageError
+from queuectl.facts import Batch, Count, Event, Node, Progress, QueueInfo, Rollup, Stop
+from queuectl.filter import Filter, Sort
+from queuectl.job import Attempt, Job, Like, NewJob, Outcome, Output, State, Transition
+from queuectl.values import dataclass
 
 T = TypeVar("T")
 LONGEST_PIECE = 1 << 18
@@ -26,8 +23,6 @@ LONGEST_PIECE = 1 << 18
 ONLY_FILES_ARE_SHARED = (
     "Only a queue in a file is shared with a group; on a server, grant rights to its users."
 )
-Progress = Callable[[int, int], None]
-"""Hears how far a long operation is: `done` of `total` steps."""
 
 
 class Topic(StrEnum):
@@ -37,15 +32,6 @@ class Topic(StrEnum):
     """There may be a job to claim."""
     CONTROL = "control"
     """A node should look for stop requests, cancellations or changed settings."""
-
-
-class Stop(StrEnum):
-    """What a node is asked to do with its running jobs when it stops."""
-
-    DRAIN = "drain"
-    """Finish what runs, claim nothing more."""
-    RELEASE = "release"
-    """End the runs and give their jobs back unharmed."""
 
 
 class InLine(NamedTuple):
@@ -107,147 +93,6 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """A registered node, alive or not yet rescued."""
-
-    id: str
-    host: str
-    boot: str
-    """The host's boot id and pid namespace: pids mean something only where this is the same."""
-    pid: int
-    pid_start: int
-    """Start time of that process, so that a recycled pid isn't taken for it."""
-    workers: int
-    queues: tuple[str, ...]
-    """The queues it serves; empty for all."""
-    spool: str
-    """The folder on its host where the output of its running jobs is."""
-    version: str
-    started_at: int
-    seen_at: int
-    lease_until: int
-    """By the store's steady clock."""
-    stop: Stop | None = None
-    lease: int = field(default=0, compare=False)
-    """How many milliseconds it may go without a renewal; set by the store."""
-    beat: int = field(default=0, compare=False)
-    """Counts the renewals: whoever strikes the node from the register names the last one seen."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Which jobs a listing or a bulk command means. Empty fields don't restrict.
-
-    A single state, queue or tag is one, and several may come as any list. What no filter can mean
-    is a `UsageError`: a bulk command must not find other jobs because of it, nor silently none.
-    """
-
-    states: tuple[State, ...] = ()
-    queues: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    """All of these."""
-    text: str = ""
-    """A part of the id, command, arguments, error or reason; ASCII letters in any case."""
-    since: "int | datetime | None" = None
-    until: "int | datetime | None" = None
-    """Bounds on when it was enqueued. A time without a zone is local; a number, milliseconds."""
-    finished_since: "int | datetime | None" = None
-    finished_before: "int | datetime | None" = None
-    """Bounds on when it was completed, dead or cancelled."""
-
-    def __post_init__(self) -> None:
-        """Check what was given, and make tuples of states, queues and tags."""
-        settled: dict[str, tuple[str, ...]] = {
-            "states": tuple(map(_state, _several("states", self.states))),
-            "queues": tuple(check_sought("queue", q) for q in _several("queues", self.queues)),
-            "tags": tuple(check_sought("a tag", t) for t in _several("tags", self.tags)),
-        }
-        for name, names in settled.items():
-            object.__setattr__(self, name, names)
-        if not isinstance(self.text, str):
-            raise UsageError(f"text must be text, not {shown(self.text)}.")
-        for at in (self.since, self.until, self.finished_since, self.finished_before):
-            if at is not None:
-                milliseconds(at)
-
-
-def _several(name: str, given: object) -> Iterable[Any]:
-    if isinstance(given, str):
-        return (given,)
-    if isinstance(given, Iterable) and not isinstance(given, bytes | Mapping):
-        return given
-    raise UsageError(f"{name} must be one name or a list of them, not {shown(given)}.")
-
-
-def _state(name: Any) -> State:
-    try:
-        return State(name)
-    except ValueError:
-        raise UsageError(
-            f"There is no state {shown(name)}; use one of {', '.join(State)}."
-        ) from None
-
-
-class Sort(NamedTuple):
-    """A column of jobs to sort by. Jobs that have nothing there come last, either way."""
-
-    column: str
-    descending: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
-    """How many jobs share a queue, state and priority, and how many of them have a timeout."""
-
-    queue: str
-    state: State
-    priority: int
-    jobs: int
-    timed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rollup:
-    """Durations of one kind in one bucket of a histogram. `histogram` says how wide it is."""
-
-    measure: str
-    """How the run ended (`completed`, `failed`, `dead`, ...), or `wait` for time in the queue."""
-    bucket: int
-    count: int
-    total_ms: int
-    least_ms: int
-    most_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueInfo:
-    """A queue somebody has set something on."""
-
-    name: str
-    paused_at: int | None
-    paused_by: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Something done by hand, a rescue or a death: who did what, when."""
-
-    at: int
-    kind: str
-    job: str | None
-    node: str | None
-    who: str
-    detail: str | None
-    seq: int = field(default=0, compare=False)
-    """Its place among the events; set by the store."""
-
-    @property
-    def time(self) -> "datetime":
-        """When it was done."""
-        return moment(self.at)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
     """A part of what a run has written so far, for those who can't see its host's files."""
 
@@ -257,14 +102,6 @@ class Piece:
     """How many bytes the stream had before it; more than were shown when some were left out."""
     data: bytes
     """No bytes at all say that up to here this is all, for now."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """What became of an enqueue: ids in the order of the request, and what was refused."""
-
-    ids: tuple[str, ...]
-    duplicates: tuple[str, ...] = ()
 
 
 class Listener(ABC):

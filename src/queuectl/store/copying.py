@@ -18,7 +18,7 @@ from itertools import zip_longest
 from typing import Any
 
 from queuectl.errors import QueuectlError, StateError, StoreError, UsageError
-from queuectl.store.contract import Progress
+from queuectl.facts import Progress
 from queuectl.store.ids import new_ids
 from queuectl.store.records import COPY
 from queuectl.store.sql import SqlStore

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from queuectl.errors import StateError
+from queuectl.facts import Event, Node, QueueInfo, Rollup, Stop
 from queuectl.job import Job
-from queuectl.store.contract import LONGEST_PIECE, Event, Node, Piece, QueueInfo, Rollup, Stop
+from queuectl.store.contract import LONGEST_PIECE, Piece
 from queuectl.store.rollups import EVER, Tally
 from queuectl.store.transactions import Row, Transactions
 from queuectl.values import fields

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from queuectl.facts import Count, Event
 from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, Like, NewJob, State, Transition
-from queuectl.store.contract import Count, Ended, Event, InLine
+from queuectl.store.contract import Ended, InLine
 from queuectl.store.ids import job_ids
 from queuectl.store.statements.shared import NEW_JOB
 from queuectl.store.transactions import Row

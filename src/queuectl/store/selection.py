@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from queuectl.facts import Count
+from queuectl.filter import Filter, Sort
 from queuectl.job import JOB_COLUMNS, State
-from queuectl.store.contract import Count, Filter, Sort
 from queuectl.when import milliseconds
 
 NO_LIMIT = 2**62

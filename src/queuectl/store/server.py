@@ -27,10 +27,11 @@ from queuectl.errors import (
     StoreUnreachableError,
     StoreUnsettledError,
 )
+from queuectl.facts import Node, Progress
 from queuectl.place import default_path
 from queuectl.store import files
 from queuectl.store.clock import ELAPSED, clock_of
-from queuectl.store.contract import Node, Progress, Topic
+from queuectl.store.contract import Topic
 from queuectl.store.dialects import Dialect
 from queuectl.store.ids import new_ids
 from queuectl.store.migrate import IDENTITY, check_version

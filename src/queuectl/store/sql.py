@@ -10,20 +10,10 @@ from typing import Any, NamedTuple
 
 from queuectl import lifecycle
 from queuectl.errors import DuplicateError, LeaseLostError, UsageError
+from queuectl.facts import Batch, Count
+from queuectl.filter import Filter, Sort
 from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, Like, NewJob, Output, State, Transition
-from queuectl.store.contract import (
-    LONGEST_PIECE,
-    Batch,
-    Claimed,
-    Count,
-    Ended,
-    Filter,
-    InLine,
-    Sort,
-    Suspects,
-    Topic,
-    chunks,
-)
+from queuectl.store.contract import LONGEST_PIECE, Claimed, Ended, InLine, Suspects, Topic, chunks
 from queuectl.store.migrate import VERSION, check_version
 from queuectl.store.records import Records
 from queuectl.store.rollups import Tally

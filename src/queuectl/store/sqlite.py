@@ -26,10 +26,11 @@ from queuectl.errors import (
     StoreReadOnlyError,
     UsageError,
 )
+from queuectl.facts import Node, Progress
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.sharing import group_of, group_of_file
 from queuectl.store import access, files, migrations
-from queuectl.store.contract import Claimed, Listener, Node, Progress, Topic
+from queuectl.store.contract import Claimed, Listener, Topic
 from queuectl.store.dialects import SQLITE
 from queuectl.store.ids import new_ids
 from queuectl.store.lent import check_open, wrong_connection

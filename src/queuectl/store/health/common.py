@@ -20,10 +20,11 @@ from queuectl.errors import (
     StoreReadOnlyError,
     StoreUnreachableError,
 )
+from queuectl.facts import Node
 from queuectl.job import WAITING, State
 from queuectl.place import Place
 from queuectl.store.access import user_name
-from queuectl.store.contract import Node, Store
+from queuectl.store.contract import Store
 from queuectl.store.health.findings import Finding, Level
 from queuectl.store.migrations import BASELINE, current
 from queuectl.store.sql import SqlStore

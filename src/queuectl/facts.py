@@ -1,0 +1,111 @@
+"""What is said of a queue besides its jobs: counts, nodes, queues, times, events."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from queuectl.job import State, moment
+from queuectl.values import dataclass, field
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+Progress = Callable[[int, int], None]
+"""Hears how far a long operation is: `done` of `total` steps."""
+
+
+class Stop(StrEnum):
+    """What a node is asked to do with its running jobs when it stops."""
+
+    DRAIN = "drain"
+    """Finish what runs, claim nothing more."""
+    RELEASE = "release"
+    """End the runs and give their jobs back unharmed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A registered node, alive or not yet rescued."""
+
+    id: str
+    host: str
+    boot: str
+    """The host's boot id and pid namespace: pids mean something only where this is the same."""
+    pid: int
+    pid_start: int
+    """Start time of that process, so that a recycled pid isn't taken for it."""
+    workers: int
+    queues: tuple[str, ...]
+    """The queues it serves; empty for all."""
+    spool: str
+    """The folder on its host where the output of its running jobs is."""
+    version: str
+    started_at: int
+    seen_at: int
+    lease_until: int
+    """By the store's steady clock."""
+    stop: Stop | None = None
+    lease: int = field(default=0, compare=False)
+    """How many milliseconds it may go without a renewal; set by the store."""
+    beat: int = field(default=0, compare=False)
+    """Counts the renewals: whoever strikes the node from the register names the last one seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """How many jobs share a queue, state and priority, and how many of them have a timeout."""
+
+    queue: str
+    state: State
+    priority: int
+    jobs: int
+    timed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollup:
+    """Durations of one kind in one bucket of a histogram. `histogram` says how wide it is."""
+
+    measure: str
+    """How the run ended (`completed`, `failed`, `dead`, ...), or `wait` for time in the queue."""
+    bucket: int
+    count: int
+    total_ms: int
+    least_ms: int
+    most_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueInfo:
+    """A queue somebody has set something on."""
+
+    name: str
+    paused_at: int | None
+    paused_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something done by hand, a rescue or a death: who did what, when."""
+
+    at: int
+    kind: str
+    job: str | None
+    node: str | None
+    who: str
+    detail: str | None
+    seq: int = field(default=0, compare=False)
+    """Its place among the events; set by the store."""
+
+    @property
+    def time(self) -> "datetime":
+        """When it was done."""
+        return moment(self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What became of an enqueue: ids in the order of the request, and what was refused."""
+
+    ids: tuple[str, ...]
+    duplicates: tuple[str, ...] = ()

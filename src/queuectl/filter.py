@@ -1,0 +1,74 @@
+"""Which jobs somebody means, and in which order they are wanted."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from queuectl.errors import UsageError, shown
+from queuectl.job import State
+from queuectl.request import check_sought
+from queuectl.values import dataclass
+from queuectl.when import milliseconds
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which jobs a listing or a bulk command means. Empty fields don't restrict.
+
+    A single state, queue or tag is one, and several may come as any list. What no filter can mean
+    is a `UsageError`: a bulk command must not find other jobs because of it, nor silently none.
+    """
+
+    states: tuple[State, ...] = ()
+    queues: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """All of these."""
+    text: str = ""
+    """A part of the id, command, arguments, error or reason; ASCII letters in any case."""
+    since: "int | datetime | None" = None
+    until: "int | datetime | None" = None
+    """Bounds on when it was enqueued. A time without a zone is local; a number, milliseconds."""
+    finished_since: "int | datetime | None" = None
+    finished_before: "int | datetime | None" = None
+    """Bounds on when it was completed, dead or cancelled."""
+
+    def __post_init__(self) -> None:
+        """Check what was given, and make tuples of states, queues and tags."""
+        settled: dict[str, tuple[str, ...]] = {
+            "states": tuple(map(_state, _several("states", self.states))),
+            "queues": tuple(check_sought("queue", q) for q in _several("queues", self.queues)),
+            "tags": tuple(check_sought("a tag", t) for t in _several("tags", self.tags)),
+        }
+        for name, names in settled.items():
+            object.__setattr__(self, name, names)
+        if not isinstance(self.text, str):
+            raise UsageError(f"text must be text, not {shown(self.text)}.")
+        for at in (self.since, self.until, self.finished_since, self.finished_before):
+            if at is not None:
+                milliseconds(at)
+
+
+def _several(name: str, given: object) -> Iterable[Any]:
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, Iterable) and not isinstance(given, bytes | Mapping):
+        return given
+    raise UsageError(f"{name} must be one name or a list of them, not {shown(given)}.")
+
+
+def _state(name: Any) -> State:
+    try:
+        return State(name)
+    except ValueError:
+        raise UsageError(
+            f"There is no state {shown(name)}; use one of {', '.join(State)}."
+        ) from None
+
+
+class Sort(NamedTuple):
+    """A column of jobs to sort by. Jobs that have nothing there come last, either way."""
+
+    column: str
+    descending: bool = False
