@@ -7,12 +7,13 @@ do it to as many as are meant, in transactions small enough that workers don't w
 
 from collections.abc import Callable, Iterable, Sequence
 
-from queuectl import lifecycle
+from queuectl import finding, lifecycle
 from queuectl.errors import NotFoundError, QueuectlError, StateError, StoreError, UsageError
 from queuectl.facts import Event
 from queuectl.filter import Filter
 from queuectl.host import whoami
-from queuectl.job import FINISHED, WAITING, Job, State
+from queuectl.job import FINISHED, WAITING, Job, Named, State
+from queuectl.listing import check_filter
 from queuectl.request import check_text
 from queuectl.store.contract import Store, Topic
 from queuectl.values import dataclass, replace
@@ -205,30 +206,31 @@ def make(store: Store, jobs: Sequence[Job], change: Change) -> list[Job]:
     return store.transact(apply) if named else []
 
 
+def make_all(store: Store, call: str, jobs: Iterable[Named], change: Change) -> list[Job]:
+    """Do the same to several jobs or ids, which must not be a single one for this `call`."""
+    return make(store, finding.all_meant(store, call, jobs), change)
+
+
 def make_named(
     store: Store,
-    find: Callable[[str | Job], Job],
-    ids: Iterable[str | Job],
+    ids: Iterable[Named],
     change: Change,
     told: Callable[[Changed | Refused], None],
     *,
     dry_run: bool,
 ) -> None:
-    """Change the jobs with these ids, each in a transaction of its own; tells what became of each.
-
-    `find` returns the job that is meant by an id, or raises why there is none.
-    """
+    """Change the jobs with these ids, each in a transaction of its own, and tell of each."""
     # All are found before one is changed: what is gone makes no room for another of that name.
-    for found in _find(find, ids):
+    for found in _find(store, finding.several("change_named", ids)):
         told(_made_named(store, found, change, dry_run=dry_run))
 
 
-def _find(find: Callable[[str | Job], Job], ids: Iterable[str | Job]) -> list[Job | Refused]:
+def _find(store: Store, ids: Iterable[Named]) -> list[Job | Refused]:
     """Return the jobs with these ids, each once, and in the place of others why there is none."""
     found: dict[int | str, Job | Refused] = {}
     for id in ids:
         try:
-            job = find(id)
+            job = finding.meant(store, id)
             found.setdefault(job.seq, job)
         except StoreError:
             raise
@@ -264,7 +266,7 @@ def make_matching(
 
     A page is told once it is changed for good.
     """
-    which = meant(which, change)
+    which = meant(check_filter(which), change)
     after: int | None = None
 
     def make_page() -> tuple[list[Job], list[Changed]]:

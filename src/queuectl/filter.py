@@ -1,6 +1,6 @@
 """Which jobs somebody means, and in which order they are wanted."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from queuectl.errors import UsageError, shown
@@ -11,6 +11,9 @@ from queuectl.when import milliseconds
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+Names = str | Sequence[str]
+"""One name, or several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

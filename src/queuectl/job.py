@@ -218,6 +218,9 @@ class Job:
 
 _STATES: dict[str, State] = {state.value: state for state in State}
 _AFTER = [f.name for f in fields(Job)].index("after")
+Named = str | Job
+"""What says which job is meant: its id or, in place of that, the job."""
+
 JOB_COLUMNS = tuple(f.name for f in fields(Job) if f.name != "after")
 _STATE, _ARGV, _TAGS, _ENV, _ENV_ALL, _BACKOFF = map(
     JOB_COLUMNS.index, ("state", "argv", "tags", "env", "env_all", "backoff")

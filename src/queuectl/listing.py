@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 from queuectl.errors import UsageError, shown
 from queuectl.facts import Event
-from queuectl.filter import Filter, Sort
-from queuectl.job import Job
+from queuectl.filter import Filter, Names, Sort
+from queuectl.finding import get
+from queuectl.job import Job, Named
 from queuectl.store.contract import Store, chunks
+from queuectl.values import replace
 
 PAGE = 1_000
 """Jobs or events read at a time."""
@@ -81,6 +84,63 @@ def nearest(name: str, known: list[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}."
 
 
+def narrowed(
+    which: Filter | None,
+    *,
+    state: Names | None = None,
+    queue: Names | None = None,
+    tag: Names | None = None,
+) -> Filter:
+    """Return a filter, or one that takes all, with these states, queues and tags for its own."""
+    chosen = Filter() if which is None else check_filter(which)
+    given = {"states": state, "queues": queue, "tags": tag}
+    # The filter makes tuples of them.
+    changes: Any = {name: value for name, value in given.items() if value is not None}
+    return replace(chosen, **changes)
+
+
+def check_filter(which: Filter) -> Filter:
+    """Return a filter; what is none is an error."""
+    if not isinstance(which, Filter):
+        raise UsageError(f"Which jobs are meant is said by a Filter, not by {shown(which)}.")
+    return which
+
+
+def snapshot(
+    store: Store,
+    which: Filter,
+    *,
+    limit: int | None,
+    after: Named | None,
+    oldest: bool,
+    sort: str | None,
+) -> list[Job]:
+    """Return the jobs that fit, as they are at one moment; sorted, or in the order of the line."""
+    if sort is not None:
+        return [*iterate(store, which, limit=limit, after=after, oldest=oldest, sort=sort)]
+    seq = None if after is None else get(store, after).seq
+    return store.select(which, limit=check_limit(limit), after=seq, oldest=oldest)
+
+
+def iterate(
+    store: Store,
+    which: Filter,
+    *,
+    limit: int | None = None,
+    after: Named | None = None,
+    oldest: bool = False,
+    sort: str | None = None,
+) -> Iterator[Job]:
+    """Yield the same without holding them all."""
+    limit = check_limit(limit)
+    if sort is None:
+        seq = None if after is None else get(store, after).seq
+        return jobs(store, which, limit=limit, after=seq, oldest=oldest)
+    if after is not None or oldest:
+        raise UsageError("A sorted list has no after and no oldest; they go by the line.")
+    return sorted_jobs(store, which, read_sort(sort), limit=limit)
+
+
 def jobs(
     store: Store,
     which: Filter,
@@ -129,6 +189,12 @@ def _all_events(store: Store, job: str | None, size: int) -> Iterator[Event]:
         if len(page) < size:
             return
         before = page[-1].seq
+
+
+def count(store: Store, which: Filter) -> int:
+    """Return how many jobs fit: at once where the counters can tell, else all that fit are read."""
+    known = counted(store, which)
+    return sum(1 for _ in jobs(store, which)) if known is None else known
 
 
 def counted(store: Store, which: Filter) -> int | None:

@@ -9,64 +9,44 @@ queue.wait(job.id)
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from queuectl.administration import Administration
-from queuectl.completion import Series
-from queuectl.errors import BadJobError, NotFoundError, UsageError, shown
-from queuectl.facts import Batch, Event, Progress
-from queuectl.filter import Filter
-from queuectl.job import FINISHED, WAITING, Attempt, Job, Like, NewJob, Output, State
+from queuectl.facts import Batch, Event, Node, Progress, QueueInfo
+from queuectl.filter import Filter, Names
+from queuectl.intake import Intake, Request
+from queuectl.job import Attempt, Job, Named, Output, State
 from queuectl.place import Place, find_place
-from queuectl.request import (
-    Fields,
-    Values,
-    check_command,
-    check_request,
-    check_sought,
-    read_duration,
-    read_values,
-)
-from queuectl.store import open_store
-from queuectl.store.contract import Store, chunks
-from queuectl.store.ids import looks_made
-from queuectl.values import replace
-from queuectl.waiting import wait_until
-from queuectl.when import milliseconds
+from queuectl.request import Fields, Values
+from queuectl.store import Store, open_store
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from queuectl.changes import Change, Changed, Refused
-    from queuectl.explain import Reason, Surroundings
+    from queuectl.explain import Reason
     from queuectl.report import Stats, Status
+    from queuectl.settings import Settings
+    from queuectl.store.copying import Copied
+    from queuectl.store.health import Finding
 
     Reasons = list[Reason]
+    Copies = list[Copied]
+    Findings = list[Finding]
 
-T = TypeVar("T")
-Request = str | Sequence[str] | Mapping[str, Any] | NewJob
-Names = str | Sequence[str]
-"""One name, or several."""
-Named = str | Job
-"""What says which job is meant: its id or, in place of that, the job."""
 # `Queue.list` hides the builtin of that name inside the class, so its types are named out here.
 Jobs = list[Job]
 Attempts = list[Attempt]
 Events = list[Event]
+Nodes = list[Node]
+Queues = list[QueueInfo]
+Dicts = list[dict[str, Any]]
+Texts = list[str]
 
-SHORTEST_PREFIX = 4
-BATCH = 20_000
-SOME = 500
-"""Requests that are looked at together."""
-SLOWEST = 5
-"""Jobs that statistics name for having taken longest."""
-MOST_AT_ONCE = 250_000
-"""Jobs in one transaction. It holds up all other writers, who must renew their leases in time."""
+FOLLOWED_WITHIN = 3.0
+"""Seconds within which running nodes follow a change of the number of workers."""
 
 
-class Queue(Administration):
+class Queue:
     """A job queue in a store. Safe to share between threads; open a new one after a fork."""
 
     def __init__(
@@ -86,6 +66,7 @@ class Queue(Administration):
         self.place = place or find_place(None if url is None else os.fspath(url))
         absent_ok = absent_ok and self.place.is_default
         self.store: Store = open_store(self.place.url, create=create, absent_ok=absent_ok)
+        self._intake = Intake(self.store, self.place)
 
     def __enter__(self) -> "Queue":
         return self
@@ -115,11 +96,7 @@ class Queue(Administration):
         With a `connection` of your own to the same database (psycopg, PyMySQL or apsw), the job
         becomes part of its transaction: it exists if and only if you commit.
         """
-        # One look at the clock: a delay counts from the moment the job is created.
-        now = self.store.now()
-        new = self._completion().job(_read(what, fields, now))
-        with self._on(connection):
-            return self.store.enqueue_one(new, now=now)
+        return self._intake.take(what, fields, connection)
 
     def enqueue_many(
         self,
@@ -140,39 +117,13 @@ class Queue(Administration):
         was stored before one that is wrong stays stored. Without it, at most 250,000 jobs can be
         stored at once. With a `connection`, they are part of its transaction, as in `enqueue`.
         """
-        if isinstance(what, str | bytes | Mapping | NewJob):
-            raise UsageError("enqueue_many takes several jobs, such as a list; enqueue takes one.")
-        if "id" in fields:
-            raise UsageError("An id is for a single job; of several, each says its own.")
-        return self._enqueue_made(
-            self._made(what, fields),
+        return self._intake.take_all(
+            self._intake.read(what, fields),
             keep_going=keep_going,
             connection=connection,
             progress=progress,
             total=total,
         )
-
-    def _made(self, what: Iterable[Request], under: Mapping[str, Any]) -> Iterator[Like]:
-        return chain.from_iterable(self._made_by_some(what, under))
-
-    def _made_by_some(
-        self, what: Iterable[Request], under: Mapping[str, Any]
-    ) -> Iterator[Iterable[Like]]:
-        series = Series(self._completion)
-        read = 0
-        for some in _parts(what, SOME):
-            made: Iterable[Like] | None = None
-            commands = [item for item in some if type(item) is str]
-            if len(commands) == len(some) and not under:
-                # If one is wrong, it is found, and named, by reading them one by one.
-                with suppress(BadJobError):
-                    made = series.commands(commands)
-            if made is None:
-                # A time such as +5m counts from when it is read; a delay, from when it is stored.
-                now = self.store.now()
-                made = map(series.job, _read_all(some, under, read + 1, now))
-            yield made
-            read += len(some)
 
     def enqueue_read(
         self,
@@ -184,63 +135,13 @@ class Queue(Administration):
         total: int = 0,
     ) -> Batch:
         """Do what `enqueue_many` does with requests that `request.read_values` has read."""
-        return self._enqueue_made(
-            map(Series(self._completion).job, given),
+        return self._intake.take_all(
+            self._intake.complete(given),
             keep_going=keep_going,
             connection=connection,
             progress=progress,
             total=total,
         )
-
-    def _enqueue_made(
-        self,
-        requests: Iterator[Like],
-        *,
-        keep_going: bool,
-        connection: Any,
-        progress: Progress | None,
-        total: int,
-    ) -> Batch:
-        if keep_going and connection is None:
-            parts = _parts(requests, BATCH)
-            return self._enqueue_batches(parts, progress, total, skip_duplicates=True)
-        # Everything is read before the store is locked: others wait for the writing only.
-        jobs = list(islice(requests, MOST_AT_ONCE + 1))
-        if len(jobs) > MOST_AT_ONCE:
-            raise BadJobError(
-                f"More than {MOST_AT_ONCE:,} jobs can't be stored all at once without holding up"
-                " the workers; split them, or keep going, which stores batch by batch."
-            )
-
-        def store() -> Batch:
-            parts = chunks(jobs, BATCH)
-            return self._enqueue_batches(parts, progress, len(jobs), skip_duplicates=keep_going)
-
-        if connection is None:
-            return self.store.transact(store)
-        with self._on(connection):
-            return store()
-
-    def _on(self, connection: Any) -> AbstractContextManager[None]:
-        return nullcontext() if connection is None else self.store.borrowed(connection)
-
-    def _enqueue_batches(
-        self,
-        parts: Iterable[Sequence[Like]],
-        progress: Progress | None,
-        total: int,
-        *,
-        skip_duplicates: bool,
-    ) -> Batch:
-        ids: list[str] = []
-        duplicates: list[str] = []
-        for jobs in parts:
-            batch = self.store.enqueue(jobs, now=self.store.now(), skip_duplicates=skip_duplicates)
-            ids += batch.ids
-            duplicates += batch.duplicates
-            if progress is not None:
-                progress(len(ids) + len(duplicates), total)
-        return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
 
     # -- reading --------------------------------------------------------------
 
@@ -249,26 +150,9 @@ class Queue(Administration):
 
         For a `Job`, which every method takes in place of an id, that is the job as it is now.
         """
-        name = _id(id)
-        job = self.store.get(name)
-        if job is not None:
-            return job
-        if isinstance(id, Job):
-            raise NotFoundError(f"Job {name} isn't here, or was removed meanwhile.")
-        if len(name) >= SHORTEST_PREFIX:
-            found = self.store.ids_like(name)
-            if len(found) == 1:
-                job = self.store.get(found[0])
-            if len(found) > 1:
-                shown = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
-                raise UsageError(f"{name!r} fits several jobs ({shown}); give more characters.")
-        elif self.store.ids_like(name, 1):
-            raise NotFoundError(
-                f"There is no job {name!r}; give at least {SHORTEST_PREFIX} characters of an id."
-            )
-        if job is None:
-            raise NotFoundError(f"There is no job {name!r}.", advice="see queuectl list.")
-        return job
+        from queuectl import finding
+
+        return finding.get(self.store, id)
 
     def meant(self, id: Named) -> Job:
         """Return the job with this id; the beginning is enough for ids that were made for a job.
@@ -276,14 +160,9 @@ class Queue(Administration):
         Those that people give must be named in full: who removes `job1` a second time, or waits for
         it then, doesn't mean `job10`.
         """
-        job = self.get(id)
-        if job.id == _id(id) or looks_made(job.id):
-            return job
-        raise NotFoundError(f"There is no job {id!r}; {job.id!r} must be named in full.")
+        from queuectl import finding
 
-    def _all_meant(self, call: str, jobs: Iterable[Named]) -> Jobs:
-        """Return several jobs; those given as such are looked at where they are changed."""
-        return [job if isinstance(job, Job) else self.meant(job) for job in _several(call, jobs)]
+        return finding.meant(self.store, id)
 
     def list(
         self,
@@ -298,13 +177,12 @@ class Queue(Administration):
         sort: str | None = None,
     ) -> Jobs:
         """Return jobs as `iterate` does, as they are at one moment, and 50 unless `limit` says."""
-        from queuectl.listing import check_limit
+        from queuectl import listing
 
-        chosen = _narrowed(which, state, queue, tag)
-        limit = check_limit(limit)
-        if sort is not None:
-            return [*self.iterate(chosen, limit=limit, after=after, oldest=oldest, sort=sort)]
-        return self.store.select(chosen, limit=limit, after=self._seq(after), oldest=oldest)
+        chosen = listing.narrowed(which, state=state, queue=queue, tag=tag)
+        return listing.snapshot(
+            self.store, chosen, limit=limit, after=after, oldest=oldest, sort=sort
+        )
 
     def iterate(
         self,
@@ -327,17 +205,10 @@ class Queue(Administration):
         """
         from queuectl import listing
 
-        chosen = _narrowed(which, state, queue, tag)
-        limit = listing.check_limit(limit)
-        if sort is None:
-            seq = self._seq(after)
-            return listing.jobs(self.store, chosen, limit=limit, after=seq, oldest=oldest)
-        if after is not None or oldest:
-            raise UsageError("A sorted list has no after and no oldest; they go by the line.")
-        return listing.sorted_jobs(self.store, chosen, listing.read_sort(sort), limit=limit)
-
-    def _seq(self, id: Named | None) -> int | None:
-        return None if id is None else self.get(id).seq
+        chosen = listing.narrowed(which, state=state, queue=queue, tag=tag)
+        return listing.iterate(
+            self.store, chosen, limit=limit, after=after, oldest=oldest, sort=sort
+        )
 
     def count(
         self,
@@ -354,9 +225,7 @@ class Queue(Administration):
         """
         from queuectl import listing
 
-        chosen = _narrowed(which, state, queue, tag)
-        known = listing.counted(self.store, chosen)
-        return sum(1 for _ in self.iterate(chosen)) if known is None else known
+        return listing.count(self.store, listing.narrowed(which, state=state, queue=queue, tag=tag))
 
     def attempts(self, id: Named) -> Attempts:
         """Return the runs of a job that are over, oldest first."""
@@ -364,18 +233,9 @@ class Queue(Administration):
 
     def output(self, id: Named, attempt: int | None = None) -> Output:
         """Return what a finished run of a job wrote: the newest, or the one with this number."""
-        if attempt is not None and type(attempt) is not int:
-            raise UsageError(f"attempt must be the number of a run, not {shown(attempt)}.")
-        job = self.get(id)
-        runs = self.store.attempts(job)
-        number = attempt if attempt is not None else (runs[-1].number if runs else 0)
-        is_over = any(run.number == number for run in runs)
-        found = self.store.output(job, number) if is_over else None
-        if found is not None:
-            return found
-        if attempt is None:
-            return Output()
-        raise NotFoundError(f"Job {job.id} has no finished attempt {attempt}.")
+        from queuectl import outputs
+
+        return outputs.kept(self.store, self.get(id), attempt)
 
     def events(self, id: Named | None = None, *, limit: int | None = 100) -> Events:
         """Return what was done by hand and which jobs died or were rescued, newest first."""
@@ -390,50 +250,25 @@ class Queue(Administration):
         limit = listing.check_limit(limit)
         return listing.events(self.store, None if id is None else self.get(id).id, limit=limit)
 
+    # -- reports --------------------------------------------------------------
+
     def explain(self, id: Named) -> "Reasons":
         """Say why a job waits, with all reasons there are; nothing for one that doesn't wait."""
-        from queuectl.explain import explain
+        from queuectl import overview
 
-        job = self.get(id)
-        return explain(job, self._surroundings()) if job.state in WAITING else []
+        return overview.explain_job(self.store, self.place, self.get(id))
 
     def hindrances(self, queues: Collection[str]) -> "Reasons":
         """Say what keeps all jobs of these queues from being started, if anything does."""
-        from queuectl.explain import hindrances
+        from queuectl import overview
 
-        return hindrances(queues, self._surroundings())
-
-    def _surroundings(self) -> "Surroundings":
-        from queuectl.explain import Crew, Surroundings
-        from queuectl.lifecycle import Policy
-
-        return Surroundings(
-            now=self.store.now(),
-            crews=tuple(
-                Crew(
-                    queues=tuple(node["queues"]),
-                    workers=node["workers"],
-                    busy=node["running"],
-                    stopping=node["stopping"] is not None,
-                )
-                for node in self.nodes()
-                if node["alive"]
-            ),
-            queues=tuple(self.store.queues()),
-            suspicious=Policy(max_crashes=self.settings.max_crashes).suspicious,
-        )
+        return overview.explain_queues(self.store, self.place, queues)
 
     def status(self) -> "Status":
         """Return counts per state and queue, and who works."""
-        from queuectl.report import build_status
+        from queuectl import overview
 
-        return build_status(
-            self.url,
-            self.store.counts(),
-            self.store.queues(),
-            self.nodes(),
-            self.store.next_due(),
-        )
+        return overview.status(self.store)
 
     def stats(
         self,
@@ -448,22 +283,9 @@ class Queue(Administration):
         With a tag, or several that a job must have, the times are those of the last runs of the
         jobs in the store, which are all read; without, they include jobs that were pruned.
         """
-        from queuectl.report import build_stats, build_stats_of
+        from queuectl import overview
 
-        begin = None if since is None else milliseconds(since)
-        if queue is not None:
-            check_sought("queue", queue)
-        which = _narrowed(None, None, queue, tag)
-        if which.tags:
-            return build_stats_of(self.iterate(which), since=begin, slowest=SLOWEST)
-        counts = [c for c in self.store.counts() if queue is None or c.queue == queue]
-        rollups = self.store.rollups(since=begin, queue=queue)
-        return build_stats(counts, rollups, self._slowest(queue))
-
-    def _slowest(self, queue: str | None) -> Jobs:
-        if queue is None:
-            return self.store.slowest(SLOWEST)
-        return self.list(state=State.COMPLETED, queue=queue, sort="-duration", limit=SLOWEST)
+        return overview.stats(self.store, since=since, queue=queue, tag=tag)
 
     # -- waiting --------------------------------------------------------------
 
@@ -478,23 +300,9 @@ class Queue(Administration):
         Tells `tick` how many are left, whenever that may have changed and every second. Raises
         `TimeoutError` when the `timeout` is over: seconds, a text such as "5m", or a timedelta.
         """
-        if not all(isinstance(id, str | Job) for id in ids):
-            raise UsageError(
-                "wait takes ids one by one: wait(id), wait(first, second), wait(*ids)."
-            )
-        seconds = None if timeout is None else read_duration("timeout", timeout) / 1000
-        jobs = [self.meant(id) for id in ids]
-        open_ids = {job.id for job in jobs}
+        from queuectl import waiting
 
-        def remaining() -> int:
-            states = self.store.states(sorted(open_ids))
-            open_ids.difference_update(
-                id for id in list(open_ids) if states.get(id) in (None, *FINISHED)
-            )
-            return len(open_ids)
-
-        self.wait_until(remaining, timeout=seconds, tick=tick)
-        return [self.store.get(job.id) or job for job in jobs]
+        return waiting.wait_for(self.store, ids, timeout=timeout, tick=tick)
 
     def wait_until(
         self,
@@ -504,7 +312,9 @@ class Queue(Administration):
         tick: Callable[[int], None] | None = None,
     ) -> None:
         """Wait until `remaining()` is 0, asking it whenever the store has changed."""
-        wait_until(remaining, self.store.changed, timeout=timeout, tick=tick)
+        from queuectl import waiting
+
+        waiting.wait_until(remaining, self.store.changed, timeout=timeout, tick=tick)
 
     # -- changing -------------------------------------------------------------
 
@@ -523,8 +333,7 @@ class Queue(Administration):
         """
         from queuectl import changes
 
-        named = self._all_meant("cancel_all", jobs)
-        return changes.make(self.store, named, changes.cancelling(reason))
+        return changes.make_all(self.store, "cancel_all", jobs, changes.cancelling(reason))
 
     def retry(self, id: Named) -> Job:
         """Put a dead, cancelled or completed job back in line, or make a waiting retry due now.
@@ -537,8 +346,7 @@ class Queue(Administration):
         """Put several jobs back in line: all of them or, if one can't be, none."""
         from queuectl import changes
 
-        named = self._all_meant("retry_all", jobs)
-        return changes.make(self.store, named, changes.RETRY)
+        return changes.make_all(self.store, "retry_all", jobs, changes.RETRY)
 
     def retry_dead(self, id: Named) -> Job:
         """Put one job of the dead letter queue back in line; any other state is an error."""
@@ -554,8 +362,7 @@ class Queue(Administration):
         """Delete several jobs: all of them or, if one can't be, none; returns them as they were."""
         from queuectl import changes
 
-        named = self._all_meant("remove_all", jobs)
-        return changes.make(self.store, named, changes.REMOVE)
+        return changes.make_all(self.store, "remove_all", jobs, changes.REMOVE)
 
     def change_named(
         self,
@@ -572,8 +379,7 @@ class Queue(Administration):
         """
         from queuectl import changes
 
-        named = _several("change_named", ids)
-        changes.make_named(self.store, self.meant, named, change, told, dry_run=dry_run)
+        changes.make_named(self.store, ids, change, told, dry_run=dry_run)
 
     def change_matching(
         self,
@@ -590,91 +396,218 @@ class Queue(Administration):
         """
         from queuectl import changes
 
-        return changes.make_matching(self.store, _filter(which), change, told, dry_run=dry_run)
+        return changes.make_matching(self.store, which, change, told, dry_run=dry_run)
 
+    # -- settings -------------------------------------------------------------
 
-def _id(named: Named) -> str:
-    if isinstance(named, Job):
-        return named.id
-    if not isinstance(named, str):
-        raise UsageError(f"A job is named by its id, which is text, not by {shown(named)}.")
-    return named
+    @property
+    def settings(self) -> "Settings":
+        """The settings in force right now."""
+        return self.explain_settings()[0]
 
+    def explain_settings(self) -> "tuple[Settings, dict[str, str]]":
+        """Return the settings in force, and for those that aren't defaults where they come from."""
+        return self.place.settings(self.store.config())
 
-def _several(call: str, jobs: Iterable[Named]) -> Iterable[Named]:
-    """Return several jobs or ids as they are; one alone is an error, for it would be several, too.
+    def set_setting(self, name: str, value: object) -> tuple[str, str]:
+        """Set a setting for all nodes and users of this store; returns its name and text.
 
-    A text consists of letters, and a job of its fields.
-    """
-    if isinstance(jobs, str | Job) or not isinstance(jobs, Iterable):
-        raise UsageError(f"{call} takes several jobs or ids, such as a list.")
-    return jobs
+        A duration is text such as "7d", a timedelta, or a number of seconds.
+        """
+        from queuectl import configuration
 
+        changed = configuration.set_shared(self.store, name, value)
+        self._intake.note_new_settings()
+        return changed
 
-def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield items in lists of a size; those before one that can't be had come first, too."""
-    part: list[T] = []
-    try:
-        for item in items:
-            part.append(item)
-            if len(part) == size:
-                yield part
-                part = []
-    except Exception:
-        if part:
-            yield part
-        raise
-    if part:
-        yield part
+    def unset_setting(self, name: str) -> str:
+        """Forget a shared setting, so that its default holds again; returns its name."""
+        from queuectl import configuration
 
+        key = configuration.unset_shared(self.store, name)
+        self._intake.note_new_settings()
+        return key
 
-def _read_all(
-    some: Sequence[Request], under: Mapping[str, Any], first: int, now: int
-) -> Iterator[Values]:
-    for number, item in enumerate(some, first):
-        try:
-            yield _read(_laid(item, under) if under else item, {}, now)
-        except UsageError as error:
-            raise type(error)(f"Job number {number:,}: {error}", advice=error.advice) from None
+    # -- queues ---------------------------------------------------------------
 
+    def pause(self, queue: str) -> bool:
+        """Stop giving out jobs of a queue; running ones go on. False when it was paused already."""
+        from queuectl import queues
 
-def _laid(what: Request, under: Mapping[str, Any]) -> Request:
-    """Lay a request over fields that hold for all."""
-    from queuectl.overlay import overlay
+        return queues.set_paused(self.store, queue, paused=True)
 
-    if isinstance(what, NewJob):
-        raise BadJobError("A NewJob is complete; fields can't be added to it.")
-    return overlay(under, _given(what))
+    def resume(self, queue: str) -> bool:
+        """Give out jobs of a queue again. False when it wasn't paused."""
+        from queuectl import queues
 
+        return queues.set_paused(self.store, queue, paused=False)
 
-def _given(what: Request) -> Mapping[str, Any]:
-    if isinstance(what, str):
-        return {"command": what}
-    return what if isinstance(what, dict | Mapping) else {"argv": what}
+    def queues(self) -> Queues:
+        """Return the queues on which something was set."""
+        return self.store.queues()
 
+    def unused(self, names: Iterable[str]) -> dict[str, str | None]:
+        """Return those of these queues that nobody has used, each with a used one that looks alike.
 
-def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
-    if isinstance(what, str) and not fields:
-        return {"command": check_command(what)}
-    if isinstance(what, NewJob):
-        if fields:
-            raise BadJobError("A NewJob is complete; keywords can't be added to it.")
-        return check_request(what)
-    given = {} if what is None else _given(what)
-    return read_values({**given, **fields} if fields else given, now=now)
+        Nobody has used a queue if no job is in it, none has run there, and nothing was set on it.
+        """
+        from queuectl import queues
 
+        return queues.unused(self.store, names)
 
-def _narrowed(
-    which: Filter | None, state: Names | None, queue: Names | None, tag: Names | None
-) -> Filter:
-    chosen = Filter() if which is None else _filter(which)
-    given = {"states": state, "queues": queue, "tags": tag}
-    # The filter makes tuples of them.
-    changes: Any = {name: value for name, value in given.items() if value is not None}
-    return replace(chosen, **changes)
+    def unknown_tags(self, tags: Iterable[str]) -> dict[str, str | None]:
+        """Return those of these tags that no job has, each with a known one that looks alike."""
+        from queuectl import queues
 
+        return queues.unknown_tags(self.store, tags)
 
-def _filter(which: Filter) -> Filter:
-    if not isinstance(which, Filter):
-        raise UsageError(f"Which jobs are meant is said by a Filter, not by {shown(which)}.")
-    return which
+    # -- nodes ----------------------------------------------------------------
+
+    def living_nodes(self) -> Nodes:
+        """Return the nodes that live; cheaper than `nodes`, which says what each of them runs."""
+        from queuectl import roster
+
+        return roster.living(self.store)
+
+    def nodes(self) -> Dicts:
+        """Return the registered nodes, with whether they live and how many jobs they run."""
+        from queuectl import overview
+
+        return overview.nodes(self.store)
+
+    def is_alive(self, node: Node) -> bool:
+        """Tell whether a node lives: by its process where we can see it, and by its lease."""
+        from queuectl import roster
+
+        return roster.is_alive(self.store, node)
+
+    def is_dead(self, node: Node) -> bool:
+        """Tell whether a node can't be alive, beyond doubt: then its jobs may be given to others.
+
+        Between the living and the dead are those on other hosts whose lease seems to be over.
+        """
+        from queuectl import roster
+
+        return roster.is_dead(self.store, node)
+
+    def is_left_behind(self, job: Job) -> bool:
+        """Tell whether a job is only called running because nobody has taken it over yet."""
+        from queuectl import roster
+
+        return roster.is_left_behind(self.store, job)
+
+    def stop_nodes(self, nodes: Sequence[str] = (), *, force: bool = False) -> Texts:
+        """Ask nodes (all living ones by default) to stop; returns the ids of those asked."""
+        from queuectl import roster
+
+        return roster.stop(self.store, nodes, force=force)
+
+    def restart_nodes(self, nodes: Sequence[str] = (), *, now: bool = False) -> Dicts:
+        """Ask nodes on this host (all living ones by default) to start again in place.
+
+        Their runs go on meanwhile; with `now` they are released. Says of each node whether it was
+        `asked`, and if not, for which `reason`. What came of it is in the log of the node.
+        """
+        from queuectl import roster
+
+        return roster.restart(self.store, nodes, now=now)
+
+    def followers(self, *, within: float = FOLLOWED_WITHIN) -> tuple[Nodes, Nodes]:
+        """Return the nodes with as many workers as the shared settings say, and the others.
+
+        Waits, if need be, for nodes that are about to follow a change. Others have been told a
+        number of their own: by `--count`, their environment or a `queuectl.toml`.
+        """
+        from queuectl import roster
+
+        return roster.followers(self.store, within=within)
+
+    # -- maintenance ----------------------------------------------------------
+
+    def prune(
+        self,
+        states: Sequence[State],
+        older_than: "str | float | timedelta",
+        *,
+        dry_run: bool = False,
+        progress: Callable[[State, int], None] | None = None,
+    ) -> dict[State, int]:
+        """Delete finished jobs that are older than a duration; says how many of which.
+
+        The duration is text such as "7d", a timedelta, or a number of seconds. They go in batches,
+        each for good: `progress` hears of those of a state that are gone so far.
+        """
+        from queuectl import maintenance
+
+        return maintenance.prune(self.store, states, older_than, dry_run=dry_run, progress=progress)
+
+    def info(self) -> Mapping[str, Any]:
+        """Describe the store: engine, version, size, durability."""
+        return self.store.info()
+
+    def checkup(self) -> "Findings":
+        """Check the queue, its database and this host; says of each finding what to do."""
+        from queuectl import maintenance
+
+        return maintenance.checkup(self.store, self.place)
+
+    def share(self, group: str) -> None:
+        """Let the members of a group of this host use the queue as its owner does.
+
+        They can add jobs, which run as the user of the workers. Only a queue in a file can be
+        shared, one in a folder of its own. To share it again mends what isn't the group's.
+        """
+        from queuectl import maintenance
+
+        maintenance.share(self.store, group)
+
+    def verify(self) -> Texts:
+        """Check the store's integrity; returns what is wrong, one sentence each."""
+        return self.store.verify()
+
+    def backup(self, path: str, progress: Progress | None = None) -> None:
+        """Write a consistent copy while everything goes on."""
+        self.store.backup(path, progress)
+
+    def vacuum(self) -> None:
+        """Give unused space back to the filesystem."""
+        self.store.vacuum()
+
+    def copy_to(
+        self,
+        url: str,
+        *,
+        overwrite: bool = False,
+        force: bool = False,
+        progress: Progress | None = None,
+        verifying: Progress | None = None,
+    ) -> "Copies":
+        """Copy everything to another store, which is made if need be, and compare both.
+
+        A copy that was cut short is gone on with. A target that isn't empty is a `StateError`,
+        unless it may be overwritten. Stop the workers first: while nodes live here, it is one
+        as well, unless it is forced. What they run then counts as lost at the target, and runs
+        again there.
+        """
+        from queuectl import maintenance
+
+        return maintenance.copy_to(
+            self.store,
+            url,
+            overwrite=overwrite,
+            force=force,
+            progress=progress,
+            verifying=verifying,
+        )
+
+    def reset(self, *, settings: bool = False, progress: Progress | None = None) -> int:
+        """Delete all jobs with their output, and all history; returns how many jobs there were.
+
+        Settings and pauses stay, unless `settings` goes as well. While nodes live it is a
+        `StateError`. Events of before go, too: the first that follows says who did it.
+        """
+        from queuectl import maintenance
+
+        jobs = maintenance.reset(self.store, settings=settings, progress=progress)
+        self._intake.note_new_settings()
+        return jobs

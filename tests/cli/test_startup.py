@@ -60,7 +60,6 @@ FOR_ENQUEUE = (
     FOR_PLACE
     | QUOTING
     | {
-        "queuectl.administration",
         "queuectl.cli.enqueue",
         "queuectl.cli.moments",
         "queuectl.cli.notes",
@@ -69,9 +68,11 @@ FOR_ENQUEUE = (
         "queuectl.facts",
         "queuectl.filter",
         "queuectl.host",
+        "queuectl.intake",
         "queuectl.lifecycle",
         "queuectl.queue",
         "queuectl.request",
+        "queuectl.roster",
         "queuectl.sharing",
         "queuectl.store",
         "queuectl.store.access",
@@ -93,7 +94,6 @@ FOR_ENQUEUE = (
         "queuectl.store.statements.shared",
         "queuectl.store.statements.sqlite",
         "queuectl.store.transactions",
-        "queuectl.waiting",
     }
 )
 

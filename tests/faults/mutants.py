@@ -670,8 +670,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="The password of the database is kept with a job that gets all of an environment.",
         edits=[
             Edit(
-                old="return Completion(self.settings, hidden=self.store.secret_variables)",
-                new="return Completion(self.settings)",
+                old="return Completion(settings, hidden=self._store.secret_variables)",
+                new="return Completion(settings)",
             )
         ],
         tests=[

@@ -54,11 +54,11 @@ def test_what_changed_while_it_was_read_is_passed_over(
 def test_a_store_that_is_gone_is_asked_once(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def gone(_: Queue, id: str) -> Job:
+    def gone(id: str) -> Job:
         asked.append(id)
         raise StoreUnreachableError("It is gone.")
 
-    monkeypatch.setattr(Queue, "meant", gone)
+    monkeypatch.setattr(queue.store, "get", gone)
     with pytest.raises(StoreUnreachableError):
         queue.change_named(["a", "b", "c"], cancelling())
     assert asked == ["a"]

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from queuectl import Filter, NewJob, Queue, State, administration
-from queuectl import queue as module
+from queuectl import Filter, NewJob, Queue, State, intake
 from queuectl.completion import Completion
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 from queuectl.settings import Settings
@@ -25,7 +24,7 @@ def queue(tmp_path: Path) -> Queue:
 def test_too_many_at_once_are_refused_and_none_is_stored(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_AT_ONCE", 5)
+    monkeypatch.setattr(intake, "MOST_AT_ONCE", 5)
     with pytest.raises(BadJobError, match="More than 5 jobs"):
         queue.enqueue_many(["true"] * 6)
     assert queue.list() == []
@@ -197,7 +196,7 @@ def test_what_is_set_while_another_thread_reads_holds_for_the_next_job(
             queue.set_setting("max_retries", 8)
         return Completion(settings, hidden=hidden)
 
-    monkeypatch.setattr(administration, "Completion", slow)
+    monkeypatch.setattr(intake, "Completion", slow)
     assert queue.enqueue("true").max_retries == 3
     assert queue.enqueue("true").max_retries == 8
 
@@ -206,11 +205,11 @@ def test_what_others_set_holds_a_moment_later(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(administration, "monotonic", lambda: now)
+    monkeypatch.setattr(intake, "monotonic", lambda: now)
     queue.enqueue("true")
     Queue(queue.place.url).set_setting("max_retries", 7)
     assert queue.enqueue("true").max_retries == 3
-    now += administration.SETTINGS_HOLD + 0.1
+    now += intake.SETTINGS_HOLD + 0.1
     assert queue.enqueue("true").max_retries == 7
 
 

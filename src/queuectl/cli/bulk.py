@@ -11,8 +11,9 @@ from queuectl.cli.progress import Bar
 from queuectl.cli.render import complain, plural, safe, say, write, write_json
 from queuectl.errors import BadJobError, DuplicateError
 from queuectl.facts import Batch
+from queuectl.intake import BATCH
 from queuectl.overlay import overlay
-from queuectl.queue import BATCH, Queue
+from queuectl.queue import Queue
 from queuectl.request import Values, read_values
 
 

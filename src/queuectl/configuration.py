@@ -1,0 +1,35 @@
+"""The settings that all nodes and users of a queue share: changing them."""
+
+from queuectl.history import record
+from queuectl.request import plain
+from queuectl.settings import Layer, canonical, layered, write_value
+from queuectl.store.contract import Store, Topic
+
+
+def set_shared(store: Store, name: str, value: object) -> tuple[str, str]:
+    """Set a shared setting; returns its name and text."""
+    key, text = write_value(name, plain(value))
+    _change(store, key, text)
+    return key, text
+
+
+def unset_shared(store: Store, name: str) -> str:
+    """Forget a shared setting; returns its name."""
+    key = canonical(name)
+    key = "max_retries" if key == "max_attempts" else key
+    _change(store, key, None)
+    return key
+
+
+def _change(store: Store, key: str, text: str | None) -> None:
+    """Change a shared setting, if those that are shared then still fit together."""
+
+    def change() -> None:
+        others = {k: v for k, v in store.config().items() if k != key}
+        shared = others if text is None else others | {key: text}
+        layered([Layer("the config table", shared)])
+        store.set_config(key, text, now=store.now())
+        record(store, "config", detail=f"{key} unset" if text is None else f"{key} = {text}")
+        store.nudge(Topic.CONTROL)
+
+    store.transact(change)

@@ -1,0 +1,65 @@
+"""Finding the job that is meant by an id, or by the beginning of one."""
+
+from collections.abc import Iterable
+
+from queuectl.errors import NotFoundError, UsageError, shown
+from queuectl.job import Job, Named
+from queuectl.store.contract import Store
+from queuectl.store.ids import looks_made
+
+SHORTEST_PREFIX = 4
+
+
+def get(store: Store, named: Named) -> Job:
+    """Return the job with this id, or with the one id that begins with these characters."""
+    name = _id(named)
+    job = store.get(name)
+    if job is not None:
+        return job
+    if isinstance(named, Job):
+        raise NotFoundError(f"Job {name} isn't here, or was removed meanwhile.")
+    if len(name) >= SHORTEST_PREFIX:
+        found = store.ids_like(name)
+        if len(found) == 1:
+            job = store.get(found[0])
+        if len(found) > 1:
+            shown = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
+            raise UsageError(f"{name!r} fits several jobs ({shown}); give more characters.")
+    elif store.ids_like(name, 1):
+        raise NotFoundError(
+            f"There is no job {name!r}; give at least {SHORTEST_PREFIX} characters of an id."
+        )
+    if job is None:
+        raise NotFoundError(f"There is no job {name!r}.", advice="see queuectl list.")
+    return job
+
+
+def meant(store: Store, named: Named) -> Job:
+    """Return the job with this id; the beginning is enough for ids that were made for a job."""
+    job = get(store, named)
+    if job.id == _id(named) or looks_made(job.id):
+        return job
+    raise NotFoundError(f"There is no job {named!r}; {job.id!r} must be named in full.")
+
+
+def all_meant(store: Store, call: str, jobs: Iterable[Named]) -> list[Job]:
+    """Return several jobs; those given as such are looked at where they are changed."""
+    return [job if isinstance(job, Job) else meant(store, job) for job in several(call, jobs)]
+
+
+def several(call: str, jobs: Iterable[Named]) -> Iterable[Named]:
+    """Return several jobs or ids as they are; one alone is an error, for it would be several, too.
+
+    A text consists of letters, and a job of its fields.
+    """
+    if isinstance(jobs, str | Job) or not isinstance(jobs, Iterable):
+        raise UsageError(f"{call} takes several jobs or ids, such as a list.")
+    return jobs
+
+
+def _id(named: Named) -> str:
+    if isinstance(named, Job):
+        return named.id
+    if not isinstance(named, str):
+        raise UsageError(f"A job is named by its id, which is text, not by {shown(named)}.")
+    return named

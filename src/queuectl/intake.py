@@ -1,0 +1,200 @@
+"""Taking jobs in: reads requests, completes them by the settings, and stores them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from itertools import chain, islice
+from time import monotonic
+from typing import Any, TypeVar
+
+from queuectl.completion import Completion, Series
+from queuectl.errors import BadJobError, UsageError
+from queuectl.facts import Batch, Progress
+from queuectl.job import Job, Like, NewJob
+from queuectl.place import Place
+from queuectl.request import Values, check_command, check_request, read_values
+from queuectl.store.contract import Store, chunks
+
+T = TypeVar("T")
+Request = str | Sequence[str] | Mapping[str, Any] | NewJob
+
+BATCH = 20_000
+SOME = 500
+"""Requests that are looked at together."""
+MOST_AT_ONCE = 250_000
+"""Jobs in one transaction. It holds up all other writers, who must renew their leases in time."""
+SETTINGS_HOLD = 1.0
+"""Seconds for which new jobs get what the settings said when they were last read. To ask a server
+before each of them would take about as long as to store it."""
+
+
+class Intake:
+    """Where jobs enter a queue. `Queue` has the same verbs, with what they promise."""
+
+    def __init__(self, store: Store, place: Place) -> None:
+        self._store = store
+        self._place = place
+        self._settings_changed = 0
+        """How often we have changed settings ourselves."""
+        self._completed_by: tuple[int, float, Completion] | None = None
+
+    def note_new_settings(self) -> None:
+        """Read the settings again for the next job: they were changed here."""
+        self._settings_changed += 1
+
+    def take(self, what: Request | None, fields: Mapping[str, Any], connection: Any) -> Job:
+        """Store one job, as `Queue.enqueue` does."""
+        # One look at the clock: a delay counts from the moment the job is created.
+        now = self._store.now()
+        new = self._completion().job(_read(what, fields, now))
+        with self._on(connection):
+            return self._store.enqueue_one(new, now=now)
+
+    def read(self, what: Iterable[Request], under: Mapping[str, Any]) -> Iterator[Like]:
+        """Make jobs of several requests, laid over the fields that hold for all of them."""
+        if isinstance(what, str | bytes | Mapping | NewJob):
+            raise UsageError("enqueue_many takes several jobs, such as a list; enqueue takes one.")
+        if "id" in under:
+            raise UsageError("An id is for a single job; of several, each says its own.")
+        return chain.from_iterable(self._read_by_some(what, under))
+
+    def _read_by_some(
+        self, what: Iterable[Request], under: Mapping[str, Any]
+    ) -> Iterator[Iterable[Like]]:
+        series = Series(self._completion)
+        read = 0
+        for some in _parts(what, SOME):
+            made: Iterable[Like] | None = None
+            commands = [item for item in some if type(item) is str]
+            if len(commands) == len(some) and not under:
+                # If one is wrong, it is found, and named, by reading them one by one.
+                with suppress(BadJobError):
+                    made = series.commands(commands)
+            if made is None:
+                # A time such as +5m counts from when it is read; a delay, from when it is stored.
+                now = self._store.now()
+                made = map(series.job, _read_all(some, under, read + 1, now))
+            yield made
+            read += len(some)
+
+    def complete(self, given: Iterable[Values]) -> Iterator[Like]:
+        """Make jobs of several requests that `request.read_values` has read."""
+        return map(Series(self._completion).job, given)
+
+    def take_all(
+        self,
+        requests: Iterator[Like],
+        *,
+        keep_going: bool,
+        connection: Any,
+        progress: Progress | None,
+        total: int,
+    ) -> Batch:
+        """Store what `read` or `complete` has made, as `Queue.enqueue_many` does."""
+        if keep_going and connection is None:
+            parts = _parts(requests, BATCH)
+            return self._store_batches(parts, progress, total, skip_duplicates=True)
+        # Everything is read before the store is locked: others wait for the writing only.
+        jobs = list(islice(requests, MOST_AT_ONCE + 1))
+        if len(jobs) > MOST_AT_ONCE:
+            raise BadJobError(
+                f"More than {MOST_AT_ONCE:,} jobs can't be stored all at once without holding up"
+                " the workers; split them, or keep going, which stores batch by batch."
+            )
+
+        def store() -> Batch:
+            parts = chunks(jobs, BATCH)
+            return self._store_batches(parts, progress, len(jobs), skip_duplicates=keep_going)
+
+        if connection is None:
+            return self._store.transact(store)
+        with self._on(connection):
+            return store()
+
+    def _on(self, connection: Any) -> AbstractContextManager[None]:
+        return nullcontext() if connection is None else self._store.borrowed(connection)
+
+    def _store_batches(
+        self,
+        parts: Iterable[Sequence[Like]],
+        progress: Progress | None,
+        total: int,
+        *,
+        skip_duplicates: bool,
+    ) -> Batch:
+        ids: list[str] = []
+        duplicates: list[str] = []
+        for jobs in parts:
+            batch = self._store.enqueue(
+                jobs, now=self._store.now(), skip_duplicates=skip_duplicates
+            )
+            ids += batch.ids
+            duplicates += batch.duplicates
+            if progress is not None:
+                progress(len(ids) + len(duplicates), total)
+        return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
+
+    def _completion(self) -> Completion:
+        """What the settings say for new jobs; what others have changed counts a moment later."""
+        changed = self._settings_changed
+        known = self._completed_by
+        if known is None or known[0] != changed or monotonic() - known[1] > SETTINGS_HOLD:
+            # Another thread may change them from here on: then these hold for this job only.
+            known = self._completed_by = (changed, monotonic(), self._new_completion())
+        return known[2]
+
+    def _new_completion(self) -> Completion:
+        settings, _ = self._place.settings(self._store.config())
+        return Completion(settings, hidden=self._store.secret_variables)
+
+
+def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield items in lists of a size; those before one that can't be had come first, too."""
+    part: list[T] = []
+    try:
+        for item in items:
+            part.append(item)
+            if len(part) == size:
+                yield part
+                part = []
+    except Exception:
+        if part:
+            yield part
+        raise
+    if part:
+        yield part
+
+
+def _read_all(
+    some: Sequence[Request], under: Mapping[str, Any], first: int, now: int
+) -> Iterator[Values]:
+    for number, item in enumerate(some, first):
+        try:
+            yield _read(_laid(item, under) if under else item, {}, now)
+        except UsageError as error:
+            raise type(error)(f"Job number {number:,}: {error}", advice=error.advice) from None
+
+
+def _laid(what: Request, under: Mapping[str, Any]) -> Request:
+    """Lay a request over fields that hold for all."""
+    from queuectl.overlay import overlay
+
+    if isinstance(what, NewJob):
+        raise BadJobError("A NewJob is complete; fields can't be added to it.")
+    return overlay(under, _given(what))
+
+
+def _given(what: Request) -> Mapping[str, Any]:
+    if isinstance(what, str):
+        return {"command": what}
+    return what if isinstance(what, dict | Mapping) else {"argv": what}
+
+
+def _read(what: Request | None, fields: Mapping[str, Any], now: int) -> Values:
+    if isinstance(what, str) and not fields:
+        return {"command": check_command(what)}
+    if isinstance(what, NewJob):
+        if fields:
+            raise BadJobError("A NewJob is complete; keywords can't be added to it.")
+        return check_request(what)
+    given = {} if what is None else _given(what)
+    return read_values({**given, **fields} if fields else given, now=now)

@@ -1,0 +1,143 @@
+"""Looking after a queue: its health, retention, and the database as a whole."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from queuectl.errors import QueuectlError, StateError, StoreError, StoreMissingError, UsageError
+from queuectl.facts import Progress
+from queuectl.history import record
+from queuectl.job import FINISHED, State
+from queuectl.place import Place
+from queuectl.request import read_duration
+from queuectl.roster import is_alive, refuse_living
+from queuectl.store import Store, open_store
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from queuectl.store.copying import Copied
+    from queuectl.store.health import Finding
+    from queuectl.store.sql import SqlStore
+
+SETTINGS_TABLES = ("config", "queues")
+"""The tables of what was set, rather than done."""
+PRUNED_AT_ONCE = 1_000
+
+# -- retention --------------------------------------------------------------------------
+
+
+def prune(
+    store: Store,
+    states: Sequence[State],
+    older_than: "str | float | timedelta",
+    *,
+    dry_run: bool,
+    progress: Callable[[State, int], None] | None,
+) -> dict[State, int]:
+    """Delete finished jobs that are older than a duration; says how many of which."""
+    age = read_duration("older_than", older_than)
+    wrong = [state for state in states if state not in FINISHED]
+    if wrong:
+        raise UsageError(f"Only finished jobs can be pruned, not {wrong[0]} ones.")
+    states = [State(state) for state in states]
+    before = store.now() - age
+    if dry_run:
+        return {state: store.prunable(state, before) for state in states}
+    pruned = dict.fromkeys(states, 0)
+    try:
+        for state in states:
+            while count := store.prune(state, before, limit=PRUNED_AT_ONCE):
+                pruned[state] += count
+                if progress is not None:
+                    progress(state, pruned[state])
+    finally:
+        if any(pruned.values()):
+            detail = ", ".join(f"{count} {state}" for state, count in pruned.items())
+            record(store, "prune", detail=detail)
+    return pruned
+
+
+# -- health -----------------------------------------------------------------------------
+
+
+def checkup(store: Store, place: Place) -> "list[Finding]":
+    """Check the queue, its database and this host."""
+    from queuectl.store.health import check_store
+    from queuectl.store.health.common import check_place, check_queue, check_settings, gather
+
+    found = [*check_place(place), *check_store(store)]
+    checks = {
+        "settings": lambda: check_settings(place, store.config()),
+        "nodes": lambda: check_queue(store, lambda node: is_alive(store, node)),
+    }
+    return found + gather(checks, found)
+
+
+def examine(place: Place) -> "tuple[list[Finding], QueuectlError | None]":
+    """Check a queue that may not even be opened; returns the error of that, if it is one."""
+    try:
+        store = open_store(place.url)
+    except (StoreError, StateError) as trouble:
+        from queuectl.store.health.examine import examine, examine_absent
+
+        if isinstance(trouble, StoreMissingError) and place.is_default:
+            return examine_absent(place), None
+        return examine(place, trouble), trouble
+    try:
+        return checkup(store, place), None
+    finally:
+        store.close()
+
+
+# -- the whole --------------------------------------------------------------------------
+
+
+def share(store: Store, group: str) -> None:
+    """Let the members of a group of this host use the queue as its owner does."""
+    store.share(group)
+    record(store, "share", detail=f"with group {group}")
+
+
+def copy_to(
+    store: Store,
+    url: str,
+    *,
+    overwrite: bool,
+    force: bool,
+    progress: Progress | None,
+    verifying: Progress | None,
+) -> "list[Copied]":
+    """Copy everything to another store, which is made if need be, and compare both."""
+    from queuectl.store.copying import copy
+
+    source = _tables_of(store)
+    if not force:
+        again = "or use --force, and what they run will run again at the target."
+        refuse_living(source, advice=again)
+    target = open_store(url, create=True, unfinished=True)
+    try:
+        refuse_living(target)
+        return copy(source, target, progress, verifying=verifying, overwrite=overwrite)
+    finally:
+        target.close()
+
+
+def reset(store: Store, *, settings: bool, progress: Progress | None) -> int:
+    """Delete all jobs with their output, and all history; returns how many jobs there were."""
+    from queuectl.store.copying import empty
+
+    refuse_living(store)
+    jobs = sum(count.jobs for count in store.counts())
+    spared = () if settings else SETTINGS_TABLES
+    empty(_tables_of(store), spared=spared, progress=progress)
+    store.fold()
+    record(store, "reset", detail=f"jobs: {jobs}" + (", settings" if settings else ""))
+    return jobs
+
+
+def _tables_of(store: Store) -> "SqlStore":
+    from queuectl.store.sql import SqlStore
+
+    # There is no other kind of store.
+    assert isinstance(store, SqlStore)
+    return store

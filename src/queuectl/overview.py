@@ -1,0 +1,89 @@
+"""The queue at a glance: gathers what status, statistics and explanations are made of."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from queuectl import listing, roster
+from queuectl.explain import Crew, Reason, Surroundings, explain, hindrances
+from queuectl.filter import Filter, Names
+from queuectl.job import WAITING, Job, State
+from queuectl.lifecycle import Policy
+from queuectl.listing import narrowed
+from queuectl.place import Place
+from queuectl.report import Stats, Status, build_stats, build_stats_of, build_status, node_dict
+from queuectl.request import check_sought
+from queuectl.store.contract import Store
+from queuectl.when import milliseconds
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+SLOWEST = 5
+"""Jobs that statistics name for having taken longest."""
+
+
+def nodes(store: Store) -> list[dict[str, Any]]:
+    """Describe the registered nodes, with whether they live and how many jobs they run."""
+    return [
+        node_dict(
+            node, alive=roster.is_alive(store, node), running=roster.busy_workers(store, node)
+        )
+        for node in store.nodes()
+    ]
+
+
+def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
+    """Say why a job waits; nothing for one that doesn't wait."""
+    return explain(job, _surroundings(store, place)) if job.state in WAITING else []
+
+
+def explain_queues(store: Store, place: Place, queues: Collection[str]) -> list[Reason]:
+    """Say what keeps all jobs of these queues from being started, if anything does."""
+    return hindrances(queues, _surroundings(store, place))
+
+
+def _surroundings(store: Store, place: Place) -> Surroundings:
+    """Gather what the turn of jobs hangs on besides the jobs."""
+    settings, _ = place.settings(store.config())
+    return Surroundings(
+        now=store.now(),
+        crews=tuple(
+            Crew(
+                queues=node.queues,
+                workers=node.workers,
+                busy=roster.busy_workers(store, node),
+                stopping=node.stop is not None,
+            )
+            for node in roster.living(store)
+        ),
+        queues=tuple(store.queues()),
+        suspicious=Policy(max_crashes=settings.max_crashes).suspicious,
+    )
+
+
+def status(store: Store) -> Status:
+    """Return counts per state and queue, and who works."""
+    return build_status(store.url, store.counts(), store.queues(), nodes(store), store.next_due())
+
+
+def stats(
+    store: Store, *, since: "int | datetime | None", queue: str | None, tag: Names | None
+) -> Stats:
+    """Return totals, run and wait times, the slowest jobs and the spread of priorities."""
+    begin = None if since is None else milliseconds(since)
+    if queue is not None:
+        check_sought("queue", queue)
+    which = narrowed(None, queue=queue, tag=tag)
+    if which.tags:
+        return build_stats_of(listing.jobs(store, which), since=begin, slowest=SLOWEST)
+    counts = [count for count in store.counts() if queue is None or count.queue == queue]
+    rollups = store.rollups(since=begin, queue=queue)
+    return build_stats(counts, rollups, _slowest(store, queue))
+
+
+def _slowest(store: Store, queue: str | None) -> list[Job]:
+    if queue is None:
+        return store.slowest(SLOWEST)
+    which = Filter(states=(State.COMPLETED,), queues=(queue,))
+    by = listing.read_sort("-duration")
+    return [*listing.sorted_jobs(store, which, by, limit=SLOWEST)]

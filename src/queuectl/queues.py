@@ -1,0 +1,51 @@
+"""Named queues: pausing them, and finding names of queues and tags that may be misspelt."""
+
+from collections.abc import Iterable
+
+from queuectl.history import record
+from queuectl.host import whoami
+from queuectl.job import DEFAULT_QUEUE
+from queuectl.request import check_name, check_sought
+from queuectl.store.contract import Store, Topic
+
+MOST_TAGS = 200
+"""Tags among which one is looked for that may be meant."""
+
+
+def set_paused(store: Store, queue: str, *, paused: bool) -> bool:
+    """Pause or resume a queue; False when it was so already."""
+    name = check_name("queue", queue)
+
+    def change() -> bool:
+        changed = store.set_paused(name, paused=paused, who=whoami(), now=store.now())
+        if changed:
+            record(store, "pause" if paused else "resume", detail=name)
+            store.nudge(Topic.WORK)
+        return changed
+
+    return store.transact(change)
+
+
+def unused(store: Store, names: Iterable[str]) -> dict[str, str | None]:
+    """Return those of these queues that nobody has used, each with a used one that looks alike."""
+    names = [check_sought("queue", name) for name in names]
+    used = {count.queue for count in store.counts()}
+    used |= {queue.name for queue in store.queues()} | {DEFAULT_QUEUE}
+    new = [name for name in names if name not in used and not store.rollups(queue=name)]
+    return {name: _nearest(name, sorted(used)) for name in new}
+
+
+def unknown_tags(store: Store, tags: Iterable[str]) -> dict[str, str | None]:
+    """Return those of these tags that no job has, each with a known one that looks alike."""
+    tags = [check_sought("tag", tag) for tag in tags]
+    unknown = [tag for tag in tags if tag not in store.tags_like(tag, 1)]
+    if not unknown:
+        return {}
+    some = store.tags_like("", MOST_TAGS)
+    return {tag: _nearest(tag, [*store.tags_like(tag[:1], MOST_TAGS), *some]) for tag in unknown}
+
+
+def _nearest(name: str, known: list[str]) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, known, n=1)), None)

@@ -1,0 +1,174 @@
+"""The nodes of a queue: who lives, who is dead, and asking them to stop or to start again."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from queuectl.errors import NotFoundError, StateError, UsageError
+from queuectl.facts import Node, Stop
+from queuectl.host import belongs_to_terminal, catches, host_identity, is_running
+from queuectl.job import Job, State
+from queuectl.settings import Layer, layered
+from queuectl.store.contract import Store, Topic
+
+# -- who lives --------------------------------------------------------------------------
+
+
+def living(store: Store) -> list[Node]:
+    """Return the nodes that live."""
+    return [node for node in store.nodes() if is_alive(store, node)]
+
+
+def is_alive(store: Store, node: Node) -> bool:
+    """Tell whether a node lives: by its process where we can see it, and by its lease."""
+    return (
+        not _is_known_dead(store, node)
+        and node.lease_until > store.steady()
+        # Paths mean the same only in processes that share a host.
+        and not (node.boot == host_identity() and store.is_elsewhere(node))
+    )
+
+
+def is_dead(store: Store, node: Node) -> bool:
+    """Tell whether a node can't be alive, beyond doubt."""
+    return _is_known_dead(store, node) or store.lapsed(node)
+
+
+def _is_known_dead(store: Store, node: Node) -> bool:
+    here = host_identity()
+    if node.boot == here and not is_running(node.pid, node.pid_start):
+        return True
+    # The steady clock starts anew with the machine: a lease from before means nothing.
+    return store.one_host and node.boot.partition("/")[0] != here.partition("/")[0]
+
+
+def is_left_behind(store: Store, job: Job) -> bool:
+    """Tell whether a job is only called running because nobody has taken it over yet."""
+    if job.state != State.PROCESSING:
+        return False
+    return all(node.id != job.node or is_dead(store, node) for node in store.nodes())
+
+
+def refuse_living(store: Store, *, advice: str = "") -> None:
+    """Raise a `StateError` if a node lives."""
+    if nodes := living(store):
+        raise StateError(
+            f"Workers are at work on {store.url} (node {nodes[0].id}); stop them first.",
+            advice=advice,
+        )
+
+
+def busy_workers(store: Store, node: Node) -> int:
+    """Count the workers of a node that run something."""
+    # A worker may have short jobs in line behind the one that it runs.
+    return len({job.worker for job in store.held(node.id)})
+
+
+# -- asking them ------------------------------------------------------------------------
+
+
+def stop(store: Store, names: Sequence[str], *, force: bool) -> list[str]:
+    """Ask nodes, all living ones if none is named, to stop; returns the ids of those asked."""
+    from queuectl.history import record
+
+    how = Stop.RELEASE if force else Stop.DRAIN
+    nodes = _wanted(store, names)
+
+    def ask() -> list[str]:
+        asked = [node.id for node in nodes if store.ask_stop(node.id, how)]
+        for id in asked:
+            record(store, "stop", node=id, detail=how.value)
+        store.nudge(Topic.CONTROL)
+        return asked
+
+    return store.transact(ask)
+
+
+def restart(store: Store, names: Sequence[str], *, now: bool) -> list[dict[str, Any]]:
+    """Ask nodes on this host, all living ones if none is named, to start again in place."""
+    from queuectl.history import record
+
+    told = []
+    for node in _wanted(store, names):
+        reason = _why_not_restarted(node, now=now)
+        if reason is None:
+            # First, so that whoever can't be told of it isn't restarted.
+            record(store, "restart", node=node.id, detail="release" if now else "hand over")
+            reason = _restart(node, now=now)
+        facts = {"id": node.id, "pid": node.pid, "host": node.host}
+        told.append(facts | {"asked": reason is None, "reason": reason})
+    return told
+
+
+def _why_not_restarted(node: Node, *, now: bool) -> str | None:
+    """Return why a node can't be asked to start again; None if it can."""
+    import signal
+
+    signum = signal.SIGHUP if now else signal.SIGUSR1
+    if node.boot != host_identity():
+        return f"it can only be asked on its own host, {node.host}"
+    if not is_running(node.pid, node.pid_start):
+        return "it isn't running any more"
+    if node.stop is not None:
+        return "it is stopping"
+    if now and belongs_to_terminal(node.pid):
+        return "it belongs to a terminal; leave out --now, or stop it there and start it anew"
+    if not catches(node.pid, signum):
+        # It would be ended by it: an older version, or one that isn't up yet.
+        return f"it doesn't listen to {signum.name}; stop it and start it anew"
+    return None
+
+
+def _restart(node: Node, *, now: bool) -> str | None:
+    """Ask a node to start again; or return why that couldn't be done."""
+    import signal
+
+    try:
+        os.kill(node.pid, signal.SIGHUP if now else signal.SIGUSR1)
+    except PermissionError:
+        return "it belongs to another user"
+    except ProcessLookupError:
+        return "it isn't running any more"
+    return None
+
+
+def followers(store: Store, *, within: float) -> tuple[list[Node], list[Node]]:
+    """Return the nodes with as many workers as the shared settings say, and the others."""
+    from queuectl.waiting import wait_until
+
+    shared = layered([Layer("the config table", store.config())])[0].workers
+    found: tuple[list[Node], list[Node]] = [], []
+
+    def look() -> int:
+        for some in found:
+            some.clear()
+        for node in living(store):
+            if node.stop is None:
+                found[node.workers != shared].append(node)
+        return len(found[1])
+
+    with suppress(TimeoutError):
+        wait_until(look, store.changed, timeout=within)
+    return found
+
+
+def _wanted(store: Store, names: Sequence[str]) -> list[Node]:
+    """Return the nodes of these names; all that live, if none is named."""
+    if isinstance(names, str):
+        # Its letters could be the beginnings of other nodes' ids.
+        raise UsageError("Nodes are named by a list of their ids.")
+    known = store.nodes()
+    found = [_named(known, name) for name in names]
+    return found or [node for node in known if is_alive(store, node)]
+
+
+def _named(known: Sequence[Node], name: str) -> Node:
+    found = [node for node in known if node.id == name] or [
+        node for node in known if name and node.id.startswith(name)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{name!r} fits several nodes; give more characters.")
+    raise NotFoundError(f"There is no node {name!r}.", advice="see queuectl worker list.")
