@@ -12,7 +12,7 @@ from queuectl.errors import NotFoundError, QueuectlError, StateError, StoreError
 from queuectl.facts import Event
 from queuectl.filter import Filter
 from queuectl.host import whoami
-from queuectl.job import FINISHED, WAITING, Job, Named, State
+from queuectl.job import FINISHED, OPEN, Job, Named, State
 from queuectl.listing import check_filter
 from queuectl.request import check_text
 from queuectl.store.contract import Store, Topic
@@ -79,11 +79,10 @@ def cancelling(reason: str | None = None, *, joining: bool = False) -> Change:
         if not (joining and is_ending(job)):
             check_cancel(job, now)
 
-    states = (*WAITING, State.PROCESSING)
     return Change(
         done="cancelled",
-        allowed=states,
-        usual=states,
+        allowed=OPEN,
+        usual=OPEN,
         check=check,
         apply=lambda store, jobs, now: _cancel(store, jobs, why, now),
     )

@@ -41,6 +41,8 @@ class State(StrEnum):
 
 WAITING = (State.PENDING, State.FAILED, State.BLOCKED)
 FINISHED = (State.COMPLETED, State.DEAD, State.CANCELLED)
+OPEN = (*WAITING, State.PROCESSING)
+"""The states of jobs that aren't finished."""
 
 
 class Strategy(StrEnum):

@@ -1,19 +1,24 @@
 """Reads jobs and events page by page, so that a long list takes no more memory than a short one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from queuectl.errors import UsageError, shown
 from queuectl.facts import Event
 from queuectl.filter import Filter, Names, Sort
 from queuectl.finding import get
-from queuectl.job import Job, Named
+from queuectl.job import Job, Named, State
 from queuectl.store.contract import Store, chunks
 from queuectl.values import replace
 
+T = TypeVar("T")
+
 PAGE = 1_000
 """Jobs or events read at a time."""
+
+LOOKED_AT = 500
+"""Of very many jobs, so many are looked at to find those whose ids begin in some way."""
 
 MOST = 2**62
 """What no list can have, and databases can still count to."""
@@ -39,6 +44,26 @@ SORTS = {
     "node": "node",
 }
 """What jobs can be sorted by, and the column that has it. The column's own name will do as well."""
+
+
+class Page(Generic[T]):
+    """The first so many of some items, which knows afterwards how many they were."""
+
+    def __init__(self, items: Callable[[int | None], Iterator[T]], limit: int | None) -> None:
+        """Take who gives items when told how many at most; one more than wanted is asked for."""
+        self._items = items(None if limit is None else limit + 1)
+        self._limit = limit
+        self.count = 0
+        self.last: T | None = None
+        self.more = False
+        """Whether there are others behind them."""
+
+    def __iter__(self) -> Iterator[T]:
+        for item in islice(self._items, self._limit):
+            self.count += 1
+            self.last = item
+            yield item
+        self.more = self._limit is not None and next(self._items, None) is not None
 
 
 def read_sort(text: str) -> tuple[Sort, ...]:
@@ -210,3 +235,18 @@ def counted(store: Store, which: Filter) -> int | None:
         if (not which.states or count.state in which.states)
         and (not which.queues or count.queue in which.queues)
     )
+
+
+def like(store: Store, prefix: str, states: Sequence[State], *, limit: int) -> list[Job]:
+    """Return some jobs in these states, or in any, whose ids begin with a prefix: the newest."""
+    newest = store.select(Filter(states=tuple(states)), limit=LOOKED_AT)
+    found = {job.id: job for job in newest if job.id.startswith(prefix)}
+    if len(newest) == LOOKED_AT and len(found) < limit:
+        # An older one may be meant as well.
+        older = [id for id in store.ids_like(prefix, LOOKED_AT) if id not in found]
+        known = store.states(older)
+        fit = [id for id in older if not states or known.get(id) in states]
+        for id in fit[: limit - len(found)]:
+            if (job := store.get(id)) is not None:
+                found[id] = job
+    return list(found.values())[:limit]

@@ -11,9 +11,8 @@ from time import monotonic, sleep
 from queuectl.guard.output import Captured, halves, read_on
 from queuectl.host import host_identity
 from queuectl.job import Job, Output, State
-from queuectl.queue import Queue
 from queuectl.spool import open_stream
-from queuectl.store.contract import Piece, Topic
+from queuectl.store.contract import Piece, Store, Topic
 
 STREAMS = ("stdout", "stderr")
 CHUNK = 1 << 16
@@ -32,8 +31,8 @@ ANSWER_WITHIN = 5.0
 class LiveOutput:
     """The output of the newest run of a job, while it goes on."""
 
-    def __init__(self, queue: Queue, job: Job) -> None:
-        self._store = queue.store
+    def __init__(self, store: Store, job: Job) -> None:
+        self._store = store
         self._job = job
         node = next((node for node in self._store.nodes() if node.id == job.node), None)
         self._spool = None if node is None else node.spool
@@ -125,12 +124,12 @@ def _new(pieces: Sequence[Piece], seen: int) -> Iterator[Piece]:
             seen = max(piece.start, seen) + len(data)
 
 
-def so_far(queue: Queue, job: Job, limit: int) -> tuple[Output, bool]:
+def so_far(store: Store, job: Job, limit: int) -> tuple[Output, bool]:
     """Return what the running attempt of a job has written, within a limit, and if that is all.
 
     It may not be all when its node, on another host, doesn't answer.
     """
-    live = LiveOutput(queue, job)
+    live = LiveOutput(store, job)
     taken: tuple[list[Piece], list[Piece]] = ([], [])
     seen = [0, 0]
     deadline = monotonic() + ANSWER_WITHIN
@@ -139,7 +138,7 @@ def so_far(queue: Queue, job: Job, limit: int) -> tuple[Output, bool]:
             for piece in live.read(stream, seen[stream]):
                 taken[stream].append(piece)
                 seen[stream] = piece.start + len(piece.data)
-        if not live.awaited or monotonic() > deadline or not _runs(queue, job):
+        if not live.awaited or monotonic() > deadline or not _runs(store, job):
             break
         sleep(LOOK_EVERY / 2)
     out, err = (_capture(pieces, limit) for pieces in taken)
@@ -149,8 +148,8 @@ def so_far(queue: Queue, job: Job, limit: int) -> tuple[Output, bool]:
     return output, not live.awaited
 
 
-def _runs(queue: Queue, job: Job) -> bool:
-    now = queue.store.get(job.id)
+def _runs(store: Store, job: Job) -> bool:
+    now = store.get(job.id)
     return now is not None and (now.state, now.attempts) == (State.PROCESSING, job.attempts)
 
 

@@ -92,10 +92,20 @@ def examine(place: Place) -> "tuple[list[Finding], QueuectlError | None]":
 # -- the whole --------------------------------------------------------------------------
 
 
-def share(store: Store, group: str) -> None:
-    """Let the members of a group of this host use the queue as its owner does."""
+def check_sharing(url: str, group: str) -> None:
+    """Raise why a queue at this place can't be shared with a group, before it is made."""
+    from queuectl.store.shared import check_sharing
+
+    check_sharing(url, group)
+
+
+def share(store: Store, group: str) -> str | None:
+    """Let the members of a group use the queue; returns the folder that keeps them out, if any."""
+    from queuectl.store.shared import closed_above, find_group
+
     store.share(group)
     record(store, "share", detail=f"with group {group}")
+    return closed_above(store.info()["path"], find_group(group))
 
 
 def copy_to(

@@ -1,23 +1,26 @@
 """The queue at a glance: gathers what status, statistics and explanations are made of."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from queuectl import listing, roster
-from queuectl.explain import Crew, Reason, Surroundings, explain, hindrances
+from queuectl.explain import Crew, Reason, Surroundings, explain, explain_all, hindrances
 from queuectl.filter import Filter, Names
-from queuectl.job import WAITING, Job, State
+from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.lifecycle import Policy
 from queuectl.listing import narrowed
 from queuectl.place import Place
 from queuectl.report import Stats, Status, build_stats, build_stats_of, build_status, node_dict
 from queuectl.request import check_sought
 from queuectl.store.contract import Store
+from queuectl.values import replace
 from queuectl.when import milliseconds
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+LOOKED_AT = 100
+"""Of very many jobs, so many are looked at to say why they wait."""
 SLOWEST = 5
 """Jobs that statistics name for having taken longest."""
 
@@ -40,6 +43,31 @@ def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
 def explain_queues(store: Store, place: Place, queues: Collection[str]) -> list[Reason]:
     """Say what keeps all jobs of these queues from being started, if anything does."""
     return hindrances(queues, _surroundings(store, place))
+
+
+def explain_some(store: Store, place: Place, which: Sequence[str] | Filter) -> list[Reason]:
+    """Say why these jobs, or the first of very many, wait: one of them, or all together."""
+    ids = _waiting(store, which) if isinstance(which, Filter) else which
+    jobs = [job for job in map(store.get, ids[:LOOKED_AT]) if job is not None]
+    waiting = [job for job in jobs if job.state in WAITING]
+    if len(ids) == 1 and waiting:
+        return explain_job(store, place, waiting[0])
+    queues = {job.queue for job in waiting}
+    return explain_unstarted(store, place, jobs if len(ids) <= LOOKED_AT else [], queues)
+
+
+def _waiting(store: Store, which: Filter) -> list[str]:
+    waiting = replace(which, states=WAITING)
+    return [job.id for job in store.select(waiting, limit=LOOKED_AT)]
+
+
+def explain_unstarted(
+    store: Store, place: Place, jobs: Sequence[Job], queues: Collection[str]
+) -> list[Reason]:
+    """Say that none of these jobs is due, if that is so, and what keeps these queues."""
+    around = _surroundings(store, place)
+    unfinished = [job for job in jobs if job.state not in FINISHED]
+    return [*explain_all(unfinished, around.now), *hindrances(queues, around)]
 
 
 def _surroundings(store: Store, place: Place) -> Surroundings:

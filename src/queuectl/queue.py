@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from queuectl.facts import Batch, Event, Node, Progress, QueueInfo
+from queuectl.facts import Batch, Count, Event, Node, Progress, QueueInfo
 from queuectl.filter import Filter, Names
 from queuectl.intake import Intake, Request
 from queuectl.job import Attempt, Job, Named, Output, State
@@ -24,11 +24,16 @@ if TYPE_CHECKING:
 
     from queuectl.changes import Change, Changed, Refused
     from queuectl.explain import Reason
+    from queuectl.following import Follower, Make, Sink, Talk, Tick
+    from queuectl.listing import Page
+    from queuectl.outputs import Written
     from queuectl.report import Stats, Status
     from queuectl.settings import Settings
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
+    from queuectl.watches import Watch
 
+    Followers = list[Follower]
     Reasons = list[Reason]
     Copies = list[Copied]
     Findings = list[Finding]
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 Jobs = list[Job]
 Attempts = list[Attempt]
 Events = list[Event]
+Counts = list[Count]
 Nodes = list[Node]
 Queues = list[QueueInfo]
 Dicts = list[dict[str, Any]]
@@ -55,17 +61,25 @@ class Queue:
         *,
         create: bool = True,
         absent_ok: bool = False,
+        upgrade: bool = False,
         place: Place | None = None,
     ) -> None:
         """Open the queue at a path or URL, or the one this directory and environment mean.
 
         A queue that doesn't exist yet is made, unless `create` is False: then it is a
         `StoreMissingError`. With `absent_ok` that holds only for one that was named. The default
-        queue is an empty one then, for whoever reads, and nothing is made.
+        queue is an empty one then, for whoever reads, and nothing is made. With `upgrade`, its
+        tables may be those of an older version, or of a copy that was cut short: see `migrate`.
         """
         self.place = place or find_place(None if url is None else os.fspath(url))
         absent_ok = absent_ok and self.place.is_default
-        self.store: Store = open_store(self.place.url, create=create, absent_ok=absent_ok)
+        self.store: Store = open_store(
+            self.place.url,
+            create=create,
+            absent_ok=absent_ok,
+            upgrade=upgrade,
+            unfinished=upgrade,
+        )
         self._intake = Intake(self.store, self.place)
 
     def __enter__(self) -> "Queue":
@@ -82,6 +96,32 @@ class Queue:
     def url(self) -> str:
         """Where the queue is, without secrets."""
         return self.store.url
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the queue was made when it was opened."""
+        return self.store.is_new
+
+    @property
+    def folder(self) -> str:
+        """The folder on this host, beside the queue, of what nodes write: output and logs."""
+        return os.path.dirname(self.store.spool_root())
+
+    @property
+    def before_commit(self) -> Callable[[], None] | None:
+        """Called, if somebody sets it, just before each commit: from then on, things may be stored.
+
+        For whoever must not be interrupted between that and saying what was stored.
+        """
+        return self.store.before_commit
+
+    @before_commit.setter
+    def before_commit(self, called: Callable[[], None] | None) -> None:
+        self.store.before_commit = called
+
+    def now(self) -> int:
+        """Return the clock of the queue, by which all its times are: milliseconds since 1970."""
+        return self.store.now()
 
     # -- enqueue --------------------------------------------------------------
 
@@ -153,6 +193,10 @@ class Queue:
         from queuectl import finding
 
         return finding.get(self.store, id)
+
+    def find(self, id: str) -> Job | None:
+        """Return the job with exactly this id; None if there is none."""
+        return self.store.get(id)
 
     def meant(self, id: Named) -> Job:
         """Return the job with this id; the beginning is enough for ids that were made for a job.
@@ -227,6 +271,47 @@ class Queue:
 
         return listing.count(self.store, listing.narrowed(which, state=state, queue=queue, tag=tag))
 
+    def counted(self, which: Filter) -> int | None:
+        """Return how many jobs fit, if the counters can tell that at once: by state and queue."""
+        from queuectl import listing
+
+        return listing.counted(self.store, which)
+
+    def counts(self) -> Counts:
+        """Count jobs by queue, state and priority, at once however many there are."""
+        return self.store.counts()
+
+    def states(self, ids: Sequence[str]) -> dict[str, State]:
+        """Return the states of the jobs with these ids; those that aren't there are left out."""
+        return self.store.states(ids)
+
+    def page(
+        self,
+        which: Filter | None = None,
+        *,
+        limit: int | None = 50,
+        after: Named | None = None,
+        oldest: bool = False,
+        sort: str | None = None,
+    ) -> "Page[Job]":
+        """Return jobs as `iterate` does, as a page that knows whether there are more behind it."""
+        from queuectl.listing import Page
+
+        return Page(
+            lambda most: self.iterate(which, limit=most, after=after, oldest=oldest, sort=sort),
+            limit,
+        )
+
+    def jobs_like(self, prefix: str, states: Sequence[State] = (), *, limit: int = 50) -> Jobs:
+        """Return some jobs in these states, or in any, whose ids begin with a prefix."""
+        from queuectl import listing
+
+        return listing.like(self.store, prefix, states, limit=limit)
+
+    def tags_like(self, prefix: str, *, limit: int = 50) -> Texts:
+        """Return some tags of jobs that begin with a prefix."""
+        return self.store.tags_like(prefix, limit)
+
     def attempts(self, id: Named) -> Attempts:
         """Return the runs of a job that are over, oldest first."""
         return self.store.attempts(self.get(id))
@@ -236,6 +321,12 @@ class Queue:
         from queuectl import outputs
 
         return outputs.kept(self.store, self.get(id), attempt)
+
+    def written(self, id: Named, attempt: int | None = None) -> "Written":
+        """Return what a run of a job wrote, also while it goes on: the newest, or this one."""
+        from queuectl import outputs
+
+        return outputs.written(self.store, self.place, self.get(id), attempt)
 
     def events(self, id: Named | None = None, *, limit: int | None = 100) -> Events:
         """Return what was done by hand and which jobs died or were rescued, newest first."""
@@ -250,6 +341,60 @@ class Queue:
         limit = listing.check_limit(limit)
         return listing.events(self.store, None if id is None else self.get(id).id, limit=limit)
 
+    def page_events(self, id: Named | None = None, *, limit: int | None = 50) -> "Page[Event]":
+        """Return them as a page that knows whether there are more behind it."""
+        from queuectl.listing import Page
+
+        return Page(lambda most: self.iterate_events(id, limit=most), limit)
+
+    # -- following ------------------------------------------------------------
+
+    def follower(
+        self,
+        job: Job,
+        sink: "Sink",
+        *,
+        first: int = 1,
+        last: int | None = None,
+        talk: "Talk" = lambda _: None,
+    ) -> "Follower":
+        """Return what hands all that a job writes to a sink, from one of its runs to another.
+
+        `talk` hears what happens between them.
+        """
+        from queuectl.following import Follower
+
+        return Follower(self.store, job, sink, first=first, last=last, talk=talk)
+
+    def follow(self, followers: "Followers", *, tick: "Tick" = lambda: None) -> None:
+        """Follow jobs until all of them are finished; `tick` is called after each look."""
+        from queuectl import following
+
+        following.follow_jobs(self.store, followers, tick=tick)
+
+    def follow_all(
+        self,
+        which: Filter,
+        make: "Make",
+        *,
+        whole: bool = False,
+        tick: "Tick" = lambda: None,
+    ) -> None:
+        """Follow every job that fits and runs, until interrupted.
+
+        `make` makes a follower for a job from a run on. With `whole`, what those wrote that are
+        finished already comes first, and it ends by itself when all that fit are finished.
+        """
+        from queuectl import following
+
+        following.follow_all(self.store, which, make, whole=whole, tick=tick)
+
+    def show_all(self, which: Filter, make: "Make", *, warn: "Talk" = lambda _: None) -> None:
+        """Hand on what all jobs that fit have written by now, the first enqueued first."""
+        from queuectl import following
+
+        following.show_jobs(self.store, which, make, warn=warn)
+
     # -- reports --------------------------------------------------------------
 
     def explain(self, id: Named) -> "Reasons":
@@ -257,6 +402,15 @@ class Queue:
         from queuectl import overview
 
         return overview.explain_job(self.store, self.place, self.get(id))
+
+    def explain_some(self, which: Sequence[str] | Filter) -> "Reasons":
+        """Say why the jobs with these ids, or that fit, wait: what keeps all of them.
+
+        Of a single one, all reasons.
+        """
+        from queuectl import overview
+
+        return overview.explain_some(self.store, self.place, which)
 
     def hindrances(self, queues: Collection[str]) -> "Reasons":
         """Say what keeps all jobs of these queues from being started, if anything does."""
@@ -303,6 +457,22 @@ class Queue:
         from queuectl import waiting
 
         return waiting.wait_for(self.store, ids, timeout=timeout, tick=tick)
+
+    def watch(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        queues: Sequence[str] = (),
+        tags: Sequence[str] = (),
+    ) -> "Watch":
+        """Return jobs to be waited for by `wait_until(watch.remaining)`, and how they ended.
+
+        Those with these ids; or all that have these tags, which must be some; or all of these
+        queues, or of any, that aren't finished.
+        """
+        from queuectl import watches
+
+        return watches.watch(self.store, self.place, ids, queues=queues, tags=tags)
 
     def wait_until(
         self,
@@ -469,6 +639,14 @@ class Queue:
 
         return roster.living(self.store)
 
+    def registered_nodes(self) -> Nodes:
+        """Return all nodes that have signed on and not off, alive or not."""
+        return self.store.nodes()
+
+    def held(self, node: str) -> Jobs:
+        """Return the jobs that the node with this id has in processing."""
+        return self.store.held(node)
+
     def nodes(self) -> Dicts:
         """Return the registered nodes, with whether they live and how many jobs they run."""
         from queuectl import overview
@@ -551,15 +729,20 @@ class Queue:
 
         return maintenance.checkup(self.store, self.place)
 
-    def share(self, group: str) -> None:
+    def share(self, group: str) -> str | None:
         """Let the members of a group of this host use the queue as its owner does.
 
         They can add jobs, which run as the user of the workers. Only a queue in a file can be
         shared, one in a folder of its own. To share it again mends what isn't the group's.
+        Returns the folder further up that keeps them out all the same, if one does.
         """
         from queuectl import maintenance
 
-        maintenance.share(self.store, group)
+        return maintenance.share(self.store, group)
+
+    def migrate(self) -> tuple[int, int]:
+        """Bring the tables up to date, whoever else is at it; says from and to which version."""
+        return self.store.migrate()
 
     def verify(self) -> Texts:
         """Check the store's integrity; returns what is wrong, one sentence each."""

@@ -6,7 +6,7 @@ The table on the terminal and `--json` are made from the same dicts. Only ever e
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappush, heappushpop
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from queuectl.changes import Changed, Refused
 from queuectl.facts import Count, Event, Node, QueueInfo, Rollup
@@ -15,6 +15,9 @@ from queuectl.store.histogram import bucket_of, quantile
 from queuectl.store.rollups import EVER, WAIT, Tally
 from queuectl.values import dataclass, fields
 from queuectl.when import iso
+
+if TYPE_CHECKING:
+    from queuectl.store.health import Finding
 
 
 def job_dict(job: Job) -> dict[str, Any]:
@@ -145,6 +148,16 @@ def node_dict(node: Node, *, alive: bool, running: int) -> dict[str, Any]:
         "version": node.version,
         "started_at": moment(node.started_at),
         "seen_at": moment(node.seen_at),
+    }
+
+
+def finding_dict(finding: "Finding") -> dict[str, Any]:
+    """Describe what a checkup has found."""
+    return {
+        "level": finding.level.value,
+        "subject": finding.subject,
+        "text": finding.text,
+        "advice": finding.advice or None,
     }
 
 

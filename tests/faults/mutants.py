@@ -345,8 +345,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="An interrupt ends a command between storing something and saying so.",
         edits=[
             Edit(
-                old="    store.before_commit = _hold\n",
-                new="    store.before_commit = None\n",
+                old="    queue.before_commit = _hold\n",
+                new="    queue.before_commit = None\n",
             )
         ],
         tests=[

@@ -515,7 +515,7 @@ def test_a_reader_puts_it_together_as_it_would_be_kept(spooling: Begin, lab: Lab
     run.turn()
     run.out.write(b"b" * 5000 + b"c" * 200)
     run.turn()
-    output, whole = so_far(lab.queue, run.job, 1000)
+    output, whole = so_far(lab.queue.store, run.job, 1000)
     assert whole
     assert output.stdout_bytes == 5500
     assert output.stdout == b"a" * 300 + b"b" * 200 + b"b" * 300 + b"c" * 200

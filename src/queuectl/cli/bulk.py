@@ -38,10 +38,10 @@ class Bulk:
         """Read up to the first job, so that a file that is all wrong makes no database."""
         next(self._jobs, None)
 
-    def store(self, queue: Queue) -> Batch:
+    def enqueue(self, queue: Queue) -> Batch:
         """Store the jobs; where an id is taken, and all or none are wanted, names its line."""
         # Times such as +5m count from the store's clock; this host's may be wrong.
-        self._now = queue.store.now
+        self._now = queue.now
         first = [] if self._first is None else [self._request(*self._first)]
         jobs = chain(first, self._jobs)
         try:
@@ -50,7 +50,7 @@ class Bulk:
                     return self._store_good(queue, jobs, bar)
                 return queue.enqueue_read(jobs, progress=bar, total=self._feed.count)
         except DuplicateError as error:
-            taken = queue.store.states(list(self._lines))
+            taken = queue.states(list(self._lines))
             for id, number in self._lines.items():
                 if id in taken:
                     raise DuplicateError(self._taken(id, number)) from error

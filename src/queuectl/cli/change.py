@@ -196,7 +196,7 @@ def prune(
     asks first.
     """
     chosen = _prunable(states)
-    with open_queue() as queue, truthful(queue.store) as truth:
+    with open_queue() as queue, truthful(queue) as truth:
         ages = {state: _age(queue, state, older_than) for state in chosen}
         if chosen == FINISHED:
             confirm(partial(_question, queue, ages), yes=yes or dry_run)

@@ -100,10 +100,10 @@ class Report(ABC):
 
     def wait(self) -> None:
         """Wait for the jobs whose nodes were asked to end them, and tell what they came to."""
-        from queuectl.cli.finish import Hint, why_waiting
+        from queuectl.cli.finish import Hint
 
         ids = list(self.asked)
-        hint = Hint(lambda: why_waiting(self.queue, ids), talk=not self.how.quiet)
+        hint = Hint(self.queue, lambda: self.queue.explain_some(ids), talk=not self.how.quiet)
         with self._watching():
             ended = self.queue.wait(*ids, tick=lambda _: hint())
         for job in ended:

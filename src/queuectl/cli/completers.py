@@ -4,7 +4,7 @@ Nothing here changes anything or makes a queue; what can't be read has no candid
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,8 +21,6 @@ Completer = Callable[[click.Context, click.Parameter, str], Candidates]
 
 MOST = 50
 """Candidates from the queue that are offered at once."""
-LOOKED_AT = 500
-"""Of very many jobs in the right states, so many are looked at: the newest."""
 LONGEST_TITLE = 60
 PATIENCE = 2.0
 """Seconds after which a server that doesn't answer has no candidates."""
@@ -95,25 +93,9 @@ def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -
     with _open(ctx) as queue:
         return [
             CompletionItem(job.id, help=_described(job))
-            for job in _jobs_like(queue, incomplete, _states_of(ctx))
+            for job in queue.jobs_like(incomplete, _states_of(ctx), limit=MOST)
             if job.id not in taken
         ]
-
-
-def _jobs_like(queue: Queue, prefix: str, states: Sequence[State]) -> list[Job]:
-    from queuectl.filter import Filter
-
-    newest = queue.store.select(Filter(states=tuple(states)), limit=LOOKED_AT)
-    found = {job.id: job for job in newest if job.id.startswith(prefix)}
-    if len(newest) == LOOKED_AT and len(found) < MOST:
-        # An older one may be meant as well.
-        older = [id for id in queue.store.ids_like(prefix, LOOKED_AT) if id not in found]
-        known = queue.store.states(older)
-        fit = [id for id in older if not states or known.get(id) in states]
-        for id in fit[: MOST - len(found)]:
-            if (job := queue.store.get(id)) is not None:
-                found[id] = job
-    return list(found.values())[:MOST]
 
 
 def _described(job: Job) -> str:
@@ -128,20 +110,20 @@ def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str)
         paused = {info.name for info in queue.queues() if info.paused_at is not None}
         if _command(ctx) == "resume":
             return _starting(incomplete, sorted(paused))
-        used = {count.queue for count in queue.store.counts() if count.jobs}
+        used = {count.queue for count in queue.counts() if count.jobs}
         return _starting(incomplete, sorted(used | paused))
 
 
 def complete_tags(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete tags that jobs have."""
     with _open(ctx) as queue:
-        return _starting(incomplete, queue.store.tags_like(incomplete, MOST))
+        return _starting(incomplete, queue.tags_like(incomplete, limit=MOST))
 
 
 def complete_nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete ids of nodes that live, with where they are."""
     with _open(ctx) as queue:
-        nodes = [node for node in queue.store.nodes() if queue.is_alive(node)]
+        nodes = queue.living_nodes()
     helped = {node.id: f"pid {node.pid} on {node.host}" for node in nodes}
     return _starting(incomplete, helped, helped)
 

@@ -174,7 +174,7 @@ def set_setting(name: str, value: str, as_json: bool) -> None:
     """
     if _is_pids(name):
         raise click.UsageError(f"{PIDS} can be read, not set: it is who works right now")
-    with open_queue(create=True) as queue, truthful(queue.store):
+    with open_queue(create=True) as queue, truthful(queue):
         before = _workers(queue)
         key, text = queue.set_setting(name, value)
         if as_json:
@@ -195,7 +195,7 @@ def set_setting(name: str, value: str, as_json: bool) -> None:
 @json_option
 def unset(name: str, as_json: bool) -> None:
     """Forget what config set has stored, so that the default holds again."""
-    with open_queue() as queue, truthful(queue.store):
+    with open_queue() as queue, truthful(queue):
         before = _workers(queue)
         key = queue.unset_setting(name)
         if as_json:
@@ -207,7 +207,7 @@ def unset(name: str, as_json: bool) -> None:
 
 def _workers(queue: Queue) -> dict[str, int]:
     """Return how many workers each node has."""
-    return {node.id: node.workers for node in queue.store.nodes()}
+    return {node.id: node.workers for node in queue.registered_nodes()}
 
 
 def _say_what_follows(queue: Queue, key: str, before: dict[str, int]) -> None:

@@ -2,10 +2,9 @@
 
 import os
 import shlex
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,9 +15,6 @@ from queuectl.cli.options import here, json_option, open_queue
 from queuectl.cli.render import plural, safe, say, size, write, write_facts, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, StateError, StoreMissingError
 from queuectl.queue import Queue
-
-if TYPE_CHECKING:
-    from queuectl.store.copying import Copied
 
 BESIDE = ("", "-journal", "-wal", "-shm")
 """What an unfinished copy may leave behind."""
@@ -62,9 +58,9 @@ def _facts(queue: Queue) -> dict[str, Any]:
     return {
         "database": queue.url,
         "chosen_by": queue.place.chosen_by,
-        **queue.store.info(),
+        **queue.info(),
         "jobs": queue.status().total,
-        "files": os.path.dirname(queue.store.spool_root()),
+        "files": queue.folder,
     }
 
 
@@ -95,7 +91,7 @@ def check(as_json: bool) -> int:
     with open_queue(must_exist=True) as queue:
         url = queue.url
         with abrupt():
-            problems = queue.store.verify()
+            problems = queue.verify()
     if as_json:
         write_json({"database": url, "ok": not problems, "problems": problems})
     elif problems:
@@ -135,7 +131,7 @@ def backup(file: str, force: bool, as_json: bool) -> None:
         with held():
             try:
                 with raised(), Bar("Copying") as bar:
-                    queue.store.backup(unfinished, bar)
+                    queue.backup(unfinished, bar)
                 copied = os.path.getsize(unfinished)
                 _publish(unfinished, target, force=force)
             finally:
@@ -149,7 +145,7 @@ def backup(file: str, force: bool, as_json: bool) -> None:
 def _check_replaceable(queue: Queue, file: str, *, force: bool) -> None:
     if not force:
         raise StateError(f"{file} exists already; choose another name, or use --force.")
-    path = queue.store.info().get("path")
+    path = queue.info().get("path")
     if path is not None and os.path.realpath(file) == os.path.realpath(path):
         raise StateError(f"{file} is the database itself; choose another name.")
     if os.path.lexists(file) and not os.path.isfile(file):
@@ -192,7 +188,7 @@ def vacuum(as_json: bool) -> None:
     with open_queue(must_exist=True) as queue:
         before = _size_of(queue)
         with abrupt():
-            queue.store.vacuum()
+            queue.vacuum()
         after = _size_of(queue)
     if as_json:
         write_json({"database": queue.url, "before_bytes": before, "after_bytes": after})
@@ -202,7 +198,7 @@ def vacuum(as_json: bool) -> None:
 
 
 def _size_of(queue: Queue) -> int:
-    info = queue.store.info()
+    info = queue.info()
     return int(info.get("size_bytes", 0)) + int(info.get("wal_bytes", 0))
 
 
@@ -232,7 +228,7 @@ def init(group: str | None, as_json: bool) -> None:
     """
     place = here()
     if group is not None:
-        from queuectl.store.shared import check_sharing
+        from queuectl.maintenance import check_sharing
 
         # Before anything is made.
         check_sharing(place.url, group)
@@ -243,13 +239,12 @@ def init(group: str | None, as_json: bool) -> None:
         except StoreMissingError:
             queue = Queue(place=place)
         with queue:
-            if group is not None:
-                queue.share(group)
-            _tell_made(queue, group, as_json=as_json)
+            closed = None if group is None else queue.share(group)
+            _tell_made(queue, group, closed, as_json=as_json)
 
 
-def _tell_made(queue: Queue, group: str | None, *, as_json: bool) -> None:
-    made, version = queue.store.is_new, queue.info()["schema_version"]
+def _tell_made(queue: Queue, group: str | None, closed: str | None, *, as_json: bool) -> None:
+    made, version = queue.is_new, queue.info()["schema_version"]
     if as_json:
         told = {"database": queue.url, "schema_version": version, "made": made, "group": group}
         write_json(told)
@@ -257,16 +252,13 @@ def _tell_made(queue: Queue, group: str | None, *, as_json: bool) -> None:
     said = "Made a queue at {}" if made else "There is a queue at {} already"
     write(safe(f"{said.format(queue.url)} (schema {version})."))
     if group is not None:
-        _tell_shared(queue, group)
+        _tell_shared(queue, group, closed)
 
 
-def _tell_shared(queue: Queue, group: str) -> None:
+def _tell_shared(queue: Queue, group: str, closed: str | None) -> None:
     """Say what it means that a queue is shared, and what is still in the way."""
-    from queuectl.store.shared import closed_above, find_group
-
     write(safe(f"It is shared with group {group}: who is in it can run commands as your workers."))
-    info = queue.info()
-    if (closed := closed_above(info["path"], find_group(group))) is not None:
+    if closed is not None:
         say(f"Note: {closed} keeps them out; let them enter it: chmod o+x {shlex.quote(closed)}")
     if queue.living_nodes():
         say("Note: workers that run now take it up when they are started anew.")
@@ -287,16 +279,10 @@ def migrate(as_json: bool) -> None:
     A file is migrated by the first command that opens it. On a server, do it once, as a user who
     may change tables. Two at once don't collide, and workers of the version before may go on.
     """
-    from queuectl.store import open_store
-
-    store = open_store(here().url, upgrade=True, unfinished=True)
-    with truthful(store):
-        try:
-            before, after = store.migrate()
-        finally:
-            store.close()
+    with Queue(place=here(), create=False, upgrade=True) as queue, truthful(queue):
+        before, after = queue.migrate()
         if as_json:
-            write_json({"database": store.url, "from_version": before, "to_version": after})
+            write_json({"database": queue.url, "from_version": before, "to_version": after})
         elif before == after:
             write(f"The schema is up to date (version {after}).")
         else:
@@ -352,19 +338,21 @@ def copy(source: str, target: str, overwrite: bool, force: bool, yes: bool, as_j
         except KeyboardInterrupt:
             with still_going(CUT_SHORT, always=True):
                 raise
-        _tell_copied(source, target, copied, as_json=as_json)
+        tables = {each.table: {"rows": each.rows, "sha256": each.sha256} for each in copied}
+        _tell_copied(source, target, tables, as_json=as_json)
 
 
-def _tell_copied(source: str, target: str, copied: Sequence["Copied"], *, as_json: bool) -> None:
+def _tell_copied(
+    source: str, target: str, tables: dict[str, dict[str, Any]], *, as_json: bool
+) -> None:
     from queuectl.address import without_secrets
 
-    rows = {table.table: table.rows for table in copied}
     if as_json:
-        tables = {t.table: {"rows": t.rows, "sha256": t.sha256} for t in copied}
         places = {"source": without_secrets(source), "target": without_secrets(target)}
         write_json({**places, "tables": tables})
         return
-    jobs, runs = plural(rows["jobs"], "job"), plural(rows["attempts"], "attempt")
+    jobs = plural(tables["jobs"]["rows"], "job")
+    runs = plural(tables["attempts"]["rows"], "attempt")
     write(safe(f"Copied {jobs} with {runs} to {without_secrets(target)}; both sides are alike."))
 
 

@@ -22,7 +22,7 @@ from queuectl.cli.options import (
     open_queue,
     quiet_option,
 )
-from queuectl.cli.paging import Page, how_many, limit_option
+from queuectl.cli.paging import how_many, limit_option
 from queuectl.cli.render import (
     Column,
     plural,
@@ -36,7 +36,6 @@ from queuectl.cli.render import (
 from queuectl.errors import StateError
 from queuectl.filter import Filter
 from queuectl.job import Job, State
-from queuectl.listing import counted
 from queuectl.queue import Queue
 from queuectl.report import why_ended
 from queuectl.values import replace
@@ -87,12 +86,9 @@ def list_dead(wanted: Wanted, limit: int | None, as_json: bool, quiet: bool) -> 
     into a pipe or a file are complete.
     """
     with open_queue() as queue:
-        now = queue.store.now()
+        now = queue.now()
         which = _dead(queue, wanted)
-        page = Page(
-            lambda most: queue.iterate(which, limit=most),
-            how_many(limit, bare=as_json or quiet),
-        )
+        page = queue.page(which, limit=how_many(limit, bare=as_json or quiet))
         if as_json:
             from queuectl.report import job_dict
 
@@ -103,7 +99,7 @@ def list_dead(wanted: Wanted, limit: int | None, as_json: bool, quiet: bool) -> 
         else:
             write_long_table(_COLUMNS, (_row(job, now) for job in page))
         if page.more:
-            say(_more(page.count, counted(queue.store, which)))
+            say(_more(page.count, queue.counted(which)))
         elif not as_json and not quiet:
             say(_total(page.count, bool(wanted)))
 
@@ -179,7 +175,7 @@ def count(wanted: Wanted, as_json: bool) -> None:
 
 
 def _dead(queue: Queue, wanted: Wanted, older_than: int | None = None) -> Filter:
-    before = None if older_than is None else queue.store.now() - older_than
+    before = None if older_than is None else queue.now() - older_than
     return replace(replace(wanted, states=DEAD).filter(queue), finished_before=before)
 
 

@@ -281,7 +281,7 @@ def _array(text: Sequence[str]) -> "Feed | None":
 def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
     _check(fields)
     _warn_directory(fields)
-    with open_queue(create=True) as queue, truthful(queue.store):
+    with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, str(fields.get("queue") or DEFAULT_QUEUE))
         job = queue.enqueue(fields)
         outlet.done = lambda: f"Job {job.id} is stored"
@@ -397,9 +397,9 @@ def _enqueue_feed(feed: "Feed", given: dict[str, Any], keep_going: bool, how: Ma
     bulk = Bulk(feed, given, keep_going=keep_going)
     bulk.prepare()
     name = str(given.get("queue") or DEFAULT_QUEUE)
-    with open_queue(create=True) as queue, truthful(queue.store):
+    with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, name)
-        batch = bulk.store(queue)
+        batch = bulk.enqueue(queue)
         outlet.done = lambda: f"{plural(len(batch.ids), 'job')} stored"
         bulk.report(batch, quiet=how.quiet, as_json=how.as_json)
         note_near(name, near)

@@ -4,7 +4,7 @@ import click
 
 from queuectl.cli.command import Command
 from queuectl.cli.options import JOB_ID, json_option, open_queue
-from queuectl.cli.paging import Page, how_many, limit_option
+from queuectl.cli.paging import how_many, limit_option
 from queuectl.cli.render import Column, say, write_json_array, write_long_table
 from queuectl.facts import Event
 from queuectl.when import local
@@ -31,9 +31,7 @@ def events(id: str | None, limit: int | None, as_json: bool) -> None:
     from queuectl.report import event_dict
 
     with open_queue() as queue:
-        page = Page(
-            lambda most: queue.iterate_events(id, limit=most), how_many(limit, bare=as_json)
-        )
+        page = queue.page_events(id, limit=how_many(limit, bare=as_json))
         if as_json:
             write_json_array(map(event_dict, page))
         else:

@@ -12,7 +12,7 @@ from queuectl.cli.interrupts import raised
 from queuectl.cli.notes import again
 from queuectl.cli.render import is_terminal, safe, say, shorten
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
-from queuectl.job import FINISHED, WAITING, Job, State
+from queuectl.job import Job, State
 from queuectl.queue import Queue
 from queuectl.report import why_ended
 from queuectl.when import human
@@ -34,9 +34,6 @@ LONG = 10_000
 LONGEST_COMMAND = 40
 """Cells that a command takes at most where a job is one of many."""
 
-LOOKED_AT = 100
-"""Of very many jobs, so many are looked at to find the queues they wait in."""
-
 
 def exit_code_of(queue: Queue, job: Job) -> int:
     """Return the exit code that stands for how a finished job ended.
@@ -48,7 +45,7 @@ def exit_code_of(queue: Queue, job: Job) -> int:
         return EXIT_DONE
     if job.state == State.CANCELLED:
         return EXIT_FAILED
-    runs = queue.store.attempts(job)
+    runs = queue.attempts(job)
     last = runs[-1] if runs else None
     if last is None:
         return EXIT_FAILED
@@ -82,8 +79,11 @@ def describe_end(job: Job, *, among_others: bool = False) -> str:
 class Hint:
     """Says once, after a moment, why nothing may happen. Call it again and again."""
 
-    def __init__(self, why: "Callable[[], Sequence[Reason]]", *, talk: bool = True) -> None:
+    def __init__(
+        self, queue: Queue, why: "Callable[[], Sequence[Reason]]", *, talk: bool = True
+    ) -> None:
         """Take who can say why those wait that haven't been started yet."""
+        self._queue = queue
         self._why = why
         self._due = monotonic() + PATIENCE if talk else float("inf")
 
@@ -91,8 +91,10 @@ class Hint:
         """Say it, if it is time."""
         if monotonic() >= self._due:
             self._due = float("inf")
+            now = self._queue.now()
             for reason in self._why():
-                say(_sentence(reason))
+                if _is_worth_a_word(reason, now):
+                    say(_sentence(reason))
 
 
 @contextmanager
@@ -111,26 +113,6 @@ def still_going(text: str, *, always: bool = False) -> Iterator[None]:
             raise
         say(text)
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
-
-
-def why_waiting(queue: Queue, ids: Sequence[str]) -> "list[Reason]":
-    """Say why these jobs, or the first of them, wait, as far as it is worth a word."""
-    jobs = [job for job in map(queue.store.get, ids[:LOOKED_AT]) if job is not None]
-    waiting = [job for job in jobs if job.state in WAITING]
-    if len(ids) == 1 and waiting:
-        now = queue.store.now()
-        return [reason for reason in queue.explain(ids[0]) if _is_worth_a_word(reason, now)]
-    hindrances = queue.hindrances({job.queue for job in waiting})
-    return [*(why_none_is_due(queue, jobs) if len(ids) <= LOOKED_AT else []), *hindrances]
-
-
-def why_none_is_due(queue: Queue, jobs: Sequence[Job]) -> "list[Reason]":
-    """Say when the first of some jobs is due, if none of them is, as far as it is worth a word."""
-    from queuectl.explain import explain_all
-
-    now = queue.store.now()
-    open_jobs = [job for job in jobs if job.state not in FINISHED]
-    return [reason for reason in explain_all(open_jobs, now) if _is_worth_a_word(reason, now)]
 
 
 def _is_worth_a_word(reason: "Reason", now: int) -> bool:

@@ -23,7 +23,7 @@ from queuectl.cli.outlet import outlet
 from queuectl.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
-    from queuectl.store.contract import Store
+    from queuectl.queue import Queue
 
 SAME = 0.5
 """Seconds in which a second signal is one with the first: timeout(1) sends each of them twice."""
@@ -103,17 +103,17 @@ class Truth:
 
 
 @contextmanager
-def truthful(store: "Store", *, patient: bool = True) -> Iterator[Truth]:
+def truthful(queue: "Queue", *, patient: bool = True) -> Iterator[Truth]:
     """Let signals wait from just before each commit until what was stored is said.
 
     At the end of the block it is; a signal that has waited is a KeyboardInterrupt then. If
     stdout is lost, the block goes on when it is `patient`, and stderr says what it has done.
     """
-    store.before_commit = _hold
+    queue.before_commit = _hold
     try:
         yield from _until_said(patient)
     finally:
-        store.before_commit = None
+        queue.before_commit = None
 
 
 @contextmanager

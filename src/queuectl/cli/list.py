@@ -20,12 +20,12 @@ from queuectl.cli.options import (
     open_queue,
     quiet_option,
 )
-from queuectl.cli.paging import Page, how_many, limit_option
+from queuectl.cli.paging import how_many, limit_option
 from queuectl.cli.render import ALIGNED, plural, safe, say, write, write_json_array, write_table
 from queuectl.cli.template import Template
 from queuectl.filter import Filter
 from queuectl.job import DEFAULT_QUEUE, Job, State
-from queuectl.listing import SORTS, counted
+from queuectl.listing import SORTS, Page
 from queuectl.queue import Queue
 from queuectl.report import job_dict
 from queuectl.values import dataclass, replace
@@ -132,13 +132,11 @@ def list_jobs(
         raise click.UsageError("--after and --oldest go by the usual order; leave --sort out")
     with open_queue() as queue:
         which = wanted.filter(queue)
-        page = Page(
-            lambda most: queue.iterate(which, limit=most, after=after, oldest=oldest, sort=sort),
-            how_many(limit, bare=how.bare),
-        )
-        write_jobs(page, queue.store.now())
+        most = how_many(limit, bare=how.bare)
+        page = queue.page(which, limit=most, after=after, oldest=oldest, sort=sort)
+        write_jobs(page, queue.now())
         if page.more and not (how.quiet and limit is not None):
-            total = None if after else counted(queue.store, which)
+            total = None if after else queue.counted(which)
             say(_more(page, total, None if sort else _again(wanted, oldest, limit, how)))
         elif not how.bare and not page.count:
             say(_none(queue, which) if wanted or after else "There are no jobs.")
@@ -150,7 +148,7 @@ def _none(queue: Queue, which: Filter) -> str:
     """Say that no jobs were found; who looks for failed ones may mean those that were given up."""
     if State.FAILED not in which.states or State.DEAD in which.states:
         return "No jobs found."
-    dead = counted(queue.store, replace(which, states=(State.DEAD,)))
+    dead = queue.counted(replace(which, states=(State.DEAD,)))
     if not dead:
         return "No jobs found."
     options = "".join(f" --queue {shlex.quote(name)}" for name in which.queues)

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.finish import LOOKED_AT, Hint, describe_end, why_waiting
-from queuectl.cli.follow import Follower, Make, follow_all, follow_jobs, show_jobs
+from queuectl.cli.finish import Hint, describe_end
 from queuectl.cli.interrupts import raised
 from queuectl.cli.notes import note_unused
 from queuectl.cli.options import JOB_ID, open_queue, raw_option
 from queuectl.cli.render import is_terminal, say
-from queuectl.cli.stream import STDERR, STDOUT, Objects, Plain, Prefixed, Sink
+from queuectl.cli.stream import STDERR, STDOUT, Objects, Plain, Prefixed
 from queuectl.errors import NotFoundError
 from queuectl.filter import Filter
 from queuectl.job import WAITING, Job, State
 from queuectl.queue import Queue
-from queuectl.values import dataclass, replace
+from queuectl.values import dataclass
 
 if TYPE_CHECKING:
-    from queuectl.explain import Reason
+    from queuectl.following import Follower, Make, Sink, Tick
 
 Streams = tuple[int, ...]
 
@@ -44,11 +43,11 @@ class Form:
     raw: bool = False
     as_json: bool = False
 
-    def alone(self, job: Job) -> Sink:
+    def alone(self, job: Job) -> "Sink":
         """Return where the output of the only job goes."""
         return self.among_others(job) if self.as_json else Plain(streams=self.streams, raw=self.raw)
 
-    def among_others(self, job: Job) -> Sink:
+    def among_others(self, job: Job) -> "Sink":
         """Return where the output of one of several jobs goes."""
         if self.as_json:
             return Objects(job.id, streams=self.streams)
@@ -126,8 +125,7 @@ def logs(
             return
         jobs = list({job.id: job for job in (queue.get(id) for id in ids)}.values())
         followers = [
-            Follower(
-                queue,
+            queue.follower(
                 job,
                 sink,
                 first=_first(job, attempt, all_runs),
@@ -137,7 +135,7 @@ def logs(
             for job, sink in zip(jobs, _sinks(jobs, form), strict=True)
         ]
         if follow:
-            follow_jobs(queue, followers, tick=_hint(queue, jobs))
+            queue.follow(followers, tick=_hint(queue, jobs))
             _say_silent(queue, jobs)
         else:
             for follower in followers:
@@ -149,15 +147,25 @@ def follow_ids(queue: Queue, ids: Sequence[str], *, talk: bool, raw: bool = Fals
     """Follow these jobs from their first run until they are finished."""
     jobs = [queue.get(id) for id in ids]
     followers = [
-        Follower(queue, job, sink, first=1, talk=_talk(talk))
+        queue.follower(job, sink, talk=_talk(talk))
         for job, sink in zip(jobs, _sinks(jobs, Form(raw=raw)), strict=True)
     ]
-    follow_jobs(queue, followers, tick=_hint(queue, jobs, talk=talk))
+    queue.follow(followers, tick=_hint(queue, jobs, talk=talk))
 
 
-def _hint(queue: Queue, jobs: Sequence[Job], *, talk: bool = True) -> Hint:
+def _hint(queue: Queue, jobs: Sequence[Job], *, talk: bool = True) -> "Tick":
     ids = [job.id for job in jobs]
-    return Hint(lambda: why_waiting(queue, ids), talk=talk)
+    return _shown(Hint(queue, lambda: queue.explain_some(ids), talk=talk))
+
+
+def _shown(hint: Hint) -> "Tick":
+    """Return what shows, after each look, what was printed by then."""
+
+    def tick() -> None:
+        sys.stdout.flush()
+        hint()
+
+    return tick
 
 
 def _print_matching(queue: Queue, which: Filter, form: Form, all_runs: bool, follow: bool) -> None:
@@ -165,29 +173,25 @@ def _print_matching(queue: Queue, which: Filter, form: Form, all_runs: bool, fol
     make = _maker(queue, form, all_runs)
     if not which.tags:
         _talk(True)("Following all jobs; Ctrl+C ends it.")
-        hint = Hint(lambda: queue.hindrances(which.queues))
-        follow_all(queue, which, make, tick=hint)
+        hint = Hint(queue, lambda: queue.hindrances(which.queues))
+        queue.follow_all(which, make, tick=_shown(hint))
         return
     if not queue.list(which, limit=1):
-        names = " and ".join(repr(tag) for tag in which.tags)
-        raise NotFoundError(f"No job has the tag {names}; see queuectl list.")
+        from queuectl.watches import none_tagged
+
+        raise none_tagged(which)
     if follow:
-        hint = Hint(lambda: _why_waiting_tagged(queue, which))
-        follow_all(queue, which, make, whole=True, tick=hint)
+        hint = Hint(queue, lambda: queue.explain_some(which))
+        queue.follow_all(which, make, whole=True, tick=_shown(hint))
     else:
-        show_jobs(queue, which, make, warn=_talk(True))
+        queue.show_all(which, make, warn=_talk(True))
 
 
-def _maker(queue: Queue, form: Form, all_runs: bool) -> Make:
-    def make(job: Job, first: int) -> Follower:
-        return Follower(queue, job, form.among_others(job), first=1 if all_runs else first)
+def _maker(queue: Queue, form: Form, all_runs: bool) -> "Make":
+    def make(job: Job, first: int) -> "Follower":
+        return queue.follower(job, form.among_others(job), first=1 if all_runs else first)
 
     return make
-
-
-def _why_waiting_tagged(queue: Queue, which: Filter) -> "list[Reason]":
-    waiting = queue.list(replace(which, states=WAITING), limit=LOOKED_AT)
-    return why_waiting(queue, [job.id for job in waiting])
 
 
 def _say_unstarted(queue: Queue, jobs: Sequence[Job]) -> None:
@@ -200,8 +204,8 @@ def _say_unstarted(queue: Queue, jobs: Sequence[Job]) -> None:
 
 def _say_silent(queue: Queue, jobs: Sequence[Job]) -> None:
     """Say how those ended that failed without a word."""
-    for job in filter(None, (queue.store.get(job.id) for job in jobs)):
-        runs = queue.store.attempts(job)
+    for job in filter(None, (queue.find(job.id) for job in jobs)):
+        runs = queue.attempts(job)
         if job.state != State.COMPLETED and not any(r.stdout_bytes + r.stderr_bytes for r in runs):
             say(describe_end(job))
 
@@ -213,7 +217,7 @@ def _first(job: Job, attempt: int | None, all_runs: bool) -> int:
     return attempt or (1 if all_runs else max(job.attempts, 1))
 
 
-def _sinks(jobs: Sequence[Job], form: Form) -> list[Sink]:
+def _sinks(jobs: Sequence[Job], form: Form) -> "list[Sink]":
     if len(jobs) == 1:
         return [form.alone(jobs[0])]
     return [form.among_others(job) for job in jobs]

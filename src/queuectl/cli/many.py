@@ -71,7 +71,7 @@ def apply(
     queue: Queue, ids: Sequence[str], which: Filter, change: Change, words: Words, how: Manner
 ) -> int:
     """Change the jobs with these ids, or those that fit; report, and return the exit code."""
-    with truthful(queue.store, patient=not how.dry_run) as truth:
+    with truthful(queue, patient=not how.dry_run) as truth:
         report: Report
         report = (JsonReport if how.as_json else TextReport)(queue, truth, how, words)
         outlet.done = report.done

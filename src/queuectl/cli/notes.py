@@ -39,7 +39,7 @@ def note_oddities(place: "Place") -> None:
 
 def note_new(queue: "Queue") -> None:
     """Say that the queue was made just now: whoever mistyped a path must see it."""
-    if queue.store.is_new and are_wanted():
+    if queue.is_new and are_wanted():
         say(f"Made a new queue at {queue.url}.")
 
 

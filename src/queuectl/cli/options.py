@@ -195,7 +195,7 @@ class Wanted:
         note_unused(queue, self.queues)
         note_unknown_tags(queue, self.tags)
 
-        now = queue.store.now()
+        now = queue.now()
         return Filter(
             # All of them restrict nothing; the store needn't look at each.
             states=() if self.all_states else self.states,

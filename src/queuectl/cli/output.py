@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,11 +22,12 @@ from queuectl.cli.render import (
     write_json_array,
 )
 from queuectl.cli.stream import Writer, exact
-from queuectl.errors import NotFoundError
 from queuectl.job import FINISHED, Attempt, Job, Output, State, signal_name
 from queuectl.queue import Queue
-from queuectl.values import dataclass
 from queuectl.when import format_duration, human, local
+
+if TYPE_CHECKING:
+    from queuectl.outputs import Written
 
 Facts = list[tuple[str, str | None]]
 
@@ -36,17 +37,6 @@ queuectl output 7f3k h2vq
 queuectl output 7f3k --attempt 1
 queuectl output 7f3k --stdout > report.csv    # byte for byte
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a run wrote, as far as it got."""
-
-    number: int
-    """Which run; 0 when there was none."""
-    run: Attempt | None
-    """The run, when it is over."""
-    output: Output
 
 
 class _Output(Command):
@@ -90,13 +80,13 @@ def output(
         raise click.UsageError("--attempt is for one job")
     with open_queue() as queue:
         jobs = [queue.get(id) for id in ids]
-        shown = ((job, find(queue, job, attempt)) for job in jobs)
+        shown = (_written(queue, job, attempt) for job in jobs)
         if as_json and len(ids) > 1:
-            write_json_array(_as_dict(job, found) for job, found in shown)
+            write_json_array(map(_as_dict, shown))
             return
-        for number, (job, found) in enumerate(shown):
+        for number, found in enumerate(shown):
             if as_json:
-                write_json(_as_dict(job, found))
+                write_json(_as_dict(found))
             elif only_stdout or only_stderr:
                 with _writer(raw) as writer:
                     writer.write(_stream(found.output, stderr=only_stderr))
@@ -104,36 +94,14 @@ def output(
             else:
                 if number:
                     write()
-                _write(job, found, _facts(job, found, single=attempt is not None), raw)
+                _write(found, _facts(found, single=attempt is not None), raw)
 
 
-def find(queue: Queue, job: Job, attempt: int | None) -> Found:
-    """Find what the newest run wrote, or the one with this number."""
-    number = job.attempts if attempt is None else attempt
-    if number > job.attempts:
-        raise NotFoundError(f"Job {job.id} has no attempt {number}; it has {job.attempts} so far.")
-    run = next((run for run in queue.attempts(job.id) if run.number == number), None)
-    if run is not None:
-        kept = queue.store.output(job, number)
-        return Found(number=number, run=run, output=kept or Output())
-    if job.state == State.PROCESSING and number == job.attempts:
-        return _find_live(queue, job)
-    if attempt is not None:
-        raise NotFoundError(f"Nothing is kept of attempt {number} of job {job.id}.")
-    return Found(number=number, run=None, output=Output())
-
-
-def _find_live(queue: Queue, job: Job) -> Found:
-    """Read what a run has written so far; if it is over by now, take what the store has."""
-    from queuectl.live import so_far
-
-    output, whole = so_far(queue, job, queue.settings.output_limit)
-    now = queue.get(job.id)
-    if (now.state, now.attempts) != (State.PROCESSING, job.attempts):
-        return find(queue, now, job.attempts)
-    if not whole:
+def _written(queue: Queue, job: Job, attempt: int | None) -> "Written":
+    found = queue.written(job, attempt)
+    if not found.whole:
         say(f"Node {job.node} doesn't answer; this may not be all.")
-    return Found(number=job.attempts, run=None, output=output)
+    return found
 
 
 def _stream(output: Output, *, stderr: bool) -> bytes:
@@ -155,7 +123,8 @@ def _tell_gap(output: Output, *, stderr: bool) -> None:
         say(f"{missing:,} bytes in the middle were not kept; the setting output_limit says why.")
 
 
-def _write(job: Job, found: Found, facts: Facts, raw: bool) -> None:
+def _write(found: "Written", facts: Facts, raw: bool) -> None:
+    job = found.job
     heading(f"Job {job.id}")
     write_facts(facts)
     write()
@@ -184,9 +153,9 @@ def _writer(raw: bool) -> Iterator[Writer]:
         writer.end()
 
 
-def _facts(job: Job, found: Found, *, single: bool) -> Facts:
+def _facts(found: "Written", *, single: bool) -> Facts:
     """Return the facts of a job; if a single run was asked for, those of the run apart."""
-    run = found.run
+    job, run = found.job, found.run
     about = [
         ("Priority", str(job.priority)),
         ("Attempts", attempts_of(job)),
@@ -228,14 +197,14 @@ def _run_facts(job: Job, run: Attempt) -> Facts:
     ]
 
 
-def _as_dict(job: Job, found: Found) -> dict[str, Any]:
+def _as_dict(found: "Written") -> dict[str, Any]:
     from queuectl.report import attempt_dict, job_dict
 
     return {
-        "job": job_dict(job),
+        "job": job_dict(found.job),
         "attempt": found.number or None,
         "run": None if found.run is None else attempt_dict(found.run),
-        "live": job.state == State.PROCESSING and found.run is None,
+        "live": found.job.state == State.PROCESSING and found.run is None,
         **_json_stream("stdout", found.output.stdout, found.output.stdout_bytes),
         **_json_stream("stderr", found.output.stderr, found.output.stderr_bytes),
     }

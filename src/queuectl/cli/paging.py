@@ -1,15 +1,13 @@
 """How much of a long list is shown: a page to a person, everything to a program."""
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from queuectl.cli.render import is_terminal
 
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 
 LIMIT = 50
 """Rows shown when nothing is said."""
@@ -37,23 +35,3 @@ def how_many(limit: int | None, *, bare: bool) -> int | None:
     if limit is not None:
         return limit or None
     return None if bare and not is_terminal() else LIMIT
-
-
-class Page(Generic[T]):
-    """The first so many of some items, which knows afterwards how many they were."""
-
-    def __init__(self, items: Callable[[int | None], Iterable[T]], limit: int | None) -> None:
-        """Take who gives items when told how many at most; one more than wanted is asked for."""
-        self._items = iter(items(None if limit is None else limit + 1))
-        self._limit = limit
-        self.count = 0
-        self.last: T | None = None
-        self.more = False
-        """Whether there are others behind them."""
-
-    def __iter__(self) -> Iterator[T]:
-        for item in islice(self._items, self._limit):
-            self.count += 1
-            self.last = item
-            yield item
-        self.more = self._limit is not None and next(self._items, None) is not None

@@ -36,7 +36,7 @@ def pause(names: tuple[str, ...], every: bool, as_json: bool) -> None:
     """
     _check(names, every)
     # Who means all queues that are in use means none that is still to be made.
-    with open_queue(create=not every) as queue, truthful(queue.store):
+    with open_queue(create=not every) as queue, truthful(queue):
         note_unused(queue, names)
         chosen = [*queue.status().queues] if every else names or [DEFAULT_QUEUE]
         changed = {name: queue.pause(name) for name in dict.fromkeys(chosen)}
@@ -68,7 +68,7 @@ def resume(names: tuple[str, ...], every: bool, as_json: bool) -> None:
     Without a name it is the queue named default.
     """
     _check(names, every)
-    with open_queue() as queue, truthful(queue.store):
+    with open_queue() as queue, truthful(queue):
         note_unused(queue, names)
         chosen = queue.status().paused if every else names or [DEFAULT_QUEUE]
         changed = {name: queue.resume(name) for name in dict.fromkeys(chosen)}
@@ -122,7 +122,7 @@ def queues(as_json: bool, quiet: bool) -> None:
 def _rows(queue: Queue) -> list[dict[str, Any]]:
     from queuectl.report import moment
 
-    set_on = {info.name: info for info in queue.store.queues()}
+    set_on = {info.name: info for info in queue.queues()}
     rows: list[dict[str, Any]] = []
     for name, states in queue.status().queues.items():
         info = set_on.get(name)

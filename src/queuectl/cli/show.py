@@ -47,7 +47,7 @@ def show(id: str, as_json: bool) -> None:
             write_json(describe(job, runs, events, reasons))
             return
         heading(f"Job {job.id}")
-        write_facts(facts(job, reasons, queue.store.now()))
+        write_facts(facts(job, reasons, queue.now()))
         if runs:
             write()
             heading("Runs")

@@ -64,7 +64,7 @@ def stats(queue_name: str | None, tags: tuple[str, ...], since: str | None, as_j
     """
     with open_queue() as queue:
         note_unused(queue, () if queue_name is None else (queue_name,))
-        moment = None if since is None else parse_moment(since, now=queue.store.now())
+        moment = None if since is None else parse_moment(since, now=queue.now())
         found = queue.stats(since=moment, queue=queue_name, tag=tags)
         if as_json:
             write_json(found.as_dict())

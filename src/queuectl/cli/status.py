@@ -80,7 +80,7 @@ def _watch(queue: "Queue", interval: int) -> None:
             sys.stdout.write(HIDE)
         while True:
             lines = describe(queue)
-            now = local(queue.store.now())
+            now = local(queue.now())
             if terminal:
                 sys.stdout.write(CLEAR)
                 end = ["", paint(f"{now}, every {every}; Ctrl+C ends it", "dim")]
@@ -99,7 +99,7 @@ def _watch(queue: "Queue", interval: int) -> None:
 def describe(queue: "Queue") -> list[str]:
     """Return the lines of the status."""
     found = queue.status()
-    now = queue.store.now()
+    now = queue.now()
     lines = [*_states(found), ""]
     if set(found.queues) - {DEFAULT_QUEUE} or found.paused:
         lines += [*_queues(found), ""]

@@ -3,7 +3,7 @@
 import codecs
 import sys
 from collections.abc import Iterator
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from queuectl.cli.controls import Controls, settled
 from queuectl.cli.render import is_terminal, paint, safe, write_json_line
@@ -14,25 +14,6 @@ LONGEST_LINE = 1 << 16
 STDOUT, STDERR = 0, 1
 NAMES = ("stdout", "stderr")
 _PREFIX_COLOURS = ("cyan", "green", "yellow", "magenta", "blue")
-
-
-class Sink(Protocol):
-    """Takes what a job writes, stream by stream."""
-
-    def begin_run(self, number: int) -> None:
-        """Expect what the run with this number writes."""
-
-    def write(self, stream: int, data: bytes) -> None:
-        """Take bytes of stream 0 (stdout) or 1 (stderr)."""
-
-    def gap(self, stream: int, missing: int) -> None:
-        """Mark that so many bytes are missing here."""
-
-    def end_run(self) -> None:
-        """Finish what belongs to a run."""
-
-    def close(self) -> None:
-        """Finish. What was written so far is complete, also if the job goes on."""
 
 
 class Writer:

@@ -16,6 +16,7 @@ from queuectl.cli.render import write
 if TYPE_CHECKING:
     from queuectl.node.handover import Again
     from queuectl.node.node import NodeOptions
+    from queuectl.place import Place
 
 ASKED = "queuectl.cli.successor"
 """In the context of a command: it is only asked whether it could."""
@@ -43,20 +44,20 @@ def answer(options: "NodeOptions") -> int:
     options.place.settings({})
     if options.log is not None:
         os.close(os.open(options.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    _try_to_connect(options.place.url)
+    _try_to_connect(options.place)
     write(answer(__version__))
     return 0
 
 
-def _try_to_connect(url: str) -> None:
+def _try_to_connect(place: "Place") -> None:
     """See that there is a driver for a server, whether or not the server can be reached."""
     from queuectl.address import is_server
     from queuectl.errors import StoreError
-    from queuectl.store import open_store
+    from queuectl.queue import Queue
 
-    if is_server(url):
+    if is_server(place.url):
         try:
-            open_store(url).close()
+            Queue(place=place, create=False).close()
         except StoreError:
             return
 

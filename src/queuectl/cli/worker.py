@@ -219,8 +219,8 @@ def _own_log(place: "Place", node: str) -> str:
     from queuectl.node.logs import log_of, make_folders
 
     with Queue(place=place) as queue:
-        make_folders(queue.store)
-        return log_of(queue.store, node)
+        make_folders(queue)
+        return log_of(queue, node)
 
 
 @worker.command(
@@ -254,8 +254,8 @@ def stop(nodes: tuple[str, ...], timeout: int | None, force: bool, as_json: bool
     Their running jobs are waited for, however long they take. With --force they are ended
     instead, and run again later; that uses up no retry.
     """
-    with open_queue() as queue, truthful(queue.store):
-        known = {node.id: node for node in queue.store.nodes()}
+    with open_queue() as queue, truthful(queue):
+        known = {node.id: node for node in queue.registered_nodes()}
         asked = queue.stop_nodes(nodes, force=force)
         waiting = _Waiting(queue, [known[id] for id in asked if id in known], talk=not as_json)
         if not waiting.open:
@@ -339,16 +339,14 @@ class _Waiting:
 
     def remaining(self) -> int:
         """Count the nodes that aren't gone yet; says who went and what is waited for."""
-        living = {node.id for node in self.queue.store.nodes() if self.queue.is_alive(node)}
+        living = {node.id for node in self.queue.living_nodes()}
         for node in [node for node in self.open if node.id not in living]:
             self.clear()
             self.open.remove(node)
             self.stopped.append(node)
             if self.talk:
                 write(safe(f"Stopped {_name(node)}."))
-        self.jobs = {
-            node.id: [job.id for job in self.queue.store.held(node.id)] for node in self.open
-        }
+        self.jobs = {node.id: [job.id for job in self.queue.held(node.id)] for node in self.open}
         if any(self.jobs.values()):
             self._say(f"Waiting for {self.summary()}.")
         return len(self.open)
@@ -428,7 +426,7 @@ def _log_here(queue: Queue, node: str) -> str | None:
     """Return the log that a node in the background keeps on this host, if there is one."""
     from queuectl.node.logs import log_of
 
-    log = log_of(queue.store, node)
+    log = log_of(queue, node)
     return log if os.path.exists(log) else None
 
 

@@ -6,8 +6,8 @@ import re
 from contextlib import suppress
 from time import time
 
+from queuectl.queue import Queue
 from queuectl.sharing import group_of
-from queuectl.store.contract import Store
 from queuectl.store.files import make_folder
 
 MOST_LEFT = 100
@@ -15,27 +15,27 @@ MOST_LEFT = 100
 _NAME = re.compile(r"([a-z0-9]+\.log)(\.[0-9]+)?")
 
 
-def log_of(store: Store, node: str) -> str:
+def log_of(queue: Queue, node: str) -> str:
     """Return where a node of this host keeps its log, unless it is told to write another file."""
-    return os.path.join(_folder(store), f"{node}.log")
+    return os.path.join(_folder(queue), f"{node}.log")
 
 
-def make_folders(store: Store) -> None:
-    """Make the folder for the logs of this host, for those who may use the store."""
-    companion = os.path.dirname(store.make_spool_root())
-    make_folder(_folder(store), group_of(companion))
+def make_folders(queue: Queue) -> None:
+    """Make the folder for the logs of this host, for those who may use the queue."""
+    companion = os.path.dirname(queue.store.make_spool_root())
+    make_folder(_folder(queue), group_of(companion))
 
 
-def _folder(store: Store) -> str:
-    return os.path.join(os.path.dirname(store.spool_root()), "logs")
+def _folder(queue: Queue) -> str:
+    return os.path.join(queue.folder, "logs")
 
 
-def sweep(store: Store, age: int) -> None:
+def sweep(queue: Queue, age: int) -> None:
     """Delete logs of nodes that are gone and wrote nothing for so many milliseconds.
 
     Of more than `MOST_LEFT` the oldest go in any case. With an age of 0 all are kept.
     """
-    folder = _folder(store)
+    folder = _folder(queue)
     if not age:
         return
     logs = _logs_in(folder)

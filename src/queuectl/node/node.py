@@ -681,7 +681,7 @@ class NodeLoop:
             continue
         self.store.coarsen(now=self.store.now())
         self.store.drop_stale_live(now=self.store.now())
-        logs.sweep(self.store, self.settings.log_retention)
+        logs.sweep(self.queue, self.settings.log_retention)
 
     # -- telling ------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from queuectl.facts import Event
 from queuectl.filter import Filter
 from queuectl.job import WAITING, Job, State
-from queuectl.queue import Queue
+from queuectl.store.contract import Store
 from queuectl.values import replace
 
 WATCHED = 2_000
@@ -23,9 +23,9 @@ class Newcomers:
     that wait: the first in line, those that are enqueued, and those that somebody retries.
     """
 
-    def __init__(self, queue: Queue, which: Filter) -> None:
+    def __init__(self, store: Store, which: Filter) -> None:
         """Begin with the jobs that wait now; those that are over already are of no interest."""
-        self._store = queue.store
+        self._store = store
         self._which = which
         self._last = self._newest()
         self._event = self._newest_event()

@@ -1,20 +1,19 @@
-"""Follows what jobs write while they run: one job, several, or all that run.
+"""Following what jobs write while they run: one job, several, or all that run.
 
 What a run writes is read as it comes, wherever it runs (`queuectl.live`). When the run is over the
 store has what it wrote, and the rest is taken from there, so that the end is never lost.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic, sleep
+from typing import Protocol
 
-from queuectl.cli.newcomers import Newcomers
-from queuectl.cli.stream import Sink
 from queuectl.filter import Filter
-from queuectl.job import FINISHED, WAITING, Attempt, Job, Output, State
+from queuectl.job import FINISHED, OPEN, WAITING, Attempt, Job, Output, State
 from queuectl.live import ANSWER_WITHIN, LiveOutput
-from queuectl.queue import Queue
+from queuectl.newcomers import Newcomers
+from queuectl.store.contract import Store
 from queuectl.values import replace
 
 PAUSE = 0.05
@@ -24,10 +23,28 @@ STDOUT, STDERR = 0, 1
 
 PAGE = 200
 """Jobs that are read at once, where all that fit are wanted."""
-OPEN = (*WAITING, State.PROCESSING)
 
 Talk = Callable[[str], None]
 Tick = Callable[[], None]
+
+
+class Sink(Protocol):
+    """Takes what a job writes, stream by stream."""
+
+    def begin_run(self, number: int) -> None:
+        """Expect what the run with this number writes."""
+
+    def write(self, stream: int, data: bytes) -> None:
+        """Take bytes of stream 0 (stdout) or 1 (stderr)."""
+
+    def gap(self, stream: int, missing: int) -> None:
+        """Mark that so many bytes are missing here."""
+
+    def end_run(self) -> None:
+        """Finish what belongs to a run."""
+
+    def close(self) -> None:
+        """Finish. What was written so far is complete, also if the job goes on."""
 
 
 class Follower:
@@ -35,7 +52,7 @@ class Follower:
 
     def __init__(
         self,
-        queue: Queue,
+        store: Store,
         job: Job,
         sink: Sink,
         *,
@@ -46,7 +63,7 @@ class Follower:
         """Follow a job from its run `first` on, up to its run `last` or its end."""
         self.job = job
         self._last = last
-        self._queue = queue
+        self._store = store
         self._sink = sink
         self._talk = talk
         self._number = first
@@ -57,9 +74,9 @@ class Follower:
         sink.begin_run(first)
 
     def step(self, *, changed: bool) -> bool:
-        """Print what is new; returns False when nothing more will come."""
+        """Pass on what is new; returns False when nothing more will come."""
         if changed:
-            job = self._queue.store.get(self.job.id)
+            job = self._store.get(self.job.id)
             if job is None:
                 self._talk(f"Job {self.job.id} was removed.")
                 self._sink.close()
@@ -77,7 +94,7 @@ class Follower:
         return True
 
     def show(self, *, warn: Talk = lambda text: None) -> None:
-        """Print what there is by now."""
+        """Pass on what there is by now."""
         deadline = monotonic() + ANSWER_WITHIN
         try:
             while self.step(changed=True) and self._live is not None and self._live.awaited:
@@ -90,15 +107,15 @@ class Follower:
             self._sink.close()
 
     def close(self) -> None:
-        """Leave what was printed so far complete, and a terminal without its colours."""
+        """Leave what was passed on so far complete."""
         self._sink.close()
 
     def _take_ended(self) -> None:
-        """Print the rest of every run that is over by now."""
+        """Pass on the rest of every run that is over by now."""
         running = self.job.state == State.PROCESSING
         if self._number > self.job.attempts - running:
             return
-        for attempt in self._queue.store.attempts(self.job):
+        for attempt in self._store.attempts(self.job):
             if self._number <= attempt.number <= (self._last or attempt.number):
                 self._end_run(attempt)
         if self._number < self.job.attempts + (not running):
@@ -107,13 +124,13 @@ class Follower:
     def _end_run(self, attempt: Attempt) -> None:
         if attempt.number != self._number:
             self._begin(attempt.number)
-        output = self._queue.store.output(self.job, attempt.number) or Output()
+        output = self._store.output(self.job, attempt.number) or Output()
         self._rest(STDOUT, output.stdout, output.stdout_bytes)
         self._rest(STDERR, output.stderr, output.stderr_bytes)
         self._sink.end_run()
         self._begin(attempt.number + 1)
         if attempt.error is not None or self.job.state not in FINISHED:
-            self._talk(_between(attempt, self.job, self._queue.store.now()))
+            self._talk(_between(attempt, self.job, self._store.now()))
 
     def _begin(self, number: int) -> None:
         self._number = number
@@ -122,7 +139,7 @@ class Follower:
         self._sink.begin_run(number)
 
     def _rest(self, stream: int, data: bytes, total: int) -> None:
-        """Print what the store has of a stream behind the point we reached."""
+        """Pass on what the store has of a stream behind the point we reached."""
         from queuectl.guard.output import gap_at
 
         seen = self._seen[stream]
@@ -143,7 +160,7 @@ class Follower:
 
     def _read_live(self) -> None:
         if self._live is None:
-            self._live = LiveOutput(self._queue, self.job)
+            self._live = LiveOutput(self._store, self.job)
         for stream in (STDOUT, STDERR):
             for piece in self._live.read(stream, self._seen[stream]):
                 if piece.start > self._seen[stream]:
@@ -166,37 +183,34 @@ def _between(attempt: Attempt, job: Job, now: int) -> str:
     return text
 
 
-def follow_jobs(queue: Queue, followers: list[Follower], *, tick: Tick = lambda: None) -> None:
-    """Follow these jobs until all of them are finished."""
-    clock = _Looks(queue)
+def follow_jobs(store: Store, followers: list[Follower], *, tick: Tick) -> None:
+    """Follow these jobs until all of them are finished; `tick` is called after each look."""
+    clock = _Looks(store)
     with _closing(followers):
         while followers:
             changed = clock.changed()
-            tick()
             followers[:] = [f for f in followers if f.step(changed=changed)]
-            sys.stdout.flush()
+            tick()
             if followers:
                 sleep(PAUSE)
 
 
-def show_jobs(queue: Queue, which: Filter, make: Make, *, warn: Talk) -> None:
-    """Print what all jobs that fit have written by now, the first enqueued first."""
-    for jobs in _pages(queue, which):
+def show_jobs(store: Store, which: Filter, make: Make, *, warn: Talk) -> None:
+    """Take what all jobs that fit have written by now, the first enqueued first."""
+    for jobs in _pages(store, which):
         for job in jobs:
             make(job, max(job.attempts, 1)).show(warn=warn)
 
 
-def follow_all(
-    queue: Queue, which: Filter, make: Make, *, whole: bool = False, tick: Tick = lambda: None
-) -> None:
-    """Follow every job that fits and runs, until interrupted.
+def follow_all(store: Store, which: Filter, make: Make, *, whole: bool, tick: Tick) -> None:
+    """Follow every job that fits and runs, until interrupted; `tick` is called after each look.
 
     With `whole`, what those wrote that are finished already comes first, and it ends by itself
     when all that fit are finished.
     """
-    newcomers = Newcomers(queue, which)
-    clock = _Looks(queue)
-    past = _pages(queue, replace(which, states=FINISHED)) if whole else iter(())
+    newcomers = Newcomers(store, which)
+    clock = _Looks(store)
+    past = _pages(store, replace(which, states=FINISHED)) if whole else iter(())
     seen: set[str] = set()
     """Jobs that were followed before the pages of the past came to them."""
     followers: list[Follower] = []
@@ -204,8 +218,7 @@ def follow_all(
         while True:
             page = next(past, [])
             changed = clock.changed() or bool(page)
-            over = whole and changed and not page and not _open(queue, which)
-            tick()
+            over = whole and changed and not page and not _open(store, which)
             if changed:
                 found = newcomers.look()
                 followers += [make(job, first) for job, first in found]
@@ -220,22 +233,22 @@ def follow_all(
                 else:
                     newcomers.forget(follower.job)
             followers[:] = going
-            sys.stdout.flush()
+            tick()
             if over and not followers:
                 return
             if not page:
                 sleep(PAUSE)
 
 
-def _open(queue: Queue, which: Filter) -> bool:
+def _open(store: Store, which: Filter) -> bool:
     """Tell whether any job that fits isn't finished."""
-    return bool(queue.list(replace(which, states=OPEN), limit=1))
+    return bool(store.select(replace(which, states=OPEN), limit=1))
 
 
-def _pages(queue: Queue, which: Filter) -> Iterator[list[Job]]:
+def _pages(store: Store, which: Filter) -> Iterator[list[Job]]:
     """Return all jobs that fit, the first enqueued first, a page at a time."""
     after: int | None = None
-    while jobs := queue.store.select(which, limit=PAGE, after=after, oldest=True):
+    while jobs := store.select(which, limit=PAGE, after=after, oldest=True):
         yield jobs
         after = jobs[-1].seq
 
@@ -253,12 +266,12 @@ def _closing(followers: list[Follower]) -> Iterator[None]:
 class _Looks:
     """Says when to look at the store: after a change, and every second anyway."""
 
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._looked = -LOOK_ANYWAY
 
     def changed(self) -> bool:
-        changed = self._queue.store.changed()
+        changed = self._store.changed()
         if changed or monotonic() - self._looked >= LOOK_ANYWAY:
             self._looked = monotonic()
             return True
