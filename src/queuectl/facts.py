@@ -50,6 +50,10 @@ class Node:
     beat: int = field(default=0, compare=False)
     """Counts the renewals: whoever strikes the node from the register names the last one seen."""
 
+    def serves(self, queue: str) -> bool:
+        """Tell whether it takes jobs of this queue."""
+        return not self.queues or queue in self.queues
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:

@@ -49,25 +49,14 @@ def note_idle(queue: "Queue", names: Iterable[str]) -> None:
         return
     alive = queue.living_nodes()
     if not alive:
-        say(nobody_works())
+        say(f"No worker is running; start one with: {again('worker start')}")
         return
-    unserved = [name for name in names if all(n.queues and name not in n.queues for n in alive)]
-    if unserved:
-        say(nobody_serves(unserved))
+    if unserved := [name for name in names if not any(node.serves(name) for node in alive)]:
+        from shlex import quote
 
-
-def nobody_works() -> str:
-    """Say that no worker is running, and how to start one."""
-    return f"No worker is running; start one with: {again('worker start')}"
-
-
-def nobody_serves(names: Iterable[str]) -> str:
-    """Say that workers run, but none for these queues."""
-    from shlex import quote
-
-    options = "".join(f" --queue {quote(name)}" for name in names)
-    shown = ", ".join(names)
-    return f"No worker serves {shown}; start one with: {again('worker start')}{options}"
+        options = "".join(f" --queue {quote(name)}" for name in unserved)
+        start = again(f"worker start{options}")
+        say(f"No worker serves {', '.join(unserved)}; start one with: {start}")
 
 
 def note_unused(queue: "Queue", names: Collection[str]) -> None:
