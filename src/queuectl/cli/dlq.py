@@ -1,11 +1,14 @@
 """The `dlq` commands: the dead letter queue, which is all jobs in state dead."""
 
+from collections.abc import Iterable
+
 import click
 
 from queuectl.changes import PURGE, RETRY_DEAD
 from queuectl.cli.change_report import Manner, Words
 from queuectl.cli.command import Group
 from queuectl.cli.confirm import yes_option
+from queuectl.cli.list import write_all, write_ids
 from queuectl.cli.many import (
     apply,
     check_choice,
@@ -26,11 +29,9 @@ from queuectl.cli.paging import how_many, limit_option
 from queuectl.cli.render import (
     Column,
     plural,
-    safe,
     say,
     write,
     write_json,
-    write_json_array,
     write_long_table,
 )
 from queuectl.errors import StateError
@@ -40,8 +41,6 @@ from queuectl.queue import Queue
 from queuectl.report import why_ended
 from queuectl.values import replace
 from queuectl.when import ago
-
-DEAD = (State.DEAD,)
 
 all_option = click.option("--all", "all_jobs", is_flag=True, help="All dead jobs.")
 older_option = click.option(
@@ -86,18 +85,10 @@ def list_dead(wanted: Wanted, limit: int | None, as_json: bool, quiet: bool) -> 
     into a pipe or a file are complete.
     """
     with open_queue() as queue:
-        now = queue.now()
         which = _dead(queue, wanted)
         page = queue.page(which, limit=how_many(limit, bare=as_json or quiet))
-        if as_json:
-            from queuectl.report import job_dict
-
-            write_json_array(map(job_dict, page))
-        elif quiet:
-            for job in page:
-                write(safe(job.id))
-        else:
-            write_long_table(_COLUMNS, (_row(job, now) for job in page))
+        write_jobs = write_all if as_json else write_ids if quiet else _write_table
+        write_jobs(page, queue.now())
         if page.more:
             say(_more(page.count, queue.counted(which)))
         elif not as_json and not quiet:
@@ -125,6 +116,10 @@ _COLUMNS = (
 )
 
 
+def _write_table(jobs: Iterable[Job], now: int) -> None:
+    write_long_table(_COLUMNS, (_row(job, now) for job in jobs))
+
+
 def _row(job: Job, now: int) -> list[str]:
     return [job.id, str(job.attempts), _died(job, now), why_ended(job), job.title]
 
@@ -142,17 +137,15 @@ def _died(job: Job, now: int) -> str:
 )
 @click.argument("id", type=JOB_ID, metavar="ID")
 @json_option
-@click.pass_context
-def show_dead(ctx: click.Context, id: str, as_json: bool) -> int | None:
+def show_dead(id: str, as_json: bool) -> None:
     """Show all about a dead job: reason, runs, history."""
-    from queuectl.cli.show import show
+    from queuectl.cli.show import show_job
 
     with open_queue() as queue:
         job = queue.get(id)
-    if job.state != State.DEAD:
-        raise StateError(f"Job {job.id} is {job.state}, not dead; see queuectl show {job.id}.")
-    code: int | None = ctx.invoke(show, id=job.id, as_json=as_json)
-    return code
+        if job.state != State.DEAD:
+            raise StateError(f"Job {job.id} is {job.state}, not dead; see queuectl show {job.id}.")
+        show_job(queue, job, as_json=as_json)
 
 
 @dlq.command(
@@ -174,9 +167,8 @@ def count(wanted: Wanted, as_json: bool) -> None:
         write(str(number))
 
 
-def _dead(queue: Queue, wanted: Wanted, older_than: int | None = None) -> Filter:
-    before = None if older_than is None else queue.now() - older_than
-    return replace(replace(wanted, states=DEAD).filter(queue), finished_before=before)
+def _dead(queue: Queue, wanted: Wanted) -> Filter:
+    return replace(wanted, states=(State.DEAD,)).filter(queue)
 
 
 @dlq.command(
@@ -217,18 +209,16 @@ def retry_dead(ids: tuple[str, ...], all_jobs: bool, wanted: Wanted, how: Manner
 @filter_options_without_state
 @yes_option
 @manner_options
-def purge(
-    ids: tuple[str, ...], all_jobs: bool, older_than: int | None, wanted: Wanted, how: Manner
-) -> int:
+def purge(ids: tuple[str, ...], all_jobs: bool, wanted: Wanted, how: Manner) -> int:
     """Delete dead jobs for good, with their attempts and output.
 
     On a terminal, --all asks first.
     """
-    check_choice(ids, bool(wanted) or older_than is not None, all_jobs=all_jobs)
+    check_choice(ids, bool(wanted), all_jobs=all_jobs)
     gone = "deleted from the dead letter queue"
     words = Words(would="delete", done=gone, told=lambda _, each: f"Job {each.before.id} {gone}.")
     with open_queue() as queue:
-        which = _dead(queue, wanted, older_than)
+        which = _dead(queue, wanted)
         if all_jobs:
             confirm_all(queue, which, PURGE, words, how)
         return apply(queue, ids, which, PURGE, words, how)

@@ -169,20 +169,22 @@ def _writer(how: Form) -> Callable[[Iterable[Job], int], None]:
     if sum((how.quiet, how.as_json, how.template is not None, how.columns is not None)) > 1:
         raise click.UsageError("Give only one of --quiet, --json, --format and --columns")
     if how.as_json:
-        return _write_json
+        return write_all
     if how.quiet:
-        return _write_ids
+        return write_ids
     if how.template is not None:
         return partial(_write_filled, Template(how.template))
     chosen = None if how.columns is None else tuple(map(check, how.columns.split(",")))
     return partial(_write_tables, chosen)
 
 
-def _write_json(jobs: Iterable[Job], now: int) -> None:
+def write_all(jobs: Iterable[Job], now: int) -> None:
+    """Print all fields of jobs, as JSON."""
     write_json_array(map(job_dict, jobs))
 
 
-def _write_ids(jobs: Iterable[Job], now: int) -> None:
+def write_ids(jobs: Iterable[Job], now: int) -> None:
+    """Print the bare ids of jobs."""
     for job in jobs:
         write(safe(job.id))
 

@@ -177,6 +177,7 @@ class Wanted:
     text: str = ""
     since: str | None = None
     until: str | None = None
+    older_than: int | None = None
 
     def __bool__(self) -> bool:
         """Tell whether anything restricts."""
@@ -204,6 +205,7 @@ class Wanted:
             text=self.text,
             since=None if self.since is None else parse_moment(self.since, now=now),
             until=None if self.until is None else parse_moment(self.until, now=now),
+            finished_before=None if self.older_than is None else now - self.older_than,
         )
 
 
@@ -213,7 +215,7 @@ def filter_options(command: F) -> F:
 
 
 def filter_options_without_state(command: F) -> F:
-    """Add the filter options but for --state, which then is always empty in `wanted`."""
+    """Add the filter options but for --state; an --older-than arrives in `wanted` as well."""
 
     @wraps(command)
     def gather(*args: Any, **given: Any) -> Any:
@@ -224,6 +226,7 @@ def filter_options_without_state(command: F) -> F:
             text=given.pop("text") or "",
             since=given.pop("since"),
             until=given.pop("until"),
+            older_than=given.pop("older_than", None),
         )
         return command(*args, wanted=wanted, **given)
 

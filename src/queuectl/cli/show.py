@@ -18,6 +18,7 @@ from queuectl.when import format_duration, human, local
 
 if TYPE_CHECKING:
     from queuectl.explain import Reason
+    from queuectl.queue import Queue
 
 EXAMPLES = """
 queuectl show 7f3k
@@ -39,24 +40,28 @@ def show(id: str, as_json: bool) -> None:
     names are shown.
     """
     with open_queue() as queue:
-        job = queue.get(id)
-        runs = queue.attempts(job.id)
-        events = list(queue.iterate_events(job.id))[::-1]
-        reasons = queue.explain(job.id)
-        if as_json:
-            write_json(describe(job, runs, events, reasons))
-            return
-        heading(f"Job {job.id}")
-        write_facts(facts(job, reasons, queue.now()))
-        if runs:
-            write()
-            heading("Runs")
-            write_table(_RUN_COLUMNS, [_run(run) for run in runs])
-        if events:
-            write()
-            heading("History")
-            rows = [(local(e.at), e.kind, e.who, e.detail or "") for e in events]
-            write_table(_EVENT_COLUMNS, rows)
+        show_job(queue, queue.get(id), as_json=as_json)
+
+
+def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
+    """Print everything about a job."""
+    runs = queue.attempts(job.id)
+    events = list(queue.iterate_events(job.id))[::-1]
+    reasons = queue.explain(job.id)
+    if as_json:
+        write_json(describe(job, runs, events, reasons))
+        return
+    heading(f"Job {job.id}")
+    write_facts(facts(job, reasons, queue.now()))
+    if runs:
+        write()
+        heading("Runs")
+        write_table(_RUN_COLUMNS, [_run(run) for run in runs])
+    if events:
+        write()
+        heading("History")
+        rows = [(local(e.at), e.kind, e.who, e.detail or "") for e in events]
+        write_table(_EVENT_COLUMNS, rows)
 
 
 def describe(
