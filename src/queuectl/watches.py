@@ -194,4 +194,4 @@ class _Counted(Watch):
 def none_tagged(which: Filter) -> NotFoundError:
     """Say that no job has these tags."""
     names = " and ".join(repr(tag) for tag in which.tags)
-    return NotFoundError(f"No job has the tag {names}; see queuectl list.")
+    return NotFoundError(f"No job has the tag {names}.", advice="see queuectl list.")

@@ -329,7 +329,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="`enqueue` prints the id while its transaction is still open.",
         edits=[
             Edit(
-                old="as queue, truthful(queue.store):\n        near = near_queue(queue, str",
+                old="as queue, truthful(queue):\n        near = near_queue(queue, str",
                 new="as queue, queue.store.transaction():\n        near = near_queue(queue, str",
             )
         ],
