@@ -48,11 +48,11 @@ class Administration:
     @property
     def settings(self) -> Settings:
         """The settings in force right now."""
-        return self.place.settings(self.store.config())[0]
+        return self.place.settings(self.store.settings.config())[0]
 
     def explain_settings(self) -> tuple[Settings, dict[str, str]]:
         """Return the settings in force, and for those that aren't defaults where they come from."""
-        return self.place.settings(self.store.config())
+        return self.place.settings(self.store.settings.config())
 
     def set_setting(self, name: str, value: object) -> tuple[str, str]:
         """Set a setting for all nodes and users of this store; returns its name and text.
@@ -74,10 +74,10 @@ class Administration:
         """Change a shared setting, if those that are shared then still fit together."""
 
         def change() -> None:
-            others = {k: v for k, v in self.store.config().items() if k != key}
+            others = {k: v for k, v in self.store.settings.config().items() if k != key}
             shared = others if text is None else others | {key: text}
             layered([Layer("the config table", shared)])
-            self.store.set_config(key, text, now=self.store.now())
+            self.store.settings.set_config(key, text, now=self.store.now())
             self._record("config", detail=f"{key} unset" if text is None else f"{key} = {text}")
             self.store.nudge(Topic.CONTROL)
 
@@ -115,7 +115,7 @@ class Administration:
 
         def change() -> bool:
             now = self.store.now()
-            changed = self.store.set_paused(name, paused=paused, who=whoami(), now=now)
+            changed = self.store.settings.set_paused(name, paused=paused, who=whoami(), now=now)
             if changed:
                 self._record("pause" if paused else "resume", detail=name)
                 self.store.nudge(Topic.WORK)
@@ -125,7 +125,7 @@ class Administration:
 
     def queues(self) -> list[QueueInfo]:
         """Return the queues on which something was set."""
-        return self.store.queues()
+        return self.store.settings.queues()
 
     def unused(self, names: Iterable[str]) -> dict[str, str | None]:
         """Return those of these queues that nobody has used, each with a used one that looks alike.
@@ -133,9 +133,13 @@ class Administration:
         Nobody has used a queue if no job is in it, none has run there, and nothing was set on it.
         """
         names = [check_sought("queue", name) for name in names]
-        used = {count.queue for count in self.store.counts()}
-        used |= {queue.name for queue in self.store.queues()} | {DEFAULT_QUEUE}
-        new = [name for name in names if name not in used and not self.store.rollups(queue=name)]
+        used = {count.queue for count in self.store.jobs.counts()}
+        used |= {queue.name for queue in self.store.settings.queues()} | {DEFAULT_QUEUE}
+        new = [
+            name
+            for name in names
+            if name not in used and not self.store.history.rollups(queue=name)
+        ]
         if not new:
             return {}
         from difflib import get_close_matches
@@ -146,21 +150,23 @@ class Administration:
     def unknown_tags(self, tags: Iterable[str]) -> dict[str, str | None]:
         """Return those of these tags that no job has, each with a known one that looks alike."""
         tags = [check_sought("tag", tag) for tag in tags]
-        unknown = [tag for tag in tags if tag not in self.store.tags_like(tag, 1)]
+        unknown = [tag for tag in tags if tag not in self.store.jobs.tags_like(tag, 1)]
         if not unknown:
             return {}
         from difflib import get_close_matches
 
-        some = self.store.tags_like("", MOST_TAGS)
+        some = self.store.jobs.tags_like("", MOST_TAGS)
         near = {
-            tag: get_close_matches(tag, [*self.store.tags_like(tag[:1], MOST_TAGS), *some], n=1)
+            tag: get_close_matches(
+                tag, [*self.store.jobs.tags_like(tag[:1], MOST_TAGS), *some], n=1
+            )
             for tag in unknown
         }
         return {tag: found[0] if found else None for tag, found in near.items()}
 
     def living_nodes(self) -> list[Node]:
         """Return the nodes that live; cheaper than `nodes`, which says what each of them runs."""
-        return [node for node in self.store.nodes() if self.is_alive(node)]
+        return [node for node in self.store.nodes.all() if self.is_alive(node)]
 
     def nodes(self) -> list[dict[str, Any]]:
         """Return the registered nodes, with whether they live and how many jobs they run."""
@@ -168,12 +174,12 @@ class Administration:
 
         return [
             node_dict(node, alive=self.is_alive(node), running=self._busy_workers(node))
-            for node in self.store.nodes()
+            for node in self.store.nodes.all()
         ]
 
     def _busy_workers(self, node: Node) -> int:
         # A worker may have short jobs in line behind the one that it runs.
-        return len({job.worker for job in self.store.held(node.id)})
+        return len({job.worker for job in self.store.runs.held(node.id)})
 
     def is_alive(self, node: Node) -> bool:
         """Tell whether a node lives: by its process where we can see it, and by its lease."""
@@ -184,22 +190,22 @@ class Administration:
 
         Between the living and the dead are those on other hosts whose lease seems to be over.
         """
-        return _is_known_dead(self.store, node) or self.store.lapsed(node)
+        return _is_known_dead(self.store, node) or self.store.nodes.lapsed(node)
 
     def is_left_behind(self, job: Job) -> bool:
         """Tell whether a job is only called running because nobody has taken it over yet."""
         if job.state != State.PROCESSING:
             return False
-        return all(node.id != job.node or self.is_dead(node) for node in self.store.nodes())
+        return all(node.id != job.node or self.is_dead(node) for node in self.store.nodes.all())
 
     def stop_nodes(self, nodes: Sequence[str] = (), *, force: bool = False) -> list[str]:
         """Ask nodes (all living ones by default) to stop; returns the ids of those asked."""
         how = Stop.RELEASE if force else Stop.DRAIN
-        known = self.store.nodes()
+        known = self.store.nodes.all()
         wanted = self._wanted(known, nodes)
 
         def ask() -> list[str]:
-            asked = [node.id for node in wanted if self.store.ask_stop(node.id, how)]
+            asked = [node.id for node in wanted if self.store.nodes.ask_stop(node.id, how)]
             for id in asked:
                 self._record("stop", node=id, detail=how.value)
             self.store.nudge(Topic.CONTROL)
@@ -215,7 +221,7 @@ class Administration:
         Their runs go on meanwhile; with `now` they are released. Says of each node whether it was
         `asked`, and if not, for which `reason`. What came of it is in the log of the node.
         """
-        known = self.store.nodes()
+        known = self.store.nodes.all()
         wanted = self._wanted(known, nodes)
         told = []
         for node in wanted:
@@ -264,13 +270,13 @@ class Administration:
         Waits, if need be, for nodes that are about to follow a change. Others have been told a
         number of their own: by `--count`, their environment or a `queuectl.toml`.
         """
-        shared = layered([Layer("the config table", self.store.config())])[0].workers
+        shared = layered([Layer("the config table", self.store.settings.config())])[0].workers
         found: tuple[list[Node], list[Node]] = [], []
 
         def look() -> int:
             for some in found:
                 some.clear()
-            for node in self.store.nodes():
+            for node in self.store.nodes.all():
                 if node.stop is None and self.is_alive(node):
                     found[node.workers != shared].append(node)
             return len(found[1])
@@ -319,11 +325,11 @@ class Administration:
         states = [State(state) for state in states]
         before = self.store.now() - age
         if dry_run:
-            return {state: self.store.prunable(state, before) for state in states}
+            return {state: self.store.jobs.prunable(state, before) for state in states}
         pruned = dict.fromkeys(states, 0)
         try:
             for state in states:
-                while count := self.store.prune(state, before, limit=1000):
+                while count := self.store.jobs.prune(state, before, limit=1000):
                     pruned[state] += count
                     if progress is not None:
                         progress(state, pruned[state])
@@ -346,7 +352,7 @@ class Administration:
 
         found = [*check_place(self.place), *check_store(self.store)]
         checks = {
-            "settings": lambda: check_settings(self.place, self.store.config()),
+            "settings": lambda: check_settings(self.place, self.store.settings.config()),
             "nodes": lambda: check_queue(self.store, self.is_alive),
         }
         return found + gather(checks, found)
@@ -366,7 +372,11 @@ class Administration:
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """Write a consistent copy while everything goes on."""
-        self.store.backup(path, progress)
+        from queuectl.store.copying import backup
+        from queuectl.store.sqlstore import SqlStore
+
+        assert isinstance(self.store, SqlStore)
+        backup(self.store, path, progress)
 
     def vacuum(self) -> None:
         """Give unused space back to the filesystem."""
@@ -389,7 +399,7 @@ class Administration:
         again there.
         """
         from queuectl.store.copying import copy
-        from queuectl.store.sql import SqlStore
+        from queuectl.store.sqlstore import SqlStore
 
         source = self.store
         # There is no other kind of store.
@@ -411,14 +421,14 @@ class Administration:
         `StateError`. Events of before go, too: the first that follows says who did it.
         """
         from queuectl.store.copying import empty
-        from queuectl.store.sql import SqlStore
+        from queuectl.store.sqlstore import SqlStore
 
         # There is no other kind of store.
         assert isinstance(self.store, SqlStore)
         _refuse_living(self.store)
-        jobs = sum(count.jobs for count in self.store.counts())
+        jobs = sum(count.jobs for count in self.store.jobs.counts())
         empty(self.store, spared=() if settings else SETTINGS_TABLES, progress=progress)
-        self.store.fold()
+        self.store.history.fold()
         self._settings_changed += settings
         self._record("reset", detail=f"jobs: {jobs}" + (", settings" if settings else ""))
         return jobs
@@ -431,7 +441,7 @@ class Administration:
         node: str | None = None,
         detail: str | None = None,
     ) -> None:
-        self.store.record(
+        self.store.history.record(
             Event(at=self.store.now(), kind=kind, job=job, node=node, who=whoami(), detail=detail)
         )
 
@@ -454,7 +464,7 @@ def _is_known_dead(store: Store, node: Node) -> bool:
 
 
 def _refuse_living(store: Store, *, advice: str = "") -> None:
-    living = [node.id for node in store.nodes() if _is_alive(store, node)]
+    living = [node.id for node in store.nodes.all() if _is_alive(store, node)]
     if living:
         raise StateError(
             f"Workers are at work on {store.url} (node {living[0]}); stop them first.",

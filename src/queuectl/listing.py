@@ -97,7 +97,7 @@ def jobs(
     size = PAGE if limit is None else min(PAGE, limit)
     left = limit
     while left is None or left > 0:
-        page = store.select(which, limit=size, after=after, oldest=oldest)
+        page = store.jobs.select(which, limit=size, after=after, oldest=oldest)
         yield from page if left is None else page[:left]
         if len(page) < size:
             return
@@ -112,8 +112,8 @@ def sorted_jobs(
 
     The store sorts. Of what doesn't fit on a page only the places are held, a number for each job.
     """
-    for part in chunks(store.places(which, by, limit=limit), PAGE):
-        yield from store.jobs_at(part)
+    for part in chunks(store.jobs.places(which, by, limit=limit), PAGE):
+        yield from store.jobs.at(part)
 
 
 def events(store: Store, job: str | None = None, *, limit: int | None = None) -> Iterator[Event]:
@@ -124,7 +124,7 @@ def events(store: Store, job: str | None = None, *, limit: int | None = None) ->
 def _all_events(store: Store, job: str | None, size: int) -> Iterator[Event]:
     before: int | None = None
     while size:
-        page = store.events(job, limit=size, before=before)
+        page = store.history.events(job, limit=size, before=before)
         yield from page
         if len(page) < size:
             return
@@ -140,7 +140,7 @@ def counted(store: Store, which: Filter) -> int | None:
         return None
     return sum(
         count.jobs
-        for count in store.counts()
+        for count in store.jobs.counts()
         if (not which.states or count.state in which.states)
         and (not which.queues or count.queue in which.queues)
     )

@@ -35,7 +35,7 @@ class LiveOutput:
     def __init__(self, queue: Queue, job: Job) -> None:
         self._store = queue.store
         self._job = job
-        node = next((node for node in self._store.nodes() if node.id == job.node), None)
+        node = next((node for node in self._store.nodes.all() if node.id == job.node), None)
         self._spool = None if node is None else node.spool
         here, there = host_identity(), "" if node is None else node.boot
         # A folder may be shared between hosts, but what is being written shows up there late.
@@ -88,7 +88,7 @@ class LiveOutput:
         if monotonic() < self._look_at[stream]:
             return
         self._look_at[stream] = monotonic() + LOOK_EVERY
-        while pieces := self._store.live(self._job, STREAMS[stream], after=seen):
+        while pieces := self._store.live.pieces(self._job, STREAMS[stream], after=seen):
             self._complete[stream] = not pieces[-1].data
             before = seen
             for piece in _new(pieces, seen):
@@ -108,7 +108,7 @@ class LiveOutput:
 
         def ask() -> None:
             now = store.now()
-            store.watch(self._job, until=now + WATCH_FOR, now=now)
+            store.live.watch(self._job, until=now + WATCH_FOR, now=now)
             if first:
                 store.nudge(Topic.CONTROL)
 
@@ -150,7 +150,7 @@ def so_far(queue: Queue, job: Job, limit: int) -> tuple[Output, bool]:
 
 
 def _runs(queue: Queue, job: Job) -> bool:
-    now = queue.store.get(job.id)
+    now = queue.store.jobs.get(job.id)
     return now is not None and (now.state, now.attempts) == (State.PROCESSING, job.attempts)
 
 

@@ -119,7 +119,7 @@ class Queue(Administration):
         now = self.store.now()
         new = self._completion().job(_read(what, fields, now))
         with self._on(connection):
-            return self.store.enqueue_one(new, now=now)
+            return self.store.jobs.enqueue_one(new, now=now)
 
     def enqueue_many(
         self,
@@ -235,7 +235,9 @@ class Queue(Administration):
         ids: list[str] = []
         duplicates: list[str] = []
         for jobs in parts:
-            batch = self.store.enqueue(jobs, now=self.store.now(), skip_duplicates=skip_duplicates)
+            batch = self.store.jobs.enqueue(
+                jobs, now=self.store.now(), skip_duplicates=skip_duplicates
+            )
             ids += batch.ids
             duplicates += batch.duplicates
             if progress is not None:
@@ -250,19 +252,19 @@ class Queue(Administration):
         For a `Job`, which every method takes in place of an id, that is the job as it is now.
         """
         name = _id(id)
-        job = self.store.get(name)
+        job = self.store.jobs.get(name)
         if job is not None:
             return job
         if isinstance(id, Job):
             raise NotFoundError(f"Job {name} isn't here, or was removed meanwhile.")
         if len(name) >= SHORTEST_PREFIX:
-            found = self.store.ids_like(name)
+            found = self.store.jobs.ids_like(name)
             if len(found) == 1:
-                job = self.store.get(found[0])
+                job = self.store.jobs.get(found[0])
             if len(found) > 1:
                 shown = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
                 raise UsageError(f"{name!r} fits several jobs ({shown}); give more characters.")
-        elif self.store.ids_like(name, 1):
+        elif self.store.jobs.ids_like(name, 1):
             raise NotFoundError(
                 f"There is no job {name!r}; give at least {SHORTEST_PREFIX} characters of an id."
             )
@@ -304,7 +306,7 @@ class Queue(Administration):
         limit = check_limit(limit)
         if sort is not None:
             return [*self.iterate(chosen, limit=limit, after=after, oldest=oldest, sort=sort)]
-        return self.store.select(chosen, limit=limit, after=self._seq(after), oldest=oldest)
+        return self.store.jobs.select(chosen, limit=limit, after=self._seq(after), oldest=oldest)
 
     def iterate(
         self,
@@ -360,17 +362,17 @@ class Queue(Administration):
 
     def attempts(self, id: Named) -> Attempts:
         """Return the runs of a job that are over, oldest first."""
-        return self.store.attempts(self.get(id))
+        return self.store.history.attempts(self.get(id))
 
     def output(self, id: Named, attempt: int | None = None) -> Output:
         """Return what a finished run of a job wrote: the newest, or the one with this number."""
         if attempt is not None and type(attempt) is not int:
             raise UsageError(f"attempt must be the number of a run, not {shown(attempt)}.")
         job = self.get(id)
-        runs = self.store.attempts(job)
+        runs = self.store.history.attempts(job)
         number = attempt if attempt is not None else (runs[-1].number if runs else 0)
         is_over = any(run.number == number for run in runs)
-        found = self.store.output(job, number) if is_over else None
+        found = self.store.history.output(job, number) if is_over else None
         if found is not None:
             return found
         if attempt is None:
@@ -419,7 +421,7 @@ class Queue(Administration):
                 for node in self.nodes()
                 if node["alive"]
             ),
-            queues=tuple(self.store.queues()),
+            queues=tuple(self.store.settings.queues()),
             suspicious=Policy(max_crashes=self.settings.max_crashes).suspicious,
         )
 
@@ -429,10 +431,10 @@ class Queue(Administration):
 
         return build_status(
             self.url,
-            self.store.counts(),
-            self.store.queues(),
+            self.store.jobs.counts(),
+            self.store.settings.queues(),
             self.nodes(),
-            self.store.next_due(),
+            self.store.jobs.next_due(),
         )
 
     def stats(
@@ -456,13 +458,13 @@ class Queue(Administration):
         which = _narrowed(None, None, queue, tag)
         if which.tags:
             return build_stats_of(self.iterate(which), since=begin, slowest=SLOWEST)
-        counts = [c for c in self.store.counts() if queue is None or c.queue == queue]
-        rollups = self.store.rollups(since=begin, queue=queue)
+        counts = [c for c in self.store.jobs.counts() if queue is None or c.queue == queue]
+        rollups = self.store.history.rollups(since=begin, queue=queue)
         return build_stats(counts, rollups, self._slowest(queue))
 
     def _slowest(self, queue: str | None) -> Jobs:
         if queue is None:
-            return self.store.slowest(SLOWEST)
+            return self.store.jobs.slowest(SLOWEST)
         return self.list(state=State.COMPLETED, queue=queue, sort="-duration", limit=SLOWEST)
 
     # -- waiting --------------------------------------------------------------
@@ -487,14 +489,14 @@ class Queue(Administration):
         open_ids = {job.id for job in jobs}
 
         def remaining() -> int:
-            states = self.store.states(sorted(open_ids))
+            states = self.store.jobs.states(sorted(open_ids))
             open_ids.difference_update(
                 id for id in list(open_ids) if states.get(id) in (None, *FINISHED)
             )
             return len(open_ids)
 
         self.wait_until(remaining, timeout=seconds, tick=tick)
-        return [self.store.get(job.id) or job for job in jobs]
+        return [self.store.jobs.get(job.id) or job for job in jobs]
 
     def wait_until(
         self,

@@ -49,7 +49,7 @@ class Bulk:
                     return self._store_good(queue, jobs, bar)
                 return queue.enqueue_read(jobs, progress=bar, total=self._feed.count)
         except DuplicateError as error:
-            taken = queue.store.states(list(self._lines))
+            taken = queue.store.jobs.states(list(self._lines))
             for id, number in self._lines.items():
                 if id in taken:
                     raise DuplicateError(self._taken(id, number)) from error

@@ -103,15 +103,15 @@ def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def _jobs_like(queue: Queue, prefix: str, states: Sequence[State]) -> list[Job]:
     from queuectl.filter import Filter
 
-    newest = queue.store.select(Filter(states=tuple(states)), limit=LOOKED_AT)
+    newest = queue.store.jobs.select(Filter(states=tuple(states)), limit=LOOKED_AT)
     found = {job.id: job for job in newest if job.id.startswith(prefix)}
     if len(newest) == LOOKED_AT and len(found) < MOST:
         # An older one may be meant as well.
-        older = [id for id in queue.store.ids_like(prefix, LOOKED_AT) if id not in found]
-        known = queue.store.states(older)
+        older = [id for id in queue.store.jobs.ids_like(prefix, LOOKED_AT) if id not in found]
+        known = queue.store.jobs.states(older)
         fit = [id for id in older if not states or known.get(id) in states]
         for id in fit[: MOST - len(found)]:
-            if (job := queue.store.get(id)) is not None:
+            if (job := queue.store.jobs.get(id)) is not None:
                 found[id] = job
     return list(found.values())[:MOST]
 
@@ -128,20 +128,20 @@ def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str)
         paused = {info.name for info in queue.queues() if info.paused_at is not None}
         if _command(ctx) == "resume":
             return _starting(incomplete, sorted(paused))
-        used = {count.queue for count in queue.store.counts() if count.jobs}
+        used = {count.queue for count in queue.store.jobs.counts() if count.jobs}
         return _starting(incomplete, sorted(used | paused))
 
 
 def complete_tags(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete tags that jobs have."""
     with _open(ctx) as queue:
-        return _starting(incomplete, queue.store.tags_like(incomplete, MOST))
+        return _starting(incomplete, queue.store.jobs.tags_like(incomplete, MOST))
 
 
 def complete_nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete ids of nodes that live, with where they are."""
     with _open(ctx) as queue:
-        nodes = [node for node in queue.store.nodes() if queue.is_alive(node)]
+        nodes = [node for node in queue.store.nodes.all() if queue.is_alive(node)]
     helped = {node.id: f"pid {node.pid} on {node.host}" for node in nodes}
     return _starting(incomplete, helped, helped)
 

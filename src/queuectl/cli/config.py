@@ -207,7 +207,7 @@ def unset(name: str, as_json: bool) -> None:
 
 def _workers(queue: Queue) -> dict[str, int]:
     """Return how many workers each node has."""
-    return {node.id: node.workers for node in queue.store.nodes()}
+    return {node.id: node.workers for node in queue.store.nodes.all()}
 
 
 def _say_what_follows(queue: Queue, key: str, before: dict[str, int]) -> None:

@@ -135,7 +135,7 @@ def backup(file: str, force: bool, as_json: bool) -> None:
         with held():
             try:
                 with raised(), Bar("Copying") as bar:
-                    queue.store.backup(unfinished, bar)
+                    queue.backup(unfinished, bar)
                 copied = os.path.getsize(unfinished)
                 _publish(unfinished, target, force=force)
             finally:

@@ -48,7 +48,7 @@ def exit_code_of(queue: Queue, job: Job) -> int:
         return EXIT_DONE
     if job.state == State.CANCELLED:
         return EXIT_FAILED
-    runs = queue.store.attempts(job)
+    runs = queue.store.history.attempts(job)
     last = runs[-1] if runs else None
     if last is None:
         return EXIT_FAILED
@@ -115,7 +115,7 @@ def still_going(text: str, *, always: bool = False) -> Iterator[None]:
 
 def why_waiting(queue: Queue, ids: Sequence[str]) -> "list[Reason]":
     """Say why these jobs, or the first of them, wait, as far as it is worth a word."""
-    jobs = [job for job in map(queue.store.get, ids[:LOOKED_AT]) if job is not None]
+    jobs = [job for job in map(queue.store.jobs.get, ids[:LOOKED_AT]) if job is not None]
     waiting = [job for job in jobs if job.state in WAITING]
     if len(ids) == 1 and waiting:
         now = queue.store.now()

@@ -59,7 +59,7 @@ class Follower:
     def step(self, *, changed: bool) -> bool:
         """Print what is new; returns False when nothing more will come."""
         if changed:
-            job = self._queue.store.get(self.job.id)
+            job = self._queue.store.jobs.get(self.job.id)
             if job is None:
                 self._talk(f"Job {self.job.id} was removed.")
                 self._sink.close()
@@ -98,7 +98,7 @@ class Follower:
         running = self.job.state == State.PROCESSING
         if self._number > self.job.attempts - running:
             return
-        for attempt in self._queue.store.attempts(self.job):
+        for attempt in self._queue.store.history.attempts(self.job):
             if self._number <= attempt.number <= (self._last or attempt.number):
                 self._end_run(attempt)
         if self._number < self.job.attempts + (not running):
@@ -107,7 +107,7 @@ class Follower:
     def _end_run(self, attempt: Attempt) -> None:
         if attempt.number != self._number:
             self._begin(attempt.number)
-        output = self._queue.store.output(self.job, attempt.number) or Output()
+        output = self._queue.store.history.output(self.job, attempt.number) or Output()
         self._rest(STDOUT, output.stdout, output.stdout_bytes)
         self._rest(STDERR, output.stderr, output.stderr_bytes)
         self._sink.end_run()
@@ -235,7 +235,7 @@ def _open(queue: Queue, which: Filter) -> bool:
 def _pages(queue: Queue, which: Filter) -> Iterator[list[Job]]:
     """Return all jobs that fit, the first enqueued first, a page at a time."""
     after: int | None = None
-    while jobs := queue.store.select(which, limit=PAGE, after=after, oldest=True):
+    while jobs := queue.store.jobs.select(which, limit=PAGE, after=after, oldest=True):
         yield jobs
         after = jobs[-1].seq
 

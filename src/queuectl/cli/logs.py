@@ -200,8 +200,8 @@ def _say_unstarted(queue: Queue, jobs: Sequence[Job]) -> None:
 
 def _say_silent(queue: Queue, jobs: Sequence[Job]) -> None:
     """Say how those ended that failed without a word."""
-    for job in filter(None, (queue.store.get(job.id) for job in jobs)):
-        runs = queue.store.attempts(job)
+    for job in filter(None, (queue.store.jobs.get(job.id) for job in jobs)):
+        runs = queue.store.history.attempts(job)
         if job.state != State.COMPLETED and not any(r.stdout_bytes + r.stderr_bytes for r in runs):
             say(describe_end(job))
 

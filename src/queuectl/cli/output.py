@@ -114,7 +114,7 @@ def find(queue: Queue, job: Job, attempt: int | None) -> Found:
         raise NotFoundError(f"Job {job.id} has no attempt {number}; it has {job.attempts} so far.")
     run = next((run for run in queue.attempts(job.id) if run.number == number), None)
     if run is not None:
-        kept = queue.store.output(job, number)
+        kept = queue.store.history.output(job, number)
         return Found(number=number, run=run, output=kept or Output())
     if job.state == State.PROCESSING and number == job.attempts:
         return _find_live(queue, job)

@@ -122,7 +122,7 @@ def queues(as_json: bool, quiet: bool) -> None:
 def _rows(queue: Queue) -> list[dict[str, Any]]:
     from queuectl.report import moment
 
-    set_on = {info.name: info for info in queue.store.queues()}
+    set_on = {info.name: info for info in queue.store.settings.queues()}
     rows: list[dict[str, Any]] = []
     for name, states in queue.status().queues.items():
         info = set_on.get(name)

@@ -170,7 +170,7 @@ class _Ids(_Watch):
             self.again = f"go on with: queuectl wait {self._ids[0]}"
 
     def remaining(self) -> int:
-        states = self._queue.store.states(sorted(self._open))
+        states = self._queue.store.jobs.states(sorted(self._open))
         self._open = {id for id in self._open if states.get(id) not in (None, *FINISHED)}
         self.dead += sum(state == State.DEAD for state in states.values())
         return len(self._open)
@@ -179,11 +179,11 @@ class _Ids(_Watch):
         return why_waiting(self._queue, sorted(self._open))
 
     def _states(self) -> dict[str, State]:
-        return self._queue.store.states(self._ids)
+        return self._queue.store.jobs.states(self._ids)
 
     def conclude(self, talk: bool) -> int:
         # By its whole id: the beginning of a removed job's id may fit another job.
-        job = self._queue.store.get(self._ids[0]) if len(self._ids) == 1 else None
+        job = self._queue.store.jobs.get(self._ids[0]) if len(self._ids) == 1 else None
         return self._conclude_all(talk) if job is None else self._conclude_one(job, talk)
 
     def _conclude_all(self, talk: bool) -> int:
@@ -191,7 +191,7 @@ class _Ids(_Watch):
         failed = [id for id in self._ids if states.get(id) != State.COMPLETED]
         if talk:
             for id in failed[:MOST_TOLD]:
-                job = self._queue.store.get(id)
+                job = self._queue.store.jobs.get(id)
                 told = describe_end(job, among_others=True) if job else f"Job {id} was removed."
                 say(told)
             ends = Counter(states.get(id) for id in self._ids)
@@ -233,7 +233,7 @@ class _Tagged(_Ids):
 
     def remaining(self) -> int:
         before, self._open = self._open, set(self._add(OPEN))
-        states = self._queue.store.states(sorted(before - self._open))
+        states = self._queue.store.jobs.states(sorted(before - self._open))
         self._dead |= {id for id, state in states.items() if state == State.DEAD}
         self._dead -= self._open  # somebody has retried them
         self.dead = len(self._dead)
@@ -257,7 +257,7 @@ class _Counted(_Watch):
 
     def _count(self) -> dict[State, int]:
         states = dict.fromkeys(State, 0)
-        for count in self._queue.store.counts():
+        for count in self._queue.store.jobs.counts():
             if not self._queues or count.queue in self._queues:
                 states[count.state] += count.jobs
         return states
@@ -272,7 +272,7 @@ class _Counted(_Watch):
     def why(self) -> "list[Reason]":
         waiting = {
             count.queue
-            for count in self._queue.store.counts()
+            for count in self._queue.store.jobs.counts()
             if count.jobs
             and count.state in WAITING
             and (not self._queues or count.queue in self._queues)

@@ -255,7 +255,7 @@ def stop(nodes: tuple[str, ...], timeout: int | None, force: bool, as_json: bool
     instead, and run again later; that uses up no retry.
     """
     with open_queue() as queue, truthful(queue.store):
-        known = {node.id: node for node in queue.store.nodes()}
+        known = {node.id: node for node in queue.store.nodes.all()}
         asked = queue.stop_nodes(nodes, force=force)
         waiting = _Waiting(queue, [known[id] for id in asked if id in known], talk=not as_json)
         if not waiting.open:
@@ -339,7 +339,7 @@ class _Waiting:
 
     def remaining(self) -> int:
         """Count the nodes that aren't gone yet; says who went and what is waited for."""
-        living = {node.id for node in self.queue.store.nodes() if self.queue.is_alive(node)}
+        living = {node.id for node in self.queue.store.nodes.all() if self.queue.is_alive(node)}
         for node in [node for node in self.open if node.id not in living]:
             self.clear()
             self.open.remove(node)
@@ -347,7 +347,7 @@ class _Waiting:
             if self.talk:
                 write(safe(f"Stopped {_name(node)}."))
         self.jobs = {
-            node.id: [job.id for job in self.queue.store.held(node.id)] for node in self.open
+            node.id: [job.id for job in self.queue.store.runs.held(node.id)] for node in self.open
         }
         if any(self.jobs.values()):
             self._say(f"Waiting for {self.summary()}.")
