@@ -11,7 +11,7 @@ from bench.lab import MARIADB, POSTGRESQL, SQLITE, Lab
 from queuectl import Queue
 from queuectl.filter import Filter
 from queuectl.job import JOB_COLUMNS, Job
-from queuectl.store.sql import SqlStore
+from queuectl.store.sqlstore import SqlStore
 
 CHUNK = 50_000
 """Rows in one transaction."""
@@ -91,7 +91,7 @@ def fill(lab: Lab, store: str, queue: Queue, size: int) -> None:
     _copy(sql, store, later, size)
     waiting = _Kind(letter="w", template=queue.enqueue("true"), different={})
     _copy(sql, store, waiting, size)
-    sql.coarsen(now=sql.now())
+    sql.history.coarsen(now=sql.now())
     if store == POSTGRESQL:
         # By then, autovacuum would have come by, and what was written would be on the disk.
         sql.vacuum()
@@ -136,18 +136,18 @@ def _copy(sql: SqlStore, store: str, kind: _Kind, size: int) -> None:
             values=values,
             numbers=numbers,
         )
-        sql._write(statement, seq=kind.template.seq)
+        sql.db.write(statement, seq=kind.template.seq)
 
 
 def _copy_history(sql: SqlStore, template: Job) -> None:
     """Give the finished jobs, all behind their template, the records that its run has left."""
-    (newest,) = sql.select(Filter(), limit=1)
+    (newest,) = sql.jobs.select(Filter(), limit=1)
     for first in range(template.seq, newest.seq, CHUNK):
         last = min(first + CHUNK, newest.seq)
         for statement in (_COPY_ATTEMPTS, _COPY_OUTPUTS):
-            sql._write(statement, seq=template.seq, first=first, last=last)
+            sql.db.write(statement, seq=template.seq, first=first, last=last)
     for measure, ms in (("completed", "duration_ms"), ("wait", "(started_at - run_at)")):
         added = _ADD_ROLLUPS.replace("MEASURE", measure).replace("MS", ms)
         for time, group in ((_MINUTE, f"{_MINUTE}, "), ("0", "")):
             statement = added.replace("TIME", time).replace("GROUP BY GROUP", f"GROUP BY {group}")
-            sql._write(statement, seq=template.seq, last=newest.seq)
+            sql.db.write(statement, seq=template.seq, last=newest.seq)

@@ -66,10 +66,10 @@ def drain(queue: Queue, batch: int) -> int:
 
 def _turn(store: Store, done: list[Job], workers: range) -> list[Job]:
     now = store.now()
-    lost = store.finish([_ended(job, now) for job in done])
+    lost = store.runs.finish([_ended(job, now) for job in done])
     if lost:
         raise BenchError("a run lost its lease")
-    return store.claim(NODE, workers, (), now=now).jobs
+    return store.runs.claim(NODE, workers, (), now=now).jobs
 
 
 def _ended(job: Job, now: int) -> Ended:
@@ -88,7 +88,7 @@ def _ended(job: Job, now: int) -> Ended:
 def register(store: Store) -> None:
     """Make a node known that may claim."""
     now = store.now()
-    store.register(
+    store.nodes.register(
         Node(
             id=NODE,
             host=HOST,

@@ -101,7 +101,7 @@ class Ours(Timed):
 
 def completed(queue: Queue) -> int:
     """Count the completed jobs."""
-    return sum(count.jobs for count in queue.store.counts() if count.state == State.COMPLETED)
+    return sum(count.jobs for count in queue.store.jobs.counts() if count.state == State.COMPLETED)
 
 
 class Xargs(Timed):

@@ -132,7 +132,7 @@ def _rate(id: str, jobs: int, seconds: float) -> Reading:
 
 def _check(url: str, jobs: int) -> None:
     with Queue(url) as queue:
-        found = sum(count.jobs for count in queue.store.counts())
+        found = sum(count.jobs for count in queue.store.jobs.counts())
     if found != jobs:
         raise BenchError(f"{found} jobs are there, and {jobs} were enqueued")
 

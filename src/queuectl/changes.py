@@ -97,9 +97,9 @@ def _cancel(store: Store, jobs: Sequence[Job], why: str, now: int) -> set[int]:
     ending = {job.seq for job in jobs if is_ending(job)}
     waiting = [job for job in jobs if job.state != State.PROCESSING]
     running = [job for job in jobs if job.state == State.PROCESSING and job.seq not in ending]
-    done = store.apply_all([(job, lifecycle.cancelled(job, why)) for job in waiting], now=now)
+    done = store.jobs.apply_all([(job, lifecycle.cancelled(job, why)) for job in waiting], now=now)
     if running:
-        done |= store.ask_cancel_all(running, why, now=now)
+        done |= store.jobs.ask_cancel_all(running, why, now=now)
         store.nudge(Topic.CONTROL)
     _record(store, "cancel", ((job, why) for job in jobs if job.seq not in ending), now)
     return done | ending
@@ -122,7 +122,7 @@ def check_retry(job: Job, now: int) -> None:
 
 
 def _retry(store: Store, jobs: Sequence[Job], now: int) -> set[int]:
-    done = store.apply_all([(job, lifecycle.retried(now)) for job in jobs], now=now)
+    done = store.jobs.apply_all([(job, lifecycle.retried(now)) for job in jobs], now=now)
     was = ((job, f"was {job.state}: {job.reason or job.error or ''}") for job in jobs)
     _record(store, "retry", was, now)
     store.nudge(Topic.WORK)
@@ -139,7 +139,7 @@ def check_remove(job: Job, now: int) -> None:
 
 def _remove(store: Store, jobs: Sequence[Job], now: int) -> set[int]:
     _record(store, "rm", ((job, f"was {job.state}") for job in jobs), now)
-    return store.remove_all(jobs)
+    return store.jobs.remove_all(jobs)
 
 
 RETRY = Change(
@@ -188,7 +188,7 @@ def make(store: Store, jobs: Sequence[Job], change: Change) -> list[Job]:
 
     def apply() -> list[Job]:
         now = store.now()
-        held = {job.seq: job for job in store.lock(list(named.values()))}
+        held = {job.seq: job for job in store.jobs.lock(list(named.values()))}
         for seq, job in named.items():
             # Another queue, or one that was made anew, has another job at that place.
             if seq not in held or held[seq].id != job.id:
@@ -199,7 +199,7 @@ def make(store: Store, jobs: Sequence[Job], change: Change) -> list[Job]:
         for job in before:
             if job.seq not in done:
                 raise StateError(f"Job {job.id} changed meanwhile; look at it and try again.")
-        after = {job.seq: job for job in store.lock(before)}
+        after = {job.seq: job for job in store.jobs.lock(before)}
         return [after.get(job.seq, job) for job in before]
 
     return store.transact(apply) if named else []
@@ -269,10 +269,10 @@ def make_matching(
     after: int | None = None
 
     def make_page() -> tuple[list[Job], list[Changed]]:
-        jobs = store.select(which, limit=PAGE, after=after)
+        jobs = store.jobs.select(which, limit=PAGE, after=after)
         now = store.now()
         # Those that changed while they were being found, or read, may not fit any more.
-        fit = [job for job in store.lock(jobs)[::-1] if _fits(job, which, change, now)]
+        fit = [job for job in store.jobs.lock(jobs)[::-1] if _fits(job, which, change, now)]
         return jobs, _made(store, fit, change, dry_run=dry_run)
 
     total = 0
@@ -319,8 +319,8 @@ def _made(store: Store, jobs: Sequence[Job], change: Change, *, dry_run: bool) -
 
 def _record(store: Store, kind: str, told: Iterable[tuple[Job, str]], at: int) -> None:
     who = whoami()
-    store.record_all(
-        [
+    store.history.record(
+        *[
             Event(at=at, kind=kind, job=job.id, node=None, who=who, detail=detail)
             for job, detail in told
         ]

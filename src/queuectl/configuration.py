@@ -25,10 +25,10 @@ def _change(store: Store, key: str, text: str | None) -> None:
     """Change a shared setting, if those that are shared then still fit together."""
 
     def change() -> None:
-        others = {k: v for k, v in store.config().items() if k != key}
+        others = {k: v for k, v in store.settings.config().items() if k != key}
         shared = others if text is None else others | {key: text}
         layered([Layer("the config table", shared)])
-        store.set_config(key, text, now=store.now())
+        store.settings.set_config(key, text, now=store.now())
         record(store, "config", detail=f"{key} unset" if text is None else f"{key} = {text}")
         store.nudge(Topic.CONTROL)
 

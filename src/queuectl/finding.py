@@ -13,19 +13,19 @@ SHORTEST_PREFIX = 4
 def get(store: Store, named: Named) -> Job:
     """Return the job with this id, or with the one id that begins with these characters."""
     name = _id(named)
-    job = store.get(name)
+    job = store.jobs.get(name)
     if job is not None:
         return job
     if isinstance(named, Job):
         raise NotFoundError(f"Job {name} isn't here, or was removed meanwhile.")
     if len(name) >= SHORTEST_PREFIX:
-        found = store.ids_like(name)
+        found = store.jobs.ids_like(name)
         if len(found) == 1:
-            job = store.get(found[0])
+            job = store.jobs.get(found[0])
         if len(found) > 1:
             shown = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
             raise UsageError(f"{name!r} fits several jobs ({shown}); give more characters.")
-    elif store.ids_like(name, 1):
+    elif store.jobs.ids_like(name, 1):
         raise NotFoundError(
             f"There is no job {name!r}; give at least {SHORTEST_PREFIX} characters of an id."
         )

@@ -76,7 +76,7 @@ class Follower:
     def step(self, *, changed: bool) -> bool:
         """Pass on what is new; returns False when nothing more will come."""
         if changed:
-            job = self._store.get(self.job.id)
+            job = self._store.jobs.get(self.job.id)
             if job is None:
                 self._talk(f"Job {self.job.id} was removed.")
                 self._sink.close()
@@ -115,7 +115,7 @@ class Follower:
         running = self.job.state == State.PROCESSING
         if self._number > self.job.attempts - running:
             return
-        for attempt in self._store.attempts(self.job):
+        for attempt in self._store.history.attempts(self.job):
             if self._number <= attempt.number <= (self._last or attempt.number):
                 self._end_run(attempt)
         if self._number < self.job.attempts + (not running):
@@ -124,7 +124,7 @@ class Follower:
     def _end_run(self, attempt: Attempt) -> None:
         if attempt.number != self._number:
             self._begin(attempt.number)
-        output = self._store.output(self.job, attempt.number) or Output()
+        output = self._store.history.output(self.job, attempt.number) or Output()
         self._rest(STDOUT, output.stdout, output.stdout_bytes)
         self._rest(STDERR, output.stderr, output.stderr_bytes)
         self._sink.end_run()
@@ -242,13 +242,13 @@ def follow_all(store: Store, which: Filter, make: Make, *, whole: bool, tick: Ti
 
 def _open(store: Store, which: Filter) -> bool:
     """Tell whether any job that fits isn't finished."""
-    return bool(store.select(replace(which, states=OPEN), limit=1))
+    return bool(store.jobs.select(replace(which, states=OPEN), limit=1))
 
 
 def _pages(store: Store, which: Filter) -> Iterator[list[Job]]:
     """Return all jobs that fit, the first enqueued first, a page at a time."""
     after: int | None = None
-    while jobs := store.select(which, limit=PAGE, after=after, oldest=True):
+    while jobs := store.jobs.select(which, limit=PAGE, after=after, oldest=True):
         yield jobs
         after = jobs[-1].seq
 

@@ -7,4 +7,6 @@ from queuectl.store.contract import Store
 
 def record(store: Store, kind: str, *, node: str | None = None, detail: str | None = None) -> None:
     """Keep an event: what was done now, by the user of this process."""
-    store.record(Event(at=store.now(), kind=kind, job=None, node=node, who=whoami(), detail=detail))
+    store.history.record(
+        Event(at=store.now(), kind=kind, job=None, node=node, who=whoami(), detail=detail)
+    )

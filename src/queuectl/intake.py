@@ -47,7 +47,7 @@ class Intake:
         now = self._store.now()
         new = self._completion().job(_read(what, fields, now))
         with self._on(connection):
-            return self._store.enqueue_one(new, now=now)
+            return self._store.jobs.enqueue_one(new, now=now)
 
     def read(self, what: Iterable[Request], under: Mapping[str, Any]) -> Iterator[Like]:
         """Make jobs of several requests, laid over the fields that hold for all of them."""
@@ -124,7 +124,7 @@ class Intake:
         ids: list[str] = []
         duplicates: list[str] = []
         for jobs in parts:
-            batch = self._store.enqueue(
+            batch = self._store.jobs.enqueue(
                 jobs, now=self._store.now(), skip_duplicates=skip_duplicates
             )
             ids += batch.ids
@@ -143,7 +143,7 @@ class Intake:
         return known[2]
 
     def _new_completion(self) -> Completion:
-        settings, _ = self._place.settings(self._store.config())
+        settings, _ = self._place.settings(self._store.settings.config())
         return Completion(settings, hidden=self._store.secret_variables)
 
 

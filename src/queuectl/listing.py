@@ -144,7 +144,7 @@ def snapshot(
     if sort is not None:
         return [*iterate(store, which, limit=limit, after=after, oldest=oldest, sort=sort)]
     seq = None if after is None else get(store, after).seq
-    return store.select(which, limit=check_limit(limit), after=seq, oldest=oldest)
+    return store.jobs.select(which, limit=check_limit(limit), after=seq, oldest=oldest)
 
 
 def iterate(
@@ -182,7 +182,7 @@ def jobs(
     size = PAGE if limit is None else min(PAGE, limit)
     left = limit
     while left is None or left > 0:
-        page = store.select(which, limit=size, after=after, oldest=oldest)
+        page = store.jobs.select(which, limit=size, after=after, oldest=oldest)
         yield from page if left is None else page[:left]
         if len(page) < size:
             return
@@ -197,8 +197,8 @@ def sorted_jobs(
 
     The store sorts. Of what doesn't fit on a page only the places are held, a number for each job.
     """
-    for part in chunks(store.places(which, by, limit=limit), PAGE):
-        yield from store.jobs_at(part)
+    for part in chunks(store.jobs.places(which, by, limit=limit), PAGE):
+        yield from store.jobs.at(part)
 
 
 def events(store: Store, job: str | None = None, *, limit: int | None = None) -> Iterator[Event]:
@@ -209,7 +209,7 @@ def events(store: Store, job: str | None = None, *, limit: int | None = None) ->
 def _all_events(store: Store, job: str | None, size: int) -> Iterator[Event]:
     before: int | None = None
     while size:
-        page = store.events(job, limit=size, before=before)
+        page = store.history.events(job, limit=size, before=before)
         yield from page
         if len(page) < size:
             return
@@ -231,7 +231,7 @@ def counted(store: Store, which: Filter) -> int | None:
         return None
     return sum(
         count.jobs
-        for count in store.counts()
+        for count in store.jobs.counts()
         if (not which.states or count.state in which.states)
         and (not which.queues or count.queue in which.queues)
     )
@@ -239,14 +239,14 @@ def counted(store: Store, which: Filter) -> int | None:
 
 def like(store: Store, prefix: str, states: Sequence[State], *, limit: int) -> list[Job]:
     """Return some jobs in these states, or in any, whose ids begin with a prefix: the newest."""
-    newest = store.select(Filter(states=tuple(states)), limit=LOOKED_AT)
+    newest = store.jobs.select(Filter(states=tuple(states)), limit=LOOKED_AT)
     found = {job.id: job for job in newest if job.id.startswith(prefix)}
     if len(newest) == LOOKED_AT and len(found) < limit:
         # An older one may be meant as well.
-        older = [id for id in store.ids_like(prefix, LOOKED_AT) if id not in found]
-        known = store.states(older)
+        older = [id for id in store.jobs.ids_like(prefix, LOOKED_AT) if id not in found]
+        known = store.jobs.states(older)
         fit = [id for id in older if not states or known.get(id) in states]
         for id in fit[: limit - len(found)]:
-            if (job := store.get(id)) is not None:
+            if (job := store.jobs.get(id)) is not None:
                 found[id] = job
     return list(found.values())[:limit]

@@ -34,7 +34,7 @@ class LiveOutput:
     def __init__(self, store: Store, job: Job) -> None:
         self._store = store
         self._job = job
-        node = next((node for node in self._store.nodes() if node.id == job.node), None)
+        node = next((node for node in self._store.nodes.all() if node.id == job.node), None)
         self._spool = None if node is None else node.spool
         here, there = host_identity(), "" if node is None else node.boot
         # A folder may be shared between hosts, but what is being written shows up there late.
@@ -87,7 +87,7 @@ class LiveOutput:
         if monotonic() < self._look_at[stream]:
             return
         self._look_at[stream] = monotonic() + LOOK_EVERY
-        while pieces := self._store.live(self._job, STREAMS[stream], after=seen):
+        while pieces := self._store.live.pieces(self._job, STREAMS[stream], after=seen):
             self._complete[stream] = not pieces[-1].data
             before = seen
             for piece in _new(pieces, seen):
@@ -107,7 +107,7 @@ class LiveOutput:
 
         def ask() -> None:
             now = store.now()
-            store.watch(self._job, until=now + WATCH_FOR, now=now)
+            store.live.watch(self._job, until=now + WATCH_FOR, now=now)
             if first:
                 store.nudge(Topic.CONTROL)
 
@@ -149,7 +149,7 @@ def so_far(store: Store, job: Job, limit: int) -> tuple[Output, bool]:
 
 
 def _runs(store: Store, job: Job) -> bool:
-    now = store.get(job.id)
+    now = store.jobs.get(job.id)
     return now is not None and (now.state, now.attempts) == (State.PROCESSING, job.attempts)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
-    from queuectl.store.sql import SqlStore
+    from queuectl.store.sqlstore import SqlStore
 
 SETTINGS_TABLES = ("config", "queues")
 """The tables of what was set, rather than done."""
@@ -42,11 +42,11 @@ def prune(
     states = [State(state) for state in states]
     before = store.now() - age
     if dry_run:
-        return {state: store.prunable(state, before) for state in states}
+        return {state: store.jobs.prunable(state, before) for state in states}
     pruned = dict.fromkeys(states, 0)
     try:
         for state in states:
-            while count := store.prune(state, before, limit=PRUNED_AT_ONCE):
+            while count := store.jobs.prune(state, before, limit=PRUNED_AT_ONCE):
                 pruned[state] += count
                 if progress is not None:
                     progress(state, pruned[state])
@@ -67,7 +67,7 @@ def checkup(store: Store, place: Place) -> "list[Finding]":
 
     found = [*check_place(place), *check_store(store)]
     checks = {
-        "settings": lambda: check_settings(place, store.config()),
+        "settings": lambda: check_settings(place, store.settings.config()),
         "nodes": lambda: check_queue(store, lambda node: is_alive(store, node)),
     }
     return found + gather(checks, found)
@@ -108,6 +108,13 @@ def share(store: Store, group: str) -> str | None:
     return closed_above(store.info()["path"], find_group(group))
 
 
+def backup(store: Store, path: str, progress: Progress | None) -> None:
+    """Write a consistent copy to a new file, while everything goes on."""
+    from queuectl.store.copying import backup
+
+    backup(_tables_of(store), path, progress)
+
+
 def copy_to(
     store: Store,
     url: str,
@@ -137,16 +144,16 @@ def reset(store: Store, *, settings: bool, progress: Progress | None) -> int:
     from queuectl.store.copying import empty
 
     refuse_living(store)
-    jobs = sum(count.jobs for count in store.counts())
+    jobs = sum(count.jobs for count in store.jobs.counts())
     spared = () if settings else SETTINGS_TABLES
     empty(_tables_of(store), spared=spared, progress=progress)
-    store.fold()
+    store.history.fold()
     record(store, "reset", detail=f"jobs: {jobs}" + (", settings" if settings else ""))
     return jobs
 
 
 def _tables_of(store: Store) -> "SqlStore":
-    from queuectl.store.sql import SqlStore
+    from queuectl.store.sqlstore import SqlStore
 
     # There is no other kind of store.
     assert isinstance(store, SqlStore)

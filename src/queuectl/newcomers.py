@@ -56,7 +56,9 @@ class Newcomers:
         self._waiting.pop(job.id, None)
 
     def _select(self, states: tuple[State, ...], *, limit: int | None) -> list[Job]:
-        return self._store.select(replace(self._which, states=states), limit=limit, oldest=True)
+        return self._store.jobs.select(
+            replace(self._which, states=states), limit=limit, oldest=True
+        )
 
     def _take_waiting(self) -> None:
         for job in self._select(WAITING, limit=WATCHED):
@@ -67,7 +69,7 @@ class Newcomers:
         newest = self._newest()
         if newest > self._last:
             limit = min(newest - self._last, WATCHED)
-            for job in self._store.select(self._which, limit=limit):
+            for job in self._store.jobs.select(self._which, limit=limit):
                 if job.seq > self._last:
                     self._waiting.setdefault(job.id, 0)
             self._last = newest
@@ -78,9 +80,9 @@ class Newcomers:
         if self._event == known:
             return
         for event in self._events_since(known):
-            job = self._store.get(event.job) if event.kind == "retry" and event.job else None
+            job = self._store.jobs.get(event.job) if event.kind == "retry" and event.job else None
             if job is not None and self._fits(job):
-                runs = self._store.attempts(job)
+                runs = self._store.history.attempts(job)
                 before = [run.number for run in runs if run.started_at < event.at]
                 self._waiting.setdefault(job.id, max(before, default=0))
 
@@ -88,7 +90,7 @@ class Newcomers:
         """Return what happened after an event, newest first."""
         limit = EVENTS
         while True:
-            events = self._store.events(limit=limit)
+            events = self._store.history.events(limit=limit)
             if known in events:
                 return events[: events.index(known)]
             if len(events) < limit or limit >= MOST_EVENTS:
@@ -101,19 +103,19 @@ class Newcomers:
 
     def _started(self) -> Iterator[Job]:
         """Return those we knew as waiting that have run since."""
-        states = self._store.states(list(self._waiting))
+        states = self._store.jobs.states(list(self._waiting))
         for id in list(self._waiting):
             state = states.get(id)
             if state is None:
                 del self._waiting[id]
             elif state not in (State.PENDING, State.BLOCKED):
-                job = self._store.get(id)
+                job = self._store.jobs.get(id)
                 if job is not None and job.attempts > self._waiting[id]:
                     yield job
 
     def _newest(self) -> int:
-        newest = self._store.select(Filter(), limit=1)
+        newest = self._store.jobs.select(Filter(), limit=1)
         return newest[0].seq if newest else 0
 
     def _newest_event(self) -> Event | None:
-        return next(iter(self._store.events(limit=1)), None)
+        return next(iter(self._store.history.events(limit=1)), None)

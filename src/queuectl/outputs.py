@@ -27,10 +27,10 @@ def kept(store: Store, job: Job, attempt: int | None) -> Output:
     """Return what a finished run of a job wrote: the newest, or the one with this number."""
     if attempt is not None and type(attempt) is not int:
         raise UsageError(f"attempt must be the number of a run, not {shown(attempt)}.")
-    runs = store.attempts(job)
+    runs = store.history.attempts(job)
     number = attempt if attempt is not None else (runs[-1].number if runs else 0)
     is_over = any(run.number == number for run in runs)
-    found = store.output(job, number) if is_over else None
+    found = store.history.output(job, number) if is_over else None
     if found is not None:
         return found
     if attempt is None:
@@ -43,10 +43,10 @@ def written(store: Store, place: Place, job: Job, attempt: int | None) -> Writte
     number = job.attempts if attempt is None else attempt
     if number > job.attempts:
         raise NotFoundError(f"Job {job.id} has no attempt {number}; it has {job.attempts} so far.")
-    runs = store.attempts(get(store, job.id))
+    runs = store.history.attempts(get(store, job.id))
     run = next((run for run in runs if run.number == number), None)
     if run is not None:
-        output = store.output(job, number) or Output()
+        output = store.history.output(job, number) or Output()
         return Written(job=job, number=number, run=run, output=output)
     if job.state == State.PROCESSING and number == job.attempts:
         return _so_far(store, place, job)
@@ -59,7 +59,7 @@ def _so_far(store: Store, place: Place, job: Job) -> Written:
     """Read what a run has written so far; if it is over by now, take what the store has."""
     from queuectl.live import so_far
 
-    settings, _ = place.settings(store.config())
+    settings, _ = place.settings(store.settings.config())
     output, whole = so_far(store, job, settings.output_limit)
     now = get(store, job.id)
     if (now.state, now.attempts) != (State.PROCESSING, job.attempts):

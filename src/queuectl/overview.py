@@ -31,7 +31,7 @@ def nodes(store: Store) -> list[dict[str, Any]]:
         node_dict(
             node, alive=roster.is_alive(store, node), running=roster.busy_workers(store, node)
         )
-        for node in store.nodes()
+        for node in store.nodes.all()
     ]
 
 
@@ -48,7 +48,7 @@ def explain_queues(store: Store, place: Place, queues: Collection[str]) -> list[
 def explain_some(store: Store, place: Place, which: Sequence[str] | Filter) -> list[Reason]:
     """Say why these jobs, or the first of very many, wait: one of them, or all together."""
     ids = _waiting(store, which) if isinstance(which, Filter) else which
-    jobs = [job for job in map(store.get, ids[:LOOKED_AT]) if job is not None]
+    jobs = [job for job in map(store.jobs.get, ids[:LOOKED_AT]) if job is not None]
     waiting = [job for job in jobs if job.state in WAITING]
     if len(ids) == 1 and waiting:
         return explain_job(store, place, waiting[0])
@@ -58,7 +58,7 @@ def explain_some(store: Store, place: Place, which: Sequence[str] | Filter) -> l
 
 def _waiting(store: Store, which: Filter) -> list[str]:
     waiting = replace(which, states=WAITING)
-    return [job.id for job in store.select(waiting, limit=LOOKED_AT)]
+    return [job.id for job in store.jobs.select(waiting, limit=LOOKED_AT)]
 
 
 def explain_unstarted(
@@ -72,7 +72,7 @@ def explain_unstarted(
 
 def _surroundings(store: Store, place: Place) -> Surroundings:
     """Gather what the turn of jobs hangs on besides the jobs."""
-    settings, _ = place.settings(store.config())
+    settings, _ = place.settings(store.settings.config())
     return Surroundings(
         now=store.now(),
         crews=tuple(
@@ -84,14 +84,16 @@ def _surroundings(store: Store, place: Place) -> Surroundings:
             )
             for node in roster.living(store)
         ),
-        queues=tuple(store.queues()),
+        queues=tuple(store.settings.queues()),
         suspicious=Policy(max_crashes=settings.max_crashes).suspicious,
     )
 
 
 def status(store: Store) -> Status:
     """Return counts per state and queue, and who works."""
-    return build_status(store.url, store.counts(), store.queues(), nodes(store), store.next_due())
+    return build_status(
+        store.url, store.jobs.counts(), store.settings.queues(), nodes(store), store.jobs.next_due()
+    )
 
 
 def stats(
@@ -104,14 +106,14 @@ def stats(
     which = narrowed(None, queue=queue, tag=tag)
     if which.tags:
         return build_stats_of(listing.jobs(store, which), since=begin, slowest=SLOWEST)
-    counts = [count for count in store.counts() if queue is None or count.queue == queue]
-    rollups = store.rollups(since=begin, queue=queue)
+    counts = [count for count in store.jobs.counts() if queue is None or count.queue == queue]
+    rollups = store.history.rollups(since=begin, queue=queue)
     return build_stats(counts, rollups, _slowest(store, queue))
 
 
 def _slowest(store: Store, queue: str | None) -> list[Job]:
     if queue is None:
-        return store.slowest(SLOWEST)
+        return store.jobs.slowest(SLOWEST)
     which = Filter(states=(State.COMPLETED,), queues=(queue,))
     by = listing.read_sort("-duration")
     return [*listing.sorted_jobs(store, which, by, limit=SLOWEST)]

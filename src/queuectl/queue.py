@@ -196,7 +196,7 @@ class Queue:
 
     def find(self, id: str) -> Job | None:
         """Return the job with exactly this id; None if there is none."""
-        return self.store.get(id)
+        return self.store.jobs.get(id)
 
     def meant(self, id: Named) -> Job:
         """Return the job with this id; the beginning is enough for ids that were made for a job.
@@ -279,11 +279,11 @@ class Queue:
 
     def counts(self) -> Counts:
         """Count jobs by queue, state and priority, at once however many there are."""
-        return self.store.counts()
+        return self.store.jobs.counts()
 
     def states(self, ids: Sequence[str]) -> dict[str, State]:
         """Return the states of the jobs with these ids; those that aren't there are left out."""
-        return self.store.states(ids)
+        return self.store.jobs.states(ids)
 
     def page(
         self,
@@ -310,11 +310,11 @@ class Queue:
 
     def tags_like(self, prefix: str, *, limit: int = 50) -> Texts:
         """Return some tags of jobs that begin with a prefix."""
-        return self.store.tags_like(prefix, limit)
+        return self.store.jobs.tags_like(prefix, limit)
 
     def attempts(self, id: Named) -> Attempts:
         """Return the runs of a job that are over, oldest first."""
-        return self.store.attempts(self.get(id))
+        return self.store.history.attempts(self.get(id))
 
     def output(self, id: Named, attempt: int | None = None) -> Output:
         """Return what a finished run of a job wrote: the newest, or the one with this number."""
@@ -577,7 +577,7 @@ class Queue:
 
     def explain_settings(self) -> "tuple[Settings, dict[str, str]]":
         """Return the settings in force, and for those that aren't defaults where they come from."""
-        return self.place.settings(self.store.config())
+        return self.place.settings(self.store.settings.config())
 
     def set_setting(self, name: str, value: object) -> tuple[str, str]:
         """Set a setting for all nodes and users of this store; returns its name and text.
@@ -614,7 +614,7 @@ class Queue:
 
     def queues(self) -> Queues:
         """Return the queues on which something was set."""
-        return self.store.queues()
+        return self.store.settings.queues()
 
     def unused(self, names: Iterable[str]) -> dict[str, str | None]:
         """Return those of these queues that nobody has used, each with a used one that looks alike.
@@ -641,11 +641,11 @@ class Queue:
 
     def registered_nodes(self) -> Nodes:
         """Return all nodes that have signed on and not off, alive or not."""
-        return self.store.nodes()
+        return self.store.nodes.all()
 
     def held(self, node: str) -> Jobs:
         """Return the jobs that the node with this id has in processing."""
-        return self.store.held(node)
+        return self.store.runs.held(node)
 
     def nodes(self) -> Dicts:
         """Return the registered nodes, with whether they live and how many jobs they run."""
@@ -750,7 +750,9 @@ class Queue:
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """Write a consistent copy while everything goes on."""
-        self.store.backup(path, progress)
+        from queuectl import maintenance
+
+        maintenance.backup(self.store, path, progress)
 
     def vacuum(self) -> None:
         """Give unused space back to the filesystem."""

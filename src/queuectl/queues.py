@@ -17,7 +17,7 @@ def set_paused(store: Store, queue: str, *, paused: bool) -> bool:
     name = check_name("queue", queue)
 
     def change() -> bool:
-        changed = store.set_paused(name, paused=paused, who=whoami(), now=store.now())
+        changed = store.settings.set_paused(name, paused=paused, who=whoami(), now=store.now())
         if changed:
             record(store, "pause" if paused else "resume", detail=name)
             store.nudge(Topic.WORK)
@@ -29,20 +29,22 @@ def set_paused(store: Store, queue: str, *, paused: bool) -> bool:
 def unused(store: Store, names: Iterable[str]) -> dict[str, str | None]:
     """Return those of these queues that nobody has used, each with a used one that looks alike."""
     names = [check_sought("queue", name) for name in names]
-    used = {count.queue for count in store.counts()}
-    used |= {queue.name for queue in store.queues()} | {DEFAULT_QUEUE}
-    new = [name for name in names if name not in used and not store.rollups(queue=name)]
+    used = {count.queue for count in store.jobs.counts()}
+    used |= {queue.name for queue in store.settings.queues()} | {DEFAULT_QUEUE}
+    new = [name for name in names if name not in used and not store.history.rollups(queue=name)]
     return {name: _nearest(name, sorted(used)) for name in new}
 
 
 def unknown_tags(store: Store, tags: Iterable[str]) -> dict[str, str | None]:
     """Return those of these tags that no job has, each with a known one that looks alike."""
     tags = [check_sought("tag", tag) for tag in tags]
-    unknown = [tag for tag in tags if tag not in store.tags_like(tag, 1)]
+    unknown = [tag for tag in tags if tag not in store.jobs.tags_like(tag, 1)]
     if not unknown:
         return {}
-    some = store.tags_like("", MOST_TAGS)
-    return {tag: _nearest(tag, [*store.tags_like(tag[:1], MOST_TAGS), *some]) for tag in unknown}
+    some = store.jobs.tags_like("", MOST_TAGS)
+    return {
+        tag: _nearest(tag, [*store.jobs.tags_like(tag[:1], MOST_TAGS), *some]) for tag in unknown
+    }
 
 
 def _nearest(name: str, known: list[str]) -> str | None:

@@ -17,7 +17,7 @@ from queuectl.store.contract import Store, Topic
 
 def living(store: Store) -> list[Node]:
     """Return the nodes that live."""
-    return [node for node in store.nodes() if is_alive(store, node)]
+    return [node for node in store.nodes.all() if is_alive(store, node)]
 
 
 def is_alive(store: Store, node: Node) -> bool:
@@ -32,7 +32,7 @@ def is_alive(store: Store, node: Node) -> bool:
 
 def is_dead(store: Store, node: Node) -> bool:
     """Tell whether a node can't be alive, beyond doubt."""
-    return _is_known_dead(store, node) or store.lapsed(node)
+    return _is_known_dead(store, node) or store.nodes.lapsed(node)
 
 
 def _is_known_dead(store: Store, node: Node) -> bool:
@@ -47,7 +47,7 @@ def is_left_behind(store: Store, job: Job) -> bool:
     """Tell whether a job is only called running because nobody has taken it over yet."""
     if job.state != State.PROCESSING:
         return False
-    return all(node.id != job.node or is_dead(store, node) for node in store.nodes())
+    return all(node.id != job.node or is_dead(store, node) for node in store.nodes.all())
 
 
 def refuse_living(store: Store, *, advice: str = "") -> None:
@@ -62,7 +62,7 @@ def refuse_living(store: Store, *, advice: str = "") -> None:
 def busy_workers(store: Store, node: Node) -> int:
     """Count the workers of a node that run something."""
     # A worker may have short jobs in line behind the one that it runs.
-    return len({job.worker for job in store.held(node.id)})
+    return len({job.worker for job in store.runs.held(node.id)})
 
 
 # -- asking them ------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def stop(store: Store, names: Sequence[str], *, force: bool) -> list[str]:
     nodes = _wanted(store, names)
 
     def ask() -> list[str]:
-        asked = [node.id for node in nodes if store.ask_stop(node.id, how)]
+        asked = [node.id for node in nodes if store.nodes.ask_stop(node.id, how)]
         for id in asked:
             record(store, "stop", node=id, detail=how.value)
         store.nudge(Topic.CONTROL)
@@ -137,7 +137,7 @@ def followers(store: Store, *, within: float) -> tuple[list[Node], list[Node]]:
     """Return the nodes with as many workers as the shared settings say, and the others."""
     from queuectl.waiting import wait_until
 
-    shared = layered([Layer("the config table", store.config())])[0].workers
+    shared = layered([Layer("the config table", store.settings.config())])[0].workers
     found: tuple[list[Node], list[Node]] = [], []
 
     def look() -> int:
@@ -158,7 +158,7 @@ def _wanted(store: Store, names: Sequence[str]) -> list[Node]:
     if isinstance(names, str):
         # Its letters could be the beginnings of other nodes' ids.
         raise UsageError("Nodes are named by a list of their ids.")
-    known = store.nodes()
+    known = store.nodes.all()
     found = [_named(known, name) for name in names]
     return found or [node for node in known if is_alive(store, node)]
 

@@ -65,11 +65,11 @@ def wait_for(
     open_ids = {job.id for job in jobs}
 
     def remaining() -> int:
-        states = store.states(sorted(open_ids))
+        states = store.jobs.states(sorted(open_ids))
         open_ids.difference_update(
             id for id in list(open_ids) if states.get(id) in (None, *FINISHED)
         )
         return len(open_ids)
 
     wait_until(remaining, store.changed, timeout=seconds, tick=tick)
-    return [store.get(job.id) or job for job in jobs]
+    return [store.jobs.get(job.id) or job for job in jobs]

@@ -87,7 +87,7 @@ class _ById(Watch):
         self.only = self._ids[0] if len(self._ids) == 1 else None
 
     def remaining(self) -> int:
-        states = self._store.states(sorted(self._open))
+        states = self._store.jobs.states(sorted(self._open))
         self._open = {id for id in self._open if states.get(id) not in (None, *FINISHED)}
         self.dead += sum(state == State.DEAD for state in states.values())
         return len(self._open)
@@ -96,16 +96,16 @@ class _ById(Watch):
         return overview.explain_some(self._store, self._place, sorted(self._open))
 
     def ends(self) -> Ends:
-        states = self._store.states(self._ids)
+        states = self._store.jobs.states(self._ids)
         return Counter(states.get(id) for id in self._ids)
 
     def failed(self, most: int) -> dict[str, Job | None]:
-        states = self._store.states(self._ids)
+        states = self._store.jobs.states(self._ids)
         failed = [id for id in self._ids if states.get(id) != State.COMPLETED]
-        return {id: self._store.get(id) for id in failed[:most]}
+        return {id: self._store.jobs.get(id) for id in failed[:most]}
 
     def as_dict(self) -> dict[str, Any]:
-        states = self._store.states(self._ids)
+        states = self._store.jobs.states(self._ids)
         return {"jobs": {id: states[id].value if id in states else None for id in self._ids}}
 
 
@@ -113,7 +113,7 @@ class _Tagged(_ById):
     """All jobs with a tag, now or later, finished or not: how it ends doesn't hang on timing."""
 
     def __init__(self, store: Store, place: Place, which: Filter) -> None:
-        jobs = store.select(which, limit=None, oldest=True)
+        jobs = store.jobs.select(which, limit=None, oldest=True)
         if not jobs:
             raise none_tagged(which)
         super().__init__(store, place, [job.id for job in jobs], which)
@@ -124,14 +124,14 @@ class _Tagged(_ById):
     def _add(self, states: tuple[State, ...]) -> list[str]:
         """Take in the jobs that are in these states now; returns them."""
         which = replace(self.which, states=states)
-        found = [job.id for job in self._store.select(which, limit=None, oldest=True)]
+        found = [job.id for job in self._store.jobs.select(which, limit=None, oldest=True)]
         self._ids = list(dict.fromkeys([*self._ids, *found]))
         self.total = len(self._ids)
         return found
 
     def remaining(self) -> int:
         before, self._open = self._open, set(self._add(OPEN))
-        states = self._store.states(sorted(before - self._open))
+        states = self._store.jobs.states(sorted(before - self._open))
         self._dead |= {id for id, state in states.items() if state == State.DEAD}
         self._dead -= self._open  # somebody has retried them
         self.dead = len(self._dead)
@@ -152,7 +152,7 @@ class _Counted(Watch):
 
     def _count(self) -> dict[State, int]:
         states = dict.fromkeys(State, 0)
-        for count in self._store.counts():
+        for count in self._store.jobs.counts():
             if not self.which.queues or count.queue in self.which.queues:
                 states[count.state] += count.jobs
         return states
@@ -168,13 +168,13 @@ class _Counted(Watch):
     def why(self) -> list[Reason]:
         waiting = {
             count.queue
-            for count in self._store.counts()
+            for count in self._store.jobs.counts()
             if count.jobs
             and count.state in WAITING
             and (not self.which.queues or count.queue in self.which.queues)
         }
         some = replace(self.which, states=OPEN)
-        jobs = self._store.select(some, limit=overview.LOOKED_AT + 1)
+        jobs = self._store.jobs.select(some, limit=overview.LOOKED_AT + 1)
         few = jobs if len(jobs) <= overview.LOOKED_AT else []
         return overview.explain_unstarted(self._store, self._place, few, waiting)
 
@@ -184,7 +184,7 @@ class _Counted(Watch):
 
     def failed(self, most: int) -> dict[str, Job | None]:
         which = replace(self.which, states=NOT_COMPLETED, finished_since=self._began)
-        return {job.id: job for job in self._store.select(which, limit=most, oldest=True)}
+        return {job.id: job for job in self._store.jobs.select(which, limit=most, oldest=True)}
 
     def as_dict(self) -> dict[str, Any]:
         ends = self.ends()

@@ -49,14 +49,14 @@ def test_a_queue_is_filled_with_what_the_product_would_leave() -> None:
         assert queue.store.verify() == []
         counts = {
             (count.state, count.priority): count.jobs
-            for count in queue.store.counts()
+            for count in queue.store.jobs.counts()
             if count.jobs
         }
         # One of each is real.
         assert counts == {("completed", 0): 31, ("pending", 100): 31, ("pending", 0): 31}
         stats = queue.stats()
         assert stats.total == 93
-        assert sum(r.count for r in queue.store.rollups() if r.measure == "completed") == 31
+        assert sum(r.count for r in queue.store.history.rollups() if r.measure == "completed") == 31
         for job in queue.list(state="completed", limit=None):
             (attempt,) = queue.attempts(job.id)
             assert attempt.duration_ms == job.duration_ms

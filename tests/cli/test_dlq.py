@@ -179,7 +179,7 @@ def test_what_programs_read_is_complete(cli: Cli) -> None:
     a_node(store)
     cli.queue.enqueue_many({"command": "x", "max_retries": 0} for _ in range(70))
     now = store.now()
-    store.finish([ended(job, Exited(1), now=now) for job in take(store, 70, now=now)])
+    store.runs.finish([ended(job, Exited(1), now=now) for job in take(store, 70, now=now)])
     assert len(cli.ok("dlq", "list", "-q").lines) == 70
     assert len(cli.ok("dlq", "list", "--json").json) == 70
     assert len(cli.ok("dlq", "list", "--json", "-n", "60").json) == 60
@@ -206,5 +206,5 @@ def test_events_that_programs_read_are_complete(cli: Cli) -> None:
 def test_a_long_history_is_shown_whole(cli: Cli) -> None:
     cli.add("true", "--id", "busy")
     event = Event(at=1, kind="note", job="busy", node=None, who="me", detail=None)
-    cli.queue.store.record_all([event] * 120)
+    cli.queue.store.history.record(*[event] * 120)
     assert len(cli.ok("show", "busy", "--json").json["events"]) == 120

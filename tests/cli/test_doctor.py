@@ -193,13 +193,13 @@ class TestAQueueThatCannotBeOpened:
 
     def test_a_file_of_a_newer_queuectl(self, cli: Cli) -> None:
         with Queue(str(cli.db)) as queue:
-            queue.store.set_meta("schema_version", "99")  # type: ignore[attr-defined]
+            queue.store.administration.set_meta("schema_version", "99")  # type: ignore[attr-defined]
         (finding,) = about(examined(cli, code=5), "file", "error")
         assert "Upgrade" in finding["advice"]
 
     def test_a_copy_that_was_cut_short(self, cli: Cli) -> None:
         with Queue(str(cli.db)) as queue:
-            queue.store.set_meta("copy", '{"source": "x"}')  # type: ignore[attr-defined]
+            queue.store.administration.set_meta("copy", '{"source": "x"}')  # type: ignore[attr-defined]
         findings = examined(cli, code=5)
         assert len(about(findings, "copy", "error")) == 1
         assert len(about(findings, "durability", "ok")) == 1
@@ -267,7 +267,7 @@ class TestServers:
     @pytest.mark.parametrize(("version", "advice"), [("1", "a new queue"), ("99", "Upgrade")])
     def test_another_schema(self, there: Cli, url: str, version: str, advice: str) -> None:
         store = open_store(url)
-        store.set_meta("schema_version", version)
+        store.administration.set_meta("schema_version", version)
         store.close()
         findings = examined(there, code=5)
         (finding,) = about(findings, "schema", "error")
@@ -460,7 +460,7 @@ def use_everything(cli: Cli) -> None:
             queue.enqueue(command, id=command.replace(" ", "-"), max_retries=0, tags=["t"])
         node = cli.start("worker", "start", "--count", "2")
         expected = {"sleep-600": "processing", "exit-1": "dead", "echo-done": "completed"}
-        wait_for(lambda: queue.store.states(list(expected)) == expected, "the jobs to run")
+        wait_for(lambda: queue.store.jobs.states(list(expected)) == expected, "the jobs to run")
         queue.cancel("sleep-600")
         queue.wait("echo-done")
         queue.retry_dead("exit-1")

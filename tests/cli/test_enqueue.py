@@ -321,7 +321,7 @@ def test_wait_exits_as_the_job_did(working: Cli, command: str, code: int, end: s
 def test_wait_for_a_program_that_is_missing_or_a_cancelled_job(working: Cli) -> None:
     assert working.run("enqueue", "--max-retries", "0", "-w", "--", "no-such-program").code == 1
     waiting = working.start("enqueue", "sleep 60", "--id", "doomed", "-w")
-    wait_for(lambda: working.queue.store.get("doomed"), "the job")
+    wait_for(lambda: working.queue.store.jobs.get("doomed"), "the job")
     working.queue.cancel("doomed")
     assert waiting.wait(60) == 1
 

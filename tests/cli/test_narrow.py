@@ -42,7 +42,7 @@ def fill(queue: Queue) -> None:
             cwd=PATH,
         )
     jobs = take(store, 2, node="n" * 40, now=now)
-    store.finish(
+    store.runs.finish(
         [
             ended(jobs[0], Exited(3), now=now + 90_000, host=HOST, error="寬 bad line " * 40),
             ended(jobs[1], now=now + 4_000_000, duration_ms=3_999_000, host=HOST),
@@ -52,8 +52,8 @@ def fill(queue: Queue) -> None:
     queue.enqueue("true", queue="other")
     queue.pause(QUEUE)
     queue.set_setting("max_retries", 7)
-    store.record_all(
-        [
+    store.history.record(
+        *[
             Event(
                 at=now,
                 kind="rescue",

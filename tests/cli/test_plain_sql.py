@@ -145,7 +145,7 @@ class TestUpdate:
         place.sql("UPDATE @jobs SET priority = 9, queue = 'other', timeout = 5 WHERE seq > 0;")
         place.sql("UPDATE @jobs SET tags = '[\"b\"]' WHERE seq > 0;")
         assert place.lab.queue.verify() == []
-        (count,) = place.lab.queue.store.counts()
+        (count,) = place.lab.queue.store.jobs.counts()
         assert (count.queue, count.priority, count.jobs, count.timed) == ("other", 9, 20, 20)
         assert len(place.lab.queue.list(tag="b")) == 20
         assert place.lab.queue.list(tag="a") == []
@@ -218,5 +218,5 @@ class TestRights:
             lab.queue.remove("job-0")
             assert lab.run("worker", "stop").returncode == 0
             wait_for(lambda: not lab.queue.nodes())
-            lab.queue.store.coarsen(now=lab.queue.store.now())
+            lab.queue.store.history.coarsen(now=lab.queue.store.now())
             assert lab.queue.prune([State.DEAD], 0)

@@ -103,9 +103,9 @@ class TestWhenItCannot:
 
     def test_a_schema_that_is_too_old_or_too_new(self, server: Lab) -> None:
         store = server.queue.store
-        store.set_meta("schema_version", "1")  # type: ignore[attr-defined]
+        store.administration.set_meta("schema_version", "1")  # type: ignore[attr-defined]
         assert "before the first release" in refused(run(server, "list"))
-        store.set_meta("schema_version", "99")  # type: ignore[attr-defined]
+        store.administration.set_meta("schema_version", "99")  # type: ignore[attr-defined]
         assert "newer queuectl" in refused(run(server, "list"))
 
     def test_a_name_for_the_tables_that_cannot_be(self, server: Lab) -> None:

@@ -281,7 +281,7 @@ def test_the_largest_that_is_kept_comes_through(working: Cli) -> None:
 def test_one_that_is_gone_is_named(cli: Cli) -> None:
     id = cli.ok("enqueue", "cat", "-q", "--max-retries", "0", "--stdin", "-", input=b"x").lines[0]
     store: Any = cli.queue.store
-    store._run("DELETE FROM inputs", {})
+    store.db.run("DELETE FROM inputs")
     assert cli.run("db", "check").code == 1
     cli.run("worker", "start", "--drain")
     assert "could not start: its stdin isn't in the store any more" in cli.ok("show", id).stdout

@@ -319,7 +319,7 @@ def test_each_daemon_has_a_log_of_its_own(daemons: Cli) -> None:
 def test_a_daemon_that_loses_its_lease_keeps_its_log(daemons: Cli) -> None:
     daemons.ok("worker", "start", "--daemon")
     (before,) = daemons.queue.nodes()
-    daemons.queue.store.forget(before["id"])
+    daemons.queue.store.nodes.forget(before["id"])
     (after,) = wait_for(daemons.queue.nodes, "the node to start over")
     log = wait_for(lambda: [t for t in logs_of(daemons).values() if "Goes on" in t], "its word")[0]
     assert list(logs_of(daemons)) == [before["id"]]
@@ -448,12 +448,12 @@ def test_without_workers_there_is_nothing_to_restart(cli: Cli) -> None:
 
 def test_a_node_that_would_die_of_the_signal_is_not_sent_one(cli: Cli) -> None:
     cli.node().kill()  # whose row stays, as nobody is there to strike it out
-    (node,) = cli.queue.store.nodes()
+    (node,) = cli.queue.store.nodes.all()
     asleep = cli.start("logs", start_new_session=True)
     start = process_start(asleep.pid) or 0
-    cli.queue.store.register(replace(node, id="stranger", pid=asleep.pid, pid_start=start))
+    cli.queue.store.nodes.register(replace(node, id="stranger", pid=asleep.pid, pid_start=start))
     far = replace(node, id="farnode1", host="elsewhere", boot="another")
-    cli.queue.store.register(far)
+    cli.queue.store.nodes.register(far)
     result = cli.run("worker", "restart", "--node", "stranger", "--node", "farnode1")
     assert (result.code, result.stdout) == (1, "")
     first, second = result.stderr.splitlines()

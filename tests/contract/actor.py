@@ -55,7 +55,7 @@ def create() -> None:
     while path := heard():
         try:
             store = open_store(path, create=True)
-            store.enqueue([NewJob(command="x")], now=store.now())
+            store.jobs.enqueue([NewJob(command="x")], now=store.now())
             store.close()
             say("done")
         except QueuectlError as error:
@@ -69,7 +69,7 @@ def drain(path: str, name: str) -> None:
     say("ready")
     heard()
     done: list[str] = []
-    while jobs := store.claim(name, range(5), [], now=store.now()).jobs:
+    while jobs := store.runs.claim(name, range(5), [], now=store.now()).jobs:
         ends = [
             Ended(
                 job=job,
@@ -82,13 +82,13 @@ def drain(path: str, name: str) -> None:
             )
             for job in jobs
         ]
-        assert store.finish(ends) == []
+        assert store.runs.finish(ends) == []
         done += [job.id for job in jobs]
     say(json.dumps(done))
 
 
 def _register(store: Store, name: str) -> None:
-    store.register(
+    store.nodes.register(
         Node(
             id=name,
             host="here",
@@ -111,8 +111,10 @@ def begin(path: str) -> None:
     store = open_store(path)
     with store.transaction():
         # More than the page cache holds, so that much of it is in the file already.
-        store.enqueue([NewJob(id=f"half {n}", command="x" * 50_000) for n in range(200)], now=1)
-        store.set_config("jitter", "1", now=1)
+        store.jobs.enqueue(
+            [NewJob(id=f"half {n}", command="x" * 50_000) for n in range(200)], now=1
+        )
+        store.settings.set_config("jitter", "1", now=1)
         say("inside")
         heard()
 
@@ -121,7 +123,7 @@ def acknowledge(path: str) -> None:
     """Enqueue jobs one after the other and say each as soon as it is stored."""
     store = open_store(path)
     while True:
-        (id,) = store.enqueue([NewJob(command="x")], now=store.now()).ids
+        (id,) = store.jobs.enqueue([NewJob(command="x")], now=store.now()).ids
         say(id)
 
 
@@ -133,8 +135,8 @@ def write(path: str) -> None:
     n = 0
     while not sys.stdin.readline():
         with store.transaction():
-            store.enqueue([NewJob(id=f"left {n}", command="x" * 2_000)], now=n)
-            store.enqueue([NewJob(id=f"right {n}", command="x" * 2_000)], now=n)
+            store.jobs.enqueue([NewJob(id=f"left {n}", command="x" * 2_000)], now=n)
+            store.jobs.enqueue([NewJob(id=f"right {n}", command="x" * 2_000)], now=n)
         n += 1
     say(n)
 
@@ -142,12 +144,12 @@ def write(path: str) -> None:
 def fork(path: str) -> None:
     """Use a store in a child that was forked after it was opened, then in the parent."""
     store = open_store(path)
-    store.enqueue([NewJob(id="before", command="x")], now=1)
+    store.jobs.enqueue([NewJob(id="before", command="x")], now=1)
     attempts: list[Callable[[], object]] = [
-        lambda: store.get("before"),
-        lambda: store.enqueue([NewJob(id="child", command="x")], now=1),
+        lambda: store.jobs.get("before"),
+        lambda: store.jobs.enqueue([NewJob(id="child", command="x")], now=1),
         lambda: store.changed(),
-        lambda: store.counts(),
+        lambda: store.jobs.counts(),
     ]
     if (pid := os.fork()) == 0:
         for attempt in attempts:
@@ -159,7 +161,7 @@ def fork(path: str) -> None:
         store.close()
         os._exit(0)
     os.waitpid(pid, 0)
-    store.enqueue([NewJob(id="after", command="x")], now=1)
+    store.jobs.enqueue([NewJob(id="after", command="x")], now=1)
     say("parent goes on")
 
 

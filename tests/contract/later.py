@@ -13,7 +13,7 @@ from types import ModuleType
 from queuectl.errors import StoreError
 from queuectl.store import migrations
 from queuectl.store.migrate import VERSION
-from queuectl.store.sql import SqlStore
+from queuectl.store.sqlstore import SqlStore
 
 CHECKOUT = Path(__file__).parents[2]
 ADDED = "later{n}"
@@ -65,9 +65,9 @@ def take_back(store: SqlStore) -> None:
         (found.format("later1", "jobs"), "ALTER TABLE @jobs DROP COLUMN later1"),
     ):
         with suppress(StoreError):
-            store.run_script([probe])
-            store.run_script([undo])
-    store.set_meta(VERSION, str(migrations.BASELINE))
+            store.db.script([probe])
+            store.db.script([undo])
+    store.administration.set_meta(VERSION, str(migrations.BASELINE))
 
 
 def uninstall() -> None:

@@ -76,18 +76,18 @@ class TestEnqueue:
     ) -> None:
         job = queue.enqueue("echo hi", id="mine", tags=["a"], connection=app.connection)
         assert (job.id, job.command, job.tags) == ("mine", "echo hi", ("a",))
-        assert store.get("mine") is None
+        assert store.jobs.get("mine") is None
         app.commit()
-        assert store.get("mine") == job
-        assert [c.jobs for c in store.counts()] == [1]
+        assert store.jobs.get("mine") == job
+        assert [c.jobs for c in store.jobs.counts()] == [1]
 
     def test_after_a_rollback_it_never_did(
         self, queue: Queue, store: Store, app: Application
     ) -> None:
         queue.enqueue("echo hi", id="mine", connection=app.connection)
         app.rollback()
-        assert store.get("mine") is None
-        assert store.counts() == []
+        assert store.jobs.get("mine") is None
+        assert store.jobs.counts() == []
         queue.enqueue("echo hi", id="mine")
 
     def test_after_a_crash_of_the_application_neither(
@@ -96,7 +96,7 @@ class TestEnqueue:
         queue.enqueue("echo hi", id="mine", connection=app.connection)
         app.connection.close()
         queue.enqueue("echo hi", id="other")
-        assert store.get("mine") is None
+        assert store.jobs.get("mine") is None
 
     def test_what_the_application_writes_beside_it_is_one_with_it(
         self, queue: Queue, store: Store, app: Application
@@ -108,7 +108,7 @@ class TestEnqueue:
         app.run("INSERT INTO orders_of_mine VALUES (7)")
         queue.enqueue("ship 7", id="ship-7", connection=app.connection)
         app.rollback()
-        assert store.get("ship-7") is None
+        assert store.jobs.get("ship-7") is None
         cursor = app.connection.cursor()
         assert list(cursor.execute("SELECT * FROM orders_of_mine") or cursor.fetchall()) == []
         app.run("DROP TABLE orders_of_mine")
@@ -152,7 +152,7 @@ class TestEnqueue:
     ) -> None:
         app.rollback()
         queue.enqueue("echo hi", id="mine", connection=app.connection)
-        assert store.get("mine") is not None
+        assert store.jobs.get("mine") is not None
 
     def test_a_broken_connection_stays_the_owners(
         self, queue: Queue, app: Application, engine: Engine
@@ -167,13 +167,13 @@ class TestEnqueueMany:
     def test_all_of_them_or_none(self, queue: Queue, store: Store, app: Application) -> None:
         many = [{"command": "x", "id": f"job-{n}"} for n in range(50)]
         assert len(queue.enqueue_many(many, connection=app.connection).ids) == 50
-        assert store.counts() == []
+        assert store.jobs.counts() == []
         app.rollback()
-        assert store.counts() == []
+        assert store.jobs.counts() == []
         app.run("BEGIN")
         queue.enqueue_many(many, connection=app.connection)
         app.commit()
-        assert [c.jobs for c in store.counts()] == [50]
+        assert [c.jobs for c in store.jobs.counts()] == [50]
 
     def test_duplicates_can_be_skipped(self, queue: Queue, app: Application) -> None:
         queue.enqueue("x", id="a", connection=app.connection)
@@ -226,7 +226,7 @@ class TestWhatCanBeBorrowed:
         else:
             connection.commit()
         connection.close()
-        assert store.get("mine") is not None
+        assert store.jobs.get("mine") is not None
 
     def test_none_in_pipeline_mode(self, postgres_url: str) -> None:
         with Queue(postgres_url) as queue:

@@ -41,13 +41,13 @@ def node(store: Store) -> None:
 
 Change = Callable[[Store, Job], bool]
 APPLY: dict[str, Change] = {
-    "cancel": lambda store, job: store.apply(job, cancelled(job, "by hand"), now=LATER),
-    "retry": lambda store, job: store.apply(job, retried(LATER), now=LATER),
+    "cancel": lambda store, job: store.jobs.apply(job, cancelled(job, "by hand"), now=LATER),
+    "retry": lambda store, job: store.jobs.apply(job, retried(LATER), now=LATER),
 }
 ASK: dict[str, Change] = {
-    "ask to cancel": lambda store, job: store.ask_cancel(job, "by hand", now=LATER),
+    "ask to cancel": lambda store, job: store.jobs.ask_cancel(job, "by hand", now=LATER),
 }
-REMOVE: dict[str, Change] = {"remove": lambda store, job: store.remove(job)}
+REMOVE: dict[str, Change] = {"remove": lambda store, job: store.jobs.remove(job)}
 
 
 def changes(*groups: dict[str, Change]) -> pytest.MarkDecorator:
@@ -59,7 +59,7 @@ def changes(*groups: dict[str, Change]) -> pytest.MarkDecorator:
 class TestApply:
     def test_a_waiting_job_can_be_cancelled(self, store: Store) -> None:
         job = add(store, "x", priority=3, tags=("red",))
-        assert store.apply(job, cancelled(job, "not wanted"), now=LATER)
+        assert store.jobs.apply(job, cancelled(job, "not wanted"), now=LATER)
         assert the(store, "x") == replace(
             job,
             state=State.CANCELLED,
@@ -71,8 +71,8 @@ class TestApply:
 
     def test_a_delayed_job_can_be_cancelled(self, store: Store) -> None:
         job = add(store, "x", run_at=NOW + HOUR)
-        assert store.apply(job, cancelled(job, "not wanted"), now=LATER)
-        assert store.next_due() is None
+        assert store.jobs.apply(job, cancelled(job, "not wanted"), now=LATER)
+        assert store.jobs.next_due() is None
         assert take(store, now=NOW + HOUR) == []
 
     @pytest.mark.parametrize("outcome", [Exited(1), Exited(0), Cancelled("why")])
@@ -81,7 +81,7 @@ class TestApply:
     ) -> None:
         add(store, "x", max_retries=0)
         done = run(store, "x", outcome)
-        assert store.apply(done, retried(LATER), now=LATER)
+        assert store.jobs.apply(done, retried(LATER), now=LATER)
         assert the(store, "x") == replace(
             done,
             state=State.PENDING,
@@ -93,48 +93,48 @@ class TestApply:
             updated_at=LATER,
         )
         assert take_one(store, now=LATER).attempts == 2
-        assert len(store.attempts(done)) == 1
+        assert len(store.history.attempts(done)) == 1
 
     def test_a_job_that_waits_for_its_retry_can_be_made_due(self, store: Store) -> None:
         add(store, "x")
         failed = run(store, "x", Exited(1))
         assert failed.run_at > NOW + 6 * SECOND
         now = NOW + 6 * SECOND
-        assert store.apply(failed, retried(now), now=now)
+        assert store.jobs.apply(failed, retried(now), now=now)
         assert ids(take(store, now=now)) == ["x"]
 
     def test_one_whose_time_to_start_is_over_may_start_all_the_same(self, store: Store) -> None:
         add(store, "x", expires_at=NOW + SECOND)
         assert take(store, now=LATER) == []
-        assert store.apply(the(store, "x"), retried(LATER), now=LATER)
+        assert store.jobs.apply(the(store, "x"), retried(LATER), now=LATER)
         assert the(store, "x").expires_at is None
         assert ids(take(store, now=LATER)) == ["x"]
 
     def test_a_time_to_start_that_is_not_over_holds_on(self, store: Store) -> None:
         job = add(store, "x", expires_at=LATER + SECOND)
-        store.apply(job, cancelled(job, "no"), now=NOW)
-        assert store.apply(the(store, "x"), retried(LATER), now=LATER)
+        store.jobs.apply(job, cancelled(job, "no"), now=NOW)
+        assert store.jobs.apply(the(store, "x"), retried(LATER), now=LATER)
         assert the(store, "x").expires_at == LATER + SECOND
 
     def test_a_transition_into_the_future_waits(self, store: Store) -> None:
         job = add(store, "x")
         transition = Transition(state=State.FAILED, failures=4, crashes=5, run_at=LATER)
-        assert store.apply(job, transition, now=NOW)
+        assert store.jobs.apply(job, transition, now=NOW)
         assert take(store, now=LATER - 1) == []
-        assert store.next_due() == LATER
+        assert store.jobs.next_due() == LATER
         taken = take_one(store, now=LATER)
         assert (taken.failures, taken.crashes) == (4, 5)
 
     def test_without_a_time_the_job_keeps_its_own(self, store: Store) -> None:
         job = add(store, "x", run_at=NOW - 7)
-        store.apply(job, expired(job), now=LATER)
+        store.jobs.apply(job, expired(job), now=LATER)
         assert the(store, "x").run_at == NOW - 7
 
     def test_a_running_job_is_left_alone(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        assert not store.apply(job, cancelled(job, "no"), now=LATER)
-        assert not store.apply(replace(job, state=State.PENDING), retried(LATER), now=LATER)
+        assert not store.jobs.apply(job, cancelled(job, "no"), now=LATER)
+        assert not store.jobs.apply(replace(job, state=State.PENDING), retried(LATER), now=LATER)
         assert the(store, "x") == job
 
 
@@ -142,7 +142,7 @@ class TestAskCancel:
     def test_marks_the_run(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        assert store.ask_cancel(job, "enough", now=LATER)
+        assert store.jobs.ask_cancel(job, "enough", now=LATER)
         assert the(store, "x") == replace(job, cancel_reason="enough", updated_at=LATER)
 
     def test_only_a_running_job_can_be_asked(self, store: Store) -> None:
@@ -150,15 +150,15 @@ class TestAskCancel:
         add(store, "done")
         done = run(store, "done")
         for job in (waiting, done):
-            assert not store.ask_cancel(job, "x", now=LATER)
+            assert not store.jobs.ask_cancel(job, "x", now=LATER)
             assert the(store, job.id) == job
 
     def test_the_next_run_is_not_meant(self, store: Store) -> None:
         add(store, "x")
         first = take_one(store)
-        store.finish([ended(first, Released())])
+        store.runs.finish([ended(first, Released())])
         second = take_one(store, now=LATER)
-        assert not store.ask_cancel(first, "too late", now=LATER)
+        assert not store.jobs.ask_cancel(first, "too late", now=LATER)
         assert the(store, "x") == second
 
 
@@ -167,11 +167,11 @@ class TestRemove:
         empty = everything(client)
         add(store, "x", tags=("red", "big"), stdin=b"read me")
         job = run(store, "x")
-        assert store.remove(job)
-        assert store.get("x") is None
-        assert store.stdin(job) == b""
-        assert store.attempts(job) == []
-        assert store.output(job, 1) is None
+        assert store.jobs.remove(job)
+        assert store.jobs.get("x") is None
+        assert store.jobs.stdin(job) == b""
+        assert store.history.attempts(job) == []
+        assert store.history.output(job, 1) is None
         left = everything(client)
         for table in ("jobs", "attempts", "outputs", "inputs", "tags"):
             assert left[table] == empty[table]
@@ -181,28 +181,28 @@ class TestRemove:
         add(store, "y", tags=("red",))
         run(store, "x")
         y = run(store, "y")
-        store.remove(the(store, "x"))
+        store.jobs.remove(the(store, "x"))
         assert the(store, "y") == y
-        assert len(store.attempts(y)) == 1
-        assert store.output(y, 1) is not None
+        assert len(store.history.attempts(y)) == 1
+        assert store.history.output(y, 1) is not None
 
     def test_keeps_the_statistics(self, store: Store) -> None:
         add(store, "x")
         job = run(store, "x")
-        before = store.rollups()
-        store.remove(job)
-        assert store.rollups() == before != []
+        before = store.history.rollups()
+        store.jobs.remove(job)
+        assert store.history.rollups() == before != []
 
     def test_a_running_job_is_left_alone(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        assert not store.remove(job)
+        assert not store.jobs.remove(job)
         assert the(store, "x") == job
 
     def test_one_that_is_being_claimed_is_waited_for(self, store: Store, other: Store) -> None:
         job = add(store, "x")
         done: list[bool] = []
-        thread = Thread(target=lambda: done.append(store.remove(job)))
+        thread = Thread(target=lambda: done.append(store.jobs.remove(job)))
         with other.transaction():
             claimed = take_one(other)
             thread.start()
@@ -214,11 +214,11 @@ class TestRemove:
 
     def test_a_new_job_with_the_same_id_has_no_past(self, store: Store) -> None:
         add(store, "x", tags=("old",))
-        store.remove(run(store, "x"))
+        store.jobs.remove(run(store, "x"))
         job = add(store, "x", now=LATER)
         assert (job.attempts, job.tags, job.created_at) == (0, (), LATER)
-        assert store.attempts(job) == []
-        assert store.output(job, 1) is None
+        assert store.history.attempts(job) == []
+        assert store.history.output(job, 1) is None
 
 
 class TestChangedSince:
@@ -240,13 +240,13 @@ class TestChangedSince:
     def test_ended_meanwhile(self, store: Store, client: Client, change: Change) -> None:
         add(store, "x")
         old = take_one(store)
-        store.finish([ended(old)])
+        store.runs.finish([ended(old)])
         self.check_refused(store, client, change, old)
 
     @changes(APPLY, ASK, REMOVE)
     def test_removed_meanwhile(self, store: Store, client: Client, change: Change) -> None:
         old = add(store, "x")
-        store.remove(old)
+        store.jobs.remove(old)
         self.check_refused(store, client, change, old)
 
     @changes(APPLY, ASK, REMOVE)
@@ -254,14 +254,14 @@ class TestChangedSince:
         self, store: Store, client: Client, change: Change
     ) -> None:
         old = add(store, "x")
-        store.remove(old)
+        store.jobs.remove(old)
         add(store, "x", command="another", now=NOW + SECOND)
         self.check_refused(store, client, change, old)
 
     @changes(APPLY, ASK, REMOVE)
     def test_cancelled_meanwhile(self, store: Store, client: Client, change: Change) -> None:
         old = add(store, "x")
-        store.apply(old, cancelled(old, "first"), now=NOW + 1)
+        store.jobs.apply(old, cancelled(old, "first"), now=NOW + 1)
         self.check_refused(store, client, change, old)
 
     def check_refused(self, store: Store, client: Client, change: Change, old: Job) -> None:
@@ -282,7 +282,7 @@ class TestMany:
     def changed(self, store: Store, seen: list[Job]) -> set[int]:
         """Change some of them; return their places."""
         for job in seen[::10]:
-            assert store.apply(job, cancelled(job, "before"), now=NOW)
+            assert store.jobs.apply(job, cancelled(job, "before"), now=NOW)
         taken = take(store, 7)
         return {job.seq for job in seen[::10]} | {job.seq for job in taken}
 
@@ -290,7 +290,9 @@ class TestMany:
         others = self.changed(store, seen)
         rest = {job.seq for job in seen} - others
         reasons = {job.seq: f'it\'s no. {n} \N{SNOWMAN} "x"' for n, job in enumerate(seen)}
-        done = store.apply_all([(job, cancelled(job, reasons[job.seq])) for job in seen], now=LATER)
+        done = store.jobs.apply_all(
+            [(job, cancelled(job, reasons[job.seq])) for job in seen], now=LATER
+        )
         assert done == rest
         for job in seen:
             now = the(store, job.id)
@@ -299,34 +301,34 @@ class TestMany:
 
     def test_only_runs_are_asked_to_end(self, store: Store, seen: list[Job]) -> None:
         taken = take(store, 5)
-        assert store.ask_cancel_all([*seen, *taken], "stop", now=LATER) == {
+        assert store.jobs.ask_cancel_all([*seen, *taken], "stop", now=LATER) == {
             job.seq for job in taken
         }
-        assert [job.cancel_reason for job in store.to_cancel("node-1")] == ["stop"] * 5
+        assert [job.cancel_reason for job in store.runs.to_cancel("node-1")] == ["stop"] * 5
 
     def test_what_changed_is_not_removed(
         self, store: Store, client: Client, seen: list[Job]
     ) -> None:
         others = self.changed(store, seen)
-        gone = store.remove_all(seen)
+        gone = store.jobs.remove_all(seen)
         assert gone == {job.seq for job in seen} - others
-        assert {job.seq for job in store.select(Filter(), limit=None)} == others
+        assert {job.seq for job in store.jobs.select(Filter(), limit=None)} == others
         assert_counts_are_right(store, client)
 
     def test_none_is_no_trouble(self, store: Store, client: Client) -> None:
         before = everything(client)
-        assert store.apply_all([], now=NOW) == set()
-        assert store.ask_cancel_all([], "x", now=NOW) == set()
-        assert store.remove_all([]) == set()
-        store.record_all([])
+        assert store.jobs.apply_all([], now=NOW) == set()
+        assert store.jobs.ask_cancel_all([], "x", now=NOW) == set()
+        assert store.jobs.remove_all([]) == set()
+        store.history.record()
         assert everything(client) == before
-        assert store.events() == []
+        assert store.history.events() == []
 
     def test_an_error_undoes_all_of_it(self, store: Store, client: Client, seen: list[Job]) -> None:
         before = everything(client)
         with pytest.raises(ValueError, match="no"), store.transaction():
-            store.apply_all([(job, cancelled(job, "x")) for job in seen[:50]], now=LATER)
-            store.remove_all(seen[50:])
+            store.jobs.apply_all([(job, cancelled(job, "x")) for job in seen[:50]], now=LATER)
+            store.jobs.remove_all(seen[50:])
             raise ValueError("no")
         assert everything(client) == before
 
@@ -349,25 +351,29 @@ class TestPrune:
 
     def test_takes_one_state_older_than_a_time(self, store: Store) -> None:
         before = NOW + 4 * HOUR + 5 * SECOND
-        assert store.prunable(State.COMPLETED, before) == 4
-        assert store.prune(State.COMPLETED, before, limit=100) == 4
+        assert store.jobs.prunable(State.COMPLETED, before) == 4
+        assert store.jobs.prune(State.COMPLETED, before, limit=100) == 4
         assert [id for id in states(store) if id.startswith("done")] == [
             f"done {n}" for n in range(4, 10)
         ]
         assert len(states(store)) == 12
-        assert store.prunable(State.COMPLETED, before) == 0
-        assert store.prunable(State.COMPLETED, before + 1) == 1
+        assert store.jobs.prunable(State.COMPLETED, before) == 0
+        assert store.jobs.prunable(State.COMPLETED, before + 1) == 1
 
     def test_takes_the_oldest_first_up_to_the_limit(self, store: Store) -> None:
-        assert store.prunable(State.COMPLETED, NOW + DAY) == 10
-        assert store.prune(State.COMPLETED, NOW + DAY, limit=3) == 3
+        assert store.jobs.prunable(State.COMPLETED, NOW + DAY) == 10
+        assert store.jobs.prune(State.COMPLETED, NOW + DAY, limit=3) == 3
         assert "done 2" not in states(store)
         assert "done 3" in states(store)
-        assert [store.prune(State.COMPLETED, NOW + DAY, limit=4) for _ in range(3)] == [4, 3, 0]
+        assert [store.jobs.prune(State.COMPLETED, NOW + DAY, limit=4) for _ in range(3)] == [
+            4,
+            3,
+            0,
+        ]
 
     @pytest.mark.parametrize(("state", "count"), [(State.DEAD, 3), (State.CANCELLED, 1)])
     def test_every_final_state_can_be_pruned(self, store: Store, state: State, count: int) -> None:
-        assert store.prune(state, NOW + DAY, limit=100) == count
+        assert store.jobs.prune(state, NOW + DAY, limit=100) == count
         assert state not in states(store).values()
 
     @pytest.mark.parametrize(
@@ -375,38 +381,40 @@ class TestPrune:
     )
     def test_no_other_state_ever_is(self, store: Store, state: State) -> None:
         before = states(store)
-        assert store.prunable(state, NOW + 1000 * DAY) == 0
-        assert store.prune(state, NOW + 1000 * DAY, limit=100) == 0
+        assert store.jobs.prunable(state, NOW + 1000 * DAY) == 0
+        assert store.jobs.prune(state, NOW + 1000 * DAY, limit=100) == 0
         assert states(store) == before
 
     def test_takes_attempts_output_and_tags_along(self, store: Store, client: Client) -> None:
-        store.prune(State.COMPLETED, NOW + DAY, limit=100)
+        store.jobs.prune(State.COMPLETED, NOW + DAY, limit=100)
         left = everything(client)
         assert len(left["attempts"]) == len(left["outputs"]) == 4
         assert left["tags"] == []
 
     def test_keeps_the_statistics(self, store: Store) -> None:
-        before = store.rollups()
+        before = store.history.rollups()
         for state in (State.COMPLETED, State.DEAD, State.CANCELLED):
-            store.prune(state, NOW + DAY, limit=100)
-        assert store.rollups() == before
+            store.jobs.prune(state, NOW + DAY, limit=100)
+        assert store.history.rollups() == before
 
     def test_a_pruned_id_is_free_again(self, store: Store) -> None:
-        store.prune(State.COMPLETED, NOW + DAY, limit=100)
+        store.jobs.prune(State.COMPLETED, NOW + DAY, limit=100)
         assert add(store, "done 0").attempts == 0
 
     def test_a_job_that_was_retried_is_not_finished_any_more(self, store: Store) -> None:
         job = the(store, "dead 0")
-        store.apply(job, retried(NOW + DAY), now=NOW + DAY)
-        assert store.prune(State.DEAD, NOW + DAY, limit=100) == 2
+        store.jobs.apply(job, retried(NOW + DAY), now=NOW + DAY)
+        assert store.jobs.prune(State.DEAD, NOW + DAY, limit=100) == 2
         assert the(store, "dead 0").state == State.PENDING
 
     def test_nor_is_one_that_somebody_is_retrying(self, store: Store, other: Store) -> None:
         job = the(store, "dead 0")
         done: list[int] = []
-        thread = Thread(target=lambda: done.append(store.prune(State.DEAD, NOW + DAY, limit=100)))
+        thread = Thread(
+            target=lambda: done.append(store.jobs.prune(State.DEAD, NOW + DAY, limit=100))
+        )
         with other.transaction():
-            assert other.apply(job, retried(NOW + DAY), now=NOW + DAY)
+            assert other.jobs.apply(job, retried(NOW + DAY), now=NOW + DAY)
             thread.start()
             thread.join(0.2)
         thread.join(30)
@@ -417,28 +425,30 @@ class TestPrune:
 class TestLock:
     def test_returns_jobs_as_they_are_now(self, store: Store, other: Store) -> None:
         stale = [add(store, "x"), add(store, "y"), add(store, "z")]
-        other.remove(stale[1])
-        assert other.apply(stale[2], cancelled(stale[2], "no"), now=NOW)
+        other.jobs.remove(stale[1])
+        assert other.jobs.apply(stale[2], cancelled(stale[2], "no"), now=NOW)
         with store.transaction():
-            now = store.lock(stale[::-1])
+            now = store.jobs.lock(stale[::-1])
         assert [(job.id, job.state) for job in now] == [
             ("x", State.PENDING),
             ("z", State.CANCELLED),
         ]
 
     def test_of_none_is_none(self, store: Store) -> None:
-        assert store.lock([]) == []
+        assert store.jobs.lock([]) == []
 
     def test_others_wait_until_the_transaction_is_over(self, store: Store, other: Store) -> None:
         job = add(store, "x")
         done: list[bool] = []
-        thread = Thread(target=lambda: done.append(other.apply(job, cancelled(job, "no"), now=NOW)))
+        thread = Thread(
+            target=lambda: done.append(other.jobs.apply(job, cancelled(job, "no"), now=NOW))
+        )
         with store.transaction():
-            (held,) = store.lock([job])
+            (held,) = store.jobs.lock([job])
             thread.start()
             thread.join(0.2)
             assert done == []
-            assert store.apply(held, cancelled(held, "first"), now=NOW)
+            assert store.jobs.apply(held, cancelled(held, "first"), now=NOW)
         thread.join(30)
         assert done == [False]
         assert the(store, "x").reason == "first"

@@ -1,5 +1,7 @@
 """The checkup: what every store finds out about itself, and that it changes nothing by it."""
 
+from typing import Any
+
 import pytest
 
 from queuectl.errors import StateError, StoreTooNewError
@@ -9,8 +11,7 @@ from queuectl.store.health.common import check_queue
 from queuectl.store.health.findings import Finding, Level
 from queuectl.store.migrate import VERSION
 from queuectl.store.migrations import current
-from queuectl.store.server import ServerStore
-from queuectl.store.sql import SqlStore
+from queuectl.store.sqlstore import SqlStore
 from queuectl.when import human
 from tests.contract.conftest import ENGINES
 from tests.contract.tools import DAY, HOUR, NOW, Client, Engine, a_node, add, take
@@ -59,8 +60,8 @@ class TestPausedQueues:
         add(store, "a", queue="mail")
         add(store, "b", queue="mail")
         add(store, "c")
-        store.set_paused("mail", paused=True, who="me", now=NOW)
-        store.set_paused("empty", paused=True, who="me", now=NOW)
+        store.settings.set_paused("mail", paused=True, who="me", now=NOW)
+        store.settings.set_paused("empty", paused=True, who="me", now=NOW)
         finding = one(list(check_queue(store, lambda node: True)), "queues")
         assert (finding.level, finding.advice) == (
             Level.NOTE,
@@ -73,13 +74,13 @@ class TestAStoreThatIsInUse:
     def test_notices_that_a_newer_queuectl_upgraded_it(self, store: Store) -> None:
         assert isinstance(store, SqlStore)
         store.check_schema()
-        store.set_meta(VERSION, str(current() + 1))
+        store.administration.set_meta(VERSION, str(current() + 1))
         try:
             with pytest.raises(StoreTooNewError, match="newer queuectl"):
                 store.check_schema()
         finally:
             # Other tests use the same tables.
-            store.set_meta(VERSION, str(current()))
+            store.administration.set_meta(VERSION, str(current()))
 
 
 class TestAServer:
@@ -90,26 +91,27 @@ class TestAServer:
         return found
 
     @pytest.fixture
-    def server(self, store: Store) -> ServerStore:
+    def server(self, store: Store) -> SqlStore:
         """An empty store on a server."""
-        assert isinstance(store, ServerStore)
+        assert isinstance(store, SqlStore)
         return store
 
-    def test_says_what_transactions_see_and_what_may_be_done(self, server: ServerStore) -> None:
+    def test_says_what_transactions_see_and_what_may_be_done(self, server: SqlStore) -> None:
         found = check_store(server)
         assert "READ COMMITTED" in one(found, "isolation").text
         for subject in ("isolation", "grants", "connections", "clock"):
             assert one(found, subject).level == Level.OK
 
-    def test_says_that_nothing_is_made_durable(self, server: ServerStore) -> None:
+    def test_says_that_nothing_is_made_durable(self, server: SqlStore) -> None:
         # The shared servers of the tests are set to be fast.
         finding = one(check_store(server), "durability")
         assert finding.level == Level.ERROR
         assert finding.text.startswith(("fsync is off", "innodb_flush_method is nosync"))
 
     @pytest.mark.parametrize(("shift", "order"), [(-5_000, "ahead of"), (7_000, "behind")])
-    def test_compares_the_clocks(self, server: ServerStore, shift: int, order: str) -> None:
-        server.CLOCK = f"SELECT ({server.CLOCK}) + {shift}"
+    def test_compares_the_clocks(self, server: SqlStore, shift: int, order: str) -> None:
+        driver: Any = server.db.driver
+        driver.CLOCK = f"SELECT ({driver.CLOCK}) + {shift}"
         finding = one(check_store(server), "clock")
         assert finding.level == Level.WARNING
         apart = human(abs(shift))
@@ -119,7 +121,7 @@ class TestAServer:
 
 class TestTables:
     def test_an_unfinished_copy_is_an_error(self, store: SqlStore, url: str) -> None:
-        store.set_meta("copy", '{"source": "sqlite:/other.db"}')
+        store.administration.set_meta("copy", '{"source": "sqlite:/other.db"}')
         try:
             with pytest.raises(StateError):
                 open_store(url)
@@ -127,7 +129,7 @@ class TestTables:
             assert finding.level == Level.ERROR
             assert "db copy" in finding.advice
         finally:
-            store._run(store._text("DELETE FROM {meta} WHERE name = 'copy'"), {})
+            store.db.rows("DELETE FROM {meta} WHERE name = 'copy'")
 
     def test_receipts_that_nobody_drops_are_a_note(self, store: Store, client: Client) -> None:
         for name, age in (("old", 3 * DAY), ("new", HOUR)):
@@ -154,7 +156,7 @@ class TestNodesAndJobs:
         add(store, "held")
         a_node(store)
         take(store)
-        store.forget("node-1")
+        store.nodes.forget("node-1")
         (finding,) = check_queue(store, lambda node: True)
         assert finding.level == Level.WARNING
         assert "aren't registered (node-1)" in finding.text
@@ -178,8 +180,8 @@ class TestNodesAndJobs:
     def test_dead_jobs(self, store: Store) -> None:
         job = add(store, "a", expires_at=NOW + 1)
         a_node(store)
-        store.claim("node-1", [1], [], now=NOW + 2)
-        assert store.states([job.id]) == {"a": "dead"}
+        store.runs.claim("node-1", [1], [], now=NOW + 2)
+        assert store.jobs.states([job.id]) == {"a": "dead"}
         finding = one(list(check_queue(store, lambda node: True)), "dead jobs")
         assert finding.level == Level.NOTE
         assert "dlq" in finding.advice

@@ -16,8 +16,8 @@ from queuectl.lifecycle import Policy, retried
 from queuectl.store import Store
 from queuectl.store.clock import ELAPSED
 from queuectl.store.contract import Suspects
-from queuectl.store.server import ServerStore
-from queuectl.store.sql import BURIED_AT_ONCE
+from queuectl.store.idiom import BURIED_AT_ONCE
+from queuectl.store.sqlstore import SqlStore
 from tests.contract.tools import (
     HOUR,
     MINUTE,
@@ -45,20 +45,21 @@ def node(store: Store) -> None:
 
 class TestClockPutBack:
     def test_no_job_is_due_or_expired_by_a_clock_of_the_past(self, store: Store) -> None:
-        if not isinstance(store, ServerStore):
+        assert isinstance(store, SqlStore)
+        if store.one_host:
             return  # The clock of a file's host is read anew each time.
         now = store.now()
         add(store, "delayed", now=now, run_at=now + HOUR // 2)
         add(store, "patient", now=now, expires_at=now + HOUR // 2, queue="other")
         # It is as if the server's clock had been an hour ahead, when it was read a moment ago.
         heard = clock_gettime(ELAPSED)
-        assert store._clock.learn(asked=heard, said=now + HOUR, heard=heard) == 0
+        assert store.db.driver.clock.learn(asked=heard, said=now + HOUR, heard=heard) == 0
         assert store.now() >= now + HOUR
-        assert store.claim("node-1", [1, 2], ["default"], now=store.now()).jobs == []
+        assert store.runs.claim("node-1", [1, 2], ["default"], now=store.now()).jobs == []
         assert states(store) == {"delayed": State.PENDING, "patient": State.PENDING}
         assert store.now() < now + MINUTE
         # That it was put on by an hour is no reason to wait.
-        assert ids(store.claim("node-1", [1, 2], [], now=now + HOUR).jobs) == ["delayed"]
+        assert ids(store.runs.claim("node-1", [1, 2], [], now=now + HOUR).jobs) == ["delayed"]
 
 
 class TestOneJob:
@@ -70,7 +71,7 @@ class TestOneJob:
 
     def test_comes_back_as_it_is_now_stored(self, store: Store) -> None:
         before = add(store, "x", tags=("red",), env={"A": "b"}, priority=3, timeout=9)
-        (job,) = store.claim("node-1", [17], [], now=NOW + 41).jobs
+        (job,) = store.runs.claim("node-1", [17], [], now=NOW + 41).jobs
         assert job == replace(
             before,
             state=State.PROCESSING,
@@ -116,14 +117,14 @@ class TestOneJob:
         for attempt in (1, 2, 3):
             job = take_one(store, now=NOW + attempt)
             assert job.attempts == attempt
-            store.finish([ended(job, Released(), now=NOW + attempt)])
+            store.runs.finish([ended(job, Released(), now=NOW + attempt)])
 
     def test_what_the_last_run_left_is_cleared_but_not_its_error(self, store: Store) -> None:
         add(store, "x", max_retries=0)
         run(store, "x", Exited(7), error="the last words")
         dead = the(store, "x")
         assert (dead.exit_code, dead.duration_ms, dead.finished_at) == (7, 4_022, NOW + 5 * SECOND)
-        assert store.apply(dead, retried(NOW + MINUTE), now=NOW + MINUTE)
+        assert store.jobs.apply(dead, retried(NOW + MINUTE), now=NOW + MINUTE)
         job = take_one(store, now=NOW + MINUTE)
         assert (job.exit_code, job.duration_ms, job.finished_at, job.reason) == (None,) * 4
         assert job.cancel_reason is None
@@ -150,15 +151,17 @@ class Cut(BaseException):
 def cut_at(store: Store, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the next verb end right before it asks the database for the so-manieth time."""
     left = iter(range(step))
-    for name in ("_run", "_change", "_change_many", "_change_rows", "_insert_rows", "_commit"):
-        real = getattr(store, name)
+    assert isinstance(store, SqlStore)
+    driver = store.db.driver
+    for name in ("rows", "change", "each", "update", "insert"):
+        real = getattr(driver, name)
 
         def cut(*args: Any, real: Any = real) -> Any:
             if next(left, None) is None:
                 raise Cut
             return real(*args)
 
-        monkeypatch.setattr(store, name, cut)
+        monkeypatch.setattr(driver, name, cut)
 
 
 def test_one_that_is_cut_off_anywhere_has_done_nothing(
@@ -169,13 +172,13 @@ def test_one_that_is_cut_off_anywhere_has_done_nothing(
     add(store, "due", run_at=NOW + SECOND)
     add(store, "late", expires_at=NOW + SECOND)
     # What it knows of the database it has asked for by now.
-    assert store.claim("node-1", [1], ["nothing there"], now=NOW).jobs == []
+    assert store.runs.claim("node-1", [1], ["nothing there"], now=NOW).jobs == []
     before = everything(client)
     for step in range(100):
         with monkeypatch.context() as patch:
             cut_at(store, step, patch)
             try:
-                claimed = store.claim("node-1", [1, 2, 3], [], now=NOW + MINUTE).jobs
+                claimed = store.runs.claim("node-1", [1, 2, 3], [], now=NOW + MINUTE).jobs
             except Cut:
                 claimed = []
         if claimed:
@@ -190,7 +193,7 @@ class TestWorkers:
     def test_each_gets_one_job(self, store: Store) -> None:
         for n in range(5):
             add(store, f"job {n}")
-        jobs = store.claim("node-1", [30, 10, 20], [], now=NOW).jobs
+        jobs = store.runs.claim("node-1", [30, 10, 20], [], now=NOW).jobs
         assert [(job.id, job.worker) for job in jobs] == [
             ("job 0", 30),
             ("job 1", 10),
@@ -225,7 +228,7 @@ class TestOrder:
     def test_one_by_one_it_is_the_same_order(self, store: Store) -> None:
         for n in range(30):
             add(store, f"job {n:02}", priority=n * 7 % 5, queue=f"queue {n * 11 % 3}", now=NOW - n)
-        jobs = store.select(Filter(), limit=None, oldest=True)
+        jobs = store.jobs.select(Filter(), limit=None, oldest=True)
         expected = ids(sorted(jobs, key=lambda job: (-job.priority, job.seq)))
         assert [take_one(store).id for _ in expected] == expected
 
@@ -251,7 +254,7 @@ class TestOrder:
         add(store, "a")
         add(store, "b")
         job = take_one(store)
-        store.finish([ended(job, Released(), now=NOW + SECOND)])
+        store.runs.finish([ended(job, Released(), now=NOW + SECOND)])
         assert ids(take(store, 2, now=NOW + SECOND)) == ["a", "b"]
 
 
@@ -273,20 +276,20 @@ class TestQueues:
         assert take(store, 9, queues=[queue]) == []
 
     def test_a_paused_one_gives_nothing_out_until_resumed(self, store: Store) -> None:
-        store.set_paused("one", paused=True, who="me", now=NOW)
+        store.settings.set_paused("one", paused=True, who="me", now=NOW)
         assert take(store, 9, queues=["one"]) == []
         assert ids(take(store, 9)) == ["2", "3"]
-        store.set_paused("one", paused=False, who="me", now=NOW)
+        store.settings.set_paused("one", paused=False, who="me", now=NOW)
         assert ids(take(store, 9)) == ["1", "4"]
 
     def test_a_paused_one_leaves_running_jobs_alone(self, store: Store) -> None:
         job = take_one(store)
-        store.set_paused("one", paused=True, who="me", now=NOW)
-        assert store.finish([ended(job)]) == []
+        store.settings.set_paused("one", paused=True, who="me", now=NOW)
+        assert store.runs.finish([ended(job)]) == []
         assert the(store, "1").state == State.COMPLETED
 
     def test_very_many_are_no_trouble(self, store: Store) -> None:
-        store.enqueue(
+        store.jobs.enqueue(
             [NewJob(id=f"q{n}", command="x", queue=f"queue {n:03}") for n in range(300)], now=NOW
         )
         assert ids(take(store, 400)) == ["1", "2", "3", "4", *(f"q{n}" for n in range(300))]
@@ -312,14 +315,14 @@ class TestTime:
         assert ids(take(store, 9, now=NOW + 3 * MINUTE)) == ["urgent", "late", "ready", "soon"]
 
     def test_delayed_jobs_of_high_priority_do_not_stand_in_the_way(self, store: Store) -> None:
-        store.enqueue(
+        store.jobs.enqueue(
             [NewJob(command="x", priority=9, run_at=NOW + HOUR) for _ in range(2_000)], now=NOW
         )
         add(store, "x")
         assert ids(take(store, 5)) == ["x"]
 
     def test_more_due_jobs_than_are_promoted_at_once_all_come_once(self, store: Store) -> None:
-        made = store.enqueue(
+        made = store.jobs.enqueue(
             [NewJob(command="x", run_at=NOW + 1 + n % 3) for n in range(2_500)], now=NOW
         ).ids
         taken: list[str] = []
@@ -338,7 +341,7 @@ class TestTime:
         for id in ("a", "b"):
             add(store, id)
         for job in take(store, 2):
-            store.finish([ended(job, Exited(1))])
+            store.runs.finish([ended(job, Exited(1))])
         assert states(store) == {"a": State.FAILED, "b": State.FAILED}
         take_one(store, now=NOW + HOUR)
         assert states(store) == {"a": State.PROCESSING, "b": State.PENDING}
@@ -347,7 +350,7 @@ class TestTime:
     def test_a_released_job_is_there_at_once(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        store.finish([ended(job, Released(), now=NOW + 1)])
+        store.runs.finish([ended(job, Released(), now=NOW + 1)])
         assert ids(take(store, now=NOW + 1)) == ["x"]
 
 
@@ -372,7 +375,7 @@ class TestExpiry:
         take(store)
         job = the(store, "x")
         assert (job.attempts, job.failures, job.crashes, job.started_at) == (0, 0, 0, None)
-        assert store.attempts(job) == []
+        assert store.history.attempts(job) == []
 
     @pytest.mark.parametrize("fields", [{"queue": "not served"}, {"run_at": NOW + HOUR}])
     def test_it_dies_wherever_it_waits(self, store: Store, fields: dict[str, Any]) -> None:
@@ -389,21 +392,21 @@ class TestExpiry:
         add(store, "good")
         add(store, "late", expires_at=NOW + 2, queue="other")
         add(store, "first", expires_at=NOW + 3)
-        jobs, buried = store.claim("node-1", [1, 2], [], now=NOW + 5)
+        jobs, buried = store.runs.claim("node-1", [1, 2], [], now=NOW + 5)
         assert ids(jobs) == ["good"]
         assert buried == [the(store, "late"), the(store, "first")]
-        said = [(e.kind, e.job, e.at, e.node, e.detail) for e in store.events()]
+        said = [(e.kind, e.job, e.at, e.node, e.detail) for e in store.history.events()]
         reason = "expired before it could start"
         assert said == [("dead", id, NOW + 5, "node-1", reason) for id in ("first", "late")]
-        assert {event.who for event in store.events()} == {whoami()}
-        assert store.claim("node-1", [1, 2], [], now=NOW + 6) == ([], [])
-        assert len(store.events()) == 2
+        assert {event.who for event in store.history.events()} == {whoami()}
+        assert store.runs.claim("node-1", [1, 2], [], now=NOW + 6) == ([], [])
+        assert len(store.history.events()) == 2
 
     def test_very_many_are_told_a_thousand_at_a_time(self, store: Store) -> None:
-        store.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(1_100)], now=NOW)
-        told = [store.claim("node-1", [1], [], now=NOW + 1) for _ in range(3)]
+        store.jobs.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(1_100)], now=NOW)
+        told = [store.runs.claim("node-1", [1], [], now=NOW + 1) for _ in range(3)]
         assert [(len(jobs), len(buried)) for jobs, buried in told] == [(0, 1_000), (0, 100), (0, 0)]
-        events = store.events(limit=2_000)
+        events = store.history.events(limit=2_000)
         assert len(events) == len({event.job for event in events}) == 1_100
 
     def test_a_running_job_does_not_expire(self, store: Store) -> None:
@@ -413,20 +416,20 @@ class TestExpiry:
         assert the(store, "x") == job
 
     def test_no_expired_job_ever_runs_however_many_there_are(self, store: Store) -> None:
-        store.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(350)], now=NOW)
+        store.jobs.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(350)], now=NOW)
         add(store, "good", priority=-1)
         assert ids(take(store, 3, now=NOW + 1)) == ["good"]
 
     def test_nor_does_one_that_no_claim_has_buried_yet(self, store: Store) -> None:
         late = BURIED_AT_ONCE + 5
-        store.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(late)], now=NOW)
+        store.jobs.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(late)], now=NOW)
         add(store, "good", priority=-1)
         assert ids(take(store, 3, now=NOW + 1)) == ["good"]
         counts = Counter(states(store).values())
         assert counts == {State.DEAD: BURIED_AT_ONCE, State.PENDING: 5, State.PROCESSING: 1}
 
     def test_all_of_them_are_buried_in_the_end(self, store: Store) -> None:
-        store.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(350)], now=NOW)
+        store.jobs.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(350)], now=NOW)
         for _ in range(10):
             assert take(store, 2, now=NOW + 1) == []
         assert set(states(store).values()) == {State.DEAD}
@@ -440,8 +443,8 @@ class TestLease:
         seen: list[str] = []
 
         def strike_out() -> None:
-            other.forget("node-1")
-            seen.extend(ids(other.held("node-1")))
+            other.nodes.forget("node-1")
+            seen.extend(ids(other.runs.held("node-1")))
 
         rescuer = Thread(target=other.transact, args=[strike_out])
         with store.transaction():
@@ -471,7 +474,7 @@ class TestLease:
 
     def test_a_forgotten_node_gets_nothing(self, store: Store) -> None:
         add(store, "x")
-        store.forget("node-1")
+        store.nodes.forget("node-1")
         with pytest.raises(LeaseLostError):
             take(store)
 
@@ -479,7 +482,7 @@ class TestLease:
         from queuectl.facts import Stop
 
         add(store, "x")
-        store.ask_stop("node-1", Stop.DRAIN)
+        store.nodes.ask_stop("node-1", Stop.DRAIN)
         assert ids(take(store)) == ["x"]
 
 
@@ -493,12 +496,12 @@ class TestSuspects:
             add(store, id)
         for id in ("suspect", "other-suspect"):
             crashed = Transition(state=State.PENDING, failures=0, crashes=1, run_at=NOW)
-            assert store.apply(the(store, id), crashed, now=NOW)
+            assert store.jobs.apply(the(store, id), crashed, now=NOW)
 
     def claim(self, store: Store, *, idle: bool, since: int = NOW) -> list[str]:
         """Claim what a node with four free workers gets."""
         suspects = Suspects(crashes=1, since=since, idle=idle)
-        return ids(store.claim("node-1", [1, 2, 3, 4], [], now=NOW, suspects=suspects).jobs)
+        return ids(store.runs.claim("node-1", [1, 2, 3, 4], [], now=NOW, suspects=suspects).jobs)
 
     @pytest.mark.parametrize("idle", [True, False])
     def test_the_line_ends_before_one(self, store: Store, idle: bool) -> None:
@@ -507,7 +510,7 @@ class TestSuspects:
     def test_a_busy_node_gets_nothing_until_it_is_idle(self, store: Store) -> None:
         assert self.claim(store, idle=True) == ["first"]
         assert self.claim(store, idle=False) == []
-        assert store.outlook([], now=NOW)[0]
+        assert store.runs.outlook([], now=NOW)[0]
 
     def test_an_idle_node_gets_it_alone(self, store: Store) -> None:
         got = [self.claim(store, idle=True) for _ in range(5)]
@@ -518,72 +521,72 @@ class TestSuspects:
         assert got == ["first", "suspect", "last", "other-suspect"]
 
     def test_who_names_no_suspects_gets_all(self, store: Store) -> None:
-        jobs = store.claim("node-1", [1, 2, 3, 4], [], now=NOW).jobs
+        jobs = store.runs.claim("node-1", [1, 2, 3, 4], [], now=NOW).jobs
         assert ids(jobs) == ["first", "suspect", "last", "other-suspect"]
 
 
 class TestOutlook:
     def test_an_empty_store_has_none(self, store: Store) -> None:
-        assert store.outlook([], now=NOW) == (False, None)
+        assert store.runs.outlook([], now=NOW) == (False, None)
 
     def test_the_next_job_that_becomes_due(self, store: Store) -> None:
         add(store, "x", run_at=NOW + HOUR)
         add(store, "y", run_at=NOW + MINUTE, expires_at=NOW + 2 * MINUTE)
-        assert store.outlook([], now=NOW) == (False, NOW + MINUTE)
+        assert store.runs.outlook([], now=NOW) == (False, NOW + MINUTE)
 
     def test_the_next_job_that_expires(self, store: Store) -> None:
         add(store, "x", run_at=NOW + HOUR, expires_at=NOW + MINUTE)
-        assert store.outlook([], now=NOW) == (False, NOW + MINUTE)
-        assert store.outlook([], now=NOW + MINUTE) == (True, NOW + MINUTE)
+        assert store.runs.outlook([], now=NOW) == (False, NOW + MINUTE)
+        assert store.runs.outlook([], now=NOW + MINUTE) == (True, NOW + MINUTE)
 
     def test_nothing_is_waited_for_when_something_is_ready(self, store: Store) -> None:
         add(store, "x", run_at=NOW + HOUR)
         add(store, "y", queue="one")
-        assert store.outlook([], now=NOW) == (True, None)
-        assert store.outlook(["two"], now=NOW) == (False, NOW + HOUR)
+        assert store.runs.outlook([], now=NOW) == (True, None)
+        assert store.runs.outlook(["two"], now=NOW) == (False, NOW + HOUR)
 
 
 class TestClaimable:
     def test_an_empty_store_has_nothing(self, store: Store) -> None:
-        assert not store.outlook([], now=NOW)[0]
+        assert not store.runs.outlook([], now=NOW)[0]
 
     def test_a_ready_job_is_something(self, store: Store) -> None:
         add(store, "x", queue="one")
-        assert store.outlook([], now=NOW)[0]
-        assert store.outlook(["two", "one"], now=NOW)[0]
-        assert not store.outlook(["two"], now=NOW)[0]
+        assert store.runs.outlook([], now=NOW)[0]
+        assert store.runs.outlook(["two", "one"], now=NOW)[0]
+        assert not store.runs.outlook(["two"], now=NOW)[0]
         take_one(store)
-        assert not store.outlook([], now=NOW)[0]
+        assert not store.runs.outlook([], now=NOW)[0]
 
     def test_a_paused_queue_has_nothing(self, store: Store) -> None:
         add(store, "x", queue="one")
-        store.set_paused("one", paused=True, who="me", now=NOW)
-        assert not store.outlook([], now=NOW)[0]
-        assert not store.outlook(["one"], now=NOW)[0]
+        store.settings.set_paused("one", paused=True, who="me", now=NOW)
+        assert not store.runs.outlook([], now=NOW)[0]
+        assert not store.runs.outlook(["one"], now=NOW)[0]
 
     def test_a_job_is_something_from_exactly_its_time_on(self, store: Store) -> None:
         add(store, "x", run_at=NOW + MINUTE)
-        assert not store.outlook([], now=NOW + MINUTE - 1)[0]
-        assert store.outlook([], now=NOW + MINUTE)[0]
+        assert not store.runs.outlook([], now=NOW + MINUTE - 1)[0]
+        assert store.runs.outlook([], now=NOW + MINUTE)[0]
 
     def test_an_expired_job_needs_a_claim_to_be_buried(self, store: Store) -> None:
         add(store, "x", run_at=NOW + HOUR, expires_at=NOW + MINUTE)
-        assert not store.outlook([], now=NOW + MINUTE - 1)[0]
-        assert store.outlook([], now=NOW + MINUTE)[0]
+        assert not store.runs.outlook([], now=NOW + MINUTE - 1)[0]
+        assert store.runs.outlook([], now=NOW + MINUTE)[0]
         take(store, now=NOW + MINUTE)
-        assert not store.outlook([], now=NOW + MINUTE)[0]
+        assert not store.runs.outlook([], now=NOW + MINUTE)[0]
 
     @pytest.mark.parametrize("paused", [True, False])
     def test_a_claim_in_vain_is_not_asked_for_again(self, store: Store, paused: bool) -> None:
         add(store, "x", run_at=NOW + 1, queue="one")
         if paused:
-            store.set_paused("one", paused=True, who="me", now=NOW)
+            store.settings.set_paused("one", paused=True, who="me", now=NOW)
         queues = [] if paused else ["two"]
         assert take(store, queues=queues, now=NOW + 1) == []
-        assert not store.outlook(queues, now=NOW + 1)[0]
+        assert not store.runs.outlook(queues, now=NOW + 1)[0]
 
     def test_looking_waits_for_nobody(self, store: Store, other: Store) -> None:
         with other.transaction():
             add(other, "x")
-            assert not store.outlook([], now=NOW)[0]
-        assert store.outlook([], now=NOW)[0]
+            assert not store.runs.outlook([], now=NOW)[0]
+        assert store.runs.outlook([], now=NOW)[0]

@@ -26,8 +26,8 @@ from queuectl.job import Exited, Output, State
 from queuectl.store import copying, open_store
 from queuectl.store.copying import copy
 from queuectl.store.dialects import TABLES as ALL_TABLES
-from queuectl.store.records import COPY
-from queuectl.store.sql import SqlStore
+from queuectl.store.migrate import COPY
+from queuectl.store.sqlstore import SqlStore
 from queuectl.store.tables import TABLES
 from tests.contract.conftest import ENGINES
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
@@ -170,12 +170,12 @@ def furnish(store: SqlStore, client: Client) -> None:
     assert done.state == State.COMPLETED
     add(store, "gone")
     add(store, "dead", max_retries=0, cwd="/ü", timeout=31, priority=-2_147_483_648)
-    store.remove(the(store, "gone"))
+    store.jobs.remove(the(store, "gone"))
     assert run(store, "dead", Exited(9), now=NOW + 2 * HOUR).state == State.DEAD
-    store.apply(add(store, "off"), lifecycle.cancelled(the(store, "off"), ODD), now=NOW + 32)
+    store.jobs.apply(add(store, "off"), lifecycle.cancelled(the(store, "off"), ODD), now=NOW + 32)
     add(store, "held", queue="busy", priority=2_147_483_647)
     assert take_one(store, now=NOW + 3 * HOUR).id == "held"
-    assert store.ask_cancel(the(store, "held"), "enough", now=NOW + 33)
+    assert store.jobs.ask_cancel(the(store, "held"), "enough", now=NOW + 33)
     add(store, "tried", max_retries=7, backoff_base=1.1, max_backoff=35, retry_delay=36)
     assert run(store, "tried", Exited(1), now=NOW + 4 * HOUR).state == State.FAILED
     add(store, "later", run_at=NOW + DAY, expires_at=NOW + 2 * DAY, queue=ODD.strip()[:20])
@@ -188,13 +188,13 @@ def furnish(store: SqlStore, client: Client) -> None:
         b"\0\xff\xfe'",
         "key 39",
     )
-    store.set_paused("busy", paused=True, who=ODD, now=NOW + 41)
-    store.set_paused("later on", paused=True, who="me", now=NOW + 42)
-    store.set_paused("later on", paused=False, who="me", now=NOW + 43)
-    store.set_config("max_retries", "44", now=NOW + 45)
-    store.set_config("ödd", ODD, now=NOW + 46)
+    store.settings.set_paused("busy", paused=True, who=ODD, now=NOW + 41)
+    store.settings.set_paused("later on", paused=True, who="me", now=NOW + 42)
+    store.settings.set_paused("later on", paused=False, who="me", now=NOW + 43)
+    store.settings.set_config("max_retries", "44", now=NOW + 45)
+    store.settings.set_config("ödd", ODD, now=NOW + 46)
     for n in range(12):
-        store.record(
+        store.history.record(
             Event(
                 at=NOW + n,
                 kind=f"kind{n}",
@@ -238,20 +238,26 @@ def test_everything_comes_over_as_it_was(
     assert {table.table: table.rows for table in copied} == {t: len(r) for t, r in before.items()}
     assert seen[-1] == (sum(map(len, before.values())),) * 2
     assert tags_of(there) == tags_of(client)
-    assert set(target.counts()) == set(source.counts())
+    assert set(target.jobs.counts()) == set(source.jobs.counts())
     assert_counts_are_right(target, there)
     everything = Filter()
-    assert target.select(everything, limit=None) == source.select(everything, limit=None)
+    assert target.jobs.select(everything, limit=None) == source.jobs.select(everything, limit=None)
     tagged = Filter(tags=("a",))
-    assert ids(target.select(tagged, limit=None)) == ids(source.select(tagged, limit=None))
-    assert len(target.select(tagged, limit=None)) == 2
-    assert target.attempts(the(target, "done")) == source.attempts(the(source, "done"))
-    assert target.output(the(target, "done"), 2) == source.output(the(source, "done"), 2)
-    assert target.stdin(the(target, "second")) == bytes(range(256)) * 2_500
-    assert target.queues() == source.queues()
-    assert target.config() == source.config()
-    assert target.events(limit=99) == source.events(limit=99)
-    assert set(target.rollups()) == set(source.rollups())
+    assert ids(target.jobs.select(tagged, limit=None)) == ids(
+        source.jobs.select(tagged, limit=None)
+    )
+    assert len(target.jobs.select(tagged, limit=None)) == 2
+    assert target.history.attempts(the(target, "done")) == source.history.attempts(
+        the(source, "done")
+    )
+    assert target.history.output(the(target, "done"), 2) == source.history.output(
+        the(source, "done"), 2
+    )
+    assert target.jobs.stdin(the(target, "second")) == bytes(range(256)) * 2_500
+    assert target.settings.queues() == source.settings.queues()
+    assert target.settings.config() == source.settings.config()
+    assert target.history.events(limit=99) == source.history.events(limit=99)
+    assert set(target.history.rollups()) == set(source.history.rollups())
     assert target.verify() == source.verify() == []
 
 
@@ -262,16 +268,16 @@ def test_work_goes_on_at_the_target(
     highest = client.run("SELECT max(seq) FROM {jobs}")[0][0]
     copy(source, target)
     # The node that held a job came along, but with nothing left of its lease.
-    (gone,) = target.nodes()
+    (gone,) = target.nodes.all()
     assert (gone.id, gone.host) == ("node-1", "host-2")
-    assert target.lapsed(gone)
-    assert not target.renew("node-1", until=target.steady() + HOUR)
-    assert ids(target.held("node-1")) == ["held"]
-    assert target.forget("node-1", beat=gone.beat)
+    assert target.nodes.lapsed(gone)
+    assert not target.nodes.renew("node-1", until=target.steady() + HOUR)
+    assert ids(target.runs.held("node-1")) == ["held"]
+    assert target.nodes.forget("node-1", beat=gone.beat)
 
     assert add(target, "new", priority=99).seq > highest
-    target.record(Event(at=NOW, kind="new", job=None, node=None, who="me", detail=None))
-    assert [event.kind for event in target.events(limit=1)] == ["new"]
+    target.history.record(Event(at=NOW, kind="new", job=None, node=None, who="me", detail=None))
+    assert [event.kind for event in target.history.events(limit=1)] == ["new"]
     a_node(target, "node-2")
     later = NOW + 5 * HOUR
     assert ids(take(target, 9, node="node-2", now=later))[:2] == ["new", "first"]
@@ -319,7 +325,7 @@ def test_a_target_whose_emptying_was_cut_short_is_emptied_first(
     furnish(source, client)
     add(target, "old", tags=("x",))
     note = {"source": source.url, "emptying": True, "table": None, "key": None, "wrong": False}
-    target.set_meta(COPY, json.dumps(note))
+    target.administration.set_meta(COPY, json.dumps(note))
     copy(source, target)
     assert rows_of(target) == rows_of(source)
     assert target.verify() == []
@@ -411,7 +417,7 @@ def test_nothing_is_merged_into_what_is_there(
     run_one = add(target, "run")
     a_node(target)
     assert ids(take(target, 2)) == ["mine", "run"]
-    target.set_config("timeout", "3s", now=NOW)
+    target.settings.set_config("timeout", "3s", now=NOW)
     before = rows_of(target)
     with pytest.raises(StateError, match=r"isn't empty \(it has jobs\)"):
         copy(source, target)
@@ -422,11 +428,11 @@ def test_nothing_is_merged_into_what_is_there(
     assert rows_of(target) == rows_of(source)
     assert tags_of(there) == tags_of(client)
     assert_counts_are_right(target, there)
-    assert target.get(run_one.id) is None
+    assert target.jobs.get(run_one.id) is None
 
 
 def test_settings_alone_make_a_target_that_is_not_empty(source: SqlStore, target: SqlStore) -> None:
-    target.set_config("timeout", "3s", now=NOW)
+    target.settings.set_config("timeout", "3s", now=NOW)
     with pytest.raises(StateError, match="it has config"):
         copy(source, target)
 
@@ -459,7 +465,9 @@ def test_what_changes_in_the_source_meanwhile_is_not_seen(
 
     def enqueue(done: int, total: int) -> None:
         if done < total:
-            other.record(Event(at=NOW, kind="new", job=None, node=None, who="me", detail=None))
+            other.history.record(
+                Event(at=NOW, kind="new", job=None, node=None, who="me", detail=None)
+            )
             add(other, f"new {done}")
 
     copy(source, target, enqueue)
@@ -531,8 +539,8 @@ def test_a_reset_leaves_nothing_but_what_was_set(
         a_node(store, "alive", boot=host_identity(), pid=pid, pid_start=process_start(pid))
         with pytest.raises(StateError, match="at work"):
             queue.reset()
-        for node in store.nodes():
-            store.forget(node.id)
+        for node in store.nodes.all():
+            store.nodes.forget(node.id)
         assert queue.reset(settings=settings, progress=lambda *far: seen.append(far)) == jobs
         assert seen[-1] == (jobs, jobs)
         [event] = queue.events()

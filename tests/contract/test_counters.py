@@ -7,7 +7,7 @@ import pytest
 from queuectl.facts import Count
 from queuectl.job import Exited, Outcome, Released, State
 from queuectl.store import Store
-from queuectl.store.transactions import Row
+from queuectl.store.driver import Row
 from tests.contract.tools import (
     NOW,
     SECOND,
@@ -46,9 +46,9 @@ class TestRunning:
         before = client.run("SELECT * FROM {counts}")
         jobs = take(store, 3)
         assert client.run("SELECT * FROM {counts}") == before
-        store.put_back(jobs[:2], now=LATER)
+        store.runs.put_back(jobs[:2], now=LATER)
         assert client.run("SELECT * FROM {counts}") == before
-        assert store.finish([ended(jobs[2], now=LATER)]) == []
+        assert store.runs.finish([ended(jobs[2], now=LATER)]) == []
         assert client.run("SELECT * FROM {counts}") != before
 
     def test_what_runs_is_counted_as_pending(self, store: Store, client: Client) -> None:
@@ -56,7 +56,7 @@ class TestRunning:
         add(store, "b", queue="one")
         take_one(store)
         assert counters(client) == [("one", "pending", 0, 2, 1)]
-        told = sorted(store.counts(), key=lambda count: count.state)
+        told = sorted(store.jobs.counts(), key=lambda count: count.state)
         assert told == [
             Count(queue="one", state=State.PENDING, priority=0, jobs=1, timed=0),
             Count(queue="one", state=State.PROCESSING, priority=0, jobs=1, timed=1),
@@ -69,10 +69,11 @@ class TestRunning:
         ends: list[Outcome] = [Exited(0), Exited(1), Released()]
         jobs = take(store, 12)
         assert (
-            store.finish([ended(job, ends[n % 3], now=LATER) for n, job in enumerate(jobs)]) == []
+            store.runs.finish([ended(job, ends[n % 3], now=LATER) for n, job in enumerate(jobs)])
+            == []
         )
         assert_counts_are_right(store, client)
-        assert {count.state for count in store.counts()} == {
+        assert {count.state for count in store.jobs.counts()} == {
             State.COMPLETED, State.FAILED, State.PENDING,
         }  # fmt: skip
 
@@ -84,21 +85,21 @@ class TestRunning:
             add(store, f"job {n}", timeout=5)
         jobs = take(store, 4)
         client.run(f"UPDATE {{jobs}} SET {change} WHERE id = 'job 1'")
-        assert store.finish([ended(job, now=LATER) for job in jobs]) == []
+        assert store.runs.finish([ended(job, now=LATER) for job in jobs]) == []
         assert_counts_are_right(store, client)
-        assert {count.state for count in store.counts()} == {State.COMPLETED}
+        assert {count.state for count in store.jobs.counts()} == {State.COMPLETED}
 
     def test_when_all_run_none_wait(self, store: Store) -> None:
         add(store, "a")
         take_one(store)
-        assert [count.state for count in store.counts()] == [State.PROCESSING]
+        assert [count.state for count in store.jobs.counts()] == [State.PROCESSING]
         assert store.waiting() == 0
 
     def test_a_failed_job_that_others_call_ready_is_refused_or_counted(
         self, store: Store, client: Client
     ) -> None:
         add(store, "a", max_retries=3)
-        assert store.finish([ended(take_one(store), Exited(1), now=LATER)]) == []
+        assert store.runs.finish([ended(take_one(store), Exited(1), now=LATER)]) == []
         assert the(store, "a").state == State.FAILED
         with suppress(Exception):
             client.run("UPDATE {jobs} SET ready = 1 WHERE state = 'failed'")
@@ -127,4 +128,4 @@ class TestRunning:
             client.run(change)
             assert_counts_are_right(store, client)
             assert not [text for text in store.verify() if "counter" in text]
-        assert sum(count.jobs for count in store.counts()) == 3
+        assert sum(count.jobs for count in store.jobs.counts()) == 3

@@ -49,12 +49,12 @@ EVERYTHING = NewJob(
 
 
 def _all(store: Store) -> list[Job]:
-    return store.select(Filter(), limit=None, oldest=True)
+    return store.jobs.select(Filter(), limit=None, oldest=True)
 
 
 class TestEnqueue:
     def test_every_field_is_kept(self, store: Store) -> None:
-        store.enqueue([EVERYTHING], now=NOW)
+        store.jobs.enqueue([EVERYTHING], now=NOW)
         job = the(store, "job-1")
         assert job == Job(
             seq=job.seq,
@@ -101,23 +101,25 @@ class TestEnqueue:
     def test_a_program_may_have_very_many_arguments(self, store: Store) -> None:
         # Whoever looks each of them up from the beginning takes minutes for that.
         argv = ("printf", *(f"file{n}.txt" for n in range(50_000)))
-        assert the(store, store.enqueue_one(NewJob(argv=argv), now=NOW).id).argv == argv
+        assert the(store, store.jobs.enqueue_one(NewJob(argv=argv), now=NOW).id).argv == argv
 
     def test_a_single_job_is_returned_as_it_is_kept(self, store: Store) -> None:
-        assert store.enqueue_one(EVERYTHING, now=NOW) == the(store, "job-1")
-        bare = store.enqueue_one(NewJob(argv=("printf", "%s", "ä")), now=NOW)
+        assert store.jobs.enqueue_one(EVERYTHING, now=NOW) == the(store, "job-1")
+        bare = store.jobs.enqueue_one(NewJob(argv=("printf", "%s", "ä")), now=NOW)
         assert bare == the(store, bare.id)
         assert re.fullmatch("[a-z2-7]{12}", bare.id)
         assert ids(_all(store)) == ["job-1", bare.id]
 
     def test_each_single_job_is_returned_with_its_place(self, store: Store) -> None:
-        jobs = [store.enqueue_one(NewJob(command="x", tags=("a", "b")), now=NOW) for _ in range(3)]
+        jobs = [
+            store.jobs.enqueue_one(NewJob(command="x", tags=("a", "b")), now=NOW) for _ in range(3)
+        ]
         assert jobs == _all(store)
 
     def test_a_single_job_with_a_taken_id_is_refused(self, store: Store) -> None:
         add(store, "job-1")
         with pytest.raises(DuplicateError, match="'job-1' is taken"):
-            store.enqueue_one(EVERYTHING, now=NOW)
+            store.jobs.enqueue_one(EVERYTHING, now=NOW)
         assert ids(_all(store)) == ["job-1"]
         assert the(store, "job-1").command != EVERYTHING.command
 
@@ -129,19 +131,19 @@ class TestEnqueue:
             NewJob(id=f"job {n}", command=f"echo {n}", priority=n, tags=(f"tag {n}",))
             for n in range(count)
         ]
-        store.enqueue(jobs, now=NOW)
+        store.jobs.enqueue(jobs, now=NOW)
         kept = _all(store)
         assert [(job.id, job.command, job.priority, job.tags) for job in kept] == [
             (new.id, new.command, new.priority, new.tags) for new in jobs
         ]
-        assert sum(group.jobs for group in store.counts()) == count
+        assert sum(group.jobs for group in store.jobs.counts()) == count
 
     @pytest.mark.parametrize("stretches", [[250], [150, 3, 250, 1, 1, 99, 101], [1] * 250])
     def test_what_is_like_a_model_has_all_of_it_but_what_is_its_own(
         self, store: Store, stretches: list[int]
     ) -> None:
         models = EVERYTHING, NewJob(id="bare", command="x")
-        full, bare = (store.enqueue_one(model, now=NOW) for model in models)
+        full, bare = (store.jobs.enqueue_one(model, now=NOW) for model in models)
         likes: list[Like] = []
         expected = []
         for place, length in enumerate(stretches):
@@ -152,14 +154,14 @@ class TestEnqueue:
                     own |= {"command": None, "argv": ("printf", f"ä {n}")}
                 likes.append((own["id"], own["command"], own["argv"], model))
                 expected.append(replace(kept, **own))
-        store.enqueue(likes, now=NOW)
+        store.jobs.enqueue(likes, now=NOW)
         found = _all(store)[2:]
         assert [replace(job, seq=0) for job in found] == [replace(job, seq=0) for job in expected]
-        tagged = store.select(Filter(tags=EVERYTHING.tags), limit=None)
+        tagged = store.jobs.select(Filter(tags=EVERYTHING.tags), limit=None)
         assert len(tagged) == len([job for job in (full, *expected) if job.tags])
         groups = Counter((job.queue, job.priority, job.timeout) for job in (full, bare, *expected))
         assert {
-            (group.queue, group.priority, group.jobs, group.timed) for group in store.counts()
+            (group.queue, group.priority, group.jobs, group.timed) for group in store.jobs.counts()
         } == {
             (queue, priority, jobs, jobs if timeout else 0)
             for (queue, priority, timeout), jobs in groups.items()
@@ -168,7 +170,7 @@ class TestEnqueue:
     @pytest.mark.parametrize("count", [99, 100, 250])
     def test_many_may_have_arguments_and_no_command(self, store: Store, count: int) -> None:
         model = NewJob(argv=("printf",), env={"A": "b"}, timeout=5_000)
-        store.enqueue(
+        store.jobs.enqueue(
             [(f"job {n}", None, ("printf", str(n)), model) for n in range(count)], now=NOW
         )
         kept = [(job.id, job.command, job.argv, job.env, job.timeout) for job in _all(store)]
@@ -192,8 +194,8 @@ class TestEnqueue:
     def test_durations_count_from_when_it_is_stored(
         self, store: Store, asked: dict[str, Any], run_at: int, expires_at: int | None
     ) -> None:
-        store.enqueue([NewJob(id="many", command="x", **asked)], now=NOW)
-        store.enqueue_one(NewJob(id="one", command="x", **asked), now=NOW)
+        store.jobs.enqueue([NewJob(id="many", command="x", **asked)], now=NOW)
+        store.jobs.enqueue_one(NewJob(id="one", command="x", **asked), now=NOW)
         for id in ("many", "one"):
             job = the(store, id)
             assert (job.run_at, job.expires_at, job.created_at) == (run_at, expires_at, NOW)
@@ -225,7 +227,7 @@ class TestEnqueue:
         ids=lambda text: f"{len(text)} {text[:6]!r}",
     )
     def test_any_text_survives(self, store: Store, text: str) -> None:
-        store.enqueue(
+        store.jobs.enqueue(
             [
                 NewJob(id="1", command=text, env={"A": text}, cwd="/" + text),
                 NewJob(id="2", argv=(text, "", text)),
@@ -245,7 +247,7 @@ class TestEnqueue:
 
     def test_the_order_of_the_request_is_the_order_of_the_line(self, store: Store) -> None:
         names = [f"job {n * 7919 % 100}" for n in range(100)]
-        batch = store.enqueue([NewJob(id=name, command="x") for name in names], now=NOW)
+        batch = store.jobs.enqueue([NewJob(id=name, command="x") for name in names], now=NOW)
         assert batch == Batch(ids=tuple(names))
         places = [the(store, name).seq for name in names]
         assert places == sorted(set(places))
@@ -253,35 +255,35 @@ class TestEnqueue:
         assert ids(take(store, 100)) == names
 
     def test_ids_are_made_of_12_characters_of_base32(self, store: Store) -> None:
-        made = store.enqueue([NewJob(command="x")] * 500, now=NOW).ids
+        made = store.jobs.enqueue([NewJob(command="x")] * 500, now=NOW).ids
         assert len(set(made)) == 500
         assert all(re.fullmatch("[a-z2-7]{12}", id) for id in made)
         assert {letter for id in made for letter in id} == set("abcdefghijklmnopqrstuvwxyz234567")
 
     def test_made_and_given_ids_may_be_mixed(self, store: Store) -> None:
         jobs = [NewJob(command="1"), NewJob(id="mine", command="2"), NewJob(command="3")]
-        found = store.enqueue(jobs, now=NOW).ids
+        found = store.jobs.enqueue(jobs, now=NOW).ids
         assert found[1] == "mine"
         assert [the(store, id).command for id in found] == ["1", "2", "3"]
 
     def test_nothing_may_be_enqueued(self, store: Store) -> None:
-        assert store.enqueue([], now=NOW) == Batch(ids=())
+        assert store.jobs.enqueue([], now=NOW) == Batch(ids=())
         assert states(store) == {}
 
     def test_what_is_stored_is_there_for_others_at_once(self, store: Store, other: Store) -> None:
         job = add(store, "x")
-        assert other.get("x") == job
+        assert other.jobs.get("x") == job
 
 
 class TestDuplicates:
     def test_a_taken_id_leaves_the_first_job_and_stores_nothing(
         self, store: Store, client: Client
     ) -> None:
-        store.enqueue([EVERYTHING], now=NOW)
+        store.jobs.enqueue([EVERYTHING], now=NOW)
         before = everything(client)
         jobs = [NewJob(id=id, command="other", tags=("t",)) for id in ("new-1", "job-1", "new-2")]
         with pytest.raises(DuplicateError):
-            store.enqueue(jobs, now=NOW + 1)
+            store.jobs.enqueue(jobs, now=NOW + 1)
         assert everything(client) == before
 
     @pytest.mark.parametrize("position", [0, 1, 2, 600])
@@ -290,7 +292,7 @@ class TestDuplicates:
         names = [f"new-{n}" for n in range(max(2, position))]
         names.insert(position, "taken")
         with pytest.raises(DuplicateError, match="The id 'taken' is taken"):
-            store.enqueue([NewJob(id=name, command="x") for name in names], now=NOW)
+            store.jobs.enqueue([NewJob(id=name, command="x") for name in names], now=NOW)
 
     @pytest.mark.parametrize("names", [["a", "a"], ["a", "b", "b"], ["a", "b", "c", "b"]])
     def test_an_id_given_twice_in_one_request_is_named(
@@ -298,7 +300,7 @@ class TestDuplicates:
     ) -> None:
         twice = next(name for name in names if names.count(name) == 2)
         with pytest.raises(DuplicateError, match=f"The id '{twice}' is given twice"):
-            store.enqueue([NewJob(id=name, command="x") for name in names], now=NOW)
+            store.jobs.enqueue([NewJob(id=name, command="x") for name in names], now=NOW)
         assert states(store) == {}
 
     def test_an_id_may_differ_in_letter_case_or_spaces(self, store: Store) -> None:
@@ -315,7 +317,7 @@ class TestDuplicates:
                 add(store, id, now=NOW + MINUTE)
             assert the(store, id) == job
             assert take(store, now=NOW + MINUTE) == []
-            assert store.remove(job)
+            assert store.jobs.remove(job)
             add(store, id, now=NOW + MINUTE, run_at=NOW + 10 * MINUTE)
 
     def test_after_the_error_the_store_goes_on(self, store: Store, other: Store) -> None:
@@ -333,7 +335,7 @@ class TestDuplicates:
         with store.transaction():
             add(store, "before")
             with pytest.raises(DuplicateError):
-                store.enqueue(
+                store.jobs.enqueue(
                     [NewJob(id="new", command="x"), NewJob(id="taken", command="x")], now=NOW
                 )
             add(store, "after")
@@ -346,26 +348,26 @@ class TestSkipDuplicates:
     ) -> None:
         first = add(store, "taken", priority=9)
         jobs = [NewJob(id=id, command="x") for id in ("c", "taken", "a", "b")]
-        batch = store.enqueue(jobs, now=NOW + 1, skip_duplicates=True)
+        batch = store.jobs.enqueue(jobs, now=NOW + 1, skip_duplicates=True)
         assert batch == Batch(ids=("c", "a", "b"), duplicates=("taken",))
         assert list(states(store)) == ["taken", "c", "a", "b"]
         assert the(store, "taken") == first
 
     def test_an_id_given_twice_is_stored_once_and_reported(self, store: Store) -> None:
         jobs = [NewJob(id="x", command="first"), NewJob(id="x", command="second")]
-        batch = store.enqueue(jobs, now=NOW, skip_duplicates=True)
+        batch = store.jobs.enqueue(jobs, now=NOW, skip_duplicates=True)
         assert batch == Batch(ids=("x",), duplicates=("x",))
         assert the(store, "x").command == "first"
 
     def test_all_may_be_taken(self, store: Store) -> None:
         add(store, "x")
-        batch = store.enqueue([NewJob(id="x", command="y")], now=NOW, skip_duplicates=True)
+        batch = store.jobs.enqueue([NewJob(id="x", command="y")], now=NOW, skip_duplicates=True)
         assert batch == Batch(ids=(), duplicates=("x",))
 
     def test_made_ids_are_returned_in_their_place(self, store: Store) -> None:
         add(store, "taken")
         jobs = [NewJob(command="1"), NewJob(id="taken", command="2"), NewJob(command="3")]
-        one, three = store.enqueue(jobs, now=NOW, skip_duplicates=True).ids
+        one, three = store.jobs.enqueue(jobs, now=NOW, skip_duplicates=True).ids
         assert [the(store, id).command for id in (one, three)] == ["1", "3"]
 
 
@@ -374,14 +376,14 @@ class TestGet:
         add(store, "abcdef")
         assert the(store, "abcdef").id == "abcdef"
         for id in ("abcde", "abcdefg", "ABCDEF", "abcdef ", "", "%", "abcde_"):
-            assert store.get(id) is None
+            assert store.jobs.get(id) is None
 
     @pytest.mark.parametrize("id", ["\udcff", "\ud800", "a\0b", "x" * 100_000])
     def test_what_can_be_no_id_is_not_found(self, store: Store, id: str) -> None:
         add(store, "a")
-        assert store.get(id) is None
-        assert store.ids_like(id) == []
-        assert store.states([id]) == {}
+        assert store.jobs.get(id) is None
+        assert store.jobs.ids_like(id) == []
+        assert store.jobs.states([id]) == {}
 
 
 class TestIdsLike:
@@ -417,13 +419,13 @@ class TestIdsLike:
         ],
     )
     def test_finds_prefixes_in_order(self, store: Store, prefix: str, found: list[str]) -> None:
-        assert store.ids_like(prefix) == found
+        assert store.jobs.ids_like(prefix) == found
 
     def test_an_empty_prefix_fits_all(self, store: Store) -> None:
-        assert len(store.ids_like("", limit=100)) == 10
+        assert len(store.jobs.ids_like("", limit=100)) == 10
 
     def test_gives_at_most_the_limit(self, store: Store) -> None:
-        assert store.ids_like("al", limit=2) == ["al%x", "al_x"]
+        assert store.jobs.ids_like("al", limit=2) == ["al%x", "al_x"]
 
 
 class TestTagsLike:
@@ -433,7 +435,7 @@ class TestTagsLike:
     def jobs(self, store: Store) -> None:
         tags = ["nightly", "night", "ni%x", "ni_x", "Night", "nächtlich"]
         new = [NewJob(command="true", tags=("all", tag)) for tag in tags]
-        store.enqueue(new * 2, now=store.now())
+        store.jobs.enqueue(new * 2, now=store.now())
 
     @pytest.mark.parametrize(
         ("prefix", "found"),
@@ -449,16 +451,16 @@ class TestTagsLike:
         ],
     )
     def test_finds_prefixes_in_order(self, store: Store, prefix: str, found: list[str]) -> None:
-        assert store.tags_like(prefix) == found
+        assert store.jobs.tags_like(prefix) == found
 
     def test_an_empty_prefix_fits_all(self, store: Store) -> None:
         found = ["Night", "all", "ni%x", "ni_x", "night", "nightly", "nächtlich"]
-        assert store.tags_like("") == found
+        assert store.jobs.tags_like("") == found
 
     def test_gives_at_most_the_limit(self, store: Store) -> None:
-        assert store.tags_like("ni", limit=2) == ["ni%x", "ni_x"]
+        assert store.jobs.tags_like("ni", limit=2) == ["ni%x", "ni_x"]
 
     def test_what_is_gone_leaves_no_tag(self, store: Store) -> None:
-        for job in store.select(Filter(tags=("night",)), limit=None):
-            store.remove(job)
-        assert store.tags_like("night") == ["nightly"]
+        for job in store.jobs.select(Filter(tags=("night",)), limit=None):
+            store.jobs.remove(job)
+        assert store.jobs.tags_like("night") == ["nightly"]

@@ -133,7 +133,7 @@ class TestTransitions:
     ) -> None:
         add(store, "x", tags=("red",), timeout=9, cwd="/a", env={"B": "c"}, **fields)
         job = take_one(store)
-        assert store.finish([ended(job, outcome, now=END)]) == []
+        assert store.runs.finish([ended(job, outcome, now=END)]) == []
         always = {"updated_at": END, "started_at": NOW + 21, "duration_ms": 4_022}
         assert the(store, "x") == replace(job, **{**always, **changes})
 
@@ -155,7 +155,7 @@ class TestTransitions:
         while the(store, "x").state != State.DEAD:
             now = the(store, "x").run_at
             end = now + 100
-            store.finish([ended(take_one(store, now=now), Exited(1), now=end)])
+            store.runs.finish([ended(take_one(store, now=now), Exited(1), now=end)])
             waits.append(the(store, "x").run_at - end)
         assert waits[:2] == [2_000, 4_000]
         assert len(waits) == 3
@@ -175,7 +175,7 @@ class TestTransitions:
         add(store, "y")
         job = run(store, "x", outcome, policy=policy)
         run(store, "y", Exited(0), policy=policy)
-        (event,) = store.events()
+        (event,) = store.history.events()
         assert job.reason
         assert event == Event(
             at=END, kind="dead", job="x", node="node-1", who=whoami(), detail=job.reason
@@ -184,10 +184,10 @@ class TestTransitions:
     def test_one_that_has_lost_its_lease_leaves_none(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        assert store.finish([ended(job, Released(), now=END)]) == []
+        assert store.runs.finish([ended(job, Released(), now=END)]) == []
         late = ended(job, Exited(1), policy=Policy(max_retries=0))
-        assert store.finish([late]) == [late]
-        assert store.events() == []
+        assert store.runs.finish([late]) == [late]
+        assert store.history.events() == []
 
     def test_a_finished_job_is_never_given_out_again(self, store: Store) -> None:
         outcomes: list[Outcome] = [Exited(0), Cancelled("x"), Exited(1)]
@@ -200,12 +200,12 @@ class TestTransitions:
         for n in range(100):
             add(store, f"job {n}", max_retries=n % 2)
         ends = [ended(job, Exited(n % 3)) for n, job in enumerate(take(store, 100))]
-        assert store.finish(ends) == []
+        assert store.runs.finish(ends) == []
         for n, end in enumerate(ends):
             assert the(store, f"job {n}").state == end.transition.state
 
     def test_none_at_all(self, store: Store) -> None:
-        assert store.finish([]) == []
+        assert store.runs.finish([]) == []
 
     def test_a_write_that_fails_half_way_changes_nothing(
         self, store: Store, client: Client
@@ -215,9 +215,9 @@ class TestTransitions:
         good, bad = take(store, 2)
         before = everything(client)
         with pytest.raises(StoreError):
-            store.finish([ended(good), ended(bad, host=cast(str, None))])
+            store.runs.finish([ended(good), ended(bad, host=cast(str, None))])
         assert everything(client) == before
-        assert store.finish([ended(good), ended(bad)]) == []
+        assert store.runs.finish([ended(good), ended(bad)]) == []
 
 
 class TestFence:
@@ -250,31 +250,31 @@ class TestFence:
         for n, outcome in enumerate(outcomes):
             add(store, f"x{n}", max_retries=0, priority=-n)
             job = take_one(store)
-            store.finish([ended(job, outcome)])
+            store.runs.finish([ended(job, outcome)])
             self.check_lost(store, client, ended(job, Exited(0), now=END + 1))
             self.check_lost(store, client, ended(job, Exited(5), now=END + 1))
 
     def test_a_run_that_was_rescued(self, store: Store, client: Client) -> None:
         add(store, "x")
         job = take_one(store)
-        store.finish([ended(job, Lost("gone"))])
+        store.runs.finish([ended(job, Lost("gone"))])
         self.check_lost(store, client, ended(job))
 
     def test_a_run_whose_job_another_node_has_now(self, store: Store, client: Client) -> None:
         add(store, "x")
         old = take_one(store, node="node-1")
-        store.finish([ended(old, Lost("gone"))])
+        store.runs.finish([ended(old, Lost("gone"))])
         new = take_one(store, node="node-2", now=END)
         self.check_lost(store, client, ended(old))
-        assert store.finish([ended(new)]) == []
+        assert store.runs.finish([ended(new)]) == []
 
     def test_a_run_whose_job_the_same_node_has_again(self, store: Store, client: Client) -> None:
         add(store, "x")
         old = take_one(store)
-        store.finish([ended(old, Released())])
+        store.runs.finish([ended(old, Released())])
         new = take_one(store, now=END)
         self.check_lost(store, client, ended(old))
-        assert store.finish([ended(new)]) == []
+        assert store.runs.finish([ended(new)]) == []
 
     def test_a_job_that_never_ran(self, store: Store, client: Client) -> None:
         job = add(store, "x")
@@ -293,29 +293,29 @@ class TestFence:
         add(store, "x", command="another")
         new = take_one(store, now=NOW + SECOND)
         self.check_lost(store, client, ended(job))
-        assert store.finish([ended(new)]) == []
+        assert store.runs.finish([ended(new)]) == []
 
     def test_does_not_harm_the_others_of_a_group(self, store: Store) -> None:
         for id in ("a", "b", "c"):
             add(store, id)
         a, b, c = take(store, 3)
-        store.finish([ended(b, Released())])
+        store.runs.finish([ended(b, Released())])
         stale = ended(b)
-        assert store.finish([ended(a), stale, ended(c, Exited(1))]) == [stale]
+        assert store.runs.finish([ended(a), stale, ended(c, Exited(1))]) == [stale]
         assert states(store) == {"a": State.COMPLETED, "b": State.PENDING, "c": State.FAILED}
 
     def test_holds_within_a_group(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
         first, second = ended(job, Exited(0)), ended(job, Exited(1))
-        assert store.finish([first, second]) == [second]
+        assert store.runs.finish([first, second]) == [second]
         assert the(store, "x").state == State.COMPLETED
-        assert len(store.attempts(job)) == 1
+        assert len(store.history.attempts(job)) == 1
 
     def check_lost(self, store: Store, client: Client, end: Ended) -> None:
         """Check that an end is returned as lost and leaves every table as it is."""
         before = everything(client)
-        assert store.finish([end]) == [end]
+        assert store.runs.finish([end]) == [end]
         assert everything(client) == before
 
 
@@ -326,16 +326,16 @@ class TestRescue:
         add(store, "x", max_retries=0)
         lost = take_one(store, node="node-1")
         with store.transaction():
-            ends = [ended(job, Lost("died"), output=Output()) for job in store.held("node-1")]
-            assert store.finish(ends) == []
-            store.forget("node-1")
+            ends = [ended(job, Lost("died"), output=Output()) for job in store.runs.held("node-1")]
+            assert store.runs.finish(ends) == []
+            store.nodes.forget("node-1")
         job = the(store, "x")
         assert (job.state, job.crashes, job.failures, job.attempts) == (State.PENDING, 1, 0, 1)
         again = take_one(store, node="node-2", now=END)
         assert (again.attempts, again.node) == (2, "node-2")
-        assert store.finish([ended(lost)]) != []
-        assert store.finish([ended(again)]) == []
-        assert [run.outcome for run in store.attempts(job)] == ["lost", "exited"]
+        assert store.runs.finish([ended(lost)]) != []
+        assert store.runs.finish([ended(again)]) == []
+        assert [run.outcome for run in store.history.attempts(job)] == ["lost", "exited"]
 
     def test_a_run_that_was_lost_may_have_ended_long_before_somebody_noticed(
         self, store: Store
@@ -344,8 +344,8 @@ class TestRescue:
         job = take_one(store)
         noticed = NOW + HOUR
         end = ended(job, Lost("died"), now=noticed, finished_at=END, noticed_at=noticed)
-        assert store.finish([end]) == []
-        (lost,) = store.attempts(job)
+        assert store.runs.finish([end]) == []
+        (lost,) = store.history.attempts(job)
         assert (lost.started_at, lost.finished_at) == (NOW + 21, END)
         given_back = the(store, "x")
         assert (given_back.state, given_back.run_at) == (State.PENDING, noticed)
@@ -353,11 +353,13 @@ class TestRescue:
         again = take_one(store, now=noticed)
         later = noticed + HOUR
         end = ended(again, Cancelled("x"), now=later, finished_at=noticed + 5, noticed_at=later)
-        assert store.finish([end]) == []
+        assert store.runs.finish([end]) == []
         over = the(store, "x")
         assert (over.state, over.finished_at, over.updated_at) == (State.CANCELLED, later, later)
         # What became of the job counts where it became so; how long the run took is its own.
-        cancelled = [r for r in store.rollups(since=later - MINUTE) if r.measure == "cancelled"]
+        cancelled = [
+            r for r in store.history.rollups(since=later - MINUTE) if r.measure == "cancelled"
+        ]
         assert [(rollup.count, rollup.total_ms) for rollup in cancelled] == [(1, 4_022)]
 
     def test_a_job_that_takes_its_nodes_down_is_dead_in_the_end(self, store: Store) -> None:
@@ -388,10 +390,10 @@ class TestAttempts:
         self, store: Store, outcome: Outcome, name: str, exit_code: int | None, signal: int | None
     ) -> None:
         add(store, "x")
-        (job,) = store.claim("node-1", [31], [], now=NOW).jobs
-        store.finish([ended(job, outcome)])
+        (job,) = store.runs.claim("node-1", [31], [], now=NOW).jobs
+        store.runs.finish([ended(job, outcome)])
         error = None if outcome == Exited(0) else "error 24"
-        assert store.attempts(job) == [
+        assert store.history.attempts(job) == [
             Attempt(
                 job="x",
                 number=1,
@@ -417,18 +419,18 @@ class TestAttempts:
             run(store, "x", Released(), now=NOW + n * MINUTE, duration_ms=n)
         run(store, "x", now=NOW + HOUR, duration_ms=13)
         run(store, "y", now=NOW + HOUR, duration_ms=99)
-        kept = store.attempts(the(store, "x"))
+        kept = store.history.attempts(the(store, "x"))
         assert [(a.number, a.duration_ms) for a in kept] == [(n, n) for n in range(1, 14)]
-        assert [a.job for a in store.attempts(the(store, "y"))] == ["y"]
+        assert [a.job for a in store.history.attempts(the(store, "y"))] == ["y"]
 
     def test_of_a_job_that_never_ran_there_are_none(self, store: Store) -> None:
-        assert store.attempts(add(store, "x")) == []
+        assert store.history.attempts(add(store, "x")) == []
 
     def test_the_running_one_is_not_among_them(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        assert store.attempts(job) == []
-        assert store.output(job, 1) is None
+        assert store.history.attempts(job) == []
+        assert store.history.output(job, 1) is None
 
 
 class TestOutput:
@@ -448,7 +450,7 @@ class TestOutput:
     def test_comes_back(self, store: Store, output: Output) -> None:
         add(store, "x")
         job = run(store, "x", output=output)
-        assert store.output(job, 1) == output
+        assert store.history.output(job, 1) == output
 
     def test_is_kept_for_every_attempt(self, store: Store) -> None:
         add(store, "x")
@@ -456,14 +458,14 @@ class TestOutput:
             output = Output(stdout=b"%d" % n, stdout_bytes=n, stderr_bytes=10 + n)
             job = run(store, "x", Released(), now=NOW + n * MINUTE, output=output)
         for n in (1, 2, 3):
-            assert store.output(job, n) == Output(
+            assert store.history.output(job, n) == Output(
                 stdout=b"%d" % n, stdout_bytes=n, stderr_bytes=10 + n
             )
 
     @pytest.mark.parametrize("number", [0, 2, -1, 2**31])
     def test_of_no_such_attempt_there_is_none(self, store: Store, number: int) -> None:
         add(store, "x")
-        assert store.output(run(store, "x"), number) is None
+        assert store.history.output(run(store, "x"), number) is None
 
     def test_other_jobs_have_their_own(self, store: Store) -> None:
         add(store, "x")
@@ -471,7 +473,7 @@ class TestOutput:
         run(store, "x", output=Output(stdout=b"of x", stdout_bytes=4))
         run(store, "y", output=Output(stdout=b"of y", stdout_bytes=4))
         for id in ("x", "y"):
-            output = store.output(the(store, id), 1)
+            output = store.history.output(the(store, id), 1)
             assert output is not None
             assert output.stdout == f"of {id}".encode()
 
@@ -482,11 +484,11 @@ class TestHeld:
             add(store, f"job {n}", priority=n)
         mine = take(store, 3, node="node-1")
         theirs = take(store, 2, node="node-2")
-        store.finish([ended(mine[0])])
-        assert ids(store.held("node-1")) == ["job 3", "job 4"]
-        assert store.held("node-1") == sorted(mine[1:], key=lambda job: job.seq)
-        assert ids(store.held("node-2")) == ids(sorted(theirs, key=lambda job: job.seq))
-        assert store.held("node-3") == []
+        store.runs.finish([ended(mine[0])])
+        assert ids(store.runs.held("node-1")) == ["job 3", "job 4"]
+        assert store.runs.held("node-1") == sorted(mine[1:], key=lambda job: job.seq)
+        assert ids(store.runs.held("node-2")) == ids(sorted(theirs, key=lambda job: job.seq))
+        assert store.runs.held("node-3") == []
 
 
 class TestStrays:
@@ -495,11 +497,11 @@ class TestStrays:
             add(store, f"job {n}")
         one, two = take(store, 2, node="node-1")
         take(store, 1, node="node-2")
-        assert (store.strays(), store.strayed_from()) == ([], [])
-        store.forget("node-1")
-        assert (store.strays(), store.strayed_from()) == ([one, two], ["node-1"])
-        store.finish([ended(one, Lost("gone"))])
-        assert store.strays() == [two]
+        assert (store.runs.strays(), store.runs.strayed_from()) == ([], [])
+        store.nodes.forget("node-1")
+        assert (store.runs.strays(), store.runs.strayed_from()) == ([one, two], ["node-1"])
+        store.runs.finish([ended(one, Lost("gone"))])
+        assert store.runs.strays() == [two]
 
 
 class TestToCancel:
@@ -509,22 +511,22 @@ class TestToCancel:
         one, two, three = take(store, 3, node="node-1")
         (four,) = take(store, node="node-2")
         for job in (two, four):
-            assert store.ask_cancel(job, f"stop {job.id}", now=NOW + 7)
-        assert store.to_cancel("node-1") == [the(store, "job 1")]
-        assert store.to_cancel("node-1")[0].cancel_reason == "stop job 1"
-        assert ids(store.to_cancel("node-2")) == ["job 3"]
-        store.finish([ended(job) for job in (one, two, three, four)])
-        assert store.to_cancel("node-1") == []
+            assert store.jobs.ask_cancel(job, f"stop {job.id}", now=NOW + 7)
+        assert store.runs.to_cancel("node-1") == [the(store, "job 1")]
+        assert store.runs.to_cancel("node-1")[0].cancel_reason == "stop job 1"
+        assert ids(store.runs.to_cancel("node-2")) == ["job 3"]
+        store.runs.finish([ended(job) for job in (one, two, three, four)])
+        assert store.runs.to_cancel("node-1") == []
 
     def test_a_run_that_is_being_cancelled_ends_cancelled(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        store.ask_cancel(job, "stop it", now=NOW + 7)
-        (asked,) = store.to_cancel("node-1")
-        store.finish([ended(asked, Cancelled(asked.cancel_reason or ""))])
+        store.jobs.ask_cancel(job, "stop it", now=NOW + 7)
+        (asked,) = store.runs.to_cancel("node-1")
+        store.runs.finish([ended(asked, Cancelled(asked.cancel_reason or ""))])
         job = the(store, "x")
         assert (job.state, job.reason, job.cancel_reason) == (State.CANCELLED, "stop it", None)
-        assert not store.ask_cancel(job, "again", now=END)
+        assert not store.jobs.ask_cancel(job, "again", now=END)
         assert take(store, now=NOW + HOUR) == []
 
 
@@ -538,7 +540,7 @@ class TestWakeUp:
         listener = other.listen()
         try:
             quieten(listener)
-            store.finish([ended(job, outcome)])
+            store.runs.finish([ended(job, outcome)])
             assert hear(listener, Topic.WORK)
         finally:
             listener.close()
@@ -557,8 +559,10 @@ class TestRollups:
             duration_ms=20,
             started_at=job.run_at + 7,
         )
-        store.finish([end])
-        told = {(r.measure, r.count, r.total_ms, r.least_ms, r.most_ms) for r in store.rollups()}
+        store.runs.finish([end])
+        told = {
+            (r.measure, r.count, r.total_ms, r.least_ms, r.most_ms) for r in store.history.rollups()
+        }
         assert told == {
             ("failed", 1, 10, 10, 10),
             ("completed", 1, 20, 20, 20),
@@ -569,21 +573,21 @@ class TestRollups:
     def test_a_clock_that_jumped_back_makes_no_negative_wait(self, store: Store) -> None:
         add(store, "x")
         run(store, "x", started_at=NOW - HOUR)
-        (wait,) = [row for row in store.rollups() if row.measure == "wait"]
+        (wait,) = [row for row in store.history.rollups() if row.measure == "wait"]
         assert (wait.total_ms, wait.least_ms) == (0, 0)
 
     def test_runs_of_one_bucket_add_up(self, store: Store) -> None:
         for n, ms in enumerate([50, 50, 50]):
             add(store, f"x{n}")
             run(store, f"x{n}", duration_ms=ms, node=f"node-{n % 2 + 1}")
-        (row,) = [row for row in store.rollups() if row.measure == "completed"]
+        (row,) = [row for row in store.history.rollups() if row.measure == "completed"]
         assert (row.count, row.total_ms, row.bucket) == (3, 150, 50)
 
     def test_the_least_and_the_most_of_a_bucket_are_kept(self, store: Store) -> None:
         for n, ms in enumerate([1_003, 1_001, 1_006, 1_004]):
             add(store, f"x{n}")
             run(store, f"x{n}", duration_ms=ms)
-        (row,) = [row for row in store.rollups() if row.measure == "completed"]
+        (row,) = [row for row in store.history.rollups() if row.measure == "completed"]
         assert (row.count, row.total_ms, row.least_ms, row.most_ms) == (4, 4_014, 1_001, 1_006)
 
     def test_in_one_group_they_add_up_too(self, store: Store) -> None:
@@ -593,8 +597,8 @@ class TestRollups:
             ended(job, duration_ms=1_000 + n, started_at=NOW)
             for n, job in enumerate(take(store, 10))
         ]
-        store.finish(ends)
-        rows = [row for row in store.rollups() if row.measure == "completed"]
+        store.runs.finish(ends)
+        rows = [row for row in store.history.rollups() if row.measure == "completed"]
         assert sum(row.count for row in rows) == 10
         assert sum(row.total_ms for row in rows) == 10 * 1_000 + 45
         assert min(row.least_ms for row in rows) == 1_000
@@ -603,5 +607,5 @@ class TestRollups:
     def test_a_lost_run_counts_for_nothing(self, store: Store) -> None:
         add(store, "x")
         job: Job = take_one(store)
-        store.finish([ended(replace(job, attempts=9))])
-        assert store.rollups() == []
+        store.runs.finish([ended(replace(job, attempts=9))])
+        assert store.history.rollups() == []

@@ -16,47 +16,51 @@ from tests.support import is_asleep, wait_for
 
 class TestPause:
     def test_a_queue_is_paused_and_resumed(self, store: Store) -> None:
-        assert store.queues() == []
-        assert store.set_paused("one", paused=True, who="who-1", now=NOW + 2)
-        assert store.queues() == [QueueInfo(name="one", paused_at=NOW + 2, paused_by="who-1")]
-        assert store.set_paused("one", paused=False, who="who-3", now=NOW + 4)
-        assert store.queues() == [QueueInfo(name="one", paused_at=None, paused_by=None)]
-        assert store.set_paused("one", paused=True, who="who-5", now=NOW + 6)
-        assert store.queues() == [QueueInfo(name="one", paused_at=NOW + 6, paused_by="who-5")]
+        assert store.settings.queues() == []
+        assert store.settings.set_paused("one", paused=True, who="who-1", now=NOW + 2)
+        assert store.settings.queues() == [
+            QueueInfo(name="one", paused_at=NOW + 2, paused_by="who-1")
+        ]
+        assert store.settings.set_paused("one", paused=False, who="who-3", now=NOW + 4)
+        assert store.settings.queues() == [QueueInfo(name="one", paused_at=None, paused_by=None)]
+        assert store.settings.set_paused("one", paused=True, who="who-5", now=NOW + 6)
+        assert store.settings.queues() == [
+            QueueInfo(name="one", paused_at=NOW + 6, paused_by="who-5")
+        ]
 
     def test_who_paused_it_first_is_remembered(self, store: Store) -> None:
-        store.set_paused("one", paused=True, who="first", now=NOW)
-        assert not store.set_paused("one", paused=True, who="second", now=NOW + 1)
-        assert store.queues() == [QueueInfo(name="one", paused_at=NOW, paused_by="first")]
+        store.settings.set_paused("one", paused=True, who="first", now=NOW)
+        assert not store.settings.set_paused("one", paused=True, who="second", now=NOW + 1)
+        assert store.settings.queues() == [QueueInfo(name="one", paused_at=NOW, paused_by="first")]
 
     def test_what_is_not_paused_cannot_be_resumed(self, store: Store) -> None:
-        assert not store.set_paused("one", paused=False, who="me", now=NOW)
-        assert store.queues() == []
+        assert not store.settings.set_paused("one", paused=False, who="me", now=NOW)
+        assert store.settings.queues() == []
 
     def test_they_come_by_name(self, store: Store) -> None:
         for name in ("b", "c", "a"):
-            store.set_paused(name, paused=True, who="me", now=NOW)
-        assert [queue.name for queue in store.queues()] == ["a", "b", "c"]
+            store.settings.set_paused(name, paused=True, who="me", now=NOW)
+        assert [queue.name for queue in store.settings.queues()] == ["a", "b", "c"]
 
 
 class TestConfig:
     def test_is_set_changed_and_unset(self, store: Store, other: Store) -> None:
-        assert store.config() == {}
-        store.set_config("jitter", "0.5", now=NOW)
-        store.set_config("workers", "3", now=NOW)
-        assert other.config() == {"jitter": "0.5", "workers": "3"}
-        store.set_config("jitter", "0.25", now=NOW + 1)
-        store.set_config("workers", None, now=NOW + 2)
-        assert other.config() == {"jitter": "0.25"}
+        assert store.settings.config() == {}
+        store.settings.set_config("jitter", "0.5", now=NOW)
+        store.settings.set_config("workers", "3", now=NOW)
+        assert other.settings.config() == {"jitter": "0.5", "workers": "3"}
+        store.settings.set_config("jitter", "0.25", now=NOW + 1)
+        store.settings.set_config("workers", None, now=NOW + 2)
+        assert other.settings.config() == {"jitter": "0.25"}
 
     def test_unsetting_what_is_not_set_does_nothing(self, store: Store) -> None:
-        store.set_config("jitter", None, now=NOW)
-        assert store.config() == {}
+        store.settings.set_config("jitter", None, now=NOW)
+        assert store.settings.config() == {}
 
     @pytest.mark.parametrize("value", ["", "ä🦊", "a\nb", "'; DROP TABLE jobs; --"])
     def test_any_text_is_kept(self, store: Store, value: str) -> None:
-        store.set_config("name", value, now=NOW)
-        assert store.config() == {"name": value}
+        store.settings.set_config("name", value, now=NOW)
+        assert store.settings.config() == {"name": value}
 
 
 def an_event(n: int, **changes: str | None) -> Event:
@@ -72,49 +76,55 @@ def an_event(n: int, **changes: str | None) -> Event:
 
 class TestEvents:
     def test_every_field_is_kept(self, store: Store) -> None:
-        store.record(an_event(1))
-        store.record(an_event(2, job=None, node=None, detail=None))
-        assert store.events() == [an_event(2, job=None, node=None, detail=None), an_event(1)]
+        store.history.record(an_event(1))
+        store.history.record(an_event(2, job=None, node=None, detail=None))
+        assert store.history.events() == [
+            an_event(2, job=None, node=None, detail=None),
+            an_event(1),
+        ]
 
     def test_they_come_newest_first_by_when_they_were_recorded(self, store: Store) -> None:
         for n in (3, 1, 2):
-            store.record(an_event(n))
-        assert store.events() == [an_event(2), an_event(1), an_event(3)]
+            store.history.record(an_event(n))
+        assert store.history.events() == [an_event(2), an_event(1), an_event(3)]
 
     def test_of_one_job(self, store: Store) -> None:
         for n in range(6):
-            store.record(an_event(n, job=f"job {n % 2}"))
-        assert store.events("job 1") == [an_event(n, job="job 1") for n in (5, 3, 1)]
-        assert store.events("job") == []
+            store.history.record(an_event(n, job=f"job {n % 2}"))
+        assert store.history.events("job 1") == [an_event(n, job="job 1") for n in (5, 3, 1)]
+        assert store.history.events("job") == []
 
     def test_gives_at_most_the_limit(self, store: Store) -> None:
         for n in range(150):
-            store.record(an_event(n, job=f"job {n % 2}"))
-        assert len(store.events()) == 100
-        assert store.events(limit=2) == [an_event(149, job="job 1"), an_event(148, job="job 0")]
-        assert store.events("job 0", limit=1) == [an_event(148, job="job 0")]
+            store.history.record(an_event(n, job=f"job {n % 2}"))
+        assert len(store.history.events()) == 100
+        assert store.history.events(limit=2) == [
+            an_event(149, job="job 1"),
+            an_event(148, job="job 0"),
+        ]
+        assert store.history.events("job 0", limit=1) == [an_event(148, job="job 0")]
 
     def test_they_can_be_read_page_by_page(self, store: Store) -> None:
         for n in range(7):
-            store.record(an_event(n, job=f"job {n % 2}"))
+            store.history.record(an_event(n, job=f"job {n % 2}"))
         for job, pages in ((None, [[6, 5, 4], [3, 2, 1], [0], []]), ("job 0", [[6, 4, 2], [0]])):
             before = None
             for page in pages:
-                found = store.events(job, limit=3, before=before)
+                found = store.history.events(job, limit=3, before=before)
                 assert [event.at - NOW for event in found] == page
                 before = found[-1].seq if found else None
 
     def test_they_outlive_their_job(self, store: Store) -> None:
         job = add(store, "x")
-        store.record(an_event(1, job="x"))
-        store.remove(job)
-        assert store.events("x") == [an_event(1, job="x")]
+        store.history.record(an_event(1, job="x"))
+        store.jobs.remove(job)
+        assert store.history.events("x") == [an_event(1, job="x")]
 
     def test_those_from_before_a_time_are_pruned_a_few_at_a_time(self, store: Store) -> None:
         for n in range(9):
-            store.record(an_event(n))
-        assert [store.prune_events(NOW + 5, limit=3) for _ in range(3)] == [3, 2, 0]
-        assert store.events() == [an_event(n) for n in (8, 7, 6, 5)]
+            store.history.record(an_event(n))
+        assert [store.history.prune_events(NOW + 5, limit=3) for _ in range(3)] == [3, 2, 0]
+        assert store.history.events() == [an_event(n) for n in (8, 7, 6, 5)]
 
 
 class TestRollups:
@@ -133,7 +143,7 @@ class TestRollups:
         """Return what the rollups come to, by measure and bucket."""
         return {
             (r.measure, r.bucket): (r.count, r.total_ms, r.least_ms, r.most_ms)
-            for r in store.rollups(**which)  # type: ignore[arg-type]
+            for r in store.history.rollups(**which)  # type: ignore[arg-type]
         }
 
     def test_can_be_told_by_queue(self, store: Store) -> None:
@@ -156,9 +166,9 @@ class TestRollups:
         assert counts == [5, 4, 3, 2, 1, 0]
 
     def test_of_an_empty_store_there_are_none(self, store: Store) -> None:
-        assert store.rollups() == []
-        store.coarsen(now=NOW)
-        assert store.rollups() == []
+        assert store.history.rollups() == []
+        store.history.coarsen(now=NOW)
+        assert store.history.rollups() == []
 
     def test_coarser_ones_have_the_same_sums(self, store: Store, client: Client) -> None:
         now = NOW + 100 * DAY
@@ -166,7 +176,7 @@ class TestRollups:
             at = NOW + n * 19 * HOUR + n * 7 * MINUTE
             self.run_at(store, at, queue=f"queue {n % 3}", ms=n % 7)
         before = {queue: self.sums(store, queue=queue) for queue in (None, "queue 0", "queue 1")}
-        store.coarsen(now=now)
+        store.history.coarsen(now=now)
         after = {queue: self.sums(store, queue=queue) for queue in (None, "queue 0", "queue 1")}
         assert after == before
         for (at,) in client.run("SELECT DISTINCT at FROM {rollups}"):
@@ -180,11 +190,11 @@ class TestRollups:
         for minute in range(0, 120, 10):
             self.run_at(store, start + minute * MINUTE)
         assert self.rows(client) == 12
-        store.coarsen(now=start + 48 * HOUR)
+        store.history.coarsen(now=start + 48 * HOUR)
         assert self.rows(client) == 12
-        store.coarsen(now=start + 50 * HOUR)
+        store.history.coarsen(now=start + 50 * HOUR)
         assert self.rows(client) == 2
-        store.coarsen(now=start + 62 * DAY)
+        store.history.coarsen(now=start + 62 * DAY)
         assert self.rows(client) == 1
         assert self.sums(store)[("completed", 50)] == (12, 600, 50, 50)
 
@@ -192,9 +202,9 @@ class TestRollups:
         for n in range(30):
             self.run_at(store, NOW + n * 13 * HOUR)
         now = NOW + 80 * DAY
-        store.coarsen(now=now)
+        store.history.coarsen(now=now)
         once = Counter(client.run("SELECT * FROM {rollups}"))
-        store.coarsen(now=now)
+        store.history.coarsen(now=now)
         assert Counter(client.run("SELECT * FROM {rollups}")) == once
 
     def test_who_does_it_at_the_same_time_counts_nothing_twice(
@@ -204,9 +214,9 @@ class TestRollups:
             self.run_at(store, NOW + n * 13 * HOUR)
         before = self.sums(store, since=1)
         now = NOW + 80 * DAY
-        thread = Thread(target=lambda: other.coarsen(now=now))
+        thread = Thread(target=lambda: other.history.coarsen(now=now))
         with store.transaction():
-            store.coarsen(now=now)
+            store.history.coarsen(now=now)
             thread.start()
             id = thread.native_id or 0
             wait_for(lambda: all(is_asleep(id) for _ in range(500)), "the other to wait for us")
@@ -230,9 +240,9 @@ class TestRollups:
             run(store, node, node=node, now=NOW, duration_ms=5)
         before = self.sums(store), self.sums(store, queue="queue 0")
         for node in ("node-2", "node-3"):
-            store.forget(node)
+            store.nodes.forget(node)
         for _ in range(2):
-            store.coarsen(now=NOW)
+            store.history.coarsen(now=NOW)
             assert (self.sums(store), self.sums(store, queue="queue 0")) == before
             found = client.run("SELECT DISTINCT node FROM {rollups} WHERE at = 0")
             assert sorted(node for (node,) in found) == ["", "node-1"]
@@ -240,8 +250,8 @@ class TestRollups:
     def test_counters_that_came_down_to_nothing_are_swept(
         self, store: Store, client: Client
     ) -> None:
-        store.remove(add(store, "x", queue="gone"))
-        store.coarsen(now=NOW)
+        store.jobs.remove(add(store, "x", queue="gone"))
+        store.history.coarsen(now=NOW)
         assert client.run("SELECT * FROM {counts} WHERE jobs = 0") == []
 
     def rows(self, client: Client) -> int:
@@ -278,7 +288,7 @@ class TestInfo:
         again = open_store(store.url)
         try:
             assert again.url == store.url
-            assert again.get("x") == store.get("x")
+            assert again.jobs.get("x") == store.jobs.get("x")
         finally:
             again.close()
 
@@ -287,7 +297,7 @@ class TestInfo:
 
     def test_giving_space_back_loses_nothing(self, store: Store) -> None:
         kept = add(store, "kept")
-        store.remove(add(store, "x", command="y" * 2**20))
+        store.jobs.remove(add(store, "x", command="y" * 2**20))
         store.vacuum()
-        assert store.get("kept") == kept
+        assert store.jobs.get("kept") == kept
         assert store.verify() == []

@@ -15,7 +15,7 @@ from queuectl.errors import StoreTooNewError, StoreTooOldError
 from queuectl.store import Store, open_store
 from queuectl.store.migrate import VERSION
 from queuectl.store.migrations import BASELINE, current
-from queuectl.store.sql import SqlStore
+from queuectl.store.sqlstore import SqlStore
 from tests.contract import later
 from tests.contract.conftest import ENGINES
 from tests.contract.tools import Client, Engine, a_node, add, take_one
@@ -33,7 +33,7 @@ os.setresgid(65534, 65534, 65534)
 os.setresuid(65534, 65534, 65534)
 with Queue(sys.argv[1]) as queue:
     for line in sys.stdin:
-        extras = queue.store._rows("SELECT count(*) FROM extras1")
+        extras = queue.store.db.rows("SELECT count(*) FROM extras1")
         print([job.id for job in queue.list(tag="red")], extras, flush=True)
 """
 
@@ -64,7 +64,7 @@ def test_jobs_of_before_are_there_and_run(old: SqlStore, url: str) -> None:
         assert isinstance(store, SqlStore)
         store.migrate()
         assert store.info()["schema_version"] == BASELINE + 1
-        assert store._rows("SELECT later1 FROM {jobs}") == [("new",)]
+        assert store.db.rows("SELECT later1 FROM {jobs}") == [("new",)]
         job = take_one(store)
         assert (job.id, job.env, job.tags) == ("old", {"A": "b"}, ("red",))
         assert store.verify() == []
@@ -88,7 +88,7 @@ def test_a_server_is_migrated_when_somebody_says_so(old: SqlStore, url: str) -> 
 def test_one_that_was_cut_off_is_finished(old: SqlStore, url: str) -> None:
     for done in range(3):
         later.take_back(old)
-        old.run_script(later.script("mysql")[:done])
+        old.db.script(later.script("mysql")[:done])
         with closing(open_store(url, upgrade=True)) as other:
             assert other.migrate() == (BASELINE, BASELINE + 1)
         add(old, f"job {done}")
@@ -100,13 +100,13 @@ def test_one_from_before_the_first_release_is_left_alone(
     store: Store, client: Client, url: str, version: int
 ) -> None:
     assert isinstance(store, SqlStore)
-    store.set_meta(VERSION, str(version))
+    store.administration.set_meta(VERSION, str(version))
     for options in ({"create": True}, {"upgrade": True}):
         with pytest.raises(StoreTooOldError, match=f"first release .schema {version}."):
             open_store(url, **options)
     found = client.run("SELECT value FROM {meta} WHERE name = ?", VERSION)
     assert found == [(str(version),)]
-    store.set_meta(VERSION, str(BASELINE))
+    store.administration.set_meta(VERSION, str(BASELINE))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

@@ -93,7 +93,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.verify() == []
         for model in self.line:
             if model.state == State.DEAD:
-                assert [e.kind for e in self.store.events(model.id, limit=1)] == ["dead"]
+                assert [e.kind for e in self.store.history.events(model.id, limit=1)] == ["dead"]
         self.store.close()
 
     @initialize()
@@ -132,7 +132,7 @@ class StoreMachine(RuleBasedStateMachine):
                     retry_delay=WAIT,
                 )
             )
-        self.store.enqueue(jobs, now=self.now)
+        self.store.jobs.enqueue(jobs, now=self.now)
 
     @rule(ms=st.sampled_from([1, 4, 9, 10, 50]))
     def advance(self, ms: int) -> None:
@@ -145,7 +145,7 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def claim(self, node: str, count: int, queues: tuple[str, ...]) -> None:
         late = [m for m in self.line if m.state in WAITING and m.has_expired(self.now)]
-        jobs, buried = self.store.claim(node, range(count), queues, now=self.now)
+        jobs, buried = self.store.runs.claim(node, range(count), queues, now=self.now)
         assert ids(jobs) == [model.id for model in self.expected(node, count, queues)]
         assert ids(buried) == [model.id for model in late]
         for job in jobs:
@@ -182,7 +182,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(NODES))
     def rescue(self, node: str) -> None:
-        held = self.store.held(node)
+        held = self.store.runs.held(node)
         assert sorted(ids(held)) == sorted(m.id for m in self.line if m.node == node)
         for job in held:
             del self.runs[job.id]
@@ -191,7 +191,7 @@ class StoreMachine(RuleBasedStateMachine):
     def end(self, job: Job, outcome: Outcome) -> None:
         """End a run in the store and in the model."""
         end = ended(job, outcome, now=self.now, policy=POLICY, started_at=self.now)
-        assert self.store.finish([end]) == []
+        assert self.store.runs.finish([end]) == []
         self.model(job.id).ends(outcome, self.now)
         self.past.append(end)
 
@@ -199,7 +199,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def finish_again(self, data: st.DataObject) -> None:
         end = data.draw(st.sampled_from(self.past))
-        assert self.store.finish([end]) == [end]
+        assert self.store.runs.finish([end]) == [end]
 
     @precondition(lambda self: self.line)
     @rule(data=st.data())
@@ -207,20 +207,20 @@ class StoreMachine(RuleBasedStateMachine):
         model = data.draw(st.sampled_from(self.line))
         job = the(self.store, model.id)
         waits = model.state in (State.PENDING, State.FAILED)
-        asked = self.store.ask_cancel(job, "stop", now=self.now)
+        asked = self.store.jobs.ask_cancel(job, "stop", now=self.now)
         assert asked == (model.state == State.PROCESSING)
         if asked:
             self.end_cancelled(model)
         elif waits:
-            assert self.store.apply(job, cancelled(job, "stop"), now=self.now)
+            assert self.store.jobs.apply(job, cancelled(job, "stop"), now=self.now)
             model.state = State.CANCELLED
 
     def end_cancelled(self, model: Model) -> None:
         """Let the node of a run end it because it was asked to."""
         assert model.node is not None
-        (job,) = self.store.to_cancel(model.node)
+        (job,) = self.store.runs.to_cancel(model.node)
         end = ended(job, Exited(9), now=self.now, policy=POLICY, started_at=self.now)
-        assert self.store.finish([end]) == []
+        assert self.store.runs.finish([end]) == []
         del self.runs[job.id]
         self.past.append(end)
         model.state, model.node = State.CANCELLED, None
@@ -229,7 +229,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def retry(self, data: st.DataObject) -> None:
         model = data.draw(st.sampled_from(self.line))
-        done = self.store.apply(the(self.store, model.id), retried(self.now), now=self.now)
+        done = self.store.jobs.apply(the(self.store, model.id), retried(self.now), now=self.now)
         assert done == (model.state != State.PROCESSING)
         if done:
             model.state, model.run_at = State.PENDING, self.now
@@ -239,14 +239,14 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
         model = data.draw(st.sampled_from(self.line))
-        done = self.store.remove(the(self.store, model.id))
+        done = self.store.jobs.remove(the(self.store, model.id))
         assert done == (model.state != State.PROCESSING)
         if done:
             self.line.remove(model)
 
     @rule(queue=st.sampled_from(QUEUES), paused=st.booleans())
     def pause(self, queue: str, paused: bool) -> None:
-        changed = self.store.set_paused(queue, paused=paused, who="me", now=self.now)
+        changed = self.store.settings.set_paused(queue, paused=paused, who="me", now=self.now)
         assert changed == ((queue in self.paused) != paused)
         (self.paused.add if paused else self.paused.discard)(queue)
 
@@ -254,7 +254,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def jobs_agree(self) -> None:
-        jobs = self.store.select(Filter(), limit=None, oldest=True)
+        jobs = self.store.jobs.select(Filter(), limit=None, oldest=True)
         told = [(j.id, j.state, j.attempts, j.failures, j.crashes, j.run_at) for j in jobs]
         assert told == [
             (m.id, m.state, m.attempts, m.failures, m.crashes, m.run_at) for m in self.line
@@ -262,14 +262,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def counts_agree(self) -> None:
-        told = {(c.queue, c.state, c.priority): c.jobs for c in self.store.counts()}
+        told = {(c.queue, c.state, c.priority): c.jobs for c in self.store.jobs.counts()}
         assert told == Counter((m.queue, m.state, m.priority) for m in self.line)
 
     @invariant()
     def attempts_agree(self) -> None:
         for model in self.line:
             running = model.state == State.PROCESSING
-            kept = self.store.attempts(the(self.store, model.id))
+            kept = self.store.history.attempts(the(self.store, model.id))
             assert len(kept) == model.attempts - running
 
     def model(self, id: str) -> Model:

@@ -14,14 +14,14 @@ from tests.support import wait_for
 
 def the_node(store: Store, id: str = "node-1") -> Node:
     """Return a node that must be there."""
-    (node,) = [node for node in store.nodes() if node.id == id]
+    (node,) = [node for node in store.nodes.all() if node.id == id]
     return node
 
 
 class TestRegister:
     def test_every_field_is_kept(self, store: Store) -> None:
         node = a_node(store)
-        assert store.nodes() == [node]
+        assert store.nodes.all() == [node]
 
     @pytest.mark.parametrize("queues", [(), ("one",), ("it's", 'a "b"', "ä,[]", "default")])
     def test_any_queues(self, store: Store, queues: tuple[str, ...]) -> None:
@@ -30,16 +30,16 @@ class TestRegister:
     def test_they_come_oldest_first(self, store: Store) -> None:
         for id, at in [("c", 3), ("a", 2), ("d", 1), ("b", 2)]:
             a_node(store, id, started_at=NOW + at)
-        assert [node.id for node in store.nodes()] == ["d", "a", "b", "c"]
+        assert [node.id for node in store.nodes.all()] == ["d", "a", "b", "c"]
 
     def test_an_id_belongs_to_one_node(self, store: Store) -> None:
         node = a_node(store, pid=1)
         with pytest.raises(StoreError):
             a_node(store, pid=2)
-        assert store.nodes() == [node]
+        assert store.nodes.all() == [node]
 
     def test_there_may_be_none(self, store: Store) -> None:
-        assert store.nodes() == []
+        assert store.nodes.all() == []
 
 
 class TestRenew:
@@ -47,7 +47,7 @@ class TestRenew:
         node = a_node(store, lease=MINUTE)
         before = store.now()
         until = store.steady() + HOUR
-        assert store.renew("node-1", until=until)
+        assert store.nodes.renew("node-1", until=until)
         renewed = the_node(store)
         assert renewed == replace(node, lease_until=until, seen_at=renewed.seen_at)
         assert before <= renewed.seen_at <= store.now()
@@ -55,45 +55,45 @@ class TestRenew:
     def test_lost_is_final(self, store: Store) -> None:
         node = a_node(store, lease=-1)
         for _ in range(2):
-            assert not store.renew("node-1", until=store.steady() + HOUR)
-        assert store.nodes() == [node]
+            assert not store.nodes.renew("node-1", until=store.steady() + HOUR)
+        assert store.nodes.all() == [node]
         with pytest.raises(LeaseLostError):
             take(store)
 
     def test_a_lease_that_was_let_run_out_is_lost(self, store: Store) -> None:
         a_node(store, lease=HOUR)
         until = store.steady()
-        assert store.renew("node-1", until=until)
-        assert not store.renew("node-1", until=store.steady() + HOUR)
+        assert store.nodes.renew("node-1", until=until)
+        assert not store.nodes.renew("node-1", until=store.steady() + HOUR)
         assert the_node(store).lease_until == until
 
     def test_a_node_nobody_knows_has_no_lease(self, store: Store) -> None:
-        assert not store.renew("node-1", until=store.steady() + HOUR)
-        assert store.nodes() == []
+        assert not store.nodes.renew("node-1", until=store.steady() + HOUR)
+        assert store.nodes.all() == []
 
     def test_a_forgotten_node_has_no_lease(self, store: Store) -> None:
         a_node(store)
-        store.forget("node-1")
-        assert not store.renew("node-1", until=store.steady() + HOUR)
-        assert store.nodes() == []
+        store.nodes.forget("node-1")
+        assert not store.nodes.renew("node-1", until=store.steady() + HOUR)
+        assert store.nodes.all() == []
 
     def test_others_are_not_renewed(self, store: Store) -> None:
         a_node(store, "node-1")
         other = a_node(store, "node-2")
-        store.renew("node-1", until=store.steady() + 2 * HOUR)
+        store.nodes.renew("node-1", until=store.steady() + 2 * HOUR)
         assert the_node(store, "node-2") == other
 
     def test_as_long_as_it_is_renewed_a_node_may_claim(self, store: Store) -> None:
         a_node(store, lease=MINUTE)
         for n in range(3):
             add(store, f"job {n}")
-            assert store.renew("node-1", until=store.steady() + MINUTE)
+            assert store.nodes.renew("node-1", until=store.steady() + MINUTE)
             assert len(take(store)) == 1
 
     def test_a_request_to_stop_is_kept(self, store: Store) -> None:
         a_node(store)
-        store.ask_stop("node-1", Stop.DRAIN)
-        store.renew("node-1", until=store.steady() + HOUR)
+        store.nodes.ask_stop("node-1", Stop.DRAIN)
+        store.nodes.renew("node-1", until=store.steady() + HOUR)
         assert the_node(store).stop == Stop.DRAIN
 
 
@@ -101,49 +101,49 @@ class TestDescribe:
     def test_says_anew_how_many_workers_it_has_and_its_version(self, store: Store) -> None:
         before = a_node(store, "node-1")
         other = a_node(store, "node-2")
-        store.describe("node-1", workers=before.workers + 4, version="99.1")
-        first, second = sorted(store.nodes(), key=lambda node: node.id)
+        store.nodes.describe("node-1", workers=before.workers + 4, version="99.1")
+        first, second = sorted(store.nodes.all(), key=lambda node: node.id)
         assert first == replace(before, workers=before.workers + 4, version="99.1")
         assert second == other
 
     def test_an_unknown_one_does_not_matter(self, store: Store) -> None:
         node = a_node(store)
-        store.describe("node-9", workers=7, version="99.1")
-        assert store.nodes() == [node]
+        store.nodes.describe("node-9", workers=7, version="99.1")
+        assert store.nodes.all() == [node]
 
 
 class TestForget:
     def test_strikes_one(self, store: Store) -> None:
         a_node(store, "node-1")
         a_node(store, "node-2")
-        store.forget("node-1")
-        assert [node.id for node in store.nodes()] == ["node-2"]
+        store.nodes.forget("node-1")
+        assert [node.id for node in store.nodes.all()] == ["node-2"]
 
     def test_an_unknown_one_does_not_matter(self, store: Store) -> None:
         a_node(store)
-        store.forget("node-9")
-        assert len(store.nodes()) == 1
+        store.nodes.forget("node-9")
+        assert len(store.nodes.all()) == 1
 
     def test_the_id_may_come_again(self, store: Store) -> None:
         a_node(store, pid=1)
-        store.ask_stop("node-1", Stop.RELEASE)
-        store.forget("node-1")
+        store.nodes.ask_stop("node-1", Stop.RELEASE)
+        store.nodes.forget("node-1")
         assert a_node(store, pid=2) == the_node(store)
 
     def test_one_that_has_shown_life_since_is_not_struck(self, store: Store, other: Store) -> None:
         a_node(store)
         seen = the_node(other).beat
-        assert store.renew("node-1", until=store.steady() + HOUR)
-        assert not other.forget("node-1", beat=seen)
-        assert other.forget("node-1", beat=the_node(other).beat)
-        assert store.nodes() == []
+        assert store.nodes.renew("node-1", until=store.steady() + HOUR)
+        assert not other.nodes.forget("node-1", beat=seen)
+        assert other.nodes.forget("node-1", beat=the_node(other).beat)
+        assert store.nodes.all() == []
 
 
 class TestLapsed:
     def test_only_a_whole_lease_of_silence_will_do(self, store: Store, other: Store) -> None:
         began = monotonic()
         a_node(other, lease=SECOND)
-        wait_for(lambda: store.lapsed(the_node(store)))
+        wait_for(lambda: store.nodes.lapsed(the_node(store)))
         assert (monotonic() - began) * SECOND >= the_node(store).lease
 
     def test_a_sign_of_life_that_nobody_saw_begins_another(
@@ -151,19 +151,19 @@ class TestLapsed:
     ) -> None:
         a_node(other, lease=SECOND)
         node, began = the_node(store), monotonic()
-        assert other.renew("node-1", until=other.steady() + HOUR)
+        assert other.nodes.renew("node-1", until=other.steady() + HOUR)
         wait_for(lambda: (monotonic() - began) * SECOND > node.lease)
         # Who looks away for so long, as a stopped process does, doesn't know.
-        assert not store.lapsed(node)
-        assert not store.lapsed(the_node(store))
+        assert not store.nodes.lapsed(node)
+        assert not store.nodes.lapsed(the_node(store))
 
 
 class TestAskStop:
     @pytest.mark.parametrize("how", Stop)
     def test_is_heard(self, store: Store, how: Stop) -> None:
         node = a_node(store)
-        assert store.ask_stop("node-1", how)
-        assert store.nodes() == [replace(node, stop=how)]
+        assert store.nodes.ask_stop("node-1", how)
+        assert store.nodes.all() == [replace(node, stop=how)]
 
     def test_a_stronger_request_is_not_weakened(self, store: Store) -> None:
         a_node(store)
@@ -173,18 +173,18 @@ class TestAskStop:
             (Stop.DRAIN, Stop.RELEASE),
             (Stop.RELEASE, Stop.RELEASE),
         ]:
-            assert store.ask_stop("node-1", how)
+            assert store.nodes.ask_stop("node-1", how)
             assert the_node(store).stop == then
 
     def test_others_go_on(self, store: Store) -> None:
         a_node(store, "node-1")
         a_node(store, "node-2")
-        store.ask_stop("node-1", Stop.RELEASE)
+        store.nodes.ask_stop("node-1", Stop.RELEASE)
         assert the_node(store, "node-2").stop is None
 
     def test_an_unknown_node_cannot_be_asked(self, store: Store) -> None:
         a_node(store)
-        assert not store.ask_stop("node", Stop.DRAIN)
+        assert not store.nodes.ask_stop("node", Stop.DRAIN)
         assert the_node(store).stop is None
 
 

@@ -29,7 +29,7 @@ from tests.contract.tools import (
 
 def found(store: Store, limit: int | None = None, **which: object) -> list[str]:
     """Return the ids of the jobs that fit, oldest first."""
-    return ids(store.select(Filter(**which), limit=limit, oldest=True))  # type: ignore[arg-type]
+    return ids(store.jobs.select(Filter(**which), limit=limit, oldest=True))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def mixed(store: Store) -> Store:
     run(store, "failed", Exited(4), now=NOW + 30 * SECOND, error=None)
     add(store, "cancelled", queue="two", tags=("big",), now=NOW + 4 * SECOND)
     job = the(store, "cancelled")
-    store.apply(job, cancelled(job, "nobody Wants it"), now=NOW + 40 * SECOND)
+    store.jobs.apply(job, cancelled(job, "nobody Wants it"), now=NOW + 40 * SECOND)
     add(store, "processing", queue="one", now=NOW + 5 * SECOND)
     take_one(store, now=NOW + 6 * SECOND)
     add(store, "pending", queue="two", tags=("red", "blue", "big"), now=NOW + 6 * SECOND)
@@ -114,7 +114,7 @@ class TestFilters:
     def test_finished_since_knows_only_finished_jobs(self, mixed: Store) -> None:
         assert found(mixed, finished_since=NOW) == ["completed", "dead", "cancelled"]
         assert found(mixed, finished_since=NOW + 20 * SECOND) == ["dead", "cancelled"]
-        [dead] = mixed.select(Filter(states=(State.DEAD,)), limit=1)
+        [dead] = mixed.jobs.select(Filter(states=(State.DEAD,)), limit=1)
         assert dead.finished_at is not None
         at = dead.finished_at
         assert "dead" in found(mixed, finished_since=at)
@@ -153,8 +153,8 @@ class TestFilters:
         assert found(mixed, tags=("red",), queues=("one",), states=(State.DEAD,)) == []
 
     def test_jobs_come_whole(self, mixed: Store) -> None:
-        for job in mixed.select(Filter(), limit=None):
-            assert job == mixed.get(job.id)
+        for job in mixed.jobs.select(Filter(), limit=None):
+            assert job == mixed.jobs.get(job.id)
 
 
 class TestText:
@@ -205,18 +205,18 @@ class TestOrder:
         names = [f"job {n}" for n in range(20)]
         for n, name in enumerate(names):
             add(store, name, priority=n % 3, queue=f"q{n % 4}", now=NOW - n)
-        assert ids(store.select(Filter(), limit=None)) == names[::-1]
-        assert ids(store.select(Filter(), limit=None, oldest=True)) == names
+        assert ids(store.jobs.select(Filter(), limit=None)) == names[::-1]
+        assert ids(store.jobs.select(Filter(), limit=None, oldest=True)) == names
         which = Filter(queues=("q0", "q1", "q2", "q3"))
-        assert ids(store.select(which, limit=None)) == names[::-1]
+        assert ids(store.jobs.select(which, limit=None)) == names[::-1]
 
     @pytest.mark.parametrize("limit", [0, 1, 3, 7, 8, None])
     def test_gives_at_most_the_limit(self, mixed: Store, limit: int | None) -> None:
-        everything = ids(mixed.select(Filter(), limit=None))
+        everything = ids(mixed.jobs.select(Filter(), limit=None))
         for which in (Filter(), Filter(queues=("one", "two")), Filter(states=tuple(State))):
-            assert ids(mixed.select(which, limit=limit)) == everything[:limit]
-        tagged = ids(mixed.select(Filter(tags=("red",)), limit=None))
-        assert ids(mixed.select(Filter(tags=("red",)), limit=limit)) == tagged[:limit]
+            assert ids(mixed.jobs.select(which, limit=limit)) == everything[:limit]
+        tagged = ids(mixed.jobs.select(Filter(tags=("red",)), limit=None))
+        assert ids(mixed.jobs.select(Filter(tags=("red",)), limit=limit)) == tagged[:limit]
 
     @pytest.mark.parametrize("oldest", [False, True])
     @pytest.mark.parametrize(
@@ -235,11 +235,11 @@ class TestOrder:
         for n in range(30):
             tag = "odd" if n % 2 else "even"
             add(store, f"job {n}", queue=f"q{n % 3}", tags=(tag,), priority=-n)
-        whole = store.select(which, limit=None, oldest=oldest)
+        whole = store.jobs.select(which, limit=None, oldest=oldest)
         assert whole
         pages = []
         after = None
-        while page := store.select(which, limit=4, after=after, oldest=oldest):
+        while page := store.jobs.select(which, limit=4, after=after, oldest=oldest):
             pages += page
             after = page[-1].seq
         assert pages == whole
@@ -247,21 +247,21 @@ class TestOrder:
     def test_paging_is_stable_while_jobs_come_and_go(self, store: Store) -> None:
         for n in range(12):
             add(store, f"old {n:02}")
-        first = store.select(Filter(), limit=4)
+        first = store.jobs.select(Filter(), limit=4)
         assert ids(first) == ["old 11", "old 10", "old 09", "old 08"]
         add(store, "new")
-        store.remove(the(store, "old 08"))
-        store.remove(the(store, "old 06"))
-        second = store.select(Filter(), limit=4, after=first[-1].seq)
+        store.jobs.remove(the(store, "old 08"))
+        store.jobs.remove(the(store, "old 06"))
+        second = store.jobs.select(Filter(), limit=4, after=first[-1].seq)
         assert ids(second) == ["old 07", "old 05", "old 04", "old 03"]
-        ahead = store.select(Filter(), limit=4, after=first[0].seq, oldest=True)
+        ahead = store.jobs.select(Filter(), limit=4, after=first[0].seq, oldest=True)
         assert ids(ahead) == ["new"]
 
 
 def in_order(store: Store, *by: Sort, limit: int | None = None, **which: object) -> list[str]:
     """Return the ids of the jobs that fit, sorted by columns."""
-    places = store.places(Filter(**which), by, limit=limit)  # type: ignore[arg-type]
-    return ids(store.jobs_at(places))
+    places = store.jobs.places(Filter(**which), by, limit=limit)  # type: ignore[arg-type]
+    return ids(store.jobs.at(places))
 
 
 class TestSorted:
@@ -324,42 +324,42 @@ class TestSorted:
             in_order(store, Sort("id; DROP TABLE jobs"))
 
     def test_jobs_come_in_the_order_of_their_places(self, mixed: Store) -> None:
-        jobs = mixed.select(Filter(), limit=None)
+        jobs = mixed.jobs.select(Filter(), limit=None)
         places = [job.seq for job in jobs]
-        assert mixed.jobs_at([*places[::2], 10**9]) == jobs[::2]
-        assert mixed.jobs_at([]) == []
+        assert mixed.jobs.at([*places[::2], 10**9]) == jobs[::2]
+        assert mixed.jobs.at([]) == []
 
 
 class TestStates:
     def test_missing_jobs_are_missing(self, mixed: Store) -> None:
         asked = ["dead", "nowhere", "pending", "dead", ""]
-        assert mixed.states(asked) == {"dead": State.DEAD, "pending": State.PENDING}
+        assert mixed.jobs.states(asked) == {"dead": State.DEAD, "pending": State.PENDING}
 
     def test_of_none(self, store: Store) -> None:
-        assert store.states([]) == {}
+        assert store.jobs.states([]) == {}
 
     def test_of_very_many(self, store: Store) -> None:
         names = [f"job {n}" for n in range(12_000)]
-        store.enqueue([NewJob(id=name, command="x") for name in names[::2]], now=NOW)
-        told = store.states(names)
+        store.jobs.enqueue([NewJob(id=name, command="x") for name in names[::2]], now=NOW)
+        told = store.jobs.states(names)
         assert told == dict.fromkeys(names[::2], State.PENDING)
 
     def test_odd_ids_are_found(self, store: Store) -> None:
         for id in ("it's", 'a "b"', "ä🦊", "a,b]", "\\"):
             add(store, id)
-            assert store.states([id]) == {id: State.PENDING}
+            assert store.jobs.states([id]) == {id: State.PENDING}
 
 
 class TestCounts:
     def test_of_an_empty_store(self, store: Store) -> None:
-        assert store.counts() == []
+        assert store.jobs.counts() == []
 
     def test_by_queue_state_and_priority(self, store: Store) -> None:
         add(store, "a", queue="one", priority=5, timeout=1_000)
         add(store, "b", queue="one", priority=5, timeout=0)
         add(store, "c", queue="one", priority=6)
         add(store, "d", queue="two", priority=5, run_at=NOW + 1)
-        told = sorted(store.counts(), key=lambda count: (count.queue, count.priority))
+        told = sorted(store.jobs.counts(), key=lambda count: (count.queue, count.priority))
         assert told == [
             Count(queue="one", state=State.PENDING, priority=5, jobs=2, timed=1),
             Count(queue="one", state=State.PENDING, priority=6, jobs=1, timed=0),
@@ -368,10 +368,10 @@ class TestCounts:
 
     def test_follow_every_change(self, mixed: Store, client: Client) -> None:
         assert_counts_are_right(mixed, client)
-        for job in mixed.select(Filter(), limit=None):
-            mixed.remove(job)
+        for job in mixed.jobs.select(Filter(), limit=None):
+            mixed.jobs.remove(job)
             assert_counts_are_right(mixed, client)
-        assert [count.state for count in mixed.counts()] == [State.PROCESSING]
+        assert [count.state for count in mixed.jobs.counts()] == [State.PROCESSING]
 
     def test_follow_other_programs_too(self, mixed: Store, client: Client) -> None:
         for change in (
@@ -389,7 +389,7 @@ class TestCounts:
         ):
             client.run(change)
             assert_counts_are_right(mixed, client)
-        assert mixed.counts() == []
+        assert mixed.jobs.counts() == []
 
 
 class TestSlowest:
@@ -400,36 +400,36 @@ class TestSlowest:
             run(store, f"took {ms}", now=NOW + n * MINUTE + 10 * SECOND, duration_ms=ms)
         add(store, "failed", max_retries=0, now=NOW + 6 * MINUTE)
         run(store, "failed", Exited(1), now=NOW + 7 * MINUTE, duration_ms=99_999)
-        assert ids(store.slowest(3)) == ["took 9000", "took 500", "took 100"]
-        assert len(store.slowest(100)) == 5
-        assert store.slowest(0) == []
-        assert store.slowest(1) == [the(store, "took 9000")]
+        assert ids(store.jobs.slowest(3)) == ["took 9000", "took 500", "took 100"]
+        assert len(store.jobs.slowest(100)) == 5
+        assert store.jobs.slowest(0) == []
+        assert store.jobs.slowest(1) == [the(store, "took 9000")]
 
     def test_of_an_empty_store(self, store: Store) -> None:
-        assert store.slowest(5) == []
+        assert store.jobs.slowest(5) == []
 
 
 class TestNextDue:
     def test_is_the_earliest_of_those_that_wait_for_their_time(self, store: Store) -> None:
-        assert store.next_due() is None
+        assert store.jobs.next_due() is None
         add(store, "now")
-        assert store.next_due() is None
+        assert store.jobs.next_due() is None
         add(store, "later", run_at=NOW + HOUR, priority=9)
         add(store, "sooner", run_at=NOW + MINUTE)
-        assert store.next_due() == NOW + MINUTE
+        assert store.jobs.next_due() == NOW + MINUTE
 
     def test_counts_jobs_that_wait_for_their_retry(self, store: Store) -> None:
         a_node(store)
         add(store, "x")
         job = run(store, "x", Exited(1), policy=Policy(backoff_base=7))
-        assert job.run_at == store.next_due() == NOW + 12 * SECOND
+        assert job.run_at == store.jobs.next_due() == NOW + 12 * SECOND
 
     def test_is_over_once_promoted(self, store: Store) -> None:
         a_node(store)
         add(store, "a", run_at=NOW + MINUTE)
         add(store, "b", run_at=NOW + MINUTE)
         take_one(store, now=NOW + MINUTE)
-        assert store.next_due() is None
+        assert store.jobs.next_due() is None
 
 
 class TestWaiting:
@@ -441,10 +441,10 @@ class TestWaiting:
         assert mixed.waiting(["three"]) == 0
 
     def test_leaves_paused_queues_out(self, mixed: Store) -> None:
-        mixed.set_paused("one", paused=True, who="me", now=NOW)
+        mixed.settings.set_paused("one", paused=True, who="me", now=NOW)
         assert mixed.waiting() == 1
         assert mixed.waiting(["one"]) == 0
-        mixed.set_paused("one", paused=False, who="me", now=NOW)
+        mixed.settings.set_paused("one", paused=False, who="me", now=NOW)
         assert mixed.waiting() == 3
 
     def test_comes_down_to_nothing(self, store: Store) -> None:
@@ -452,6 +452,6 @@ class TestWaiting:
         add(store, "x")
         (job,) = take(store)
         assert store.waiting() == 0
-        store.finish([ended(job)])
+        store.runs.finish([ended(job)])
         assert store.waiting() == 0
         assert states(store) == {"x": State.COMPLETED}

@@ -18,9 +18,7 @@ from psycopg.sql import Literal
 from queuectl.job import NewJob
 from queuectl.store import open_store
 from queuectl.store.migrations.m0001_baseline.mysql import STATEMENTS
-from queuectl.store.mysql import MysqlStore
-from queuectl.store.postgresql import PostgresStore
-from queuectl.store.server import ServerStore
+from queuectl.store.sqlstore import SqlStore
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
 from tests.contract.plans import BIG, VERBS, bound, names, rendered
 from tests.contract.tools import (
@@ -30,6 +28,7 @@ from tests.contract.tools import (
     a_node,
     assert_counts_are_right,
     ended,
+    raw,
     take,
 )
 
@@ -118,7 +117,7 @@ class UndoneError(Exception):
 
 
 @contextmanager
-def undone(store: ServerStore) -> Iterator[None]:
+def undone(store: SqlStore) -> Iterator[None]:
     """Undo what is done to a store."""
     with pytest.raises(UndoneError), store.transaction():
         yield
@@ -133,7 +132,7 @@ class Server:
     """Keeps the server from learning about a table by itself."""
     analyze: ClassVar[str]
 
-    def __init__(self, store: ServerStore, client: ServerClient) -> None:
+    def __init__(self, store: SqlStore, client: ServerClient) -> None:
         self.store = store
         self.client = client
 
@@ -150,7 +149,7 @@ class Server:
         self.client.run("COMMIT")
         assert self.store.verify() == []
         assert_counts_are_right(self.store, self.client)
-        assert sum(count.jobs for count in self.store.counts()) == MANY
+        assert sum(count.jobs for count in self.store.jobs.counts()) == MANY
 
     def fill_jobs(self) -> None:
         """Insert the jobs."""
@@ -179,14 +178,14 @@ class PostgresServer(Server):
     def check(self, text: str, values: dict[str, Any]) -> None:
         """Look at the plan for these values, and the one for any: after a few runs it gets that."""
         with undone(self.store):
-            self.look_at(self.store._run(f"{self.tell} {text}", values))
+            self.look_at(self.store.db.run(f"{self.tell} {text}", **values))
         with undone(self.store):
-            self.store._run("SET LOCAL plan_cache_mode = force_generic_plan", {})
+            self.store.db.run("SET LOCAL plan_cache_mode = force_generic_plan")
             execute = self.prepare(text, values)
             try:
-                self.look_at(self.store._run(f"{self.tell} {execute}", {}))
+                self.look_at(self.store.db.run(f"{self.tell} {execute}"))
             finally:
-                self.store._run("DEALLOCATE hot", {})
+                self.store.db.run("DEALLOCATE hot")
 
     def prepare(self, text: str, values: dict[str, Any]) -> str:
         """Prepare a statement, and return another one that runs it with these values."""
@@ -200,8 +199,8 @@ class PostgresServer(Server):
 
         text = re.sub(r"%\(([a-z_0-9]+)\)s", number, text).replace("%%", "%")
         types = ", ".join(kinds.get(type(values[name]), "unknown") for name in order)
-        literals = ", ".join(Literal(values[name]).as_string(self.store._db) for name in order)
-        self.store._run(f"PREPARE hot {f'({types})' if order else ''} AS {text}", {})
+        literals = ", ".join(Literal(values[name]).as_string(raw(self.store)) for name in order)
+        self.store.db.run(f"PREPARE hot {f'({types})' if order else ''} AS {text}")
         return f"EXECUTE hot {f'({literals})' if order else ''}"
 
     def look_at(self, answer: Any) -> None:
@@ -232,10 +231,10 @@ class PostgresServer(Server):
         return found
 
     def rows_read(self) -> int:
-        ((found,),) = self.store._run(
+        ((found,),) = self.store.db.rows(
             "SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)::bigint"
-            " FROM pg_stat_xact_user_tables WHERE schemaname = %(schema)s",
-            {"schema": self.store.dialect.prefix.strip('".')},
+            " FROM pg_stat_xact_user_tables WHERE schemaname = :schema",
+            schema=self.store.db.driver.dialect.prefix.strip('".'),
         )
         return int(found)
 
@@ -262,7 +261,7 @@ class MariaDBServer(Server):
         super().fill_jobs()
         self.client.run(COUNTS)
         self.client.run(TAGS)
-        self.store.run_script(list(triggers.values()))
+        self.store.db.script(list(triggers.values()))
 
     def triggers(self) -> dict[str, str]:
         """Return the triggers by name."""
@@ -272,10 +271,10 @@ class MariaDBServer(Server):
     def check(self, text: str, values: dict[str, Any]) -> None:
         with undone(self.store):
             # Its JSON is broken when names are in double quotes.
-            self.store._run("SET @usual = @@sql_mode, sql_mode = 'STRICT_ALL_TABLES'", {})
+            self.store.db.run("SET @usual = @@sql_mode, sql_mode = 'STRICT_ALL_TABLES'")
             text = text.replace('"', "`")
-            answer = self.store._run(f"ANALYZE FORMAT=JSON {text}", values)
-            self.store._run("SET sql_mode = @usual", {})
+            answer = self.store.db.run(f"ANALYZE FORMAT=JSON {text}", **values)
+            self.store.db.run("SET sql_mode = @usual")
         self.look_at(json.loads(answer[0][0]))
 
     def look_at(self, plan: dict[str, Any]) -> None:
@@ -303,7 +302,7 @@ class MariaDBServer(Server):
         return self.aliases.get(name, name)
 
     def rows_read(self) -> int:
-        rows = self.store._run("SHOW SESSION STATUS LIKE 'Handler_read%%'", {"no": "value"})
+        rows = self.store.db.rows("SHOW SESSION STATUS LIKE 'Handler_read%'", no="value")
         return sum(int(count) for _, count in rows)
 
 
@@ -318,17 +317,17 @@ class TestFull:
             closing(open_store(postgres_url, create=True)) as store,
             closing(PostgresClient(postgres_url)) as client,
         ):
-            assert isinstance(store, PostgresStore)
+            assert isinstance(store, SqlStore)
             server = PostgresServer(store, client)
             for stage in self.stages(server):
                 self.statements(server, stage, subtests)
                 self.verbs(server, stage, subtests)
                 # What a node gets after a few executions, from the first one on.
-                store._run("SET plan_cache_mode = force_generic_plan", {})
-                usual, store._db.prepare_threshold = store._db.prepare_threshold, 0
+                store.db.run("SET plan_cache_mode = force_generic_plan")
+                usual, raw(store).prepare_threshold = raw(store).prepare_threshold, 0
                 self.verbs(server, f"{stage}, prepared", subtests)
-                store._db.prepare_threshold = usual
-                store._run("RESET plan_cache_mode", {})
+                raw(store).prepare_threshold = usual
+                store.db.run("RESET plan_cache_mode")
 
     def test_mariadb_reads_no_more_than_it_needs(
         self, mariadb_url: str, subtests: pytest.Subtests
@@ -337,7 +336,7 @@ class TestFull:
             closing(open_store(mariadb_url, create=True)) as store,
             closing(MariaDBClient(mariadb_url)) as client,
         ):
-            assert isinstance(store, MysqlStore)
+            assert isinstance(store, SqlStore)
             server = MariaDBServer(store, client)
             for stage in self.stages(server):
                 self.statements(server, stage, subtests)
@@ -350,7 +349,7 @@ class TestFull:
         yield "analyzed"
 
     def statements(self, server: Server, stage: str, subtests: pytest.Subtests) -> None:
-        dialect = server.store.dialect
+        dialect = server.store.db.driver.dialect
         for name in names(dialect):
             text = rendered(dialect, name)
             with subtests.test(name, stage=stage):
@@ -380,7 +379,7 @@ class TestFresh:
             closing(open_store(postgres_url, create=True)) as store,
             closing(PostgresClient(postgres_url)) as client,
         ):
-            assert isinstance(store, PostgresStore)
+            assert isinstance(store, SqlStore)
             self.turn(PostgresServer(store, client))
 
     def test_mariadb_reads_only_what_it_claims(self, mariadb_url: str) -> None:
@@ -388,17 +387,17 @@ class TestFresh:
             closing(open_store(mariadb_url, create=True)) as store,
             closing(MariaDBClient(mariadb_url)) as client,
         ):
-            assert isinstance(store, MysqlStore)
+            assert isinstance(store, SqlStore)
             self.turn(MariaDBServer(store, client))
 
     def turn(self, server: Server) -> None:
         store = server.store
         a_node(store, "node-1", lease=1_000 * HOUR)
         server.client.run(server.keep_ignorant.format("{jobs}"))
-        store.enqueue([NewJob(command="true")] * FEW, now=NOW)
+        store.jobs.enqueue([NewJob(command="true")] * FEW, now=NOW)
         with store.transaction():
             before = server.rows_read()
             jobs = take(store, AT_ONCE)
             assert len(jobs) == AT_ONCE
-            assert store.finish([ended(job, now=NOW + MINUTE) for job in jobs]) == []
+            assert store.runs.finish([ended(job, now=NOW + MINUTE) for job in jobs]) == []
             assert server.rows_read() - before < FEW // 2

@@ -11,7 +11,8 @@ import pytest
 from queuectl import Queue
 from queuectl.filter import Filter
 from queuectl.store import open_store
-from queuectl.store.server import ConflictError, ServerStore
+from queuectl.store.driver import ConflictError
+from queuectl.store.sqlstore import SqlStore
 from tests.contract.tools import MINUTE, a_node, add, take
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgres import PostgresAccess
@@ -37,10 +38,10 @@ def test_of_a_role_in_postgresql(
     try:
         store = open_store(postgres_url)
         a_node(store)
-        assert store.renew("node-1", until=store.steady() + MINUTE)
+        assert store.nodes.renew("node-1", until=store.steady() + MINUTE)
         add(store, "x")
         assert len(take(store)) == 1
-        store.coarsen(now=store.now())
+        store.history.coarsen(now=store.now())
         assert store.info()["synchronous_commit"] == "on"
         store.close()
     finally:
@@ -65,7 +66,7 @@ def test_of_a_whole_mariadb(odd_mariadb: str) -> None:
     a_node(store)
     for n in range(3):
         add(store, f"job {n}", now=store.now())
-    assert len(store.select(Filter(), limit=None)) == 3
+    assert len(store.jobs.select(Filter(), limit=None)) == 3
     assert len(take(store, 2, now=store.now())) == 2
     assert store.verify() == []
     store.close()
@@ -100,16 +101,16 @@ def test_two_who_cancel_everything_at_once_do_not_stumble(
 def test_what_is_locked_nobody_else_changes(request: pytest.FixtureRequest, place: str) -> None:
     url: str = request.getfixturevalue(place)
     with Queue(url) as queue, Queue(url) as other:
-        assert isinstance(queue.store, ServerStore)
-        assert isinstance(other.store, ServerStore)
+        assert isinstance(queue.store, SqlStore)
+        assert isinstance(other.store, SqlStore)
         job = queue.enqueue("true")
-        at_once = queue.store._text("SELECT seq FROM {jobs} FOR UPDATE NOWAIT")
+        at_once = queue.store.db.driver.text("SELECT seq FROM {jobs} FOR UPDATE NOWAIT")
         with queue.store.transaction():
-            assert queue.store.lock([job]) == [job]
+            assert queue.store.jobs.lock([job]) == [job]
             with pytest.raises(ConflictError), other.store.transaction():
-                other.store._run(at_once, {})
+                other.store.db.run(at_once)
         with other.store.transaction():
-            assert len(other.store._run(at_once, {})) == 1
+            assert len(other.store.db.run(at_once)) == 1
 
 
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])

@@ -26,9 +26,11 @@ from queuectl.filter import Filter
 from queuectl.job import Exited, NewJob, Released, State
 from queuectl.store import Store, open_store
 from queuectl.store.contract import Listener, Topic
+from queuectl.store.copying import backup
 from queuectl.store.migrate import migrate
 from queuectl.store.migrations import current
-from queuectl.store.sqlite import SqliteStore
+from queuectl.store.sqlite.administration import open_file
+from queuectl.store.sqlstore import SqlStore
 from tests.contract.actors import Actor, ForeignError, Row, SqliteClient
 from tests.contract.tools import (
     HOUR,
@@ -38,6 +40,7 @@ from tests.contract.tools import (
     ended,
     ids,
     quieten,
+    raw,
     run,
     states,
     take,
@@ -53,9 +56,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
+def store(path: Path) -> Iterator[SqlStore]:
     """An empty store."""
-    with closing(SqliteStore(str(path), create=True)) as store:
+    with closing(open_file(str(path), create=True)) as store:
         yield store
 
 
@@ -110,7 +113,7 @@ class TestOpening:
 
     @pytest.mark.parametrize("name", ["a b.db", "ä🦊.db", "it's.db", "100%.db", "a?b#c.db", "x"])
     def test_any_name_will_do(self, tmp_path: Path, name: str) -> None:
-        with closing(SqliteStore(str(tmp_path / name), create=True)) as store:
+        with closing(open_file(str(tmp_path / name), create=True)) as store:
             add(store, "x")
         assert sorted(os.listdir(tmp_path)) == [name, f"{name}.d"]
 
@@ -166,7 +169,7 @@ class TestOpening:
         path.touch()
         with closing(open_store(str(path), create=True)) as store:
             add(store, "x")
-            assert store.get("x") is not None
+            assert store.jobs.get("x") is not None
 
     def test_processes_that_make_the_same_file_at_once_all_succeed(self, tmp_path: Path) -> None:
         rounds = 120
@@ -185,7 +188,7 @@ class TestOpening:
 
 
 class TestDurability:
-    def test_the_log_is_written_ahead_and_every_commit_synced(self, store: SqliteStore) -> None:
+    def test_the_log_is_written_ahead_and_every_commit_synced(self, store: SqlStore) -> None:
         info = store.info()
         assert info["journal_mode"] == "wal"
         assert info["synchronous"] == "full"
@@ -198,11 +201,11 @@ class TestDurability:
             assert store.info()["journal_mode"] == "wal"
         assert sql(path, "PRAGMA journal_mode") == [("wal",)]
 
-    def test_space_is_given_back(self, store: SqliteStore) -> None:
+    def test_space_is_given_back(self, store: SqlStore) -> None:
         job = add(store, "x", command="y" * 2**20)
         store.vacuum()
         before = store.info()["size_bytes"]
-        store.remove(job)
+        store.jobs.remove(job)
         store.vacuum()
         assert store.info()["size_bytes"] < before / 2
         assert store.info()["free_bytes"] == 0
@@ -277,12 +280,12 @@ class TestRefusing:
 
     def test_a_damaged_file(self, path: Path) -> None:
         with closing(open_store(str(path), create=True)) as store:
-            store.enqueue([NewJob(command="x" * 500) for _ in range(500)], now=NOW)
+            store.jobs.enqueue([NewJob(command="x" * 500) for _ in range(500)], now=NOW)
         with open(path, "r+b") as file:
             file.seek(4096)
             file.write(b"\xff" * (os.path.getsize(path) - 8192))
         with pytest.raises(StoreCorruptError, match="damaged"), closing(open_store(str(path))) as s:
-            s.select(Filter(), limit=None)
+            s.jobs.select(Filter(), limit=None)
 
 
 class TestUpgrading:
@@ -314,10 +317,10 @@ class TestUpgrading:
         for actor in actors:
             actor.finish()
 
-    def test_a_version_that_rose_meanwhile_is_not_lowered(self, store: SqliteStore) -> None:
-        store.set_meta("schema_version", "99")
+    def test_a_version_that_rose_meanwhile_is_not_lowered(self, store: SqlStore) -> None:
+        store.administration.set_meta("schema_version", "99")
         with pytest.raises(StoreTooNewError), store.transaction():
-            migrate(store, 99)
+            migrate(store.db, 99)
         assert store.info()["schema_version"] == 99
 
     def test_states_and_strategies_that_nobody_knows_are_refused(self, path: Path) -> None:
@@ -345,16 +348,16 @@ class TestPrivacy:
     def test_files_are_for_their_owner_whatever_the_umask(self, path: Path, umask: int) -> None:
         old = os.umask(umask)
         try:
-            with closing(SqliteStore(str(path), create=True)) as store:
+            with closing(open_file(str(path), create=True)) as store:
                 add(store, "x")
                 store.listen().close()
-                backup = path.with_name("backup.db")
-                store.backup(str(backup))
-                for file in (path, f"{path}-wal", f"{path}-shm", backup):
+                copy = path.with_name("backup.db")
+                backup(store, str(copy))
+                for file in (path, f"{path}-wal", f"{path}-shm", copy):
                     assert (str(file), oct(mode(file))) == (str(file), oct(0o600))
-                assert oct(mode(store.companion)) == oct(0o700)
-                for name in os.listdir(store.companion):
-                    assert oct(mode(f"{store.companion}/{name}")) == oct(0o600)
+                assert oct(mode(store.db.driver.companion)) == oct(0o700)
+                for name in os.listdir(store.db.driver.companion):
+                    assert oct(mode(f"{store.db.driver.companion}/{name}")) == oct(0o600)
         finally:
             os.umask(old)
 
@@ -371,7 +374,7 @@ class TestWakeUps:
     """Our own writers wake at once; a mere hint that somebody wrote comes a little later."""
 
     @pytest.fixture
-    def listener(self, store: SqliteStore) -> Iterator[Listener]:
+    def listener(self, store: SqlStore) -> Iterator[Listener]:
         """An ear that has heard all there was to hear."""
         a_node(store)
         add(store, "running")
@@ -380,48 +383,46 @@ class TestWakeUps:
             quieten(listener)
             yield listener
 
-    def test_an_enqueue_does(self, store: SqliteStore, listener: Listener) -> None:
+    def test_an_enqueue_does(self, store: SqlStore, listener: Listener) -> None:
         add(store, "x")
         assert Topic.WORK in listener.heard()
 
-    def test_a_job_that_goes_back_in_line_does(
-        self, store: SqliteStore, listener: Listener
-    ) -> None:
-        store.finish([ended(the(store, "running"), Released())])
+    def test_a_job_that_goes_back_in_line_does(self, store: SqlStore, listener: Listener) -> None:
+        store.runs.finish([ended(the(store, "running"), Released())])
         assert Topic.WORK in listener.heard()
 
     @pytest.mark.parametrize("outcome", [Exited(0), Exited(1)])
     def test_a_job_that_does_not_go_back_does_not(
-        self, store: SqliteStore, listener: Listener, outcome: Exited
+        self, store: SqlStore, listener: Listener, outcome: Exited
     ) -> None:
-        store.finish([ended(the(store, "running"), outcome)])
+        store.runs.finish([ended(the(store, "running"), outcome)])
         assert listener.heard() == set()
 
     def test_what_a_node_writes_itself_is_no_news(
-        self, store: SqliteStore, listener: Listener
+        self, store: SqlStore, listener: Listener
     ) -> None:
-        store.finish([ended(the(store, "running"), Exited(0))])
+        store.runs.finish([ended(the(store, "running"), Exited(0))])
         assert quieten(listener) == set()
 
     def test_what_it_disregards_it_does_not_look_for(
-        self, store: SqliteStore, listener: Listener
+        self, store: SqlStore, listener: Listener
     ) -> None:
-        store.renew("node-1", until=store.steady() + HOUR)
+        store.nodes.renew("node-1", until=store.steady() + HOUR)
         listener.disregard()
         assert (listener.recheck_in(), listener.heard()) == (None, set())
 
     def test_with_its_own_writes_it_does_not_disregard_those_of_others(
-        self, store: SqliteStore, listener: Listener, path: Path
+        self, store: SqlStore, listener: Listener, path: Path
     ) -> None:
         sql(path, "INSERT INTO jobs (command) VALUES ('true')")
-        store.renew("node-1", until=store.steady() + HOUR)
+        store.nodes.renew("node-1", until=store.steady() + HOUR)
         listener.disregard()
         assert quieten(listener) == {Topic.WORK}
         sql(path, "INSERT INTO jobs (command) VALUES ('true')")
         assert quieten(listener) == {Topic.WORK}
 
     def test_what_it_was_told_before_is_not_disregarded(
-        self, store: SqliteStore, listener: Listener
+        self, store: SqlStore, listener: Listener
     ) -> None:
         store.nudge(Topic.CONTROL)
         listener.disregard()
@@ -430,18 +431,18 @@ class TestWakeUps:
         assert listener.recheck_in() is None
 
     def test_what_another_connection_writes_is(
-        self, store: SqliteStore, listener: Listener, path: Path
+        self, store: SqlStore, listener: Listener, path: Path
     ) -> None:
         with closing(apsw.Connection(str(path))) as other:
             other.execute("INSERT INTO jobs (command) VALUES ('true')")
             assert quieten(listener) == {Topic.WORK}
 
-    def test_the_ear_can_be_waited_on(self, store: SqliteStore, listener: Listener) -> None:
+    def test_the_ear_can_be_waited_on(self, store: SqlStore, listener: Listener) -> None:
         assert select.select([listener.fileno()], [], [], 0)[0] == []
         store.nudge(Topic.CONTROL)
         assert select.select([listener.fileno()], [], [], 30)[0] == [listener.fileno()]
 
-    def test_ears_leave_no_descriptors_behind(self, store: SqliteStore) -> None:
+    def test_ears_leave_no_descriptors_behind(self, store: SqlStore) -> None:
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(10):
             store.listen().close()
@@ -506,9 +507,9 @@ class TestTakenAway:
     @pytest.mark.parametrize(
         "store_one",
         [
-            lambda store: store.enqueue_one(NewJob(command="true"), now=NOW),
-            lambda store: store.enqueue_one(NewJob(command="true", id="mine"), now=NOW),
-            lambda store: store.enqueue([NewJob(command="true")] * 3, now=NOW),
+            lambda store: store.jobs.enqueue_one(NewJob(command="true"), now=NOW),
+            lambda store: store.jobs.enqueue_one(NewJob(command="true", id="mine"), now=NOW),
+            lambda store: store.jobs.enqueue([NewJob(command="true")] * 3, now=NOW),
         ],
         ids=["one", "chosen", "many"],
     )
@@ -517,13 +518,13 @@ class TestTakenAway:
         replaced: bool,
         store_one: Callable[[Store], object],
         path: Path,
-        store: SqliteStore,
+        store: SqlStore,
         tmp_path: Path,
     ) -> None:
         store_one(store)
         path.rename(tmp_path / "elsewhere.db")
         if replaced:
-            SqliteStore(str(path), create=True).close()
+            open_file(str(path), create=True).close()
         word = "replaced" if replaced else "deleted"
         with pytest.raises(StoreMissingError, match=f"was {word} while it was in use"):
             store_one(store)
@@ -531,54 +532,56 @@ class TestTakenAway:
 
 class TestLease:
     def test_it_may_hold_in_the_millisecond_in_which_it_ends(
-        self, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+        self, store: SqlStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         until = a_node(store, lease=HOUR).lease_until
         for clock, over in [(until - 1, False), (until, False), (until + 1, True)]:
-            monkeypatch.setattr(store, "steady", lambda clock=clock: clock)
-            [node] = store.nodes()
-            assert store.lapsed(node) is over, clock - until
+            monkeypatch.setattr(store.db.driver.clock, "steady", lambda clock=clock: clock)
+            [node] = store.nodes.all()
+            assert store.nodes.lapsed(node) is over, clock - until
 
 
 class TestTrouble:
     def test_a_lock_that_is_held_too_long_is_an_error_and_reading_goes_on(
-        self, path: Path, store: SqliteStore
+        self, path: Path, store: SqlStore
     ) -> None:
         add(store, "x")
-        hasty = SqliteStore(str(path), patience=0.05)
+        hasty = open_file(str(path), patience=0.05)
         with closing(hasty), closing(SqliteClient(str(path))) as client:
             client.run("BEGIN IMMEDIATE")
             with pytest.raises(StoreBusyError, match="stayed locked"):
                 add(hasty, "y")
             assert list(states(hasty)) == ["x"]
-            assert hasty.outlook([], now=NOW)[0]
+            assert hasty.runs.outlook([], now=NOW)[0]
             client.run("ROLLBACK")
             add(hasty, "z")
         assert list(states(store)) == ["x", "z"]
 
-    def test_a_full_disk_is_an_error_that_changes_nothing(self, store: SqliteStore) -> None:
+    def test_a_full_disk_is_an_error_that_changes_nothing(self, store: SqlStore) -> None:
         add(store, "x")
-        store._run("PRAGMA max_page_count = 60", {})
+        store.db.run("PRAGMA max_page_count = 60")
         with pytest.raises(StoreFullError, match="no space left"):
-            store.enqueue([NewJob(id=f"y{n}", command="y" * 1_000) for n in range(500)], now=NOW)
+            store.jobs.enqueue(
+                [NewJob(id=f"y{n}", command="y" * 1_000) for n in range(500)], now=NOW
+            )
         assert list(states(store)) == ["x"]
-        store._run("PRAGMA max_page_count = 1000000", {})
+        store.db.run("PRAGMA max_page_count = 1000000")
         add(store, "z")
         assert store.verify() == []
 
-    def test_a_companion_folder_that_is_gone_is_made_again(self, store: SqliteStore) -> None:
+    def test_a_companion_folder_that_is_gone_is_made_again(self, store: SqlStore) -> None:
         store.listen().close()
-        for name in os.listdir(store.companion):
-            os.unlink(f"{store.companion}/{name}")
-        os.rmdir(store.companion)
+        for name in os.listdir(store.db.driver.companion):
+            os.unlink(f"{store.db.driver.companion}/{name}")
+        os.rmdir(store.db.driver.companion)
         add(store, "x")
-        assert mode(store.companion) == 0o700
+        assert mode(store.db.driver.companion) == 0o700
 
     def test_what_is_stored_is_acknowledged_though_nobody_can_be_woken(
-        self, store: SqliteStore
+        self, store: SqlStore
     ) -> None:
-        os.rmdir(store.companion)
-        Path(store.companion).touch()
+        os.rmdir(store.db.driver.companion)
+        Path(store.db.driver.companion).touch()
         add(store, "x")
         assert list(states(store)) == ["x"]
 
@@ -586,7 +589,7 @@ class TestTrouble:
 class TestForeignClients:
     """The schema is a public interface."""
 
-    def test_an_id_and_a_command_are_a_valid_enqueue(self, store: SqliteStore, path: Path) -> None:
+    def test_an_id_and_a_command_are_a_valid_enqueue(self, store: SqlStore, path: Path) -> None:
         before = store.now()
         sql(path, "INSERT INTO jobs (id, command) VALUES ('raw', 'echo hi')")
         after = store.now()
@@ -599,13 +602,13 @@ class TestForeignClients:
         taken = take_one(store, now=after + 1)
         assert (taken.id, taken.attempts) == ("raw", 1)
 
-    def test_an_id_is_made_up_if_need_be(self, store: SqliteStore, path: Path) -> None:
+    def test_an_id_is_made_up_if_need_be(self, store: SqlStore, path: Path) -> None:
         sql(path, "INSERT INTO jobs (command) VALUES ('x'), ('y')")
         made = list(states(store))
         assert len(set(made)) == 2
         assert all(len(id) == 12 for id in made)
 
-    def test_everything_else_can_be_said_too(self, store: SqliteStore, path: Path) -> None:
+    def test_everything_else_can_be_said_too(self, store: SqlStore, path: Path) -> None:
         sql(
             path,
             "INSERT INTO jobs (id, argv, queue, priority, run_at, tags, env, timeout, max_retries,"
@@ -618,9 +621,9 @@ class TestForeignClients:
         assert (job.tags, job.env, job.timeout, job.max_retries) == (("red",), {"A": "b"}, 8, 9)
         assert (job.backoff, job.backoff_base, job.retry_delay) == ("linear", 1.5, 11)
         assert (job.max_backoff, job.cwd, job.expires_at) == (12, "/x", 13)
-        assert ids(store.select(Filter(tags=("red",)), limit=None)) == ["raw"]
+        assert ids(store.jobs.select(Filter(tags=("red",)), limit=None)) == ["raw"]
 
-    def test_they_come_in_the_order_of_all_jobs(self, store: SqliteStore, path: Path) -> None:
+    def test_they_come_in_the_order_of_all_jobs(self, store: SqlStore, path: Path) -> None:
         add(store, "1")
         sql(path, "INSERT INTO jobs (id, command, run_at) VALUES ('2', 'x', 0)")
         add(store, "3")
@@ -628,7 +631,7 @@ class TestForeignClients:
         a_node(store)
         assert ids(take(store, 9)) == ["0", "1", "2", "3"]
 
-    def test_deleting_a_waiting_row_cancels_it(self, store: SqliteStore, path: Path) -> None:
+    def test_deleting_a_waiting_row_cancels_it(self, store: SqlStore, path: Path) -> None:
         for id in ("a", "b"):
             add(store, id, tags=("red",))
         sql(path, "DELETE FROM jobs WHERE id = 'a'")
@@ -638,7 +641,7 @@ class TestForeignClients:
         assert store.verify() == []
 
     def test_what_they_do_in_their_own_transaction_is_theirs(
-        self, store: SqliteStore, path: Path
+        self, store: SqlStore, path: Path
     ) -> None:
         with closing(SqliteClient(str(path))) as client:
             client.run("BEGIN")
@@ -690,7 +693,7 @@ class TestForeignClients:
             "UPDATE jobs SET command = NULL",
         ],
     )
-    def test_nonsense_is_refused(self, store: SqliteStore, path: Path, statement: str) -> None:
+    def test_nonsense_is_refused(self, store: SqlStore, path: Path, statement: str) -> None:
         job = add(store, "good")
         with pytest.raises(ForeignError):
             sql(path, statement)
@@ -700,7 +703,7 @@ class TestForeignClients:
 
 class TestVerify:
     @pytest.fixture(autouse=True)
-    def jobs(self, store: SqliteStore) -> None:
+    def jobs(self, store: SqlStore) -> None:
         """A few jobs of every kind."""
         a_node(store)
         add(store, "done", tags=("red",))
@@ -709,7 +712,7 @@ class TestVerify:
         take_one(store)
         add(store, "waiting", timeout=5)
 
-    def test_all_is_well(self, store: SqliteStore) -> None:
+    def test_all_is_well(self, store: SqlStore) -> None:
         assert store.verify() == []
 
     @pytest.mark.parametrize(
@@ -735,18 +738,18 @@ class TestVerify:
         ],
     )
     def test_what_does_not_agree_is_found(
-        self, store: SqliteStore, path: Path, damage: str, words: str
+        self, store: SqlStore, path: Path, damage: str, words: str
     ) -> None:
         sql(path, damage)
         (sentence,) = store.verify()
         assert words in sentence
         assert sentence.endswith(".")
 
-    def test_counters_at_zero_are_all_right(self, store: SqliteStore, path: Path) -> None:
+    def test_counters_at_zero_are_all_right(self, store: SqlStore, path: Path) -> None:
         sql(path, "INSERT INTO counts VALUES ('nowhere', 'pending', 0, 0, 0)")
         assert store.verify() == []
 
-    def test_a_damaged_index_is_found(self, store: SqliteStore, path: Path) -> None:
+    def test_a_damaged_index_is_found(self, store: SqlStore, path: Path) -> None:
         sql(
             path,
             "PRAGMA writable_schema = ON",
@@ -758,53 +761,57 @@ class TestVerify:
 
 
 class TestBackup:
-    def test_is_a_store_like_this_one(self, store: SqliteStore, tmp_path: Path) -> None:
+    def test_is_a_store_like_this_one(self, store: SqlStore, tmp_path: Path) -> None:
         a_node(store)
         add(store, "done", tags=("red",))
         run(store, "done")
         add(store, "waiting")
         copy = tmp_path / "copy.db"
-        store.backup(str(copy))
+        backup(store, str(copy))
         with closing(open_store(str(copy))) as again:
             assert again.verify() == []
             assert states(again) == states(store)
-            assert again.attempts(the(again, "done")) == store.attempts(the(store, "done"))
-            assert again.output(the(again, "done"), 1) == store.output(the(store, "done"), 1)
+            assert again.history.attempts(the(again, "done")) == store.history.attempts(
+                the(store, "done")
+            )
+            assert again.history.output(the(again, "done"), 1) == store.history.output(
+                the(store, "done"), 1
+            )
 
-    def test_leaves_nothing_but_the_one_file(self, store: SqliteStore, tmp_path: Path) -> None:
+    def test_leaves_nothing_but_the_one_file(self, store: SqlStore, tmp_path: Path) -> None:
         folder = tmp_path / "backups"
         folder.mkdir()
-        store.backup(str(folder / "copy.db"))
+        backup(store, str(folder / "copy.db"))
         assert os.listdir(folder) == ["copy.db"]
 
-    def test_tells_how_far_it_is(self, store: SqliteStore, tmp_path: Path) -> None:
-        store.enqueue([NewJob(command="x" * 2**20) for _ in range(3)], now=NOW)
+    def test_tells_how_far_it_is(self, store: SqlStore, tmp_path: Path) -> None:
+        store.jobs.enqueue([NewJob(command="x" * 2**20) for _ in range(3)], now=NOW)
         told: list[tuple[int, int]] = []
-        store.backup(str(tmp_path / "copy.db"), lambda done, total: told.append((done, total)))
+        backup(store, str(tmp_path / "copy.db"), lambda done, total: told.append((done, total)))
         assert told == sorted(told)
         assert told[-1][0] == told[-1][1] > 700
         assert len(told) > 1
 
-    def test_does_not_overwrite(self, store: SqliteStore, path: Path, tmp_path: Path) -> None:
+    def test_does_not_overwrite(self, store: SqlStore, path: Path, tmp_path: Path) -> None:
         copy = tmp_path / "copy.db"
         copy.write_text("precious")
         with pytest.raises(StoreError, match="exists already"):
-            store.backup(str(copy))
+            backup(store, str(copy))
         assert copy.read_text() == "precious"
         with pytest.raises(StoreError, match="exists already"):
-            store.backup(str(path))
+            backup(store, str(path))
 
-    def test_needs_a_folder(self, store: SqliteStore, tmp_path: Path) -> None:
+    def test_needs_a_folder(self, store: SqlStore, tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="can't be made"):
-            store.backup(str(tmp_path / "missing" / "copy.db"))
+            backup(store, str(tmp_path / "missing" / "copy.db"))
 
-    def test_is_consistent_while_others_write(self, store: SqliteStore, tmp_path: Path) -> None:
-        store.enqueue([NewJob(command="x" * 2**20) for _ in range(8)], now=NOW)
-        writer = Actor("write", store.path)
+    def test_is_consistent_while_others_write(self, store: SqlStore, tmp_path: Path) -> None:
+        store.jobs.enqueue([NewJob(command="x" * 2**20) for _ in range(8)], now=NOW)
+        writer = Actor("write", str(store.path))
         assert writer.hear() == "ready"
         for n in range(3):
             copy = tmp_path / f"copy{n}.db"
-            store.backup(str(copy))
+            backup(store, str(copy))
             with closing(open_store(str(copy))) as again:
                 assert again.verify() == []
                 left = [id for id in states(again) if id.startswith("left")]
@@ -816,12 +823,12 @@ class TestBackup:
 
 
 def test_a_store_is_what_the_contract_says() -> None:
-    assert issubclass(SqliteStore, Store)
-    assert not SqliteStore.__abstractmethods__
+    assert issubclass(SqlStore, Store)
+    assert not SqlStore.__abstractmethods__
 
 
 class TestBulk:
-    def test_many_jobs_are_stored_without_savepoints(self, store: SqliteStore) -> None:
+    def test_many_jobs_are_stored_without_savepoints(self, store: SqlStore) -> None:
         """Under a savepoint SQLite keeps every page a statement touches: rows get ever dearer."""
         said: list[str] = []
 
@@ -829,9 +836,9 @@ class TestBulk:
             said.append(statement)
             return True
 
-        store._db.exec_trace = note
+        raw(store).exec_trace = note
         with store.transaction():
-            store.enqueue([NewJob(command="true")] * 3, now=store.now())
+            store.jobs.enqueue([NewJob(command="true")] * 3, now=store.now())
         assert len([text for text in said if "INSERT INTO jobs" in text]) == 3
         assert not [text for text in said if "SAVEPOINT" in text]
 
@@ -843,7 +850,7 @@ class TestBulk:
         ],
     )
     def test_no_row_is_looked_up_in_a_list(
-        self, store: SqliteStore, path: Path, statement: str
+        self, store: SqlStore, path: Path, statement: str
     ) -> None:
         """Of a list of three words or more, SQLite makes a table for each statement."""
         assert store.verify() == []

@@ -18,8 +18,9 @@ from queuectl.facts import Event
 from queuectl.job import Exited, NewJob, State
 from queuectl.lifecycle import cancelled
 from queuectl.store.dialects import SQLITE
-from queuectl.store.sqlite import SqliteStore
-from queuectl.store.sqlite_rows import OfRows
+from queuectl.store.sqlite.administration import open_file
+from queuectl.store.sqlite.rows import OfRows
+from queuectl.store.sqlstore import SqlStore
 from queuectl.store.statements import sqlite as statements
 from tests.contract.plans import (
     BIG,
@@ -33,7 +34,7 @@ from tests.contract.plans import (
     names,
     rendered,
 )
-from tests.contract.tools import HOUR, NOW, a_node, ended, take, the
+from tests.contract.tools import HOUR, NOW, a_node, ended, raw, take, the
 
 MANY = 2_000
 
@@ -41,20 +42,20 @@ MANY = 2_000
 @pytest.fixture(scope="module", params=["as it grew", "analyzed"])
 def full(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SqliteStore]:
+) -> Iterator[SqlStore]:
     """A store with thousands of jobs in every state, some of each kind."""
     path: Path = tmp_path_factory.mktemp("full") / "queue.db"
-    with closing(SqliteStore(str(path), create=True)) as store:
+    with closing(open_file(str(path), create=True)) as store:
         fill(store)
         if request.param == "analyzed":
             with closing(apsw.Connection(str(path))) as db:
                 db.execute("ANALYZE")
             store.vacuum()
-        with closing(SqliteStore(str(path))) as again:
+        with closing(open_file(str(path))) as again:
             yield again
 
 
-def fill(store: SqliteStore) -> None:
+def fill(store: SqlStore) -> None:
     """Enqueue, run, fail, cancel and delay jobs, thousands of each."""
     a_node(store)
     jobs = [
@@ -69,32 +70,34 @@ def fill(store: SqliteStore) -> None:
         )
         for n in range(3 * MANY)
     ]
-    store.enqueue(jobs, now=NOW - HOUR)
+    store.jobs.enqueue(jobs, now=NOW - HOUR)
     ends = [
         ended(job, Exited(job.seq % 2), duration_ms=job.seq, now=NOW + job.seq)
         for job in take(store, 2 * MANY)
     ]
-    store.finish(ends)
+    store.runs.finish(ends)
     take(store, 100)
     delayed = [
         NewJob(command="x", queue=f"queue {n % 3}", priority=9, run_at=NOW + HOUR + n)
         for n in range(MANY)
     ]
-    store.enqueue(delayed, now=NOW)
+    store.jobs.enqueue(delayed, now=NOW)
     with store.transaction():
         for n in range(3 * MANY - 100, 3 * MANY):
             job = the(store, f"job {n}")
             if job.state == State.PENDING:
-                store.apply(job, cancelled(job, "x"), now=NOW)
+                store.jobs.apply(job, cancelled(job, "x"), now=NOW)
         for n in range(MANY):
-            store.record(Event(at=n, kind="x", job=f"job {n}", node=None, who="me", detail=None))
+            store.history.record(
+                Event(at=n, kind="x", job=f"job {n}", node=None, who="me", detail=None)
+            )
 
 
 class TestPlans:
     @pytest.mark.parametrize("name", names(SQLITE))
-    def test_no_big_table_is_scanned(self, full: SqliteStore, name: str) -> None:
+    def test_no_big_table_is_scanned(self, full: SqlStore, name: str) -> None:
         text, values = self.whole(name)
-        with closing(apsw.Connection(full.path)) as db:
+        with closing(apsw.Connection(str(full.path))) as db:
             # As the store has it.
             db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             plan = [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + text, values)]
@@ -102,11 +105,11 @@ class TestPlans:
         for step in plan:
             assert not self.scans(step), (name, plan)
 
-    def test_what_is_bound_does_not_make_another_program(self, full: SqliteStore) -> None:
+    def test_what_is_bound_does_not_make_another_program(self, full: SqlStore) -> None:
         """Or SQLite would make it anew for each claim, which takes longer than to run it."""
         text = rendered(SQLITE, "READY")
         one, other = (
-            full._db.execute("EXPLAIN " + text, bound(SQLITE, text, limit=limit)).fetchall()
+            raw(full).execute("EXPLAIN " + text, bound(SQLITE, text, limit=limit)).fetchall()
             for limit in (16, 17)
         )
         assert one == other
@@ -151,7 +154,7 @@ class TestSteps:
     """The counters, queues and nodes are read whole: a few dozen rows."""
 
     @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
-    def test_no_verb_reads_more_than_it_needs(self, full: SqliteStore, verb: Verb) -> None:
+    def test_no_verb_reads_more_than_it_needs(self, full: SqlStore, verb: Verb) -> None:
         seen: list[tuple[int, int, str]] = []
 
         def note(event: dict[str, Any]) -> None:
@@ -164,11 +167,11 @@ class TestSteps:
                 )
             )
 
-        full._db.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+        raw(full).trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
         try:
             verb(full)
         finally:
-            full._db.trace_v2(0, None)
+            raw(full).trace_v2(0, None)
         assert seen
         for scanned, steps, text in seen:
             assert scanned < self.LONGEST_SCAN, (scanned, text)

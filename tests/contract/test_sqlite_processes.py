@@ -40,9 +40,9 @@ class TestThreads:
             try:
                 for n in range(each):
                     add(store, f"{number} {n}", queue=f"queue {n % 3}", priority=n % 5)
-                    (job,) = store.claim("node-1", [number], [], now=NOW).jobs
+                    (job,) = store.runs.claim("node-1", [number], [], now=NOW).jobs
                     taken.append(job.id)
-                    assert store.finish([ended(job)]) == []
+                    assert store.runs.finish([ended(job)]) == []
             except BaseException as error:
                 errors.append(error)
                 raise
@@ -65,7 +65,7 @@ class TestThreads:
             try:
                 while not done:
                     found = states(store)
-                    total = sum(count.jobs for count in store.counts())
+                    total = sum(count.jobs for count in store.jobs.counts())
                     assert "first" in found
                     assert len(found) <= total <= 201
             except BaseException as error:
@@ -91,7 +91,7 @@ class TestProcesses:
     def test_four_that_claim_from_a_thousand_jobs_get_each_job_once(
         self, store: Store, path: str
     ) -> None:
-        made = store.enqueue(
+        made = store.jobs.enqueue(
             [NewJob(command="x", priority=n % 3) for n in range(1_000)], now=store.now()
         ).ids
         crew = [Actor("drain", path, f"node {n}") for n in range(4)]
@@ -106,8 +106,8 @@ class TestProcesses:
         assert sorted(together) == sorted(made)
         assert Counter(states(store).values()) == {State.COMPLETED: 1_000}
         ((measure, runs),) = {
-            (row.measure, sum(r.count for r in store.rollups() if r.measure == row.measure))
-            for row in store.rollups()
+            (row.measure, sum(r.count for r in store.history.rollups() if r.measure == row.measure))
+            for row in store.history.rollups()
             if row.measure != "wait"
         }
         assert (measure, runs) == ("completed", 1_000)
@@ -130,7 +130,7 @@ class TestKill:
         assert list(states(store)) == ["x"]
         actor.kill()
         assert list(states(store)) == ["x"]
-        assert store.config() == {}
+        assert store.settings.config() == {}
         add(store, "y")
         a_node(store)
         assert take_one(store).id == "x"
@@ -142,7 +142,7 @@ class TestKill:
         actor.kill()
         with closing(open_store(path)) as store:
             assert states(store) == {}
-            assert store.config() == {}
+            assert store.settings.config() == {}
             assert store.verify() == []
             add(store, "y")
 

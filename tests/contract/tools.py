@@ -12,6 +12,7 @@ from queuectl.lifecycle import Policy, decide
 from queuectl.store import Store
 from queuectl.store.contract import Ended, Listener, Topic
 from queuectl.store.polling import PollingListener
+from queuectl.store.sqlstore import SqlStore
 from tests.contract.actors import Row
 
 NOW = 1_762_606_800_000
@@ -47,13 +48,13 @@ class Engine:
 def add(store: Store, id: str, *, now: int = NOW, **fields: Any) -> Job:
     """Enqueue one job and return it as it is stored."""
     work: dict[str, Any] = {} if "argv" in fields else {"command": f"echo {id}"}
-    store.enqueue([NewJob(**{"id": id, **work, **fields})], now=now)
+    store.jobs.enqueue([NewJob(**{"id": id, **work, **fields})], now=now)
     return the(store, id)
 
 
 def the(store: Store, id: str) -> Job:
     """Return a job that must be there."""
-    job = store.get(id)
+    job = store.jobs.get(id)
     assert job is not None, f"there is no job {id}"
     return job
 
@@ -82,7 +83,7 @@ def a_node(store: Store, id: str = "node-1", *, lease: int = HOUR, **changes: An
         ),
         **changes,
     )
-    store.register(node)
+    store.nodes.register(node)
     return node
 
 
@@ -95,7 +96,7 @@ def take(
     now: int = NOW,
 ) -> list[Job]:
     """Claim jobs for so many workers of a node, numbered from 1."""
-    return store.claim(node, range(1, count + 1), queues, now=now).jobs
+    return store.runs.claim(node, range(1, count + 1), queues, now=now).jobs
 
 
 def take_one(store: Store, *, node: str = "node-1", now: int = NOW) -> Job:
@@ -141,7 +142,7 @@ def run(
     """Claim the next job, which must have this id, end its run, and return it as it is then."""
     job = take_one(store, node=node, now=now - 5 * SECOND)
     assert job.id == id
-    assert store.finish([ended(job, outcome, now=now, policy=policy, **changes)]) == []
+    assert store.runs.finish([ended(job, outcome, now=now, policy=policy, **changes)]) == []
     return the(store, id)
 
 
@@ -149,7 +150,7 @@ def states(store: Store) -> dict[str, State]:
     """Return all jobs with their states."""
     from queuectl.filter import Filter
 
-    return {job.id: job.state for job in store.select(Filter(), limit=None, oldest=True)}
+    return {job.id: job.state for job in store.jobs.select(Filter(), limit=None, oldest=True)}
 
 
 def everything(client: Client) -> dict[str, list[Row]]:
@@ -164,7 +165,7 @@ def assert_counts_are_right(store: Store, client: Client) -> None:
         "SELECT queue, state, priority, count(*), sum(CASE WHEN timeout > 0 THEN 1 ELSE 0 END)"
         " FROM {jobs} GROUP BY queue, state, priority"
     )
-    told = [(c.queue, c.state.value, c.priority, c.jobs, c.timed) for c in store.counts()]
+    told = [(c.queue, c.state.value, c.priority, c.jobs, c.timed) for c in store.jobs.counts()]
     assert sorted(told) == sorted(counted)
 
 
@@ -196,3 +197,10 @@ def _wait(listener: Listener, longest: float) -> None:
     recheck = listener.recheck_in()
     fds = [listener.fileno()] if listener.fileno() >= 0 else []
     select.select(fds, [], [], longest if recheck is None else min(recheck, longest))
+
+
+def raw(store: Store) -> Any:
+    """Return the connection of a store, as its driver has it."""
+    assert isinstance(store, SqlStore)
+    with store.db.session() as session:
+        return session.db

@@ -287,7 +287,7 @@ def test_the_sql_on_the_schema_page_runs(tmp_path: Path) -> None:
         db.close()
         titles = ["sort", r"printf '%s\n' 'a b'", "make report"]
         assert [job.title for job in queue.list()] == titles
-        assert queue.store.stdin(queue.get("with-stdin")) == b"b\na\n"
+        assert queue.store.jobs.stdin(queue.get("with-stdin")) == b"b\na\n"
 
 
 # -- the rest -----------------------------------------------------------------------------

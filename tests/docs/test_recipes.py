@@ -94,14 +94,14 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
         )
         now = store.now()
         wrote = Output(stderr=b"no space\n", stderr_bytes=9)
-        store.finish(
+        store.runs.finish(
             [
                 ended(job, Exited(1), now=now + 5, started_at=now, output=wrote)
                 for job in take(store, MANY, now=now)
             ]
         )
         queue.enqueue("true", id=ID)
-        store.forget("node-1")
+        store.nodes.forget("node-1")
         yield queue
 
 

@@ -187,7 +187,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="Whether the lease of another host is over is told by the clock of this one.",
         edits=[
             Edit(
-                old="return node.lease <= 0 or (self._watched_at - since) * 1000 > node.lease",
+                old="return node.lease <= 0 or (self._seen_at - since) * 1000 > node.lease",
                 new="return clock_gettime(0) * 1000 > node.lease_until",
             )
         ],
@@ -230,12 +230,12 @@ MUTANTS: Sequence[Mutant] = (
         name="claim-without-lock",
         broken="A claim reads without locking, and takes a job that another took meanwhile.",
         edits=[
-            Edit(old="AND 0 <> int4(ready = 1)", new="", inside="postgresql:CLAIM_FIRST"),
+            Edit(old="AND 0 <> int4(ready = 1)", new="", inside="postgresql:CLAIM_AT_ONCE"),
             Edit(old="AND 1 = (ready = 1)", new="", inside="mysql:CLAIM"),
             Edit(
                 old="LIMIT :limit FOR UPDATE SKIP LOCKED",
                 new="LIMIT :limit",
-                inside="postgresql:CLAIM_FIRST",
+                inside="postgresql:CLAIM_AT_ONCE",
             ),
             Edit(old="} FOR UPDATE SKIP LOCKED", new="}", inside="mysql:READY"),
             Edit(
@@ -254,7 +254,12 @@ MUTANTS: Sequence[Mutant] = (
         broken="A claim on SQLite chooses its jobs before it has the lock to take them.",
         edits=[
             Edit(old="AND +(ready = 1)", new="", inside="sqlite:CLAIM"),
-            Edit(old="return self._atomic(claim)", new="return self._repeat(claim)"),
+            Edit(
+                old="return self.db.atomic("
+                "lambda: self.claim_within(node, workers, queues, now, suspects))",
+                new="return self.claim_within(node, workers, queues, now, suspects)",
+                inside="Idiom.claim",
+            ),
         ],
         tests=[
             "tests/contract/test_sqlite_processes.py"
@@ -266,8 +271,10 @@ MUTANTS: Sequence[Mutant] = (
         broken="A claim on SQLite is several transactions: cut off, it is half done.",
         edits=[
             Edit(
-                old="return self._atomic(claim)",
-                new="return self._in_one_statement(claim)",
+                old="return self.db.atomic("
+                "lambda: self.claim_within(node, workers, queues, now, suspects))",
+                new="return self.claim_within(node, workers, queues, now, suspects)",
+                inside="Idiom.claim",
             )
         ],
         tests=[
@@ -281,7 +288,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 old="LIMIT :limit FOR UPDATE SKIP LOCKED",
                 new="LIMIT :limit",
-                inside="postgresql:CLAIM_FIRST",
+                inside="postgresql:CLAIM_AT_ONCE",
             ),
             Edit(old="} FOR UPDATE SKIP LOCKED", new="}", inside="mysql:READY"),
             Edit(
@@ -358,9 +365,9 @@ MUTANTS: Sequence[Mutant] = (
         broken="A commit whose answer never came is taken for done.",
         edits=[
             Edit(
-                inside="ServerStore._commit",
-                old='            self._settle(receipt["serial"], error)',
-                new="            return",
+                inside="Session._commit",
+                old='self.settle(receipt["serial"], error)',
+                new="return",
             )
         ],
         tests=[
@@ -372,8 +379,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that was struck from the register goes on as if it had been renewed.",
         edits=[
             Edit(
-                old="or not store.renew(self._node, until=store.steady() + lease):",
-                new="or store.renew(self._node, until=store.steady() + lease) is None:",
+                old="or not store.nodes.renew(self._node, until=store.steady() + lease):",
+                new="or store.nodes.renew(self._node, until=store.steady() + lease) is None:",
             )
         ],
         tests=[
@@ -452,9 +459,9 @@ MUTANTS: Sequence[Mutant] = (
         broken="Nobody is woken when a job is enqueued in an SQLite file.",
         edits=[
             Edit(
-                inside="SqliteStore._wake",
-                old="        files.touch(self.companion, topics, self._make_companion)",
-                new="        return",
+                inside="SqliteDriver.wake",
+                old="files.touch(self.companion, topics, self.make_companion)",
+                new="return",
             )
         ],
         tests=[
@@ -480,9 +487,9 @@ MUTANTS: Sequence[Mutant] = (
         broken="The doorbell isn't rung when a job is enqueued in MariaDB.",
         edits=[
             Edit(
-                inside="ServerStore._wake",
-                old="        files.touch(self.companion, topics, self._make_companion)",
-                new="        return",
+                inside="ServerDriver.wake",
+                old="files.touch(self.companion, topics, self.make_companion)",
+                new="return",
             )
         ],
         tests=[
@@ -567,17 +574,26 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         name="unlock-before-write",
-        broken="A thread lets go of the connection before it writes in its transaction.",
-        edits=[
-            Edit(
-                old="            yield from self._inner() if self._depth else self._outer()",
-                new="            depth = self._depth\n"
-                "        yield from self._inner() if depth else self._outer()",
-            )
-        ],
+        broken="What a thread does in its transaction is done on whichever connection is free.",
+        edits=[Edit(old="self._mine.session = session", new="pass", inside="Database.session")],
         tests=[
             "tests/contract/test_transaction.py"
             "::TestTransaction::test_another_thread_is_not_drawn_into_it",
+        ],
+    ),
+    Mutant(
+        name="connection-shared",
+        broken="Two threads use one connection at the same time.",
+        edits=[
+            Edit(
+                old="self._idle.pop() if self._idle else",
+                new="self._idle[-1] if self._idle else",
+                inside="Database.session",
+            )
+        ],
+        tests=[
+            "tests/contract/test_sqlite_processes.py"
+            "::TestThreads::test_eight_that_enqueue_claim_and_finish_get_each_job_once",
         ],
     ),
     Mutant(
@@ -585,8 +601,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="A claim on a server is written though its node may be struck out meanwhile.",
         edits=[
             Edit(
-                old="self._check_lease(self.sql.KEEP_LEASE, node)",
-                new="self._check_lease(self.sql.LOOK, node)",
+                old="self.db.rows(self.sql.KEEP_LEASE, id=node)",
+                new="self.db.rows(self.sql.LOOK, id=node)",
             ),
         ],
         tests=[
@@ -633,7 +649,17 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 old="AND (expires_at IS NULL OR expires_at > :now)",
                 new="",
-                inside="postgresql:CLAIM_FIRST",
+                inside="postgresql:CLAIM_AT_ONCE",
+            ),
+            Edit(
+                old="AND (expires_at IS NULL OR expires_at > :now)",
+                new="",
+                inside="postgresql:READY",
+            ),
+            Edit(
+                old="AND (expires_at IS NULL OR expires_at > :now)",
+                new="",
+                inside="postgresql:READY_WHOLE",
             ),
             Edit(
                 old="AND (expires_at IS NULL OR expires_at > :now)",
@@ -695,8 +721,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="A request that is skipped, as its id is taken, changes the stdin of another job.",
         edits=[
             Edit(
-                old="            for id, place in fresh.items() if inputs else ():\n",
-                new="            for place, id in ((n, rows[n][0]) for n in inputs):\n",
+                old="kept = {n: inputs[at] for n, at in enumerate(fresh.values()) if at in inputs}",
+                new="kept = dict(inputs)",
             )
         ],
         tests=[
@@ -773,9 +799,9 @@ MUTANTS: Sequence[Mutant] = (
                 inside="sqlite:READY_WHOLE",
             ),
             Edit(
-                old="ORDER BY priority DESC, seq LIMIT",
-                new="ORDER BY seq LIMIT",
-                inside="postgresql:CLAIM_FIRST",
+                old="ORDER BY priority DESC, seq LIMIT :limit FOR UPDATE SKIP LOCKED",
+                new="ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED",
+                inside="postgresql:CLAIM_AT_ONCE",
             ),
             Edit(
                 old="ORDER BY urgency, seq LIMIT",
@@ -921,12 +947,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="expired-unheard",
         broken="A job that expired is dead, and no event says so.",
-        edits=[
-            Edit(
-                old="self.record_all([death_of(job, job.reason, at=now, node=node) for job in",
-                new="list([death_of(job, job.reason, at=now, node=node) for job in",
-            )
-        ],
+        edits=[Edit(old="if deaths:", new="if False:", inside="Idiom._bury_expired")],
         tests=[
             "tests/contract/test_claim.py"
             "::TestExpiry::test_whoever_claims_is_told_and_so_is_everybody_else[sqlite]",

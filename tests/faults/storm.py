@@ -48,13 +48,13 @@ def storm(queue: Queue, name: str, claims: int) -> None:
         for job in running:
             print("got", job.id, job.attempts)
         if turn % 5 == 0:
-            store.renew(name, until=store.steady() + 60_000)
-            store.fold()
+            store.nodes.renew(name, until=store.steady() + 60_000)
+            store.history.fold()
         if turn % 20 == 0:
             assert queue.status().states
             queue.pause(f"p{turn % 40}")
             queue.resume(f"p{turn % 40}")
-    store.forget(name)
+    store.nodes.forget(name)
 
 
 def take_turn(
@@ -72,7 +72,9 @@ def take_turn(
             ended(job, OUTCOMES[n % 2], now=now, policy=POLICY, output=Output())
             for n, job in enumerate(running)
         ]
-        return store.finish(ends), store.claim(name, range(1, free + 1), QUEUES, now=now).jobs
+        return store.runs.finish(ends), store.runs.claim(
+            name, range(1, free + 1), QUEUES, now=now
+        ).jobs
 
     return store.transact(turn)
 

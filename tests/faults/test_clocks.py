@@ -80,7 +80,7 @@ def test_a_node_whose_clock_is_off_does_everything_in_time(wrong: Lab) -> None:
             id=f"on-{queue}",
         )
     wait_for(lambda: len(lab.lines("ledger")) == 2, "both jobs to start")
-    beats = {node.id: node.beat for node in lab.queue.store.nodes()}
+    beats = {node.id: node.beat for node in lab.queue.store.nodes.all()}
 
     late, again = one_that_times_out_and_one_that_is_tried_again(lab)
     due_times_and_times_shown_are_the_servers(lab)
@@ -89,7 +89,7 @@ def test_a_node_whose_clock_is_off_does_everything_in_time(wrong: Lab) -> None:
 
     # Longer than a lease, in which each of them could take the other for dead.
     wait_for(
-        lambda: all(node.beat > beats.get(node.id, 0) + 3 for node in lab.queue.store.nodes()),
+        lambda: all(node.beat > beats.get(node.id, 0) + 3 for node in lab.queue.store.nodes.all()),
         "renewals",
     )
     told = json.loads(lab.run("worker", "list", "--json").stdout)

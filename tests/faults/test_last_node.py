@@ -20,7 +20,7 @@ def hold_elsewhere(queue: Queue, id: str) -> None:
     store = queue.store
     queue.enqueue("true", id=id)
     over = store.steady() + LEASE
-    store.register(
+    store.nodes.register(
         Node(
             id="dead",
             host="elsewhere",
@@ -36,7 +36,7 @@ def hold_elsewhere(queue: Queue, id: str) -> None:
             lease_until=over,
         )
     )
-    assert [job.id for job in store.claim("dead", [1], [], now=store.now()).jobs] == [id]
+    assert [job.id for job in store.runs.claim("dead", [1], [], now=store.now()).jobs] == [id]
     wait_for(lambda: store.steady() > over, "the end of its lease")
 
 
@@ -51,7 +51,7 @@ def test_it_waits_until_it_is_certain_that_a_host_is_dead(lab: Lab) -> None:
 
 def test_it_waits_for_what_is_in_the_hands_of_nobody(lab: Lab) -> None:
     hold_elsewhere(lab.queue, "left")
-    lab.queue.store.forget("dead")
+    lab.queue.store.nodes.forget("dead")
     assert lab.start_node("--drain").wait(60) == 0
     assert lab.queue.get("left").state == "completed"
 

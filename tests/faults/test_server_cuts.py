@@ -16,7 +16,7 @@ import pytest
 from queuectl import Queue, State
 from queuectl.errors import LeaseLostError, NotFoundError, StoreError, StoreUnsettledError
 from queuectl.facts import Node
-from queuectl.store.server import ServerStore
+from queuectl.store.sqlstore import SqlStore
 from tests.faults.places import (
     Place,
     ledger,
@@ -160,15 +160,19 @@ def test_a_commit_that_was_called_undone_doesnt_come_through_later(
 ) -> None:
     """What is under way on a connection that was given up may reach the server at any time."""
     client, settler = far.store, near.store
-    assert isinstance(client, ServerStore)
-    assert isinstance(settler, ServerStore)
-    assert not settler._was_committed(client._client, client._serial + 1)
+    assert isinstance(client, SqlStore)
+    assert isinstance(settler, SqlStore)
+    with settler.db.session() as asks, client.db.session() as writes:
+        first = writes.next_receipt()
+        assert not asks.was_committed(first["client"], first["serial"] + 1)
     with pytest.raises(StoreError):
         far.enqueue(request_)
     assert near.list() == []
-    assert not settler._was_committed(client._client, client._serial)
+    with settler.db.session() as asks:
+        assert not asks.was_committed(first["client"], first["serial"] + 1)
     assert near.get(far.enqueue(request_).id).state == State.PENDING
-    assert settler._was_committed(client._client, client._serial)
+    with settler.db.session() as asks:
+        assert asks.was_committed(first["client"], first["serial"] + 2)
 
 
 def test_a_claim_that_is_cut_off_is_settled(
@@ -178,7 +182,7 @@ def test_a_claim_that_is_cut_off_is_settled(
     for cuts, when in enumerate(MOMENTS, 1):
         ids = [near.enqueue("true", priority=n).id for n in (2, 1)]
         proxy.cut_when(place.commit, when=when)
-        jobs = far.store.claim("mine", [7, 8], [], now=far.store.now()).jobs
+        jobs = far.store.runs.claim("mine", [7, 8], [], now=far.store.now()).jobs
         assert proxy.fired == cuts
         assert [job.id for job in jobs] == ids
         assert [(job.worker, job.attempts) for job in jobs] == [(7, 1), (8, 1)]
@@ -194,7 +198,7 @@ def test_a_claim_that_nobody_can_settle_says_later_what_it_claimed(
         id = near.enqueue("true").id
         proxy.cut_when(place.commit, when=when, shut=True)
         with pytest.raises(StoreUnsettledError, match=UNKNOWN) as doubt:
-            far.store.claim("mine", [1], [], now=far.store.now())
+            far.store.runs.claim("mine", [1], [], now=far.store.now())
         proxy.refuse(False)
         came_through = doubt.value.committed()
         assert when == "during" or came_through == (when == "after")
@@ -203,7 +207,7 @@ def test_a_claim_that_nobody_can_settle_says_later_what_it_claimed(
         else:
             assert near.get(id).state == State.PENDING
             assert [
-                job.id for job in far.store.claim("mine", [1], [], now=far.store.now()).jobs
+                job.id for job in far.store.runs.claim("mine", [1], [], now=far.store.now()).jobs
             ] == [id]
     assert near.store.verify() == []
 
@@ -325,7 +329,7 @@ def test_a_client_that_falls_silent_in_a_transaction_holds_nobody_up(
 
     def claim_and_fall_silent() -> None:
         if not proxy.is_frozen:
-            assert far.store.claim("silent", [1], [], now=far.store.now()).jobs
+            assert far.store.runs.claim("silent", [1], [], now=far.store.now()).jobs
             proxy.freeze()
 
     def try_to() -> None:
@@ -337,9 +341,9 @@ def test_a_client_that_falls_silent_in_a_transaction_holds_nobody_up(
     try:
         wait_for(lambda: proxy.is_frozen, "silence")
         # It waits for the transaction that has the node's row and the job, but not for long.
-        assert near.store.forget("silent", beat=0)
+        assert near.store.nodes.forget("silent", beat=0)
         register(near, "other")
-        [job] = near.store.claim("other", [1], [], now=near.store.now()).jobs
+        [job] = near.store.runs.claim("other", [1], [], now=near.store.now()).jobs
         assert (job.id, job.attempts) == ("mine", 1)
     finally:
         proxy.thaw()
@@ -350,7 +354,7 @@ def test_a_client_that_falls_silent_in_a_transaction_holds_nobody_up(
 def register(queue: Queue, name: str) -> None:
     """Make a node known that doesn't exist."""
     now = queue.store.now()
-    queue.store.register(
+    queue.store.nodes.register(
         Node(
             id=name,
             host=name,

@@ -194,7 +194,7 @@ def test_a_job_of_a_node_nobody_knows_is_not_stuck(lab: Lab) -> None:
     os.kill(node.pid, signal.SIGKILL)
     node.wait()
     wait_for(lambda: is_gone(pid), "the orphan to be gone")
-    lab.queue.store.forget(lab.queue.nodes()[0]["id"])
+    lab.queue.store.nodes.forget(lab.queue.nodes()[0]["id"])
     lab.node()
     assert lab.wait_state(id, State.COMPLETED).crashes == 1
 
@@ -220,7 +220,7 @@ def test_a_node_that_makes_room_still_sees_what_becomes_due(lab: Lab) -> None:
     lab.wait_state(long, State.PROCESSING)
     suspect = lab.queue.enqueue("true", delay=3600)
     crashed = Transition(state=State.PENDING, failures=0, crashes=2, run_at=lab.queue.store.now())
-    assert lab.queue.store.apply(suspect, crashed, now=lab.queue.store.now())
+    assert lab.queue.store.jobs.apply(suspect, crashed, now=lab.queue.store.now())
     urgent = lab.queue.enqueue("true", priority=5, delay=1)
     lab.wait_state(urgent.id, State.COMPLETED)
     # And who may not be alone for long enough runs beside others.

@@ -44,7 +44,7 @@ def test_a_copy_of_the_database_leaves_the_jobs_of_the_original_alone(
         copy.node("--queue", "nothing")
         wait_for(lambda: copy.queue.get(original).crashes == 1, "the copy's own rescue")
         assert not is_gone(pid)
-    [node] = lab.queue.store.nodes()
+    [node] = lab.queue.store.nodes.all()
     assert all(Path(path).exists() for path in files_of(node.spool, lab.queue.get(original)))
     assert lab.queue.get(original).state == State.PROCESSING
 
@@ -252,8 +252,8 @@ def test_a_node_from_before_a_reboot_is_dead(lab: Lab) -> None:
         seen_at=2,
         lease_until=store.steady() + 10**9,
     )
-    store.register(old)
-    assert [job.id for job in store.claim("before", [1], (), now=store.now()).jobs] == [id]
+    store.nodes.register(old)
+    assert [job.id for job in store.runs.claim("before", [1], (), now=store.now()).jobs] == [id]
     lab.node()
     job = lab.wait_state(id, State.COMPLETED)
     assert (job.attempts, job.crashes, job.failures) == (2, 1, 0)
@@ -267,7 +267,7 @@ def test_a_node_that_was_held_up_lays_no_hands_on_the_living(lab: Lab) -> None:
     lab.node()
     pid = lab.pid_in("pid")
     store, settings = lab.queue.store, lab.queue.settings
-    others = store.nodes()
+    others = store.nodes.all()
     rescuer = upkeep.Rescuer(
         queue=lab.queue,
         policy=lambda: runs.policy_of(settings, None),

@@ -108,7 +108,7 @@ def test_no_zombies_and_no_descriptors_pile_up(lab: Lab) -> None:
     children = lab.run_shell(f"ps -o stat= --ppid {node.pid}").split()
     assert not [stat for stat in children if stat.startswith("Z")]
     # The lease has a connection of its own, which is opened for the first renewal.
-    wait_for(lambda: lab.queue.store.nodes()[0].beat > 0, "a renewal")
+    wait_for(lambda: lab.queue.store.nodes.all()[0].beat > 0, "a renewal")
     before = len(lab.run_shell(f"ls /proc/{node.pid}/fd").split())
     for n in range(200):
         lab.queue.enqueue(f"echo {n}")

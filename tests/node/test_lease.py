@@ -52,7 +52,7 @@ class Watch:
 
     @property
     def beats(self) -> int:
-        (node,) = self.store.nodes()
+        (node,) = self.store.nodes.all()
         return node.beat
 
 
@@ -116,13 +116,14 @@ class Slow:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.nodes = self
         self.let_through = Event()
 
     def steady(self) -> int:
         return self.store.steady()
 
     def renew(self, node: str, *, until: int) -> bool:
-        done = self.store.renew(node, until=until)
+        done = self.store.nodes.renew(node, until=until)
         self.let_through.wait()
         return done
 
@@ -154,7 +155,7 @@ def test_a_server_that_lets_nobody_in_is_an_outage(store: Store) -> None:
 
 def test_one_that_was_struck_out_is_lost_to_the_loop(store: Store) -> None:
     watch = Watch(store, lease=HOUR, heartbeat=100)
-    store.forget(watch.node)
+    store.nodes.forget(watch.node)
     wait_for(lambda: watch.lease.due_in() <= 0, "a heartbeat")
     assert not watch.lease.renew_if_due(store)
     assert watch.lease.lost
@@ -162,7 +163,7 @@ def test_one_that_was_struck_out_is_lost_to_the_loop(store: Store) -> None:
 
 def test_one_that_was_struck_out_is_lost_to_the_thread(store: Store) -> None:
     watch = Watch(store, lease=1_000, heartbeat=100)
-    store.forget(watch.node)
+    store.nodes.forget(watch.node)
     watch.lease.start()
     wait_for(lambda: watch.woken, "the loop to be woken")
     assert watch.lease.lost

@@ -80,7 +80,7 @@ class Elsewhere:
         id = self.lab.queue.enqueue(command, max_retries=0, cwd=str(self.folder)).id
         job = self.lab.wait_state(id, State.PROCESSING, State.COMPLETED, State.DEAD)
         if job.state == State.PROCESSING:
-            (node,) = [node for node in self.lab.queue.store.nodes() if node.id == job.node]
+            (node,) = [node for node in self.lab.queue.store.nodes.all() if node.id == job.node]
             assert node.host == "elsewhere"
             assert not Path(node.spool).exists()
         return id
@@ -96,8 +96,8 @@ class Elsewhere:
     def left(self) -> tuple[int, int]:
         """Return how many bytes of live output there are in the store, and how many watchers."""
         store = self.lab.queue.store
-        found = store._run(store._text("SELECT coalesce(sum(length(data)), 0) FROM {live}"), {})  # type: ignore[attr-defined]
-        watches = store._run(store._text("SELECT count(*) FROM {watches}"), {})  # type: ignore[attr-defined]
+        found = store.db.rows("SELECT coalesce(sum(length(data)), 0) FROM {live}")  # type: ignore[attr-defined]
+        watches = store.db.rows("SELECT count(*) FROM {watches}")  # type: ignore[attr-defined]
         return int(found[0][0]), int(watches[0][0])
 
 
@@ -350,7 +350,7 @@ class Spooling:
 
         a_node(self.store)
         lab.queue.enqueue("true")
-        (job,) = self.store.claim("node-1", [1], [], now=self.store.now()).jobs
+        (job,) = self.store.runs.claim("node-1", [1], [], now=self.store.now()).jobs
         return job
 
     @property
@@ -361,7 +361,7 @@ class Spooling:
     def watch(self, milliseconds: int = EVERYTHING) -> None:
         """Watch it for a while."""
         now = self.store.now()
-        self.store.watch(self.job, until=now + milliseconds, now=now)
+        self.store.live.watch(self.job, until=now + milliseconds, now=now)
 
     def turn(self) -> list[Piece]:
         """Let the node learn of watchers and copy; return all that is shown of stdout then."""
@@ -377,7 +377,7 @@ class Spooling:
     def shown(self) -> list[Piece]:
         """Return all that is shown of stdout."""
         pieces: list[Piece] = []
-        while new := self.store.live(self.job, "stdout", after=_end(pieces)):
+        while new := self.store.live.pieces(self.job, "stdout", after=_end(pieces)):
             if new[-1].start == (pieces[-1].start if pieces else -1):
                 break
             pieces += new
@@ -436,7 +436,7 @@ def test_who_watches_anew_gets_it_from_the_beginning(spooling: Begin) -> None:
     run.watch(MARGIN + 50)
     run.out.write(b"abc")
     run.broadcast.look([run.run])
-    wait_for(lambda: not run.store.watched([run.job], now=run.store.now()), "the watch to end")
+    wait_for(lambda: not run.store.live.watched([run.job], now=run.store.now()), "the watch to end")
     run.broadcast.send()
     assert run.broadcast.due == NEVER
     run.watch()
@@ -452,7 +452,7 @@ def test_the_end_of_a_run_clears_up(spooling: Begin) -> None:
     assert run.broadcast.due == NEVER
     run.broadcast.end([run.run])
     assert run.shown() == []
-    assert run.store.watched([run.job], now=run.store.now()) == {}
+    assert run.store.live.watched([run.job], now=run.store.now()) == {}
 
 
 @pytest.mark.parametrize("limit", [0, 1, 1000, LIMIT, 5 * LIMIT + 1])

@@ -132,7 +132,7 @@ def test_retention_prunes_by_rule(lab: Lab) -> None:
     dead = lab.queue.enqueue("false", max_retries=0).id
     lab.node("--drain").wait(60)
     lab.node()
-    wait_for(lambda: not lab.queue.store.get(done), "the completed job to be pruned")
+    wait_for(lambda: not lab.queue.store.jobs.get(done), "the completed job to be pruned")
     assert lab.queue.get(dead).state == State.DEAD
     told = "retention: 1 completed"
     wait_for(lambda: told in [event.detail for event in lab.queue.events()], "the event of that")

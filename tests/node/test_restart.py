@@ -409,7 +409,7 @@ def test_a_database_that_is_away_is_waited_for(lab: Lab) -> None:
     node = lab.node()
     pid = lab.pid_in("gate.pid")
     with Queue(lab.url) as queue, queue.store.transaction():
-        queue.store.set_config("max_retries", "3", now=0)
+        queue.store.settings.set_config("max_retries", "3", now=0)
         open_gate(lab)
         wait_for(lambda: is_gone(pid), "the run to be over, which can't be written down")
         node.send_signal(signal.SIGUSR1)
@@ -430,7 +430,7 @@ def test_who_cannot_write_down_a_restart_does_not_ask_for_it(
         raise StoreFullError("There is no space left.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lab.queue.store, "record", full)
+        patch.setattr(lab.queue.store.history, "record", full)
         with pytest.raises(StoreFullError):
             lab.queue.restart_nodes()
     lab.wait_state(lab.queue.enqueue("true").id, State.COMPLETED)

@@ -33,16 +33,18 @@ def test_what_changed_while_it_was_read_is_passed_over(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server finds jobs in one statement and reads them in the next: they may differ by then."""
-    real = queue.store.select
+    real = queue.store.jobs.select
 
     def select(*args: Any, **kwargs: Any) -> list[Job]:
         found = real(*args, **kwargs)
         theirs = queue.get("b")
         if theirs.state == State.PENDING:
-            assert queue.store.apply(theirs, cancelled(theirs, "theirs"), now=queue.store.now())
+            assert queue.store.jobs.apply(
+                theirs, cancelled(theirs, "theirs"), now=queue.store.now()
+            )
         return [queue.get(job.id) for job in found]
 
-    monkeypatch.setattr(queue.store, "select", select)
+    monkeypatch.setattr(queue.store.jobs, "select", select)
     told: list[Changed] = []
     assert queue.change_matching(WAITS, cancelling(), told=told.extend) == 2
     assert ids_of(told) == ["c", "a"]
@@ -58,7 +60,7 @@ def test_a_store_that_is_gone_is_asked_once(queue: Queue, monkeypatch: pytest.Mo
         asked.append(id)
         raise StoreUnreachableError("It is gone.")
 
-    monkeypatch.setattr(queue.store, "get", gone)
+    monkeypatch.setattr(queue.store.jobs, "get", gone)
     with pytest.raises(StoreUnreachableError):
         queue.change_named(["a", "b", "c"], cancelling())
     assert asked == ["a"]

@@ -108,8 +108,8 @@ def test_counting(full: Queue) -> None:
 
 
 def test_events_come_page_by_page(queue: Queue) -> None:
-    queue.store.record_all(
-        [
+    queue.store.history.record(
+        *[
             Event(at=n, kind="k", job=f"{n % 2}", node=None, who="w", detail=None)
             for n in range(MANY)
         ]

@@ -3,8 +3,8 @@
 import pytest
 
 from queuectl.guard.output import render
-from queuectl.store.mysql import _without_middle
-from queuectl.store.mysql_rows import insert_all, update_all
+from queuectl.store.mysql.idiom import _without_middle
+from queuectl.store.mysql.rows import insert_all, update_all
 
 UPDATE = "UPDATE jobs SET worker = %(worker)s, node = %(node)s WHERE seq = %(seq)s AND id = %(id)s"
 INSERT = (

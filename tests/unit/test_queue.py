@@ -128,7 +128,7 @@ def test_a_tag_with_a_comma_is_refused_but_one_that_is_stored_stays_usable(queue
         queue.enqueue(NewJob(command="true", tags=("a,b",)))
     job = queue.enqueue("true")
     store: Any = queue.store
-    store._run("UPDATE jobs SET tags = :tags", {"tags": '["a,b"]'})
+    store.db.run("UPDATE jobs SET tags = :tags", tags='["a,b"]')
     assert [found.id for found in queue.list(tag="a,b")] == [job.id]
     assert queue.cancel(job).tags == queue.retry(job).tags == ("a,b",)
 

@@ -3,7 +3,7 @@
 import apsw
 import pytest
 
-from queuectl.store.sqlite_rows import MOST_AT_ONCE, Alike, OfRows
+from queuectl.store.sqlite.rows import MOST_AT_ONCE, Alike, OfRows
 
 COLUMNS = "id, command, argv, queue, cwd"
 

@@ -95,7 +95,7 @@ class _Stream:
         before = self.at - limit - LONGEST_PIECE
         first = max(halves(limit)[0], self.trimmed)
         if before - first >= LONGEST_PIECE:
-            store.trim_live(job, self.name, first=halves(limit)[0], before=before)
+            store.live.trim(job, self.name, first=halves(limit)[0], before=before)
             self.trimmed = before
 
 
@@ -169,7 +169,9 @@ class Broadcast:
         """Learn which of the running runs are watched."""
         runs = {run.job.seq: run for run in running}
         now = self._store.now() + MARGIN
-        found = self._store.watched([run.job for run in runs.values()], now=now) if runs else {}
+        found = (
+            self._store.live.watched([run.job for run in runs.values()], now=now) if runs else {}
+        )
         going = {
             seq: watched
             for seq, watched in self._watched.items()
@@ -222,7 +224,7 @@ class Broadcast:
 
     def _show(self, batch: _Batch) -> None:
         for job, _, pieces in batch:
-            self._store.add_live(job, pieces)
+            self._store.live.show(job, pieces)
 
     def end(self, runs: Iterable[Run]) -> None:
         """Clear up after runs whose ends are stored: what they wrote is kept with them."""
@@ -237,6 +239,6 @@ class Broadcast:
 
     def _forget(self, job: Job) -> None:
         try:
-            self._store.end_live(job)
+            self._store.live.end(job)
         except StoreError:
             return  # It is stale then, and taken away as such.

@@ -183,7 +183,7 @@ class Lease:
         lease, clock, before = self._settings()[0], self._clock, self._renewals
         # By our own clock, and from before we ask: whoever takes over counts from a later moment.
         began, asked_at, until_now = read(clock), monotonic(), self._until
-        if began >= until_now or not store.renew(self._node, until=store.steady() + lease):
+        if began >= until_now or not store.nodes.renew(self._node, until=store.steady() + lease):
             return False
         with self._noting:
             if read(clock) < until_now - margin(lease):

@@ -92,7 +92,7 @@ class Membership:
         clock = self._store.lease_clock()
         began = leases.read(clock)
         now = self._store.now()
-        self._store.register(
+        self._store.nodes.register(
             Node(
                 id=self.id,
                 host=self.host,
@@ -160,7 +160,7 @@ class Membership:
         """
         count = self._workers()
         if anew or count != self._shown_workers:
-            self._store.describe(self.id, workers=count, version=__version__)
+            self._store.nodes.describe(self.id, workers=count, version=__version__)
             self._shown_workers = count
 
     def renew_in(self) -> float:

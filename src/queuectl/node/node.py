@@ -231,7 +231,7 @@ class NodeLoop:
         if estate is None:
             self.crew.start(hidden=hidden)
             return False
-        return self.crew.inherit(estate, self.store.held(self.id), hidden=hidden)
+        return self.crew.inherit(estate, self.store.runs.held(self.id), hidden=hidden)
 
     def _join(self, *, goes_on: bool) -> None:
         """Become known to the store, or go on under the name that it knows."""
@@ -314,7 +314,7 @@ class NodeLoop:
             not self.options.queues or job.queue in self.options.queues
             for node in self.others
             if not self.queue.is_alive(node) and not self.queue.is_dead(node)
-            for job in self.store.held(node.id)
+            for job in self.store.runs.held(node.id)
         )
 
     def _leave(self) -> None:
@@ -331,14 +331,14 @@ class NodeLoop:
             self._guarded(self._tell_left_over)
 
     def _strike_out(self) -> None:
-        self.store.forget(self.id)
+        self.store.nodes.forget(self.id)
 
     def _tell_left_over(self) -> None:
         """Say that all is done, and what isn't because its queue is paused."""
         served = self.options.queues
         held = sum(
             count.jobs
-            for count in self.store.counts()
+            for count in self.store.jobs.counts()
             if count.state in (State.PENDING, State.FAILED)
             and (not served or count.queue in served)
         )
@@ -490,7 +490,7 @@ class NodeLoop:
         alone_and_told = told and not self.others and self.listener.recheck_in() is None
         if self.crew.workers.idle and not alone_and_told:
             now = self.store.now()
-            self.maybe_work, self.next_due = self.store.outlook(self.options.queues, now=now)
+            self.maybe_work, self.next_due = self.store.runs.outlook(self.options.queues, now=now)
 
     def _obey(self, nodes: Sequence[Node]) -> None:
         """Look for what people ask of this node: stop requests, cancellations, new settings."""
@@ -502,7 +502,7 @@ class NodeLoop:
             self.orders.release(f"Stop requested: {releasing(self.orders.what_runs())}.")
         running = self.crew.running
         by_seq = {run.job.seq: number for number, run in running.items()}
-        for job in self.store.to_cancel(self.id) if running else ():
+        for job in self.store.runs.to_cancel(self.id) if running else ():
             number = by_seq.get(job.seq)
             if number is not None and running[number].job.cancel_reason is None:
                 runs.with_cancel(running[number], job.cancel_reason or "cancelled")
@@ -582,10 +582,10 @@ class NodeLoop:
         """Ask why there was no more to claim."""
         self.caution.held_up = True
         now = self.store.now()
-        self.caution.held_up, self.next_due = self.store.outlook(self.options.queues, now=now)
+        self.caution.held_up, self.next_due = self.store.runs.outlook(self.options.queues, now=now)
         if self.caution.held_up:
             # What is due meanwhile may come before what holds us up.
-            self.next_due = self.store.next_due()
+            self.next_due = self.store.jobs.next_due()
 
     def _note_due(self, at: int | None) -> None:
         """Keep in mind when a job is due that we have put back in line: nobody will tell us."""
@@ -630,7 +630,7 @@ class NodeLoop:
         """Let others see that this node takes no more jobs, whoever asked for it."""
         stopping = self.orders.stopping
         assert stopping is not None
-        self.store.ask_stop(self.id, stopping)
+        self.store.nodes.ask_stop(self.id, stopping)
         self.shown_stopping = stopping
 
     def _look_around(self) -> None:
@@ -648,7 +648,7 @@ class NodeLoop:
         self.overlooked = False
         if self.turns.made > self.folded:
             self.folded = self.turns.made
-            self.store.fold()
+            self.store.history.fold()
 
     def _heed_upgrade(self) -> None:
         """Finish and leave if tables have changed that we know nothing of."""
@@ -665,7 +665,7 @@ class NodeLoop:
             )
 
     def _see_nodes(self) -> list[Node]:
-        nodes = self.store.nodes()
+        nodes = self.store.nodes.all()
         self.others = [node for node in nodes if node.id != self.id]
         return nodes
 
@@ -679,8 +679,8 @@ class NodeLoop:
             continue
         while upkeep.prune_events(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:
             continue
-        self.store.coarsen(now=self.store.now())
-        self.store.drop_stale_live(now=self.store.now())
+        self.store.history.coarsen(now=self.store.now())
+        self.store.live.drop_stale(now=self.store.now())
         logs.sweep(self.queue, self.settings.log_retention)
 
     # -- telling ------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ def _env(job: Job) -> dict[str, str]:
 
 def _stdin(run: Run, store: Store) -> str:
     """Make a file of what a run finds on stdin; each has its own, to be read from the beginning."""
-    data = store.stdin(run.job)
+    data = store.jobs.stdin(run.job)
     if len(data) != run.job.stdin_bytes:
         raise UnrunnableError("its stdin isn't in the store any more")
     return run.prepare(".in", data)

@@ -143,7 +143,7 @@ class Turns:
 
         self._doubtful = made
         return made(
-            self._store.claim(
+            self._store.runs.claim(
                 self._member.id, workers, self._queues, now=now, suspects=suspects(now)
             )
         )
@@ -153,11 +153,11 @@ class Turns:
     ) -> Turn:
         now = self._store.now()
         back = [run.job for run in over if run.withdrawn]
-        kept = self._store.put_back(back, now=now)
+        kept = self._store.runs.put_back(back, now=now)
         # What can't be put back has been cancelled meanwhile, or isn't ours any more.
         ends = self._ends([run for run in over if not run.withdrawn or run.job in kept], now)
-        lost = self._store.finish(ends)
-        claimed = self._store.claim(
+        lost = self._store.runs.finish(ends)
+        claimed = self._store.runs.claim(
             self._member.id, workers, self._queues, now=now, suspects=suspects(now)
         )
         return Turn(
@@ -168,7 +168,9 @@ class Turns:
         """Decide what becomes of the jobs whose runs are over."""
         if any(not run.job.cancel_reason for run in over if run.outcome != runs.SUCCESS):
             # Somebody may have asked to cancel a run just as it failed: then it isn't retried.
-            asked = {job.seq: job.cancel_reason for job in self._store.to_cancel(self._member.id)}
+            asked = {
+                job.seq: job.cancel_reason for job in self._store.runs.to_cancel(self._member.id)
+            }
             for run in over:
                 if (reason := asked.get(run.job.seq)) is not None:
                     runs.with_cancel(run, reason)
@@ -199,15 +201,15 @@ class Turns:
 
     def _give_up_all(self) -> Turn:
         # First, as it waits for a claim of ours that may still be under way; then we see its jobs.
-        self._store.forget(self._member.id)
+        self._store.nodes.forget(self._member.id)
         now = self._store.now()
         over = tuple(self.ended)
         ends = self._ends(over, now)
         mine = {run.job.seq for run in over}
-        for job in self._store.held(self._member.id):
+        for job in self._store.runs.held(self._member.id):
             if job.seq not in mine:
                 # Claimed in a commit whose answer never came: it was never started.
                 run = Run(job=job, spool=self._member.spool, claimed=0, outcome=Released())
                 ends += self._ends([run], now)
-        lost = self._store.finish(ends)
+        lost = self._store.runs.finish(ends)
         return Turn(now=now, asked=0, over=over, ends=ends, lost=lost, jobs=[])

@@ -50,7 +50,7 @@ class Rescuer:
         for node in others:
             if self.queue.is_dead(node):
                 self._rescue_node(node)
-        unknown = set(self.queue.store.strayed_from())
+        unknown = set(self.queue.store.runs.strayed_from())
         for gone in self._unknown_since.keys() - unknown:
             del self._unknown_since[gone]
         for node_id in unknown:
@@ -67,9 +67,9 @@ class Rescuer:
         def give_back() -> list[Fate] | None:
             # First strike it out, if it has shown no life since: from here on it can neither
             # renew its lease nor claim, and whatever it still writes is refused.
-            if not store.forget(node.id, beat=node.beat):
+            if not store.nodes.forget(node.id, beat=node.beat):
                 return None
-            held = store.held(node.id)
+            held = store.runs.held(node.id)
             name_left(self._spool_of(node.id), held)
             return self._give_back(
                 held, node.spool, node.host, why, local=local, heard=node.seen_at
@@ -95,7 +95,7 @@ class Rescuer:
         why = f"node {node_id} isn't registered any more"
 
         def give_back() -> list[Fate]:
-            strays = [job for job in store.strays() if job.node == node_id]
+            strays = [job for job in store.runs.strays() if job.node == node_id]
             spool = self._spool_of(node_id)
             name_left(spool, strays)
             # When it last showed life was in its row. What its runs wrote may still tell.
@@ -125,7 +125,9 @@ class Rescuer:
         now = store.now()
         # What was written before the host went down may not have reached its disk.
         begun = read_boards(spool) if local else None
-        kept = store.put_back([job for job in jobs if not runs.may_have_begun(job, begun)], now=now)
+        kept = store.runs.put_back(
+            [job for job in jobs if not runs.may_have_begun(job, begun)], now=now
+        )
         ends = runs.lost_by(
             [job for job in jobs if runs.may_have_begun(job, begun) or job in kept],
             spool,
@@ -137,11 +139,11 @@ class Rescuer:
             limit=self.settings().output_limit,
             host=host,
         )
-        late = {end.job.seq for end in store.finish(ends)}
+        late = {end.job.seq for end in store.runs.finish(ends)}
         by_seq = {end.job.seq: end for end in ends}
         fates = [(job, by_seq.get(job.seq)) for job in jobs if job.seq not in late]
-        store.record_all(
-            [
+        store.history.record(
+            *[
                 Event(at=now, kind=kind, job=job.id, node=job.node, who=whoami(), detail=why)
                 for job, end in fates
                 if (kind := _kind(end)) is not None
@@ -178,12 +180,16 @@ def prune_old(queue: Queue, settings: Settings) -> int:
         (State.DEAD, settings.dlq_retention),
     )
     pruned = {
-        state: store.prune(state, now - age, limit=PRUNED_AT_ONCE) for state, age in ages if age
+        state: store.jobs.prune(state, now - age, limit=PRUNED_AT_ONCE)
+        for state, age in ages
+        if age
     }
     total = sum(pruned.values())
     if total:
         detail = "retention: " + ", ".join(f"{n} {state}" for state, n in pruned.items() if n)
-        store.record(Event(at=now, kind="prune", job=None, node=None, who=whoami(), detail=detail))
+        store.history.record(
+            Event(at=now, kind="prune", job=None, node=None, who=whoami(), detail=detail)
+        )
     return total
 
 
@@ -192,7 +198,7 @@ def prune_events(queue: Queue, settings: Settings) -> int:
     if not settings.events_retention:
         return 0
     store = queue.store
-    return store.prune_events(store.now() - settings.events_retention, limit=PRUNED_AT_ONCE)
+    return store.history.prune_events(store.now() - settings.events_retention, limit=PRUNED_AT_ONCE)
 
 
 def sweep_spool(queue: Queue) -> None:
@@ -202,7 +208,7 @@ def sweep_spool(queue: Queue) -> None:
         folders = os.listdir(root)
     except FileNotFoundError:
         return
-    known = {node.id for node in queue.store.nodes()}
+    known = {node.id for node in queue.store.nodes.all()}
     for name in folders:
         if name not in known:
             rmtree(os.path.join(root, name), ignore_errors=True)

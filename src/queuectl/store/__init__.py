@@ -4,11 +4,12 @@ import os
 from typing import TYPE_CHECKING
 
 from queuectl.address import SCHEMES, is_server, read_address
-from queuectl.errors import StoreMissingError, UsageError
+from queuectl.errors import StateError, StoreMissingError, UsageError
 from queuectl.store.contract import Store
+from queuectl.store.migrate import COPY
 
 if TYPE_CHECKING:
-    from queuectl.store.sql import SqlStore
+    from queuectl.store.sqlstore import SqlStore
 
 __all__ = ["Store", "file_of", "open_store"]
 
@@ -31,7 +32,7 @@ def open_store(
     store = _open(url, create=create, absent_ok=absent_ok, upgrade=upgrade)
     try:
         if not unfinished:
-            store.refuse_unfinished()
+            _refuse_unfinished(store)
     except BaseException:
         store.close()
         raise
@@ -63,33 +64,39 @@ def _open(url: str, *, create: bool, absent_ok: bool, upgrade: bool) -> "SqlStor
 
 
 def _open_file(path: str, *, create: bool, absent_ok: bool) -> "SqlStore":
-    from queuectl.store.sqlite import SqliteStore
+    from queuectl.store.sqlite.administration import open_file
 
     try:
-        return SqliteStore(path, create=create)
+        return open_file(path, create=create)
     except StoreMissingError:
         if create or not absent_ok:
             raise
-    from queuectl.store.absent import AbsentStore
-
-    return AbsentStore(path)
+    return open_file(path, absent=True)
 
 
 def _open_server(url: str, *, create: bool, upgrade: bool) -> "SqlStore":
     address = read_address(url)
+    from queuectl.store.opening import open_server
+
     try:
-        if address.dialect == "postgresql":
-            from queuectl.store.postgresql import PostgresStore
-
-            return PostgresStore(address, create=create, upgrade=upgrade)
-        from queuectl.store.mysql import MysqlStore
-
-        return MysqlStore(address, create=create, upgrade=upgrade)
+        return open_server(address, create=create, upgrade=upgrade)
     except ModuleNotFoundError as error:
         extra = {"psycopg": "'psycopg[binary]'", "pymysql": "PyMySQL"}.get(error.name or "")
         if extra is None:
             raise
         raise UsageError(f"{address.scheme} URLs need a driver: pip install {extra}") from None
+
+
+def _refuse_unfinished(store: "SqlStore") -> None:
+    """Refuse a store that isn't a queue yet, because a copy to it was cut short."""
+    note = store.administration.meta(COPY)
+    if note is not None:
+        import json
+
+        raise StateError(
+            f"{store.url} holds an unfinished copy of {json.loads(note)['source']}.",
+            advice="run that `queuectl db copy` again to finish it.",
+        )
 
 
 def _sqlite_path(path: str) -> str:

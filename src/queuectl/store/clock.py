@@ -20,6 +20,9 @@ STALE = 10.0
 class ServerClock:
     """What a server's clock says."""
 
+    # A host that sleeps can't renew, and others take over: so its sleep must count.
+    lease_clock = ELAPSED
+
     def __init__(self) -> None:
         self._offset: float | None = None
         self._asked = 0.0
@@ -47,6 +50,10 @@ class ServerClock:
         """Return what the server's clock says now, or a moment ago."""
         assert self._offset is not None, "the server wasn't asked yet"
         return int(clock_gettime(ELAPSED) * 1000 + self._offset)
+
+    def steady(self) -> int:
+        """Return the same: there is no other clock in common."""
+        return self.now()
 
 
 _clocks: dict[str, ServerClock] = {}

@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from queuectl.errors import UsageError
-from queuectl.facts import Batch, Count, Event, Node, Progress, QueueInfo, Rollup, Stop
+from queuectl.facts import Batch, Count, Event, Node, QueueInfo, Rollup, Stop
 from queuectl.filter import Filter, Sort
 from queuectl.job import Attempt, Job, Like, NewJob, Outcome, Output, State, Transition
 from queuectl.values import dataclass
@@ -58,6 +58,13 @@ class Suspects(NamedTuple):
     def has(self, job: InLine) -> bool:
         """Tell whether a job is one of them."""
         return job.crashes >= self.crashes and job.run_at >= self.since
+
+    def admit(self, line: list[InLine]) -> list[InLine]:
+        """Return those of the first in line who may run now: up to a suspect, or that one alone."""
+        for place, job in enumerate(line):
+            if self.has(job):
+                return line[:1] if self.idle and place == 0 else line[:place]
+        return line
 
 
 class Claimed(NamedTuple):
@@ -132,95 +139,12 @@ class Listener(ABC):
         """Stop listening."""
 
 
-class Store(ABC):
-    """Durable state of a queue. Safe to use from several threads; not across a fork."""
-
-    url: str
-    """Where it is, without secrets."""
-    one_host: ClassVar[bool] = False
-    """Whether all its nodes are on one host, so that one from before a reboot can't be alive."""
-    secret_variables: ClassVar[tuple[str, ...]] = ()
-    """Environment variables in which its password may be: jobs don't get to see them."""
-    is_new: bool = False
-    """Whether it was made when it was opened."""
-    patience: float = 5.0
-    """Seconds to wait for a server that has gone away before saying so."""
-
-    @property
-    @abstractmethod
-    def identity(self) -> str:
-        """What names it among all queues that a host may know, however its URL is spelled."""
-
-    # -- clocks ---------------------------------------------------------------
+class Jobs(ABC):
+    """Storing, finding and counting jobs, and changing those that don't run."""
 
     @abstractmethod
-    def now(self) -> int:
-        """Return the store's wall clock: every stored time is by this clock."""
-
-    @abstractmethod
-    def steady(self) -> int:
-        """Return the clock by which `Node.lease_until` is meant."""
-
-    @abstractmethod
-    def lease_clock(self) -> int:
-        """Return the id of the host clock by which a node must give up its lease by itself."""
-
-    @abstractmethod
-    def lapsed(self, node: Node) -> bool:
-        """Tell whether the lease of a node was over beyond doubt when `nodes` was last called.
-
-        Whoever rescues its jobs relies on it. Where no clock is shared, it is a matter of watching
-        a node do nothing for the length of its lease; so it may become true later than the
-        clocks say, but never too soon. Time that has passed since the node was read proves
-        nothing: it may have renewed its lease while we were held up.
-        """
-
-    def is_elsewhere(self, node: Node) -> bool:
-        """Tell whether a node works on another store, of which this one is a copy."""
-        return False
-
-    # -- transactions and wake-ups --------------------------------------------
-
-    before_commit: Callable[[], None] | None = None
-    """Called just before each commit, if somebody sets it: from then on, things may be stored."""
-
-    @abstractmethod
-    def transaction(self) -> AbstractContextManager[None]:
-        """Make everything inside one durable write: all of it or nothing. May be nested."""
-
-    @abstractmethod
-    def transact(self, action: Callable[[], T]) -> T:
-        """Do something as one durable write, and do it again if the database says so.
-
-        A server may refuse a transaction because of another one, or lose the connection; so the
-        action must change nothing outside the store. When it can't be told whether the commit
-        came through, that is found out before this returns, or it is a `StoreUnsettledError`.
-        """
-
-    @abstractmethod
-    def borrowed(self, connection: Any) -> AbstractContextManager[None]:
-        """Do everything inside on a connection that isn't ours, as part of its transaction.
-
-        Whoever owns it commits or rolls back; only then do the jobs exist or not. One that this
-        store can't use is a `UsageError`.
-        """
-
-    @abstractmethod
-    def listen(self) -> Listener:
-        """Start hearing about new work and control messages from any process or host."""
-
-    @abstractmethod
-    def nudge(self, topic: Topic) -> None:
-        """Wake the listeners, after the current transaction if there is one."""
-
-    @abstractmethod
-    def changed(self) -> bool:
-        """Tell whether anybody else may have committed something since the last call.
-
-        Asked many times a second. A server that can't tell says so now and then.
-        """
-
-    # -- jobs -----------------------------------------------------------------
+    def enqueue_one(self, job: NewJob, *, now: int) -> Job:
+        """Store a job as `enqueue` does, and return it; a taken id is a `DuplicateError`."""
 
     @abstractmethod
     def enqueue(
@@ -230,10 +154,6 @@ class Store(ABC):
 
         A taken id is a `DuplicateError` and stores none of them, unless duplicates are skipped.
         """
-
-    @abstractmethod
-    def enqueue_one(self, job: NewJob, *, now: int) -> Job:
-        """Store a job as `enqueue` does, and return it; a taken id is a `DuplicateError`."""
 
     @abstractmethod
     def get(self, id: str) -> Job | None:
@@ -268,15 +188,8 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def jobs_at(self, places: Sequence[int]) -> list[Job]:
+    def at(self, places: Sequence[int]) -> list[Job]:
         """Return the jobs with these seqs, in this order; missing ones are missing."""
-
-    @abstractmethod
-    def lock(self, jobs: Sequence[Job]) -> list[Job]:
-        """Return these jobs as they are now, by their place in the line; missing ones are missing.
-
-        Until the transaction is over, nobody else can change them.
-        """
 
     @abstractmethod
     def states(self, ids: Sequence[str]) -> dict[str, State]:
@@ -298,10 +211,47 @@ class Store(ABC):
         """Return the earliest `run_at` that a waiting job isn't yet ready for."""
 
     @abstractmethod
-    def waiting(self, queues: Sequence[str] = ()) -> int:
-        """Count jobs that could still come to a node serving these queues (paused ones can't)."""
+    def lock(self, jobs: Sequence[Job]) -> list[Job]:
+        """Return these jobs as they are now, by their place in the line; missing ones are missing.
 
-    # -- running --------------------------------------------------------------
+        Until the transaction is over, nobody else can change them.
+        """
+
+    def apply(self, job: Job, transition: Transition, *, now: int) -> bool:
+        """Apply a transition to a job that doesn't run; False when it has changed since."""
+        return bool(self.apply_all([(job, transition)], now=now))
+
+    @abstractmethod
+    def apply_all(self, changes: Sequence[tuple[Job, Transition]], *, now: int) -> set[int]:
+        """Do the same for several jobs; returns the places of those that were changed."""
+
+    def ask_cancel(self, job: Job, reason: str, *, now: int) -> bool:
+        """Ask the node that runs this attempt to end it; False when it has changed since."""
+        return bool(self.ask_cancel_all([job], reason, now=now))
+
+    @abstractmethod
+    def ask_cancel_all(self, jobs: Sequence[Job], reason: str, *, now: int) -> set[int]:
+        """Do the same for several jobs; returns the places of those that were asked for."""
+
+    def remove(self, job: Job) -> bool:
+        """Delete a job that doesn't run, with its attempts; False when it has changed since."""
+        return bool(self.remove_all([job]))
+
+    @abstractmethod
+    def remove_all(self, jobs: Sequence[Job]) -> set[int]:
+        """Do the same for several jobs; returns the places of those that were deleted."""
+
+    @abstractmethod
+    def prune(self, state: State, before: int, *, limit: int) -> int:
+        """Delete jobs that reached a final state before a time, oldest first; says how many."""
+
+    @abstractmethod
+    def prunable(self, state: State, before: int) -> int:
+        """Count what `prune` would delete."""
+
+
+class Runs(ABC):
+    """Claiming jobs and ending their runs."""
 
     @abstractmethod
     def claim(
@@ -357,41 +307,9 @@ class Store(ABC):
     def to_cancel(self, node: str) -> list[Job]:
         """Return those of its jobs that somebody wants cancelled."""
 
-    # -- by hand --------------------------------------------------------------
 
-    def apply(self, job: Job, transition: Transition, *, now: int) -> bool:
-        """Apply a transition to a job that doesn't run; False when it has changed since."""
-        return bool(self.apply_all([(job, transition)], now=now))
-
-    @abstractmethod
-    def apply_all(self, changes: Sequence[tuple[Job, Transition]], *, now: int) -> set[int]:
-        """Do the same for several jobs; returns the places of those that were changed."""
-
-    def ask_cancel(self, job: Job, reason: str, *, now: int) -> bool:
-        """Ask the node that runs this attempt to end it; False when it has changed since."""
-        return bool(self.ask_cancel_all([job], reason, now=now))
-
-    @abstractmethod
-    def ask_cancel_all(self, jobs: Sequence[Job], reason: str, *, now: int) -> set[int]:
-        """Do the same for several jobs; returns the places of those that were asked for."""
-
-    def remove(self, job: Job) -> bool:
-        """Delete a job that doesn't run, with its attempts; False when it has changed since."""
-        return bool(self.remove_all([job]))
-
-    @abstractmethod
-    def remove_all(self, jobs: Sequence[Job]) -> set[int]:
-        """Do the same for several jobs; returns the places of those that were deleted."""
-
-    @abstractmethod
-    def prune(self, state: State, before: int, *, limit: int) -> int:
-        """Delete jobs that reached a final state before a time, oldest first; says how many."""
-
-    @abstractmethod
-    def prunable(self, state: State, before: int) -> int:
-        """Count what `prune` would delete."""
-
-    # -- attempts -------------------------------------------------------------
+class History(ABC):
+    """What has been: attempts and their output, events, and how long things took."""
 
     @abstractmethod
     def attempts(self, job: Job) -> list[Attempt]:
@@ -401,101 +319,9 @@ class Store(ABC):
     def output(self, job: Job, number: int) -> Output | None:
         """Return what a finished run wrote; None when there is no such run."""
 
-    # -- the output of a run while it goes on -----------------------------------
-
     @abstractmethod
-    def watch(self, job: Job, *, until: int, now: int) -> None:
-        """Ask the node of a running attempt to show what it writes, until a time.
-
-        Asking again extends it. What was shown to those who stopped watching is taken away, so
-        whatever is there was written for somebody who watches now.
-        """
-
-    @abstractmethod
-    def watched(self, jobs: Sequence[Job], *, now: int) -> dict[int, int]:
-        """Return which of these running attempts somebody watches: seq of the job, until when."""
-
-    @abstractmethod
-    def add_live(self, job: Job, pieces: Sequence[Piece]) -> None:
-        """Show pieces of what a running attempt wrote, each of at most `LONGEST_PIECE` bytes.
-
-        A piece takes the place of one with the same start: to show it twice does no harm.
-        """
-
-    @abstractmethod
-    def trim_live(self, job: Job, stream: str, *, first: int, before: int) -> None:
-        """Take away the pieces of a stream that start at `first` or later, but before `before`."""
-
-    @abstractmethod
-    def live(self, job: Job, stream: str, *, after: int) -> list[Piece]:
-        """Return the next pieces of a stream with bytes behind the first `after`, in order.
-
-        The first may start earlier, and pieces may overlap. An empty one at the end says that
-        there was no more when the node last looked.
-        """
-
-    @abstractmethod
-    def end_live(self, job: Job) -> None:
-        """Take away all that was shown of an attempt, and who watched it: it is over."""
-
-    @abstractmethod
-    def drop_stale_live(self, *, now: int) -> None:
-        """Take away what nobody watches any more."""
-
-    # -- nodes ----------------------------------------------------------------
-
-    @abstractmethod
-    def register(self, node: Node) -> None:
-        """Make a node known."""
-
-    @abstractmethod
-    def renew(self, node: str, *, until: int) -> bool:
-        """Extend a lease that still holds; False when it is lost, which is final."""
-
-    @abstractmethod
-    def forget(self, node: str, *, beat: int | None = None) -> bool:
-        """Strike a node from the register; False when it isn't there.
-
-        With `beat`, only if it hasn't renewed its lease since: from then on it can't any more.
-        """
-
-    @abstractmethod
-    def nodes(self) -> list[Node]:
-        """Return all registered nodes, oldest first."""
-
-    @abstractmethod
-    def describe(self, node: str, *, workers: int, version: str) -> None:
-        """Say anew how many workers a node has, and its version."""
-
-    @abstractmethod
-    def ask_stop(self, node: str, how: Stop) -> bool:
-        """Ask a node to stop; False when there is no such node."""
-
-    # -- queues, settings, history ----------------------------------------------
-
-    @abstractmethod
-    def queues(self) -> list[QueueInfo]:
-        """Return the queues on which something was set."""
-
-    @abstractmethod
-    def set_paused(self, queue: str, *, paused: bool, who: str, now: int) -> bool:
-        """Pause or resume a queue; False when it was so already."""
-
-    @abstractmethod
-    def config(self) -> dict[str, str]:
-        """Return the shared settings, as text."""
-
-    @abstractmethod
-    def set_config(self, name: str, value: str | None, *, now: int) -> None:
-        """Set a shared setting, or with None forget it."""
-
-    def record(self, event: Event) -> None:
-        """Keep an event."""
-        self.record_all([event])
-
-    @abstractmethod
-    def record_all(self, events: Sequence[Event]) -> None:
-        """Keep several events, in their order."""
+    def record(self, *events: Event) -> None:
+        """Keep events, in their order."""
 
     @abstractmethod
     def events(
@@ -519,6 +345,225 @@ class Store(ABC):
     def fold(self) -> None:
         """Add up the counters that writers left beside each other so as not to wait in line."""
 
+
+class LiveOutput(ABC):
+    """The output of a run while it goes on, for those who can't see the files of its host."""
+
+    @abstractmethod
+    def watch(self, job: Job, *, until: int, now: int) -> None:
+        """Ask the node of a running attempt to show what it writes, until a time.
+
+        Asking again extends it. What was shown to those who stopped watching is taken away, so
+        whatever is there was written for somebody who watches now.
+        """
+
+    @abstractmethod
+    def watched(self, jobs: Sequence[Job], *, now: int) -> dict[int, int]:
+        """Return which of these running attempts somebody watches: seq of the job, until when."""
+
+    @abstractmethod
+    def show(self, job: Job, pieces: Sequence[Piece]) -> None:
+        """Show pieces of what a running attempt wrote, each of at most `LONGEST_PIECE` bytes.
+
+        A piece takes the place of one with the same start: to show it twice does no harm.
+        """
+
+    @abstractmethod
+    def trim(self, job: Job, stream: str, *, first: int, before: int) -> None:
+        """Take away the pieces of a stream that start at `first` or later, but before `before`."""
+
+    @abstractmethod
+    def pieces(self, job: Job, stream: str, *, after: int) -> list[Piece]:
+        """Return the next pieces of a stream with bytes behind the first `after`, in order.
+
+        The first may start earlier, and pieces may overlap. An empty one at the end says that
+        there was no more when the node last looked.
+        """
+
+    @abstractmethod
+    def end(self, job: Job) -> None:
+        """Take away all that was shown of an attempt, and who watched it: it is over."""
+
+    @abstractmethod
+    def drop_stale(self, *, now: int) -> None:
+        """Take away what nobody watches any more."""
+
+
+class Nodes(ABC):
+    """The register of nodes, and their leases."""
+
+    @abstractmethod
+    def register(self, node: Node) -> None:
+        """Make a node known."""
+
+    @abstractmethod
+    def renew(self, node: str, *, until: int) -> bool:
+        """Extend a lease that still holds; False when it is lost, which is final."""
+
+    @abstractmethod
+    def forget(self, node: str, *, beat: int | None = None) -> bool:
+        """Strike a node from the register; False when it isn't there.
+
+        With `beat`, only if it hasn't renewed its lease since: from then on it can't any more.
+        """
+
+    @abstractmethod
+    def all(self) -> list[Node]:
+        """Return all registered nodes, oldest first."""
+
+    @abstractmethod
+    def lapsed(self, node: Node) -> bool:
+        """Tell whether the lease of a node was over beyond doubt when `nodes` was last called.
+
+        Whoever rescues its jobs relies on it. Where no clock is shared, it is a matter of watching
+        a node do nothing for the length of its lease; so it may become true later than the
+        clocks say, but never too soon. Time that has passed since the node was read proves
+        nothing: it may have renewed its lease while we were held up.
+        """
+
+    @abstractmethod
+    def describe(self, node: str, *, workers: int, version: str) -> None:
+        """Say anew how many workers a node has, and its version."""
+
+    @abstractmethod
+    def ask_stop(self, node: str, how: Stop) -> bool:
+        """Ask a node to stop; False when there is no such node."""
+
+
+class SharedSettings(ABC):
+    """What was set for all who use the queue."""
+
+    @abstractmethod
+    def queues(self) -> list[QueueInfo]:
+        """Return the queues on which something was set."""
+
+    @abstractmethod
+    def set_paused(self, queue: str, *, paused: bool, who: str, now: int) -> bool:
+        """Pause or resume a queue; False when it was so already."""
+
+    @abstractmethod
+    def config(self) -> dict[str, str]:
+        """Return the shared settings, as text."""
+
+    @abstractmethod
+    def set_config(self, name: str, value: str | None, *, now: int) -> None:
+        """Set a shared setting, or with None forget it."""
+
+
+class Store(ABC):
+    """Durable state of a queue. Safe to use from several threads; not across a fork."""
+
+    url: str
+    """Where it is, without secrets."""
+    one_host: bool = False
+    """Whether all its nodes are on one host, so that one from before a reboot can't be alive."""
+    secret_variables: tuple[str, ...] = ()
+    """Environment variables in which its password may be: jobs don't get to see them."""
+    is_new: bool = False
+    """Whether it was made when it was opened."""
+    patience: float
+    """Seconds to wait for a server that has gone away before saying so."""
+    before_commit: Callable[[], None] | None
+    """Called just before each commit, if somebody sets it: from then on, things may be stored."""
+
+    @property
+    @abstractmethod
+    def jobs(self) -> Jobs:
+        """Storing, finding and changing jobs."""
+
+    @property
+    @abstractmethod
+    def runs(self) -> Runs:
+        """Claiming jobs and ending their runs."""
+
+    @property
+    @abstractmethod
+    def history(self) -> History:
+        """What has been."""
+
+    @property
+    @abstractmethod
+    def live(self) -> LiveOutput:
+        """The output of runs that go on."""
+
+    @property
+    @abstractmethod
+    def nodes(self) -> Nodes:
+        """Who works here."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> SharedSettings:
+        """What was set for all."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """What names it among all queues that a host may know, however its URL is spelled."""
+
+    @abstractmethod
+    def now(self) -> int:
+        """Return the store's wall clock: every stored time is by this clock."""
+
+    @abstractmethod
+    def steady(self) -> int:
+        """Return the clock by which `Node.lease_until` is meant."""
+
+    @abstractmethod
+    def lease_clock(self) -> int:
+        """Return the id of the host clock by which a node must give up its lease by itself."""
+
+    def is_elsewhere(self, node: Node) -> bool:
+        """Tell whether a node works on another store, of which this one is a copy."""
+        return False
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make everything inside one durable write: all of it or nothing. May be nested."""
+
+    @abstractmethod
+    def transact(self, action: Callable[[], T]) -> T:
+        """Do something as one durable write, and do it again if the database says so.
+
+        A server may refuse a transaction because of another one, or lose the connection; so the
+        action must change nothing outside the store. When it can't be told whether the commit
+        came through, that is found out before this returns, or it is a `StoreUnsettledError`.
+        """
+
+    @abstractmethod
+    def borrowed(self, connection: Any) -> AbstractContextManager[None]:
+        """Do everything inside on a connection that isn't ours, as part of its transaction.
+
+        Whoever owns it commits or rolls back; only then do the jobs exist or not. One that this
+        store can't use is a `UsageError`.
+        """
+
+    @abstractmethod
+    def listen(self) -> Listener:
+        """Start hearing about new work and control messages from any process or host."""
+
+    @abstractmethod
+    def nudge(self, topic: Topic) -> None:
+        """Wake the listeners, after the current transaction if there is one."""
+
+    @abstractmethod
+    def changed(self) -> bool:
+        """Tell whether anybody else may have committed something since the last call.
+
+        Asked many times a second. A server that can't tell says so now and then.
+        """
+
+    def waiting(self, queues: Sequence[str] = ()) -> int:
+        """Count jobs that could still come to a node serving these queues (paused ones can't)."""
+        paused = {queue.name for queue in self.settings.queues() if queue.paused_at is not None}
+        return sum(
+            count.jobs
+            for count in self.jobs.counts()
+            if count.state in (State.PENDING, State.FAILED)
+            and count.queue not in paused
+            and (not queues or count.queue in queues)
+        )
+
     # -- the store itself -------------------------------------------------------
 
     @abstractmethod
@@ -536,10 +581,6 @@ class Store(ABC):
     @abstractmethod
     def check_schema(self) -> None:
         """Raise `StoreTooNewError` if a newer queuectl has upgraded the schema under us."""
-
-    @abstractmethod
-    def backup(self, path: str, progress: Progress | None = None) -> None:
-        """Write a consistent copy while everything goes on."""
 
     @abstractmethod
     def vacuum(self) -> None:

@@ -10,7 +10,9 @@ with a lease that is over: whoever works at the target first rescues their jobs.
 """
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from hashlib import sha256
@@ -19,11 +21,14 @@ from typing import Any
 
 from queuectl.errors import QueuectlError, StateError, StoreError, UsageError
 from queuectl.facts import Progress
+from queuectl.store import files
+from queuectl.store.driver import Row
 from queuectl.store.ids import new_ids
-from queuectl.store.records import COPY
-from queuectl.store.sql import SqlStore
+from queuectl.store.migrate import COPY
+from queuectl.store.sqlite.administration import copy_file, open_file
+from queuectl.store.sqlstore import SqlStore
+from queuectl.store.statements import whole
 from queuectl.store.tables import TABLES, Table
-from queuectl.store.transactions import Row
 from queuectl.values import dataclass, replace
 
 ROWS = 1_000
@@ -34,12 +39,7 @@ SLACK = 2**16
 """Bytes of a statement besides its long values."""
 PROBE = "probe"
 """Left in the target for a moment to see whether it turns up in the source."""
-_NOTE = "INSERT INTO {meta} (name, value) VALUES (:name, :value) {or_nothing[name]}"
-_MOVE_NOTE = "UPDATE {meta} SET value = :value WHERE name = :name AND value = :before"
-_DROP_NOTE = "DELETE FROM {meta} WHERE name = :name AND value = :before"
-_DROP_PROBE = "DELETE FROM {meta} WHERE name = :name"
 _PLAIN = {type(None), int, float, str, bytes}
-_HOLDERS = "SELECT DISTINCT node FROM {jobs} WHERE state = 'processing'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def copy(
     if note.emptying:
         empty(target)
         note.move(lambda: None, emptying=False)
-    with source._snapshot():
+    with source.db.snapshot():
         total = sum(_count(source, table) for table in TABLES)
         _fill(source, target, note, _steps(progress, total))
         copied, wrong = _compare(source, target, _steps(verifying, 2 * total))
@@ -77,18 +77,34 @@ def copy(
             note.move(lambda: None, wrong=True)
             raise wrong
         note.finish(source)
-    target.fold()
+    target.history.fold()
     return copied
+
+
+def backup(store: SqlStore, path: str, progress: Progress | None = None) -> None:
+    """Write a consistent copy of a store to a new file, while everything goes on."""
+    files.create_private(path)
+    if store.one_host:
+        copy_file(store.db, path, progress)
+        return
+    target = open_file(path, create=True)
+    try:
+        copy(store, target, progress)
+    finally:
+        target.close()
+        with suppress(OSError):
+            # Nobody has worked there.
+            os.rmdir(target.db.driver.companion)
 
 
 def _refuse_same(source: SqlStore, target: SqlStore) -> None:
     """See whether both are one store, whatever their URLs say."""
     token = new_ids(1, 16)[0]
-    target.set_meta(PROBE, token)
+    target.administration.set_meta(PROBE, token)
     try:
-        same = source.meta(PROBE) == token
+        same = source.administration.meta(PROBE) == token
     finally:
-        target._write_again(_DROP_PROBE, name=PROBE)
+        target.db.again(target.db.sql.DROP_META, name=PROBE)
     if same:
         raise UsageError(f"{source.url} can't be copied to itself; name another target.")
 
@@ -123,11 +139,11 @@ class _Note:
         origin = {"source": source.url, "emptying": overwrite, "table": None, "key": None}
 
         def put() -> str:
-            if target.meta(COPY) is None and not overwrite:
+            if target.administration.meta(COPY) is None and not overwrite:
                 _refuse_rows(target)
             value = json.dumps(origin | {"wrong": False})
-            target._change(target._text(_NOTE), {"name": COPY, "value": value})
-            return target.meta(COPY) or value
+            target.db.change(target.db.sql.NOTE_COPY, {"name": COPY, "value": value})
+            return target.administration.meta(COPY) or value
 
         note = cls(target, target.transact(put))
         if overwrite and (note.wrong or note.content["source"] != source.url):
@@ -169,7 +185,7 @@ class _Note:
 
         def both() -> None:
             # First, so that of two who copy at once the second waits here, and finds out.
-            self._check(self.target._change(self.target._text(_MOVE_NOTE), moved))
+            self._check(self.target.db.change(self.target.db.sql.MOVE_COPY_NOTE, moved))
             action()
 
         if text != self.text:
@@ -178,16 +194,16 @@ class _Note:
 
     def finish(self, source: SqlStore) -> None:
         """Make a queue of the target: take the note away."""
-        holders = {id for (id,) in source._rows(_HOLDERS)}
-        dead = [replace(node, lease_until=0) for node in source.nodes() if node.id in holders]
+        holders = {id for (id,) in source.db.rows(source.db.sql.HOLDERS)}
+        dead = [replace(node, lease_until=0) for node in source.nodes.all() if node.id in holders]
 
         def both() -> None:
             gone = {"name": COPY, "before": self.text}
-            self._check(self.target._change(self.target._text(_DROP_NOTE), gone))
-            known = {node.id for node in self.target.nodes()}
+            self._check(self.target.db.change(self.target.db.sql.DROP_COPY_NOTE, gone))
+            known = {node.id for node in self.target.nodes.all()}
             for node in dead:
                 if node.id not in known:
-                    self.target.register(node)
+                    self.target.nodes.register(node)
 
         self.target.transact(both)
 
@@ -220,7 +236,7 @@ def _fill(source: SqlStore, target: SqlStore, note: _Note, step: Callable[[int],
         for rows in _batches(source, table, reached):
             _refuse_too_large(target, table, rows, limit)
             key = list(table.key_of(rows[-1]))
-            load = partial(target.load, table.name, table.columns, rows)
+            load = partial(target.db.load, table.name, table.columns, rows)
             note.move(load, table=table.name, key=key)
             step(len(rows))
 
@@ -251,12 +267,13 @@ def _escaped(value: str | bytes) -> int:
 
 def _advance(source: SqlStore, target: SqlStore, table: Table) -> None:
     """Let the target give out numbers behind those that are copied, where it must be told."""
-    if not table.numbered or not target.dialect.advance:
+    advance = target.db.driver.dialect.advance
+    if not table.numbered or not advance:
         return
-    highest = source._value(f"SELECT max(seq) FROM {{{table.name}}}")
+    highest = source.db.value(whole.highest(table))
     if highest is not None:
-        name = target.dialect.prefix + table.name
-        target._rows(target.dialect.advance.replace("TABLE", name), highest=highest)
+        name = target.db.driver.dialect.prefix + table.name
+        target.db.rows(advance.replace("TABLE", name), highest=highest)
 
 
 def _compare(
@@ -264,7 +281,7 @@ def _compare(
 ) -> tuple[list[Copied], QueuectlError | None]:
     """Read both sides: what is alike, and what is wrong with the first table that isn't."""
     copied: list[Copied] = []
-    with target._snapshot():
+    with target.db.snapshot():
         for table in TABLES:
             there, here = _sums(source, target, table, step)
             if there != here:
@@ -344,9 +361,9 @@ def _fitting(store: SqlStore, table: Table, after: Row | None) -> int:
     """Say how many of the next rows to read at once; at least one, if there are any."""
     if not table.wide:
         return ROWS
-    size = " + ".join(f'coalesce(octet_length("{name}"), 0)' for name in table.wide)
+    text = whole.page_of_sizes(table, behind=after is not None)
     count = total = 0
-    for (length,) in _page(store, table, size, after, ROWS):
+    for (length,) in store.db.rows(text, limit=ROWS, **_key(after)):
         total += int(length)
         if count and total > BYTES:
             break
@@ -355,23 +372,12 @@ def _fitting(store: SqlStore, table: Table, after: Row | None) -> int:
 
 
 def _read(store: SqlStore, table: Table, after: Row | None, limit: int) -> list[Row]:
-    rows = _page(store, table, _names(table.columns), after, limit)
-    return [_plain(row) for row in rows]
+    text = whole.page(table, table.columns, behind=after is not None)
+    return [_plain(row) for row in store.db.rows(text, limit=limit, **_key(after))]
 
 
-def _page(store: SqlStore, table: Table, what: str, after: Row | None, limit: int) -> list[Row]:
-    where = "" if after is None else f"WHERE {_behind(table.key)} "
-    text = f"SELECT {what} FROM {{{table.name}}} {where}ORDER BY {_names(table.key)} LIMIT :limit"
-    bounds = {f"key{n}": value for n, value in enumerate(after or ())}
-    return store._rows(text, limit=limit, **bounds)
-
-
-def _behind(key: Sequence[str]) -> str:
-    """Say that a row comes after a key, in words for which every database uses the index."""
-    condition = f'"{key[-1]}" > :key{len(key) - 1}'
-    for n in reversed(range(len(key) - 1)):
-        condition = f'("{key[n]}" > :key{n} OR ("{key[n]}" = :key{n} AND {condition}))'
-    return condition if len(key) == 1 else f'"{key[0]}" >= :key0 AND {condition}'
+def _key(key: Row | None) -> dict[str, Any]:
+    return {f"key{n}": value for n, value in enumerate(key or ())}
 
 
 def empty(
@@ -385,18 +391,12 @@ def empty(
     for table in TABLES:
         if table.name in spared:
             continue
-        same = " AND ".join(f'"{name}" = :key{n}' for n, name in enumerate(table.key))
-        text = store._text(f"DELETE FROM {{{table.name}}} WHERE {same}")
-        while keys := _page(store, table, _names(table.key), None, ROWS):
-            doomed = [{f"key{n}": value for n, value in enumerate(key)} for key in keys]
-            store.transact(partial(store._change_many, text, doomed))
+        first, delete = whole.page(table, table.key, behind=False), whole.delete(table)
+        while keys := store.db.rows(first, limit=ROWS):
+            store.transact(partial(store.db.each, delete, list(map(_key, keys))))
             if table is TABLES[0]:
                 step(len(keys))
 
 
 def _count(store: SqlStore, table: Table) -> int:
-    return int(store._value(f"SELECT count(*) FROM {{{table.name}}}"))
-
-
-def _names(columns: Sequence[str]) -> str:
-    return ", ".join(f'"{name}"' for name in columns)
+    return int(store.db.value(whole.count(table)))

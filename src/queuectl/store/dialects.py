@@ -39,8 +39,7 @@ class Dialect:
     collation: str = ""
     """How texts are compared, for the schema: by their code points."""
     percent: bool
-    """Whether the driver wants `%(name)s` for a value, `%s` for one without a name, and `%%` for a
-    percent sign."""
+    """Whether the driver wants `%(name)s` for `:name`, `%s` for `?`, and `%%` for `%`."""
     skip_locked: str
     """How a read for a claim passes over rows that others are claiming."""
     row_lock: str
@@ -87,7 +86,7 @@ class Dialect:
         }
         text = statement.format_map(words | more)
         if self.percent:
-            text = re.sub(_PARAMETER, r"%(\1)s", text.replace("%", "%%"))
+            text = re.sub(_PARAMETER, r"%(\1)s", text.replace("%", "%%")).replace("?", "%s")
         return text
 
     def render_schema(self, statement: str) -> str:

@@ -1,5 +1,6 @@
 """Brings a schema up to the version this code speaks; never touches a newer one."""
 
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,13 @@ from queuectl.store.ids import new_ids
 from queuectl.store.migrations import BASELINE, current, since
 
 if TYPE_CHECKING:
-    from queuectl.store.records import Records
+    from queuectl.store.database import Database
 
+Script = Callable[[Sequence[str]], None]
+"""Runs statements of a schema."""
 VERSION = "schema_version"
+COPY = "copy"
+"""The note in `meta` of a store that is being filled with a copy of another."""
 IDENTITY = "identity"
 """What tells the tables of one queue from those of all others."""
 
@@ -30,23 +35,24 @@ def check_version(url: str, version: int) -> None:
         )
 
 
-def migrate(store: "Records", version: int) -> int:
-    """Apply the migrations a store lacks, in the transaction it is called in, if it is in one.
+def migrate(db: "Database", version: int, script: Script | None = None) -> int:
+    """Apply the migrations a database lacks, in the transaction it is called in, if it is in one.
 
-    Returns the version it has then.
+    Returns the version it has then. `script` runs the statements, if that isn't the usual way.
     """
+    run = script or db.script
     # A newer program may have been here between our first look and this transaction.
-    check_version(store.url, version)
+    check_version(db.driver.url, version)
     lacking = since(version)
     for number, name in enumerate(lacking, current() - len(lacking) + 1):
-        module = import_module(f"queuectl.store.migrations.{name}.{store.dialect.name}")
-        store.run_script(module.STATEMENTS)
+        module = import_module(f"queuectl.store.migrations.{name}.{db.driver.dialect.name}")
+        run(module.STATEMENTS)
         if version or number == current():
             # A schema that is only being made has no version until it is complete.
-            store.set_meta(VERSION, str(number))
+            db.again(db.sql.SET_META, name=VERSION, value=str(number))
     if version == 0:
-        store.set_meta(IDENTITY, new_ids(1, 16)[0])
+        db.again(db.sql.SET_META, name=IDENTITY, value=new_ids(1, 16)[0])
     elif lacking:
         # Nodes of an older queuectl leave then.
-        store.nudge(Topic.CONTROL)
+        db.nudge(Topic.CONTROL)
     return current()

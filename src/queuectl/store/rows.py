@@ -12,10 +12,10 @@ from typing import Any
 from queuectl.facts import Count, Event
 from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, Like, NewJob, State, Transition
 from queuectl.store.contract import Ended, InLine
+from queuectl.store.driver import Row
 from queuectl.store.ids import job_ids
 from queuectl.store.statements.shared import NEW_JOB
-from queuectl.store.transactions import Row
-from queuectl.values import replace
+from queuectl.values import fields, replace
 from queuectl.when import LATEST
 
 _PENDING = State.PENDING.value
@@ -38,6 +38,7 @@ NewRow = tuple[str, str | None, str | None, Row]
 """
 OWN_COLUMNS = 3
 NEW_COLUMNS = tuple(NEW_JOB.split(", "))
+_EVENT = tuple(f.name for f in fields(Event) if f.name != "seq")
 _FRESH = (0, None)
 """What a new job counts, and what it has in all columns that aren't given."""
 _COUNTERS = ("attempts", "failures", "crashes")
@@ -185,6 +186,11 @@ def death_of(job: Job, reason: str | None, *, at: int, node: str | None) -> Even
     from queuectl.host import whoami
 
     return Event(at=at, kind="dead", job=job.id, node=node, who=whoami(), detail=reason)
+
+
+def event_row(event: Event) -> dict[str, Any]:
+    """Describe an event that is to be kept."""
+    return {name: getattr(event, name) for name in _EVENT}
 
 
 def ended_row(end: Ended) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The tables that make up a queue, with all their columns: what a copy has to take along."""
 
+from typing import Any
+
 from queuectl.job import JOB_COLUMNS
-from queuectl.store.transactions import Row
 from queuectl.values import dataclass
 
 
@@ -17,7 +18,7 @@ class Table:
     numbered: bool = False
     """Whether the database gives out the key."""
 
-    def key_of(self, row: Row) -> Row:
+    def key_of(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return what a row is ordered by."""
         return tuple(row[self.columns.index(name)] for name in self.key)
 

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from queuectl.store.contract import Store
 from queuectl.store.health.findings import Finding, Level
-from queuectl.store.sql import SqlStore
+from queuectl.store.sqlstore import SqlStore
 
 __all__ = ["Finding", "Level", "check_store"]
 
@@ -16,6 +16,6 @@ __all__ = ["Finding", "Level", "check_store"]
 def check_store(store: Store) -> list[Finding]:
     """Look at the engine, its settings, rights and files; changes nothing, reads no jobs."""
     assert isinstance(store, SqlStore)
-    module = import_module(f"queuectl.store.health.{store.dialect.name}")
+    module = import_module(f"queuectl.store.health.{store.db.driver.dialect.name}")
     found: list[Finding] = module.check(store)
     return found

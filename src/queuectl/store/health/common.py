@@ -27,7 +27,7 @@ from queuectl.store.access import user_name
 from queuectl.store.contract import Store
 from queuectl.store.health.findings import Finding, Level
 from queuectl.store.migrations import BASELINE, current
-from queuectl.store.sql import SqlStore
+from queuectl.store.sqlstore import SqlStore
 from queuectl.when import ago
 
 __all__ = ["Finding", "Level", "check_place", "check_queue", "check_settings", "gather"]
@@ -37,8 +37,6 @@ Check = Callable[[], Iterable[Finding]]
 LITTLE_SPACE = 2**30
 LITTLE_SHARE = 0.05
 NO_SPACE = 100 * 2**20
-_UNFINISHED_COPIES = "SELECT count(*) FROM {meta} WHERE substr(name, 1, 4) = 'copy'"
-_OLD_RECEIPTS = "SELECT count(*) FROM {receipts} WHERE at < :before"
 KEEP_RECEIPTS = 48 * 3_600_000
 """Milliseconds after which a running node would have dropped a receipt long ago."""
 
@@ -238,13 +236,13 @@ def check_version(version: int | None) -> Finding:
 
 def check_tables(store: SqlStore) -> Iterator[Finding]:
     """Look for what was begun and not finished."""
-    if store._value(_UNFINISHED_COPIES):
+    if store.db.value(store.db.sql.UNFINISHED_COPIES):
         yield error(
             "copy",
             "A `db copy` to here was cut short: a part of the jobs is missing.",
             "Run the same `queuectl db copy` again: it goes on where it stopped.",
         )
-    if old := store._value(_OLD_RECEIPTS, before=store.now() - KEEP_RECEIPTS):
+    if old := store.db.value(store.db.sql.OLD_RECEIPTS, before=store.now() - KEEP_RECEIPTS):
         yield note(
             "receipts",
             f"{_number(old, 'receipt')} older than two days; nobody tidies up.",
@@ -257,12 +255,12 @@ def check_tables(store: SqlStore) -> Iterator[Finding]:
 
 def check_queue(store: Store, is_alive: Callable[[Node], bool]) -> Iterator[Finding]:
     """Look for nodes that are gone, and for jobs that nobody takes care of."""
-    nodes = store.nodes()
+    nodes = store.nodes.all()
     alive = [node for node in nodes if is_alive(node)]
     for node in nodes:
         if node not in alive:
             yield _stale(store, node)
-    if strays := store.strays():
+    if strays := store.runs.strays():
         names = ", ".join(sorted({str(job.node) for job in strays}))
         yield warning(
             "nodes",
@@ -271,14 +269,14 @@ def check_queue(store: Store, is_alive: Callable[[Node], bool]) -> Iterator[Find
         )
     yield from _check_alive(store, alive)
     yield from _check_paused(store)
-    dead = sum(count.jobs for count in store.counts() if count.state == State.DEAD)
+    dead = sum(count.jobs for count in store.jobs.counts() if count.state == State.DEAD)
     if dead:
         text = f"{_jobs(dead)} in the dead letter queue."
         yield note("dead jobs", text, "See why with `queuectl dlq list`; then retry or purge them.")
 
 
 def _stale(store: Store, node: Node) -> Finding:
-    held = len(store.held(node.id))
+    held = len(store.runs.held(node.id))
     return warning(
         "nodes",
         f"Node {node.id} on {node.host} (pid {node.pid}) is gone: it last showed life"
@@ -310,8 +308,8 @@ def _check_alive(store: Store, alive: Sequence[Node]) -> Iterator[Finding]:
 
 
 def _check_paused(store: Store) -> Iterator[Finding]:
-    held = {queue.name: 0 for queue in store.queues() if queue.paused_at is not None}
-    for count in store.counts():
+    held = {queue.name: 0 for queue in store.settings.queues() if queue.paused_at is not None}
+    for count in store.jobs.counts():
         if count.queue in held and count.state in WAITING:
             held[count.queue] += count.jobs
     for name, jobs in held.items():

@@ -70,9 +70,9 @@ def _examine_file(url: str, trouble: QueuectlError) -> list[Finding]:
     path = file_of(url)
     assert path is not None
     if isinstance(trouble, StateError):
-        from queuectl.store.sqlite import SqliteStore
+        from queuectl.store.sqlite.administration import open_file
 
-        return _examine_tables(SqliteStore(path), trouble)
+        return _examine_tables(open_file(path), trouble)
     if (found := access.hindrance(path)) is not None and not found.readable:
         # What more could be said of a file that we may not look into?
         return [error("file", f"{found.what}.", sentence(found.advice))]
@@ -112,8 +112,10 @@ def _examine_server(address: Address, trouble: QueuectlError) -> list[Finding]:
     if isinstance(trouble, StoreUnreachableError):
         # To try once more could take as long again.
         return _examine_connection(address, trouble)
+    from queuectl.store.opening import open_server
+
     try:
-        store = _connect(address)
+        store = open_server(address, any_schema=True)
     except StoreError as refusal:
         return _examine_connection(address, refusal)
     return _examine_tables(store, trouble)
@@ -123,25 +125,6 @@ def _examine_connection(address: Address, refusal: StoreError) -> list[Finding]:
     network = list(_check_network(address))
     unreachable = any(finding.level == Level.ERROR for finding in network)
     return network if unreachable else [*network, _refused(address, refusal)]
-
-
-def _connect(address: Address) -> Store:
-    """Connect to a server, whatever tables are there or not."""
-    if address.dialect == "postgresql":
-        from queuectl.store.postgresql import PostgresStore
-
-        class Postgres(PostgresStore):
-            def _open(self, *, create: bool, upgrade: bool) -> None:
-                self._read_clock()
-
-        return Postgres(address)
-    from queuectl.store.mysql import MysqlStore
-
-    class Mysql(MysqlStore):
-        def _open(self, *, create: bool, upgrade: bool) -> None:
-            self._read_clock()
-
-    return Mysql(address)
 
 
 def _refused(address: Address, refusal: StoreError) -> Finding:

@@ -14,27 +14,28 @@ from queuectl.store.health.server import (
     check_isolation,
     checks_of_servers,
 )
-from queuectl.store.mysql import KINDS, MysqlStore
-from queuectl.store.server import ServerStore
+from queuectl.store.mysql.driver import KINDS, MysqlDriver
+from queuectl.store.sqlstore import SqlStore
+from queuectl.store.statements import mysql_health as sql
 
 PACKET_MARGIN = 2**20
 """Bytes of a statement besides the output in it."""
 
 
-def check(store: MysqlStore) -> list[Finding]:
+def check(store: SqlStore) -> list[Finding]:
     """Check a queue in a MariaDB or MySQL database, as far as it is there."""
-    name, version = KINDS[store.is_mariadb]
+    driver = store.db.driver
+    assert isinstance(driver, MysqlDriver)
+    name, version = KINDS[driver.is_mariadb]
     oldest = ".".join(map(str, version))
-    isolation = "tx_isolation" if name == "MariaDB" else "transaction_isolation"
+    isolation = sql.ISOLATION_IN_MARIADB if driver.is_mariadb else sql.ISOLATION_IN_MYSQL
     return gather(
         {
             "engine": lambda: _check_mysql(store, name, oldest),
             "durability": lambda: _check_mysql_commits(store),
             "read-only": lambda: _check_mysql_writable(store),
-            "isolation": lambda: check_isolation(
-                store, f"SELECT @@SESSION.{isolation}, @@GLOBAL.{isolation}"
-            ),
-            "grants": lambda: _check_mysql_grants(store),
+            "isolation": lambda: check_isolation(store, isolation),
+            "grants": lambda: _check_mysql_grants(store, driver),
             "connections": lambda: _check_mysql_connections(store),
             "packets": lambda: _check_packets(store),
             **checks_of_servers(store),
@@ -42,12 +43,12 @@ def check(store: MysqlStore) -> list[Finding]:
     )
 
 
-def _check_mysql(store: ServerStore, name: str, oldest: str) -> Iterator[Finding]:
-    ((version,),) = store._run("SELECT VERSION()", {})
+def _check_mysql(store: SqlStore, name: str, oldest: str) -> Iterator[Finding]:
+    ((version,),) = store.db.rows(sql.VERSION)
     yield ok("engine", f"{name} {version}; {oldest} or newer is needed.")
 
 
-def _check_mysql_commits(store: ServerStore) -> Iterator[Finding]:
+def _check_mysql_commits(store: SqlStore) -> Iterator[Finding]:
     value = _variables(store)
     flush = value.get("innodb_flush_log_at_trx_commit", "1")
     found = []
@@ -101,7 +102,7 @@ def _set_global(name: str, value: int) -> str:
     )
 
 
-def _check_mysql_writable(store: ServerStore) -> Iterator[Finding]:
+def _check_mysql_writable(store: SqlStore) -> Iterator[Finding]:
     value = _variables(store)
     names = [
         name
@@ -116,23 +117,18 @@ def _check_mysql_writable(store: ServerStore) -> Iterator[Finding]:
         )
 
 
-def _check_mysql_grants(store: ServerStore) -> Iterator[Finding]:
-    ((who,),) = store._run("SELECT CURRENT_USER()", {})
+def _check_mysql_grants(store: SqlStore, driver: MysqlDriver) -> Iterator[Finding]:
+    ((who,),) = store.db.rows(sql.USER)
     user, _, host = str(who).rpartition("@")
-    prefix, database = store.dialect.prefix, store.address.database
-    visible = store._run(
-        "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE()"
-        " AND LEFT(table_name, CHAR_LENGTH(%(prefix)s)) = %(prefix)s LIMIT 1",
-        {"prefix": prefix},
-    )
-    if not visible:
+    prefix, database = driver.prefix, driver.address.database
+    if not store.db.rows(sql.TABLES_SEEN, prefix=prefix):
         # Without any right on a table, it can't even be told that it is there.
         return
     missing = [
         (table, right)
         for table, rights in NEEDED.items()
         for right in rights
-        if not _may(store, _PROBES[right].format(table=f"{{{table}}}", column=_COLUMNS[table]))
+        if not _may(store, right, table)
     ]
 
     def grant(rights: str, tables: Sequence[str]) -> str:
@@ -142,13 +138,6 @@ def _check_mysql_grants(store: ServerStore) -> Iterator[Finding]:
     yield from about_grants(str(who), missing, grant)
 
 
-_PROBES = {
-    "SELECT": "EXPLAIN SELECT {column} FROM {table} WHERE 1 = 0",
-    "INSERT": "EXPLAIN INSERT IGNORE INTO {table} ({column}) SELECT 1 FROM DUAL WHERE 1 = 0",
-    "UPDATE": "EXPLAIN UPDATE {table} SET {column} = 1 WHERE 1 = 0",
-    "DELETE": "EXPLAIN DELETE FROM {table} WHERE 1 = 0",
-}
-"""Statements that need a right. They aren't run, and would do nothing if they were."""
 _COLUMNS = dict.fromkeys(TABLES, "seq") | {
     "tags": "tag",
     "counts": "jobs",
@@ -161,21 +150,22 @@ _COLUMNS = dict.fromkeys(TABLES, "seq") | {
 }
 
 
-def _may(store: ServerStore, probe: str) -> bool:
+def _may(store: SqlStore, right: str, table: str) -> bool:
+    probe = sql.PROBES[right].replace("TABLE", f"{{{table}}}").replace("COLUMN", _COLUMNS[table])
     try:
-        store._run(store._text(probe), {})
+        store.db.rows(probe)
     except StoreDeniedError:
         return False
     return True
 
 
-def _check_mysql_connections(store: ServerStore) -> Iterator[Finding]:
-    ((_, used),) = store._run("SHOW GLOBAL STATUS LIKE 'Threads_connected'", {})
+def _check_mysql_connections(store: SqlStore) -> Iterator[Finding]:
+    ((_, used),) = store.db.rows(sql.CONNECTED)
     most = int(_variables(store)["max_connections"])
     yield about_connections(int(used), most, _set_global("max_connections", 2 * most))
 
 
-def _check_packets(store: ServerStore) -> Iterator[Finding]:
+def _check_packets(store: SqlStore) -> Iterator[Finding]:
     """Compare the largest statement that the server takes with the output of a run.
 
     Both streams go into one statement, where half of the bytes may need another one before them.
@@ -195,24 +185,14 @@ def _check_packets(store: ServerStore) -> Iterator[Finding]:
         yield ok("packets", text)
 
 
-def _shared_settings(store: ServerStore) -> Settings:
+def _shared_settings(store: SqlStore) -> Settings:
     """Return the settings of the config table; the usual ones where it can't be used."""
     try:
-        return layered([Layer("the config table", store.config())])[0]
+        return layered([Layer("the config table", store.settings.config())])[0]
     except (BadSettingError, StoreError):
         return Settings()
 
 
-def _variables(store: ServerStore) -> dict[str, str]:
+def _variables(store: SqlStore) -> dict[str, str]:
     """Return the settings that matter, as far as this server has them."""
-    rows = store._run(
-        """
-        SHOW GLOBAL VARIABLES WHERE Variable_name IN (
-            'innodb_flush_log_at_trx_commit', 'innodb_flush_method', 'innodb_doublewrite',
-            'log_bin', 'sync_binlog', 'read_only', 'super_read_only', 'innodb_read_only',
-            'max_connections', 'max_allowed_packet'
-        )
-        """,
-        {},
-    )
-    return {str(name).lower(): str(value) for name, value in rows}
+    return {str(name).lower(): str(value) for name, value in store.db.rows(sql.VARIABLES)}

@@ -11,23 +11,22 @@ from queuectl.store.health.server import (
     check_isolation,
     checks_of_servers,
 )
-from queuectl.store.postgresql import OLDEST, PostgresStore
-from queuectl.store.server import ServerStore
+from queuectl.store.postgresql.driver import OLDEST, PostgresDriver
+from queuectl.store.sqlstore import SqlStore
+from queuectl.store.statements import postgresql_health as sql
 
 
-def check(store: PostgresStore) -> list[Finding]:
+def check(store: SqlStore) -> list[Finding]:
     """Check a queue in a schema of a PostgreSQL database, as far as it is there."""
-    schema, pooled, oldest = store.schema, store.pooled, OLDEST // 10000
+    driver = store.db.driver
+    assert isinstance(driver, PostgresDriver)
+    schema, pooled, oldest = driver.schema, driver.pooled, OLDEST // 10000
     return gather(
         {
             "engine": lambda: _check_postgresql(store, oldest),
             "durability": lambda: _check_postgresql_commits(store, pooled),
             "read-only": lambda: _check_standby(store),
-            "isolation": lambda: check_isolation(
-                store,
-                "SELECT current_setting('transaction_isolation'),"
-                " current_setting('default_transaction_isolation')",
-            ),
+            "isolation": lambda: check_isolation(store, sql.ISOLATION),
             "grants": lambda: _check_postgresql_grants(store, schema),
             "connections": lambda: _check_postgresql_connections(store),
             "wake-up": lambda: _check_pooler(pooled),
@@ -36,20 +35,13 @@ def check(store: PostgresStore) -> list[Finding]:
     )
 
 
-def _check_postgresql(store: ServerStore, oldest: int) -> Iterator[Finding]:
-    ((version,),) = store._run("SELECT current_setting('server_version')", {})
+def _check_postgresql(store: SqlStore, oldest: int) -> Iterator[Finding]:
+    ((version,),) = store.db.rows(sql.VERSION)
     yield ok("engine", f"PostgreSQL {version}; {oldest} or newer is needed.")
 
 
-def _check_postgresql_commits(store: ServerStore, pooled: bool) -> Iterator[Finding]:
-    # What a session begins with: ours may have changed it.
-    value: dict[str, str] = dict(
-        store._run(
-            "SELECT name, reset_val FROM pg_settings"
-            " WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')",
-            {},
-        )
-    )
+def _check_postgresql_commits(store: SqlStore, pooled: bool) -> Iterator[Finding]:
+    value: dict[str, str] = dict(store.db.rows(sql.DURABILITY))
     if value["fsync"] == "off":
         yield error(
             "durability",
@@ -83,10 +75,8 @@ def _check_postgresql_commits(store: ServerStore, pooled: bool) -> Iterator[Find
         yield ok("durability", f"A commit is on the disk when it returns ({shown}).")
 
 
-def _check_standby(store: ServerStore) -> Iterator[Finding]:
-    ((standby, read_only),) = store._run(
-        "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')", {}
-    )
+def _check_standby(store: SqlStore) -> Iterator[Finding]:
+    ((standby, read_only),) = store.db.rows(sql.READ_ONLY)
     if standby:
         yield error(
             "read-only",
@@ -102,29 +92,17 @@ def _check_standby(store: ServerStore) -> Iterator[Finding]:
         )
 
 
-def _check_postgresql_grants(store: ServerStore, schema: str) -> Iterator[Finding]:
-    ((role,),) = store._run("SELECT current_user", {})
+def _check_postgresql_grants(store: SqlStore, schema: str) -> Iterator[Finding]:
+    ((role,),) = store.db.rows(sql.ROLE)
     to = _quoted(role)
-    usage = store._run(
-        "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %(schema)s",
-        {"schema": schema},
-    )
+    usage = store.db.rows(sql.MAY_USE_SCHEMA, schema=schema)
     if usage and not usage[0][0]:
         yield error(
             "grants",
             f"{role} may not use the schema {schema}.",
             f"Run as its owner: GRANT USAGE ON SCHEMA {_quoted(schema)} TO {to};",
         )
-    rows = store._run(
-        """
-        SELECT c.relname, r.name FROM pg_class c
-        JOIN pg_namespace n ON n.oid = c.relnamespace
-        CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS r (name)
-        WHERE n.nspname = %(schema)s AND c.relkind IN ('r', 'p')
-            AND NOT has_table_privilege(c.oid, r.name)
-        """,
-        {"schema": schema},
-    )
+    rows = store.db.rows(sql.MISSING_RIGHTS, schema=schema)
     missing = [(table, right) for table, right in rows if right in NEEDED.get(table, ())]
 
     def grant(rights: str, tables: Sequence[str]) -> str:
@@ -135,13 +113,8 @@ def _check_postgresql_grants(store: ServerStore, schema: str) -> Iterator[Findin
         yield from about_grants(role, missing, grant)
 
 
-def _check_postgresql_connections(store: ServerStore) -> Iterator[Finding]:
-    ((used, most),) = store._run(
-        "SELECT (SELECT sum(numbackends) FROM pg_stat_database),"
-        " current_setting('max_connections')::int"
-        " - current_setting('superuser_reserved_connections')::int",
-        {},
-    )
+def _check_postgresql_connections(store: SqlStore) -> Iterator[Finding]:
+    ((used, most),) = store.db.rows(sql.CONNECTIONS)
     yield about_connections(
         int(used), int(most), "Raise max_connections and restart the server, or put PgBouncer"
         " in front of it.",

@@ -15,7 +15,7 @@ from queuectl.store.health.common import (
     warning,
 )
 from queuectl.store.health.findings import Finding
-from queuectl.store.server import ServerStore
+from queuectl.store.sqlstore import SqlStore
 from queuectl.when import human
 
 SKEW = 2_000
@@ -36,28 +36,28 @@ NEEDED: Mapping[str, Sequence[str]] = {table: _FEWER.get(table, _ALL) for table 
 """The rights that nodes and commands need; triggers do the rest as the owner of the tables."""
 
 
-def checks_of_servers(store: ServerStore) -> dict[str, Check]:
+def checks_of_servers(store: SqlStore) -> dict[str, Check]:
     """Return the checks that are the same for all servers."""
     return {
         "clock": lambda: _check_clock(store),
         "schema": lambda: _check_schema(store),
-        "permissions": lambda: check_access([store.companion]),
+        "permissions": lambda: check_access([store.db.driver.companion]),
         "disk": lambda: check_disks({"the output of running jobs": store.spool_root()}),
     }
 
 
-def _check_schema(store: ServerStore) -> Iterator[Finding]:
-    version = store._schema_version()
+def _check_schema(store: SqlStore) -> Iterator[Finding]:
+    version = store.administration.schema_version()
     finding = check_version(version)
     yield finding
     if not finding.advice:
         yield from check_tables(store)
 
 
-def check_isolation(store: ServerStore, question: str) -> Iterator[Finding]:
+def check_isolation(store: SqlStore, question: str) -> Iterator[Finding]:
     """Ask inside a transaction what it sees of others, and what is usual on the server."""
     with store.transaction():
-        ((level, default),) = store._run(question, {})
+        ((level, default),) = store.db.rows(question)
     got, usual = (str(name).replace("-", " ").upper() for name in (level, default))
     text = f"Transactions are {got}; the server's own default is {usual}."
     if got == "READ COMMITTED":
@@ -70,7 +70,7 @@ def check_isolation(store: ServerStore, question: str) -> Iterator[Finding]:
         )
 
 
-def _check_clock(store: ServerStore) -> Iterator[Finding]:
+def _check_clock(store: SqlStore) -> Iterator[Finding]:
     ahead, doubt = min((_ask_time(store) for _ in range(3)), key=lambda asked: asked[1])
     order = "ahead of" if ahead >= 0 else "behind"
     text = f"This host's clock is {human(abs(ahead))} {order} the server's (± {human(doubt)})."
@@ -85,10 +85,10 @@ def _check_clock(store: ServerStore) -> Iterator[Finding]:
         yield ok("clock", text)
 
 
-def _ask_time(store: ServerStore) -> tuple[float, float]:
+def _ask_time(store: SqlStore) -> tuple[float, float]:
     """Return how many milliseconds our clock is ahead, and by how much that may be wrong."""
     asked = time_ns() / 1e6
-    ((said,),) = store._run(store.CLOCK, {})
+    ((said,),) = store.db.rows(store.db.driver.CLOCK)
     heard = time_ns() / 1e6
     return (asked + heard) / 2 - (int(said) + 0.5), (heard - asked) / 2 + 1
 

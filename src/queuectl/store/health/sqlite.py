@@ -22,8 +22,7 @@ from queuectl.store.health.common import (
     warning,
 )
 from queuectl.store.health.findings import Finding
-from queuectl.store.sql import SqlStore
-from queuectl.store.sqlite import SqliteStore
+from queuectl.store.sqlstore import SqlStore
 
 OLDEST = (3, 51, 3)
 """Older ones can damage a database in WAL mode while it is checkpointed."""
@@ -32,7 +31,7 @@ SHOWN = 3
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
-def check(store: SqliteStore) -> list[Finding]:
+def check(store: SqlStore) -> list[Finding]:
     """Check a queue in an SQLite file, and its folder."""
     return gather(
         {
@@ -40,7 +39,7 @@ def check(store: SqliteStore) -> list[Finding]:
             "schema": lambda: [check_version(int(store.info()["schema_version"]))],
             "durability": lambda: _check_durability(store),
             "copy": lambda: check_tables(store),
-            **_checks_of_files(store.path, store.companion),
+            **_checks_of_files(str(store.path), store.db.driver.companion),
         }
     )
 

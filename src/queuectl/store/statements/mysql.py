@@ -290,3 +290,23 @@ DROP_COUNT = """
 DELETE FROM {counts}
 WHERE queue = :queue AND state = :state AND priority = :priority AND slot = :slot
 """
+
+# -- the schema itself --------------------------------------------------------------
+
+# Whether there is a table.
+TABLE_THERE = """
+SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = :name
+"""
+
+# Wait until nobody else migrates it, and keep others from it until that is released.
+GET_LOCK = "SELECT GET_LOCK(:name, :within)"
+RELEASE_LOCK = "SELECT RELEASE_LOCK(:name)"
+
+# Which server it is, what a commit is worth there, and how much it takes at once.
+INFO = "SELECT VERSION(), @@innodb_flush_log_at_trx_commit, @@max_allowed_packet"
+
+# How much space the queue takes.
+SIZE = """
+SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables
+WHERE table_schema = DATABASE() AND LEFT(table_name, :n) = :prefix
+"""

@@ -10,15 +10,16 @@ from queuectl.store.statements import for_rows
 from queuectl.store.statements.shared import *  # noqa: F403 - a store finds all in one place
 from queuectl.store.statements.shared import ENQUEUE_RETURNING
 
-# -- the claim ------------------------------------------------------------------
+# -- the claim in one statement ------------------------------------------------------------------
 
-# A claim is one statement. It looks whether the node's lease holds, and unless jobs are due or
-# expired by the time `heed`, claims the first ready ones of all queues at once; no names of queues
-# mean all. Of the jobs in line, those before the first suspect are chosen; and that one, if it is
-# the very first and nothing runs. The lease is kept, so that nobody can strike the node out before
-# the commit, but only if there is something to claim. Each row tells what was seen, whether the
-# node was struck out just now, and one claimed job if there is any.
-CLAIM_FIRST = """
+# A claim is one statement. It looks whether the node's lease holds and claims the first ready jobs
+# of all queues at once; no names of queues mean all. If jobs are due or have expired, or one of the
+# first in line has crashed so often that it may not run beside others, it claims nothing and says
+# so: then a claim goes step by step. The lease is kept, so that nobody can strike the node out
+# before the commit, but only if there is something to claim. Each row tells the time, whether
+# nothing was claimed for that reason, whether the node was struck out just now, and one claimed job
+# if there is any.
+CLAIM_AT_ONCE = """
 WITH RECURSIVE line (name) AS (
     SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
     UNION ALL
@@ -28,17 +29,18 @@ WITH RECURSIVE line (name) AS (
 ),
 look AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000) AS clock, /* counters */
-        (SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND run_at >= 0) AS due,
-        (SELECT min(expires_at) FROM {jobs}
-            WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0) AS expires
+        coalesce(least(
+            (SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND run_at >= 0),
+            (SELECT min(expires_at) FROM {jobs}
+                WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0)
+        ) <= :now, false) AS passed
     FROM {nodes} WHERE id = :node AND lease > 0
 ),
-in_line AS (
-    SELECT first.seq, row_number() OVER urgency AS place,
-        count(*) FILTER (WHERE crashes >= :crashes AND run_at >= :since) OVER urgency AS suspects
+in_line AS MATERIALIZED (
+    SELECT first.seq, row_number() OVER (ORDER BY priority DESC, seq) AS place, first.crashes
     FROM (
         SELECT first.* FROM line CROSS JOIN LATERAL (
-            SELECT priority, seq, crashes, run_at FROM {jobs}
+            SELECT priority, seq, crashes FROM {jobs}
             WHERE ready = 1 AND queue = line.name AND (expires_at IS NULL OR expires_at > :now)
             ORDER BY priority DESC, seq LIMIT :limit FOR UPDATE SKIP LOCKED
         ) AS first
@@ -46,12 +48,14 @@ in_line AS (
             AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
             AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))
     ) AS first
-    WHERE EXISTS (SELECT 1 FROM look WHERE least(due, expires, :heed + 1) > :heed)
-    WINDOW urgency AS (ORDER BY priority DESC, seq)
+    WHERE EXISTS (SELECT 1 FROM look WHERE NOT passed)
+    ORDER BY priority DESC, seq LIMIT :limit
+),
+suspect AS MATERIALIZED (
+    SELECT EXISTS (SELECT 1 FROM in_line WHERE crashes >= :crashes) AS there
 ),
 chosen AS MATERIALIZED (
-    SELECT seq, place FROM in_line
-    WHERE place <= :limit AND (suspects = 0 OR (:idle AND place = 1))
+    SELECT seq, place FROM in_line WHERE NOT (SELECT there FROM suspect)
 ),
 kept AS MATERIALIZED (
     SELECT id FROM {nodes}
@@ -70,7 +74,7 @@ claimed AS (
     FROM run AS r WHERE seq = r.seq_ AND 0 <> int4(ready = 1)
     RETURNING {job_columns}
 ) /* receipt */
-SELECT clock, due, expires,
+SELECT clock, passed OR (SELECT there FROM suspect),
     EXISTS (SELECT 1 FROM chosen) AND NOT EXISTS (SELECT 1 FROM kept), claimed.*
 FROM look LEFT JOIN claimed ON true
 """
@@ -78,7 +82,7 @@ FROM look LEFT JOIN claimed ON true
 # The same as a transaction by itself. It leaves a receipt, which names the jobs, for when the
 # answer is lost; no job, no receipt. As there is nothing else in the transaction, the counters
 # needn't be told that they stay the same.
-CLAIM_ALONE = CLAIM_FIRST.replace(
+CLAIM_ALONE = CLAIM_AT_ONCE.replace(
     "/* counters */", "set_config('queuectl.counters', 'unmoved', true) AS counters,"
 ).replace(
     "/* receipt */",
@@ -99,6 +103,52 @@ WHERE state = 'processing' AND node = :node AND seq = ANY((
     SELECT claimed FROM {receipts} WHERE client = :client AND serial = :serial
 )::bigint[]) ORDER BY priority DESC, seq
 """
+
+# -- the claim, step by step ---------------------------------------------------------
+
+# Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
+# when the next waiting job becomes due, and when the next expires.
+LOOK = """
+SELECT floor(extract(epoch FROM clock_timestamp()) * 1000),
+    (SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND run_at >= 0),
+    (SELECT min(expires_at) FROM {jobs}
+        WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0)
+FROM {nodes} WHERE id = :id AND lease > 0
+"""
+
+# Whether it still holds when it has claimed. From here on nobody can strike it from the register
+# before the commit, and then they see what it claimed.
+KEEP_LEASE = "SELECT 1 FROM {nodes} WHERE id = :id AND lease > 0 FOR KEY SHARE"
+
+# The first ready jobs of a queue, in the order of promise 5.
+READY = """
+SELECT priority, seq, crashes, run_at FROM {jobs}
+WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY priority DESC, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+
+# The same jobs with all that is stored of them, for when there is just one queue to choose from.
+READY_WHOLE = """
+SELECT {job_columns} FROM {jobs}
+WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY priority DESC, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+
+# Begin runs: from here on, `attempts` is the fence of each.
+CLAIM = for_rows(
+    "node worker now seq",
+    """
+UPDATE {jobs} SET
+    state = 'processing', ready = NULL, attempts = attempts + 1, node = r.node_,
+    worker = r.worker_, started_at = r.now_, updated_at = r.now_, finished_at = NULL,
+    duration_ms = NULL, exit_code = NULL, reason = NULL, cancel_reason = NULL
+FROM json_to_recordset(:rows) AS r (
+    node_ text COLLATE "C", worker_ bigint, now_ bigint, seq_ bigint
+)
+WHERE seq = r.seq_ AND 0 <> int4(ready = 1)
+RETURNING seq
+""",
+)
 
 # Make due jobs ready.
 PROMOTE = """
@@ -264,4 +314,21 @@ WITH taken AS (
 )
 INSERT INTO {counts} SELECT queue, state, priority, sum(jobs), sum(timed) FROM taken
 GROUP BY queue, state, priority HAVING sum(jobs) <> 0 OR sum(timed) <> 0
+"""
+
+# -- the schema itself --------------------------------------------------------------
+
+# Whether there is a table, and whether there is a schema.
+TABLE_THERE = "SELECT to_regclass(:name) IS NOT NULL"
+SCHEMA_THERE = "SELECT 1 FROM pg_namespace WHERE nspname = :name"
+
+# Wait until nobody else migrates it, and keep others from it until the transaction is over.
+BE_THE_ONLY_ONE = "SELECT pg_advisory_xact_lock(hashtext(:name))"
+
+# Which server it is, what a commit is worth there, and how much space the queue takes.
+INFO = """
+SELECT current_setting('server_version'), current_setting('fsync'),
+    current_setting('synchronous_commit'), coalesce(sum(pg_total_relation_size(c.oid)), 0)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema AND c.relkind = 'r'
 """

@@ -135,6 +135,20 @@ WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at <= :now
 ORDER BY expires_at LIMIT :limit{skip_locked}
 """
 
+# Queues that have ready jobs and aren't paused: one step in the index for each queue.
+READY_QUEUES = """
+WITH RECURSIVE line (name) AS (
+    SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
+    ) FROM line WHERE line.name IS NOT NULL
+)
+SELECT name FROM line
+WHERE line.name IS NOT NULL
+    AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
+"""
+
 # Queues that have ready jobs and aren't paused, one in a row or none: one step in the index for
 # each queue. And in each row when the next waiting job becomes due and when the next expires.
 OUTLOOK = """
@@ -439,3 +453,57 @@ RECEIPT = "SELECT serial FROM {receipts} WHERE client = :client{row_lock}"
 
 # Receipts nobody can be waiting for any more.
 DROP_RECEIPTS = "DELETE FROM {receipts} WHERE at < :before"
+
+# -- the store as a whole ------------------------------------------------------------
+
+# How many counters disagree with the jobs they count.
+WRONG_COUNTS = """
+WITH counted (queue, state, priority, jobs, timed) AS (
+    SELECT queue, counted_as, priority, count(*), sum(CASE WHEN timeout > 0 THEN 1 ELSE 0 END)
+    FROM (
+        SELECT queue, CASE state WHEN 'processing' THEN 'pending' ELSE state END AS counted_as,
+            priority, timeout FROM {jobs}
+    ) AS each_job GROUP BY queue, counted_as, priority
+), said (queue, state, priority, jobs, timed) AS (
+    SELECT queue, state, priority, sum(jobs), sum(timed) FROM {counts}
+    GROUP BY queue, state, priority HAVING sum(jobs) <> 0 OR sum(timed) <> 0
+)
+SELECT count(*) FROM (
+    SELECT queue, state, priority FROM (
+        SELECT * FROM counted UNION ALL SELECT * FROM said
+    ) AS both_ways GROUP BY queue, state, priority, jobs, timed HAVING count(*) <> 2
+) AS wrong
+"""
+
+# How many rows of a table belong to no job.
+ORPHANED_ATTEMPTS = "SELECT count(*) FROM {attempts} WHERE seq NOT IN (SELECT seq FROM {jobs})"
+ORPHANED_OUTPUTS = "SELECT count(*) FROM {outputs} WHERE seq NOT IN (SELECT seq FROM {jobs})"
+ORPHANED_INPUTS = "SELECT count(*) FROM {inputs} WHERE seq NOT IN (SELECT seq FROM {jobs})"
+ORPHANED_TAGS = "SELECT count(*) FROM {tags} WHERE seq NOT IN (SELECT seq FROM {jobs})"
+
+# How many jobs have another stdin than was stored with them.
+SHORT_INPUTS = """
+SELECT count(*) FROM {jobs} j WHERE stdin_bytes IS NOT NULL AND stdin_bytes <> (
+    SELECT coalesce(sum(octet_length(i.data)), 0) FROM {inputs} i WHERE i.seq = j.seq
+)
+"""
+
+# How many jobs are processing on a node that isn't registered.
+HELD_BY_NOBODY = """
+SELECT count(*) FROM {jobs}
+WHERE state = 'processing' AND (node IS NULL OR node NOT IN (SELECT id FROM {nodes}))
+"""
+
+# The note of a copy that is being made: put there if there is none, moved on and taken away by
+# whoever has written what is there.
+NOTE_COPY = "INSERT INTO {meta} (name, value) VALUES (:name, :value) {or_nothing[name]}"
+MOVE_COPY_NOTE = "UPDATE {meta} SET value = :value WHERE name = :name AND value = :before"
+DROP_COPY_NOTE = "DELETE FROM {meta} WHERE name = :name AND value = :before"
+DROP_META = "DELETE FROM {meta} WHERE name = :name"
+
+# Nodes that hold jobs, registered or not.
+HOLDERS = "SELECT DISTINCT node FROM {jobs} WHERE state = 'processing'"
+
+# Copies that were begun, and receipts that nobody has tidied up.
+UNFINISHED_COPIES = "SELECT count(*) FROM {meta} WHERE substr(name, 1, 4) = 'copy'"
+OLD_RECEIPTS = "SELECT count(*) FROM {receipts} WHERE at < :before"

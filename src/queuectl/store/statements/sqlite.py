@@ -20,20 +20,6 @@ SELECT NULL,
 FROM {nodes} WHERE id = :id AND lease_until > :steady
 """
 
-# Queues that have ready jobs and aren't paused: one step in the index for each queue.
-READY_QUEUES = """
-WITH RECURSIVE line (name) AS (
-    SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (
-        SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
-    ) FROM line WHERE line.name IS NOT NULL
-)
-SELECT name FROM line
-WHERE line.name IS NOT NULL
-    AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
-"""
-
 # The first ready jobs of a queue, in the order of promise 5.
 READY = """
 SELECT priority, seq, crashes, run_at FROM {jobs}
@@ -187,6 +173,14 @@ WHERE seq = r.seq_ AND +(id = r.id_ AND attempts = r.attempt_ AND state = 'proce
 RETURNING seq
 """,
 )
+
+# -- the file ---------------------------------------------------------------------------
+
+# Whether there are any tables.
+TABLES_THERE = "SELECT 1 FROM sqlite_schema LIMIT 1"
+
+# A number that is another one when another connection has committed something.
+DATA_VERSION = "PRAGMA data_version"
 
 # -- text that isn't text -----------------------------------------------------------
 

@@ -10,7 +10,7 @@ from itertools import chain, compress, count, islice
 from operator import itemgetter
 from typing import Any
 
-from queuectl.store.transactions import Params, Row
+from queuectl.store.driver import Params, Row
 
 MOST_AT_ONCE = 64
 """Rows in one statement at most."""

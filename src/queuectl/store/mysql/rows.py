@@ -8,7 +8,7 @@ and digits; others are bound one by one. Where all rows have the same value it i
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from queuectl.store.transactions import Params
+from queuectl.store.driver import Params
 
 
 def update_all(text: str, names: Iterable[str], rows: Sequence[Params]) -> tuple[str, Params]:

@@ -1,0 +1,231 @@
+"""How a database does what is hot: storing, claiming and ending jobs, and adding up counters.
+
+This is the way that every SQL database can go. A database that has a better one says so in an
+`Idiom` of its own, in its folder.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from queuectl import lifecycle
+from queuectl.errors import LeaseLostError
+from queuectl.job import Job
+from queuectl.store.contract import Claimed, Ended, InLine, Suspects, Topic
+from queuectl.store.database import Database
+from queuectl.store.driver import Params, Row
+from queuectl.store.rows import (
+    NEW_COLUMNS,
+    NewRow,
+    all_columns,
+    buried_job,
+    claimed_job,
+    death_of,
+    event_row,
+    fence,
+    named,
+    transition_row,
+    whole_in_line,
+)
+
+PROMOTED_AT_ONCE = 10_000
+BURIED_AT_ONCE = 1_000
+
+
+class Look(NamedTuple):
+    """What a claim finds when it begins."""
+
+    ahead: int
+    """How far our idea of the store's clock was ahead of it."""
+    due: int | None
+    expires: int | None
+    """When the next waiting job becomes due, and when the next expires."""
+
+    def has_passed(self, now: int) -> bool:
+        """Tell whether one of these times has come."""
+        return any(at is not None and at <= now for at in (self.due, self.expires))
+
+
+class Idiom:
+    """The way that every SQL database can go."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.sql = db.sql
+
+    # -- storing ------------------------------------------------------------------------
+
+    def insert_job(self, row: NewRow) -> int:
+        """Store a job whose id is free, and return its place in the line."""
+        return int(self.db.returning(self.sql.ENQUEUE_RETURNING, named(row))[0][0])
+
+    def insert_jobs(self, rows: Sequence[NewRow]) -> None:
+        """Store jobs whose ids are free, in this order."""
+        self.db.each(self.enqueue_row, [all_columns(row) for row in rows])
+
+    @cached_property
+    def enqueue_row(self) -> str:
+        """The statement that stores one job, of whose columns each has its place."""
+        return self.enqueue_rows(1)
+
+    def enqueue_rows(self, jobs: int) -> str:
+        """Return the statement that stores so many jobs at once."""
+        row = f"({', '.join('?' * len(NEW_COLUMNS))})"
+        return f"{self.sql.ENQUEUE}{', '.join([row] * jobs)}"
+
+    def tell_of_new_jobs(self) -> None:
+        """Wake the nodes, unless they have heard of it already."""
+        self.db.nudge(Topic.WORK)
+
+    # -- claiming: candidates, policy, fenced begin -----------------------------------------
+
+    def claim(
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        now: int,
+        suspects: Suspects | None,
+    ) -> Claimed:
+        """Give ready jobs to workers, all or nothing."""
+        return self.db.atomic(lambda: self.claim_within(node, workers, queues, now, suspects))
+
+    def claim_within(
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        now: int,
+        suspects: Suspects | None,
+    ) -> Claimed:
+        """Claim as a part of a transaction."""
+        look = self._look(node)
+        # No job is due, and none has expired, by a clock that was put back a moment ago.
+        now -= look.ahead
+        buried = self._make_way(look, node, now)
+        line = self.candidates(queues, len(workers), now)
+        line = line if suspects is None else suspects.admit(line)
+        jobs = self._begin_runs(line, workers, {"node": node, "now": now}) if line else []
+        if jobs:
+            self._keep_lease(node)
+        return Claimed(jobs, buried)
+
+    def _look(self, node: str) -> Look:
+        """Check a node's lease, and see what else there is to do for a claim."""
+        with self.db.session() as session:
+            rows, ahead = session.timed(self.sql.LOOK, self._leased(node))
+        if not rows:
+            raise no_lease(node)
+        return Look(ahead, *rows[0][1:])
+
+    def _leased(self, node: str) -> Params:
+        return {"id": node, "steady": self.db.driver.clock.steady()}
+
+    def _keep_lease(self, node: str) -> None:
+        """Keep others from striking the node out before the claim is committed."""
+        if self.db.driver.remote and not self.db.rows(self.sql.KEEP_LEASE, id=node):
+            raise no_lease(node)
+
+    def _make_way(self, look: Look, node: str, now: int) -> list[Job]:
+        """See to the jobs that have expired or become due; returns those that are dead now."""
+        buried: list[Job] = []
+        if look.expires is not None and look.expires <= now:
+            buried = self._bury_expired(node, now)
+        if look.due is not None and look.due <= now:
+            self._promote(now)
+        return buried
+
+    def _promote(self, now: int) -> None:
+        due = [seq for (seq,) in self.db.rows(self.sql.DUE, now=now, limit=PROMOTED_AT_ONCE)]
+        if due:
+            self.db.change(self.sql.PROMOTE, {"seqs": self.bind(due)})
+
+    def _bury_expired(self, node: str, now: int) -> list[Job]:
+        late = self.jobs(self.sql.EXPIRED, now=now, limit=BURIED_AT_ONCE)
+        changes = [(job, lifecycle.expired(job)) for job in late]
+        rows = [
+            fence(job) | transition_row(to, now) | {"now": now, "was": job.state.value}
+            for job, to in changes
+        ]
+        gone = self.db.update(self.sql.APPLY, rows) if rows else set()
+        buried = [buried_job(job, to, now) for job, to in changes if job.seq in gone]
+        buried.sort(key=lambda job: job.seq)
+        deaths = [event_row(death_of(job, job.reason, at=now, node=node)) for job in buried]
+        if deaths:
+            self.db.insert(self.sql.RECORD, deaths)
+        return buried
+
+    def candidates(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
+        """Return the first ready jobs over all queues a node serves, held for this claim."""
+        names = self.ready_queues(queues)
+        if len(names) == 1:
+            rows = self.db.rows(self.sql.READY_WHOLE, queue=names[0], limit=limit, now=now)
+            return list(map(whole_in_line, rows))
+        found: list[InLine] = []
+        for queue in names:
+            rows = self.db.rows(self.sql.READY, queue=queue, limit=limit, now=now)
+            found += [InLine(*row) for row in rows]
+        found.sort(key=lambda job: (-job.priority, job.seq))
+        return found[:limit]
+
+    def ready_queues(self, queues: Sequence[str]) -> list[str]:
+        """Return those of a node's queues that have ready jobs and aren't paused."""
+        names = [name for (name,) in self.db.rows(self.sql.READY_QUEUES)]
+        return [name for name in names if name in queues] if queues else names
+
+    def _begin_runs(
+        self, line: Sequence[InLine], workers: Sequence[int], same: Params
+    ) -> list[Job]:
+        """Begin a run of each of these jobs that is still ready, and return them as they are then.
+
+        They are read first, so that nothing is begun that can't be read.
+        """
+        found = {job.seq: job.row for job in line if job.row is not None}
+        if not found:
+            found = self._whole([job.seq for job in line])
+        runs = [
+            {"seq": seq, "worker": worker, **same}
+            for seq, worker in zip(found, workers, strict=False)
+        ]
+        begun = self.db.update(self.sql.CLAIM, runs) if runs else set()
+        return [claimed_job(found[run["seq"]], run) for run in runs if run["seq"] in begun]
+
+    def _whole(self, seqs: Sequence[int]) -> dict[int, Row]:
+        """Read jobs, in this order."""
+        by_seq = {row[0]: row for row in self.db.rows(self.sql.JOBS_AT, seqs=self.bind(seqs))}
+        return {seq: by_seq[seq] for seq in seqs if seq in by_seq}
+
+    # -- ending -------------------------------------------------------------------------
+
+    def end_runs(self, rows: Mapping[int, Params]) -> set[int]:
+        """End the runs of the jobs at these places that still have them, and keep a record."""
+        finished = self.db.update(self.sql.FINISH, list(rows.values()))
+        if finished:
+            kept = [row for seq, row in rows.items() if seq in finished]
+            self.db.insert(self.sql.KEEP_ATTEMPTS, kept)
+        return finished
+
+    def fit(self, end: Ended) -> Ended:
+        """Return the end of a run as the database can take it."""
+        return end
+
+    # -- counters -----------------------------------------------------------------------
+
+    def fold(self) -> None:
+        """Add up the counters that writers left beside each other so as not to wait in line."""
+        self.db.write(self.sql.DROP_EMPTY_COUNTS)
+
+    # -- what all of these need ---------------------------------------------------------------
+
+    def jobs(self, statement: str, **params: object) -> list[Job]:
+        """Run a statement that reads jobs."""
+        return [Job.from_row(row) for row in self.db.rows(statement, **params)]
+
+    def bind(self, items: Sequence[object]) -> object:
+        """Make a value of a list."""
+        return self.db.driver.dialect.bind_list(items)
+
+
+def no_lease(node: str) -> LeaseLostError:
+    """Say that a node was struck out."""
+    return LeaseLostError(f"Node {node} has no lease any more; it can't claim jobs.")

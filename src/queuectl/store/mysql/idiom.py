@@ -1,0 +1,138 @@
+"""How MariaDB and MySQL do what is hot: look without locks, then lock; tell counters themselves."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from queuectl.guard.output import halves
+from queuectl.job import JOB_COLUMNS, State
+from queuectl.store.contract import Ended, InLine
+from queuectl.store.database import Database
+from queuectl.store.driver import Params, Row
+from queuectl.store.idiom import Idiom
+from queuectl.store.mysql.driver import MysqlDriver
+from queuectl.store.rows import NewRow, named
+from queuectl.values import replace
+
+_SEQ, _DATA = JOB_COLUMNS.index("seq"), JOB_COLUMNS.index("data")
+SLOTS = 16
+"""Over which each counter is spread, as the triggers do it: see the schema."""
+SMALL_CHANGE = 64 * 1024
+"""Bytes of a packet that the other columns of a row may take."""
+
+
+class MysqlIdiom(Idiom):
+    """The way of MariaDB and MySQL."""
+
+    def __init__(self, db: Database, driver: MysqlDriver) -> None:
+        super().__init__(db)
+        self._driver = driver
+
+    # -- storing ------------------------------------------------------------------------
+
+    def insert_job(self, row: NewRow) -> int:
+        if self._driver.is_mariadb:
+            return super().insert_job(row)
+        self.db.change(self.sql.ENQUEUE_ONE, named(row))
+        (job,) = self.jobs(self.sql.GET, id=row[0])
+        return job.seq
+
+    # -- claiming -----------------------------------------------------------------------
+
+    def candidates(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
+        found: list[InLine] = []
+        for queue in self.ready_queues(queues):
+            rows = self.db.rows(self.sql.READY_UNLOCKED, queue=queue, limit=limit, now=now)
+            found += [InLine(*row) for row in rows]
+        found.sort(key=lambda job: (-job.priority, job.seq))
+        found = found[:limit]
+        stored = self._lock_ready([job.seq for job in found])
+        if len(stored) == len(found):
+            return [job._replace(row=stored[job.seq]) for job in found]
+        # Others claim at the same time: look again, and pass over what they have locked.
+        return super().candidates(queues, limit, now)
+
+    def _lock_ready(self, seqs: Sequence[int]) -> dict[int, Row]:
+        """Lock jobs that are still ready, as far as nobody else has; returns them by their seq."""
+        if not seqs:
+            return {}
+        stored = {}
+        for text, data in self.db.rows(self.sql.LOCK_READY, seqs=self.bind(seqs)):
+            # A job that fills a packet by itself doesn't fit into one as JSON, and is NULL.
+            if text is not None:
+                row = json.loads(text)
+                row.insert(_DATA, data)
+                stored[row[_SEQ]] = tuple(row)
+        return stored
+
+    # -- ending -------------------------------------------------------------------------
+
+    def end_runs(self, rows: Mapping[int, Params]) -> set[int]:
+        with self.db.session() as session:
+            if session.one_by_one or len(rows) == 1:
+                return super().end_runs(rows)
+            ended = session.update(self.sql.FINISH_COUNTED, list(rows.values()))
+            session.insert(self.sql.KEEP_ATTEMPTS, list(rows.values()))
+            if moved := _moved(rows.values(), slot=session.db.thread_id() % SLOTS):
+                session.insert(self.sql.ADD_COUNTS, moved)
+            return ended
+
+    def fit(self, end: Ended) -> Ended:
+        """Cut out the middle of output that the server wouldn't take in one piece."""
+        # Written as text, odd bytes take two.
+        room = (self._driver.packet // 2 - SMALL_CHANGE) // 2
+        out, err = end.output.stdout, end.output.stderr
+        if len(out) <= room and len(err) <= room:
+            return end
+        output = replace(
+            end.output, stdout=_without_middle(out, room), stderr=_without_middle(err, room)
+        )
+        return replace(end, output=output)
+
+    # -- counters -----------------------------------------------------------------------
+
+    def fold(self) -> None:
+        self.db.atomic(self._fold)
+
+    def _fold(self) -> None:
+        """Bring counters that are spread over several slots together, as far as nobody has them."""
+        first: dict[tuple[Any, ...], int] = {}
+        for queue, state, priority, slot, jobs, timed in self.db.rows(self.sql.SPREAD):
+            key = {"queue": queue, "state": state, "priority": priority}
+            here = first.setdefault((queue, state, priority), slot)
+            if here == slot and (jobs or timed):
+                continue
+            if here != slot:
+                moved = {**key, "slot": here, "jobs": jobs, "timed": timed}
+                if not self.db.change(self.sql.ADD_COUNT, moved):
+                    del first[queue, state, priority]
+                    continue
+            else:
+                del first[queue, state, priority]
+            self.db.change(self.sql.DROP_COUNT, {**key, "slot": slot})
+
+
+def _moved(rows: Iterable[Params], *, slot: int) -> list[Params]:
+    """Return by how much ended runs move the counters; jobs that ran were counted as pending."""
+    moved: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0])
+    for row in rows:
+        timed = bool(row["timeout"])
+        for state, sign in ((State.PENDING.value, -1), (row["state"], 1)):
+            counter = moved[row["queue"], state, row["priority"]]
+            counter[0] += sign
+            counter[1] += sign * timed
+    names = ("queue", "state", "priority", "slot", "jobs", "timed")
+    return [
+        dict(zip(names, (*key, slot, jobs, timed), strict=True))
+        for key, (jobs, timed) in sorted(moved.items())
+        if jobs or timed
+    ]
+
+
+def _without_middle(data: bytes, room: int) -> bytes:
+    if len(data) <= room:
+        return data
+    # Halves, as everywhere: whoever shows them says how much is missing between the two.
+    head, tail = halves(room)
+    return data[:head] + data[len(data) - tail :]

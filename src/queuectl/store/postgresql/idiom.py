@@ -1,0 +1,147 @@
+"""How PostgreSQL does what is hot: a claim in one statement, COPY, counters that are appended."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+
+from queuectl.errors import StoreUnreachableError
+from queuectl.job import Job
+from queuectl.store.contract import Claimed, Suspects
+from queuectl.store.driver import ConflictError, DisconnectedError, Params, Row
+from queuectl.store.idiom import Idiom, no_lease
+from queuectl.store.rows import NEW_COLUMNS, OWN_COLUMNS, NewRow, named
+from queuectl.store.session import Session
+
+FOLD_AT = 200
+"""How many rows of changed counters there may be before they are added up."""
+COPY_FROM = 20
+"""How many jobs at once are worth a COPY, which runs the triggers once for all of them."""
+
+
+class PostgresIdiom(Idiom):
+    """The way of PostgreSQL."""
+
+    # -- storing ------------------------------------------------------------------------
+
+    def insert_job(self, row: NewRow) -> int:
+        with self.db.session() as session:
+            return super().insert_job(row) if session.depth else self._insert_alone(session, row)
+
+    def _insert_alone(self, session: Session, row: NewRow) -> int:
+        """Store a job in a statement that is a transaction by itself."""
+        driver, receipt = self.db.driver, session.next_receipt()
+        text = driver.text(self.sql.ENQUEUE_ALONE)
+        try:
+            rows = session.ask(driver.rows, text, named(row) | receipt)
+        except DisconnectedError as error:
+            session.settle(receipt["serial"], error)
+            return self._place_of(row[0])
+        return int(rows[0][0])
+
+    def _place_of(self, id: str) -> int:
+        """Return the place of a job that is stored; 0 if nobody can say, or it is gone again."""
+        try:
+            jobs = self.jobs(self.sql.GET, id=id)
+        except StoreUnreachableError:
+            return 0
+        return jobs[0].seq if jobs else 0
+
+    def insert_jobs(self, rows: Sequence[NewRow]) -> None:
+        if len(rows) < COPY_FROM:
+            super().insert_jobs(rows)
+        else:
+            self.db.load("jobs", *_filled(rows))
+
+    def tell_of_new_jobs(self) -> None:
+        # A trigger has told those who listen. Behind a pooler nobody does.
+        if self.db.driver.pooled:
+            super().tell_of_new_jobs()
+
+    # -- claiming -----------------------------------------------------------------------
+
+    def claim(
+        self,
+        node: str,
+        workers: Sequence[int],
+        queues: Sequence[str],
+        now: int,
+        suspects: Suspects | None,
+    ) -> Claimed:
+        """Claim in one statement; step by step, if something has to be seen to first."""
+        asked = {
+            "node": node,
+            "workers": list(workers),
+            "limit": len(workers),
+            "queues": list(queues),
+            "crashes": None if suspects is None else suspects.crashes,
+            "now": now,
+        }
+
+        def claim() -> Claimed | int:
+            with self.db.session() as session:
+                if not session.depth:
+                    return self._claim_alone(session, asked)
+                return self._claim_at_once(session, self.sql.CLAIM_AT_ONCE, asked)
+
+        found = self.db.alone(claim)
+        if isinstance(found, Claimed):
+            return found
+        then = found
+        return self.db.atomic(lambda: self.claim_within(node, workers, queues, then, suspects))
+
+    def _claim_alone(self, session: Session, asked: Params) -> Claimed | int:
+        """Claim in a statement that is a transaction by itself."""
+        receipt = session.next_receipt()
+        try:
+            return self._claim_at_once(session, self.sql.CLAIM_ALONE, {**receipt, **asked})
+        except DisconnectedError as error:
+            mine = {"serial": receipt["serial"], "node": asked["node"]}
+            found: Claimed = session.settle(mine["serial"], error, partial(self._claimed, mine))
+            return found
+
+    def _claim_at_once(self, session: Session, statement: str, asked: Params) -> Claimed | int:
+        """Run the statement that claims; or return what time it is, if it left that to others."""
+        rows, ahead = session.timed(statement, asked)
+        if not rows or rows[0][2]:
+            raise no_lease(asked["node"])
+        if rows[0][1]:
+            then: int = asked["now"] - ahead
+            return then
+        jobs = [Job.from_row(row[3:]) for row in rows if row[3] is not None]
+        if jobs and ahead and session.depth:
+            raise ConflictError(f"The clock of {self.db.driver.url} was put back.")
+        session.wrote |= bool(jobs)
+        jobs.sort(key=lambda job: (-job.priority, job.seq))
+        return Claimed(jobs, [])
+
+    def _claimed(self, mine: Params, client: str) -> Claimed:
+        """Return the jobs of a claim whose answer was lost."""
+        return Claimed(self.jobs(self.sql.CLAIMED, client=client, **mine), [])
+
+    # -- ending -------------------------------------------------------------------------
+
+    def end_runs(self, rows: Mapping[int, Params]) -> set[int]:
+        return self.db.update(self.sql.FINISH_AND_KEEP, list(rows.values()))
+
+    # -- counters -----------------------------------------------------------------------
+
+    def fold(self) -> None:
+        if self.db.value(self.sql.MANY_COUNTS, limit=FOLD_AT) >= FOLD_AT:
+            self.db.again(self.sql.FOLD)
+
+
+def _filled(rows: Sequence[NewRow]) -> tuple[list[str], Iterator[Row]]:
+    """Return the columns that any of these jobs has something in, and what they have there.
+
+    Most have few of them, and the server reads and checks what it is sent, value by value.
+    """
+    # Jobs like one model share all but what they have for themselves.
+    models = {id(row[-1]): row[-1] for row in rows}
+    own = [0, 1] if all(row[2] is None for row in rows) else [0, 1, 2]
+    rest = [
+        at for at, _ in enumerate(rows[0][-1]) if any(m[at] is not None for m in models.values())
+    ]
+    shared = {key: tuple(model[at] for at in rest) for key, model in models.items()}
+    first = itemgetter(*own)
+    names = [NEW_COLUMNS[at] for at in own] + [NEW_COLUMNS[OWN_COLUMNS + at] for at in rest]
+    return names, (first(row) + shared[id(row[-1])] for row in rows)

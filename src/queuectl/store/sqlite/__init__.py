@@ -1,0 +1,1 @@
+"""The embedded store: a queue in an SQLite file."""

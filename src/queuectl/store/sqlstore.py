@@ -1,0 +1,209 @@
+"""A store in an SQL database: verbs over its connections, put together."""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property
+from time import monotonic
+from typing import Any, TypeVar
+
+from queuectl.errors import UsageError
+from queuectl.facts import Node
+from queuectl.sharing import group_of
+from queuectl.store import files
+from queuectl.store.administration import Administration
+from queuectl.store.contract import (
+    ONLY_FILES_ARE_SHARED,
+    History,
+    Jobs,
+    Listener,
+    LiveOutput,
+    Nodes,
+    Runs,
+    SharedSettings,
+    Store,
+    Topic,
+)
+from queuectl.store.database import Database
+from queuectl.store.idiom import Idiom
+from queuectl.store.migrate import IDENTITY, check_version
+from queuectl.store.verbs.jobs import SqlJobs
+from queuectl.store.verbs.settings import SqlSettings
+
+T = TypeVar("T")
+GLANCE = 0.1
+"""Seconds between two times that `changed` answers yes for a server: it can't know."""
+
+
+class SqlStore(Store):
+    """A store in an SQL database. What a command doesn't need isn't imported for it."""
+
+    def __init__(
+        self,
+        db: Database,
+        idiom: Idiom,
+        administration: Administration,
+        *,
+        path: str | None = None,
+        secret_variables: tuple[str, ...] = (),
+        is_new: bool = False,
+    ) -> None:
+        """Put a store together; `path` is that of its file, if it is one."""
+        self.db = db
+        self.administration = administration
+        self._idiom = idiom
+        self.path = path
+        self.one_host = path is not None
+        self.url = db.driver.url
+        self.secret_variables = secret_variables
+        self.is_new = is_new
+        self._told = 0.0
+
+    # -- verbs --------------------------------------------------------------------------
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        return SqlJobs(self._idiom)
+
+    @cached_property
+    def settings(self) -> SharedSettings:
+        return SqlSettings(self.db)
+
+    @cached_property
+    def runs(self) -> Runs:
+        from queuectl.store.verbs.runs import SqlRuns
+
+        return SqlRuns(self._idiom)
+
+    @cached_property
+    def history(self) -> History:
+        from queuectl.store.verbs.history import SqlHistory
+
+        return SqlHistory(self._idiom, self.nodes)
+
+    @cached_property
+    def live(self) -> LiveOutput:
+        from queuectl.store.verbs.live import SqlLiveOutput
+
+        return SqlLiveOutput(self.db)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        from queuectl.store.verbs.nodes import SqlNodes, WatchedNodes
+
+        return SqlNodes(self.db) if self.one_host else WatchedNodes(self.db)
+
+    # -- what it is ---------------------------------------------------------------------
+
+    @cached_property
+    def identity(self) -> str:
+        if self.one_host:
+            return self.url
+        # The tables got it when they were made.
+        return self.administration.meta(IDENTITY) or "unnamed"
+
+    @property
+    def patience(self) -> float:
+        return self.db.patience
+
+    @patience.setter
+    def patience(self, seconds: float) -> None:
+        self.db.patience = seconds
+
+    @property
+    def before_commit(self) -> Callable[[], None] | None:
+        return self.db.before_commit
+
+    @before_commit.setter
+    def before_commit(self, hook: Callable[[], None] | None) -> None:
+        self.db.before_commit = hook
+
+    def now(self) -> int:
+        return self.db.driver.clock.now()
+
+    def steady(self) -> int:
+        return self.db.driver.clock.steady()
+
+    def lease_clock(self) -> int:
+        return self.db.driver.clock.lease_clock
+
+    def is_elsewhere(self, node: Node) -> bool:
+        if self.path is None:
+            return False
+        # What it runs writes beside the database that it works on.
+        folder = os.path.dirname(os.path.dirname(node.spool))
+        try:
+            return folder.endswith(".d") and not os.path.samefile(folder[:-2], self.path)
+        except OSError:
+            return False
+
+    # -- transactions and wake-ups --------------------------------------------------------
+
+    def transaction(self) -> AbstractContextManager[None]:
+        return self.db.transaction()
+
+    def transact(self, action: Callable[[], T]) -> T:
+        return self.db.transact(action)
+
+    def borrowed(self, connection: Any) -> AbstractContextManager[None]:
+        return self.db.borrowed(connection)
+
+    def listen(self) -> Listener:
+        return self.db.driver.listen(self._version)
+
+    def nudge(self, topic: Topic) -> None:
+        self.db.nudge(topic)
+
+    def changed(self) -> bool:
+        if self.one_host:
+            self.db.driver.check_place()
+            with self.db.session() as session:
+                before, session.seen = session.seen, self._version()
+                return bool(before != session.seen)
+        if monotonic() - self._told < GLANCE:
+            return False
+        self._told = monotonic()
+        if self.db.driver.clock.is_stale():
+            with self.db.session() as session:
+                session.read_clock()
+        return True
+
+    def _version(self) -> int:
+        """Return a number; it is another one when another connection has committed something."""
+        return int(self.db.value(self.db.sql.DATA_VERSION))
+
+    # -- the store itself -----------------------------------------------------------------
+
+    def info(self) -> Mapping[str, Any]:
+        return self.administration.info()
+
+    def verify(self) -> list[str]:
+        return self.administration.verify()
+
+    def migrate(self) -> tuple[int, int]:
+        return self.administration.migrate()
+
+    def check_schema(self) -> None:
+        check_version(self.url, self.administration.version_in_meta())
+
+    def vacuum(self) -> None:
+        self.administration.vacuum()
+
+    def spool_root(self) -> str:
+        return os.path.join(self.db.driver.companion, "spool")
+
+    def make_spool_root(self) -> str:
+        driver = self.db.driver
+        driver.make_companion()
+        files.make_folder(self.spool_root(), group_of(driver.companion))
+        return self.spool_root()
+
+    def share(self, group: str) -> None:
+        if self.path is None:
+            raise UsageError(ONLY_FILES_ARE_SHARED)
+        from queuectl.store.shared import find_group, share
+
+        share(self.path, find_group(group))
+
+    def close(self) -> None:
+        self.db.close()

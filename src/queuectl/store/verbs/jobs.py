@@ -1,0 +1,281 @@
+"""Verbs about jobs: storing, finding and counting them, and changing those that don't run."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from queuectl.errors import DuplicateError, UsageError
+from queuectl.facts import Batch, Count
+from queuectl.filter import Filter, Sort
+from queuectl.job import Job, Like, NewJob, State, Transition
+from queuectl.store.contract import LONGEST_PIECE, Jobs, chunks
+from queuectl.store.driver import Params
+from queuectl.store.idiom import Idiom
+from queuectl.store.rows import (
+    NewRow,
+    as_like,
+    counted,
+    fence,
+    new_rows,
+    storable,
+    stored_job,
+    transition_row,
+)
+
+LONGEST_TEXT = 1_000
+"""Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
+
+
+class SqlJobs(Jobs):
+    """The jobs of a queue in an SQL database."""
+
+    def __init__(self, idiom: Idiom) -> None:
+        self._idiom = idiom
+        self._db = idiom.db
+        self._sql = idiom.sql
+
+    # -- storing ------------------------------------------------------------------------
+
+    def enqueue_one(self, job: NewJob, *, now: int) -> Job:
+        (row,) = new_rows([as_like(job)], now)
+        if job.id is None and not job.stdin:
+            return self._db.alone(lambda: self._enqueue_one(row))
+
+        def enqueue() -> Job:
+            if job.id is not None:
+                self._refuse_taken([job.id])
+            stored = self._enqueue_one(row)
+            if job.stdin:
+                self._add_input(stored.id, job.stdin)
+            return stored
+
+        return self._db.atomic(enqueue)
+
+    def _enqueue_one(self, row: NewRow) -> Job:
+        seq = self._idiom.insert_job(row)
+        self._idiom.tell_of_new_jobs()
+        return stored_job(row, seq)
+
+    def enqueue(
+        self, jobs: Sequence[NewJob | Like], *, now: int, skip_duplicates: bool = False
+    ) -> Batch:
+        likes = [job if isinstance(job, tuple) else as_like(job) for job in jobs]
+        chosen = [like[0] for like in likes if like[0] is not None]
+        rows = new_rows(likes, now)
+        inputs = {place: like[3].stdin for place, like in enumerate(likes) if like[3].stdin}
+        if skip_duplicates:
+            return self._db.atomic(lambda: self._enqueue_some(rows, chosen, inputs))
+        return self._db.atomic(lambda: self._enqueue_all(rows, chosen, inputs))
+
+    def _refuse_taken(self, chosen: Sequence[str]) -> None:
+        taken = next(iter(self.states(chosen)), None) if chosen else None
+        if taken is not None:
+            raise DuplicateError(
+                f"The id {taken!r} is taken; choose another, or remove that job first"
+                " (finished jobs keep their ids until they are pruned)."
+            )
+
+    def _enqueue_all(
+        self, rows: Sequence[NewRow], chosen: Sequence[str], inputs: Mapping[int, bytes]
+    ) -> Batch:
+        """Store all of them; raises before anything is written, so nothing has to be undone."""
+        twice = next((id for id, times in Counter(chosen).items() if times > 1), None)
+        self._refuse_taken(chosen)
+        if twice is not None:
+            raise DuplicateError(
+                f"The id {twice!r} is given twice in one request; nothing was enqueued."
+            )
+        self._insert(rows, inputs)
+        return Batch(ids=tuple([row[0] for row in rows]))
+
+    def _enqueue_some(
+        self, rows: Sequence[NewRow], chosen: Sequence[str], inputs: Mapping[int, bytes]
+    ) -> Batch:
+        """Store those whose ids are free, and of several with one id the first."""
+        taken = set(self.states(chosen))
+        fresh: dict[str, int] = {}
+        duplicates: list[str] = []
+        for place, row in enumerate(rows):
+            if row[0] in taken or row[0] in fresh:
+                duplicates.append(row[0])
+            else:
+                fresh[row[0]] = place
+        if fresh:
+            kept = {n: inputs[at] for n, at in enumerate(fresh.values()) if at in inputs}
+            self._insert([rows[place] for place in fresh.values()], kept)
+        return Batch(ids=tuple(fresh), duplicates=tuple(duplicates))
+
+    def _insert(self, rows: Sequence[NewRow], inputs: Mapping[int, bytes]) -> None:
+        self._idiom.insert_jobs(rows)
+        for place, data in inputs.items():
+            self._add_input(rows[place][0], data)
+        self._idiom.tell_of_new_jobs()
+
+    def _add_input(self, id: str, data: bytes) -> None:
+        """Keep what the runs of a new job find on stdin, in pieces that every server takes."""
+        for start in range(0, len(data), LONGEST_PIECE):
+            piece = data[start : start + LONGEST_PIECE]
+            self._db.change(self._sql.ADD_INPUT, {"id": id, "start": start, "data": piece})
+
+    # -- finding ------------------------------------------------------------------------
+
+    def stdin(self, job: Job) -> bytes:
+        if job.stdin_bytes is None:
+            return b""
+        return b"".join(bytes(data) for (data,) in self._db.rows(self._sql.INPUT, seq=job.seq))
+
+    def get(self, id: str) -> Job | None:
+        jobs = self._idiom.jobs(self._sql.GET, id=id) if storable(id) else []
+        return jobs[0] if jobs else None
+
+    def ids_like(self, prefix: str, limit: int = 10) -> list[str]:
+        if not storable(prefix):
+            return []
+        beyond = prefix + "\U0010ffff"
+        rows = self._db.rows(self._sql.IDS_LIKE, prefix=prefix, beyond=beyond, limit=limit)
+        return [id for (id,) in rows]
+
+    def tags_like(self, prefix: str, limit: int = 10) -> list[str]:
+        if not storable(prefix):
+            return []
+        end = prefix + "\U0010ffff"
+        exact = prefix and self.select(Filter(tags=(prefix,)), limit=1)
+        found = [prefix] if exact else []
+        last = prefix
+        while len(found) < limit:
+            last = self._db.value(self._sql.NEXT_TAG, tag=last, end=end)
+            if last is None:
+                break
+            found.append(last)
+        return found[:limit]
+
+    def select(
+        self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
+    ) -> list[Job]:
+        from queuectl.store.selection import select_seqs
+
+        if not _can_fit(which):
+            return []
+        with self._db.snapshot():
+            seqs = select_seqs(
+                self._sql,
+                self._look,
+                self.counts,
+                which,
+                needle=self._db.driver.dialect.needle,
+                limit=limit,
+                after=after,
+                oldest=oldest,
+            )
+            jobs = self._at(seqs)
+        return jobs if oldest else jobs[::-1]
+
+    def places(self, which: Filter, by: Sequence[Sort], *, limit: int | None) -> list[int]:
+        from queuectl.store.selection import sorted_seqs
+
+        if not _can_fit(which):
+            return []
+        with self._db.snapshot():
+            return sorted_seqs(
+                self._sql,
+                self._look,
+                self.counts,
+                which,
+                by,
+                needle=self._db.driver.dialect.needle,
+                limit=limit,
+            )
+
+    def at(self, places: Sequence[int]) -> list[Job]:
+        found = {job.seq: job for job in self._at(places)}
+        return [found[seq] for seq in places if seq in found]
+
+    def _at(self, seqs: Sequence[int]) -> list[Job]:
+        if not seqs:
+            return []
+        return self._idiom.jobs(self._sql.JOBS_AT, seqs=self._idiom.bind(seqs))
+
+    def _look(
+        self, statement: str, conditions: Sequence[str], direction: str, params: Params
+    ) -> list[int]:
+        """Run one of the selecting statements with these conditions."""
+        where = " AND ".join(conditions) or "1 = 1"
+        text = statement.replace("{conditions}", where).replace("{direction}", direction)
+        return [seq for (seq,) in self._db.rows(text, **params)]
+
+    def states(self, ids: Sequence[str]) -> dict[str, State]:
+        found: dict[str, State] = {}
+        for part in chunks(ids, 5_000):
+            known = [id for id in part if storable(id)]
+            rows = self._db.rows(self._sql.STATES, ids=self._idiom.bind(known)) if known else []
+            found.update((id, State(state)) for id, state in rows)
+        return found
+
+    def counts(self) -> list[Count]:
+        return counted(self._db.rows(self._sql.COUNTS))
+
+    def slowest(self, limit: int) -> list[Job]:
+        return self._idiom.jobs(self._sql.SLOWEST, limit=limit)
+
+    def next_due(self) -> int | None:
+        due: int | None = self._db.value(self._sql.NEXT_DUE)
+        return due
+
+    # -- changing -----------------------------------------------------------------------
+
+    def lock(self, jobs: Sequence[Job]) -> list[Job]:
+        if not jobs:
+            return []
+        seqs = self._idiom.bind([job.seq for job in jobs])
+        return self._idiom.jobs(self._sql.LOCK_JOBS, seqs=seqs)
+
+    def apply_all(self, changes: Sequence[tuple[Job, Transition]], *, now: int) -> set[int]:
+        rows = [
+            fence(job) | transition_row(to, now) | {"now": now, "was": job.state.value}
+            for job, to in changes
+        ]
+        return self._db.atomic(lambda: self._db.update(self._sql.APPLY, rows)) if rows else set()
+
+    def ask_cancel_all(self, jobs: Sequence[Job], reason: str, *, now: int) -> set[int]:
+        rows = [fence(job) | {"reason": reason, "now": now} for job in jobs]
+        if not rows:
+            return set()
+        return self._db.atomic(lambda: self._db.update(self._sql.ASK_CANCEL, rows))
+
+    def remove_all(self, jobs: Sequence[Job]) -> set[int]:
+        return self._db.atomic(lambda: self._remove_all({job.seq: job for job in jobs}))
+
+    def _remove_all(self, jobs: Mapping[int, Job]) -> set[int]:
+        # Who holds them decides whether they are still the same; nobody can change them then.
+        same = {
+            job.seq
+            for job in self.lock(list(jobs.values()))
+            if fence(job) == fence(jobs[job.seq])
+            and job.state == jobs[job.seq].state != State.PROCESSING
+        }
+        if same:
+            self._db.change(self._sql.REMOVE, {"seqs": self._idiom.bind(sorted(same))})
+        return same
+
+    def prune(self, state: State, before: int, *, limit: int) -> int:
+        return self._db.atomic(lambda: self._prune(state, before, limit))
+
+    def _prune(self, state: State, before: int, limit: int) -> int:
+        old = self._db.rows(self._sql.OLD, state=state.value, before=before, limit=limit)
+        if not old:
+            return 0
+        return self._db.change(
+            self._sql.REMOVE, {"seqs": self._idiom.bind([seq for (seq,) in old])}
+        )
+
+    def prunable(self, state: State, before: int) -> int:
+        count: int = self._db.value(self._sql.PRUNABLE, state=state.value, before=before)
+        return count
+
+
+def _can_fit(which: Filter) -> bool:
+    """Tell whether any job can fit; a text that is too long to search for is a `UsageError`."""
+    if not all(storable(word) for word in (which.text, *which.tags, *which.queues)):
+        return False
+    if len(which.text) > LONGEST_TEXT:
+        raise UsageError(f"A text to search for can have {LONGEST_TEXT:,} characters at most.")
+    return True
