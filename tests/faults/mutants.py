@@ -527,9 +527,9 @@ MUTANTS: Sequence[Mutant] = (
                 new="        estate.runs[:] = estate.runs[1:]\n        if False:",
             ),
             Edit(
-                old="        for message in messages:\n            if message[0] in (",
-                new="        for message in messages:\n"
-                "            if message[1] in self.running and message[0] in (",
+                old="                    self._report(message)\n",
+                new="                    if message.run in self.running:\n"
+                "                        self._report(message)\n",
             ),
         ],
         tests=[

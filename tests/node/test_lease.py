@@ -6,10 +6,11 @@ from contextlib import closing
 from pathlib import Path
 from threading import Event, Thread
 from time import CLOCK_MONOTONIC
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from queuectl.guard.wire import Extend
 from queuectl.node import lease as leases
 from queuectl.node.guards import Guards
 from queuectl.node.lease import Lease
@@ -17,13 +18,16 @@ from queuectl.store import Store, open_store
 from tests.contract.tools import a_node
 from tests.support import wait_for
 
+if TYPE_CHECKING:
+    from queuectl.guard.wire import Message
+
 HOUR = 3_600_000
 
 
 class Told(Guards):
     """No guards, and what they were told."""
 
-    def tell_all(self, messages: Sequence[tuple[Any, ...]]) -> None:
+    def tell_all(self, messages: "Sequence[Message]") -> None:
         self.last = list(messages)
 
 
@@ -67,7 +71,7 @@ def test_a_new_guard_is_told_when_it_ends_though_the_store_is_gone(store: Store)
     watch = Watch(store, lease=HOUR, heartbeat=100)
     until = watch.lease._until
     watch.lease.tell()
-    assert watch.told.last == [("lease", CLOCK_MONOTONIC, (until - leases.margin(HOUR)) / 1000)]
+    assert watch.told.last == [Extend(CLOCK_MONOTONIC, (until - leases.margin(HOUR)) / 1000)]
 
 
 def test_the_loop_renews_it_when_it_is_due(store: Store) -> None:

@@ -10,7 +10,7 @@
     tree.py     finding and killing processes
     left.py     what a dead node left running
     output.py   bounding and reading what runs write
-    wire.py     how it talks with the node
+    wire.py     the messages between it and the node
 
 It counts its memory: it imports no more than it needs, and nothing here imports the rest.
 """

@@ -8,9 +8,7 @@ from itertools import islice
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
-    from typing import Any
-
-    Spec = dict[str, Any]
+    from queuectl.guard.wire import Spec
 
 
 class Line:

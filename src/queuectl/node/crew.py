@@ -8,10 +8,10 @@ import select
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 
 from queuectl.errors import StoreError
-from queuectl.guard import tree
+from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
 from queuectl.job import Job
 from queuectl.node import runs
@@ -178,7 +178,7 @@ class Crew:
     def begin(self, jobs: Sequence[Job]) -> None:
         """Have runs of these jobs started, each as soon as its worker is free."""
         claimed, spool, settings = monotonic(), self._member.spool, self._settings()
-        messages: list[tuple[Any, ...]] = []
+        orders: list[wire.Order] = []
         for job in jobs:
             self._last_run += 1
             run = Run(job=job, spool=spool, claimed=claimed)
@@ -188,15 +188,15 @@ class Crew:
             try:
                 spec = runs.spec_of(run, settings, self._store)
             except runs.UnrunnableError as error:
-                self._report(self._last_run, ("not_started", self._last_run, 0, str(error)))
+                self._report(wire.NotStarted(self._last_run, 0, str(error)))
                 continue
             except (OSError, StoreError) as error:
                 # A full disk, or a store that is out of reach, isn't the job's fault.
                 text = getattr(error, "strerror", None) or str(error)
-                self._report(self._last_run, ("unable", self._last_run, 0, text))
+                self._report(wire.Unable(self._last_run, 0, text))
                 continue
-            messages.append(("spawn", self._last_run, spec))
-        self._order(messages)
+            orders.append(wire.Spawn(self._last_run, spec))
+        self._order(orders)
         # The first runs are under way while this is put into words.
         self._tell_begun()
 
@@ -209,21 +209,21 @@ class Crew:
 
     def stop(self, numbers: Iterable[int], how: str) -> None:
         """Ask runs to end, and kill them when their grace is over."""
-        self._order([("stop", number, how) for number in numbers])
+        self._order([wire.Stop(number, how) for number in numbers])
 
     def kill(self, numbers: Iterable[int], how: str) -> None:
         """Kill runs at once."""
-        self._order([("kill", number, how) for number in numbers])
+        self._order([wire.Kill(number, how) for number in numbers])
 
     def withdraw(self, numbers: Iterable[int]) -> None:
         """Take back what hasn't been started; the guard says what that is."""
-        self._order([("withdraw", number) for number in numbers])
+        self._order([wire.Release(number) for number in numbers])
 
-    def _order(self, messages: Sequence[tuple[Any, ...]]) -> None:
+    def _order(self, orders: "Sequence[wire.Order]") -> None:
         """Tell each guard what is about its runs. If it is gone, `hear` finds out."""
-        shares: dict[Guard, list[tuple[Any, ...]]] = {}
-        for message in messages:
-            shares.setdefault(self._guard_of(self.running[message[1]]), []).append(message)
+        shares: dict[Guard, list[wire.Order]] = {}
+        for order in orders:
+            shares.setdefault(self._guard_of(self.running[order.run]), []).append(order)
         for guard, share in shares.items():
             with suppress(GuardLostError):
                 guard.send(share)
@@ -247,21 +247,22 @@ class Crew:
             self._replace(guard)
             return
         for message in messages:
-            if message[0] in ("ended", "not_started", "unable", "withdrawn"):
-                self._report(message[1], message)
-                if message[0] == "ended":
-                    self.workers.took(message[5] - message[4])
-            elif message[0] == "trouble":
-                id = printable(self.running[message[1]].job.id)
-                self._boss.on_trouble(f"Job {id}: {message[2]}", level="warning")
+            match message:
+                case wire.Ended() | wire.NotStarted() | wire.Unable() | wire.Released():
+                    self._report(message)
+                case wire.Trouble(number, text):
+                    id = printable(self.running[number].job.id)
+                    self._boss.on_trouble(f"Job {id}: {text}", level="warning")
 
-    def _report(self, number: int, message: tuple[Any, ...]) -> None:
+    def _report(self, report: "wire.Report") -> None:
         """Note what became of a run."""
-        run = self.running[number]
-        runs.read_report(run, message, self._settings(), outage=self._member.outage)
-        self._over(number)
-        if message[0] == "unable":
-            self._boss.on_unable(message[3])
+        run = self.running[report.run]
+        runs.read_report(run, report, self._settings(), outage=self._member.outage)
+        self._over(report.run)
+        if isinstance(report, wire.Ended):
+            self.workers.took(report.ended - report.began)
+        elif isinstance(report, wire.Unable):
+            self._boss.on_unable(report.text)
 
     def _over(self, number: int) -> None:
         run = self.running.pop(number)

@@ -13,6 +13,7 @@ from threading import Event, Lock, Thread
 from time import clock_gettime, monotonic
 
 from queuectl.errors import StoreError
+from queuectl.guard.wire import Extend
 from queuectl.node.guards import Guards
 from queuectl.store import Store, open_store
 
@@ -203,4 +204,4 @@ class Lease:
 
 def extend(guards: Guards, clock: int, until: int) -> None:
     """Tell the guards until when runs may live, in milliseconds of that clock."""
-    guards.tell_all([("lease", clock, until / 1000)])
+    guards.tell_all([Extend(clock, until / 1000)])

@@ -13,6 +13,7 @@ from queuectl import __version__
 from queuectl.errors import StoreError
 from queuectl.facts import Node
 from queuectl.guard.board import board_at
+from queuectl.guard.wire import KeepBoard
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.node import lease as leases
 from queuectl.node.guards import Guards
@@ -209,4 +210,4 @@ class Membership:
     def _set_up_board(self, guard: Guard, *, first: bool) -> None:
         # That it is gone is heard elsewhere; the next one goes on with its board.
         with suppress(GuardLostError):
-            guard.send([("board", self.board_of(guard), len(self._guards()), first)])
+            guard.send([KeepBoard(self.board_of(guard), len(self._guards()), first)])

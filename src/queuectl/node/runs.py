@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from time import monotonic, time_ns
-from typing import Any
 
+from queuectl.guard import wire
 from queuectl.guard.mark import OWNER
 from queuectl.guard.output import Captured, collect
 from queuectl.job import (
@@ -107,7 +107,7 @@ def policy_of(settings: Settings, forced_base: float | None) -> Policy:
     )
 
 
-def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
+def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
     """Describe a run to the guard; raises if that can't be done: see `Crew.begin`."""
     job = run.job
     out, err = run.files
@@ -127,7 +127,7 @@ def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
         },
         "owner": owner_of(job.node or "", store.identity),
         "token": token_of(job),
-        "worker": job.worker,
+        "worker": job.worker or 0,
         "stdout": out,
         "stderr": err,
         "stdin": None if job.stdin_bytes is None else _stdin(run, store),
@@ -181,31 +181,30 @@ def _private(path: str, flags: int) -> int:
 
 
 def read_report(
-    run: Run, message: tuple[Any, ...], settings: Settings, *, outage: bool = False
+    run: Run, report: "wire.Report", settings: Settings, *, outage: bool = False
 ) -> None:
     """Note on a run what the guard reported of it.
 
     One that was ended for want of a lease was lost, as with a crash; but in an outage of the
     store that was nobody's fault here, and its job goes back in line unharmed.
     """
-    if message[0] == "withdrawn":
+    if isinstance(report, wire.Ended):
+        run.began, run.ended = report.began, report.ended
+        run.stdout_bytes, run.stderr_bytes = report.stdout_bytes, report.stderr_bytes
+        code = os.waitstatus_to_exitcode(report.status)
+        run.outcome = _outcome(run.job, code, report.how, settings)
+        if report.how == LEASE and outage:
+            run.outcome = Released("the database was out of reach for too long")
+        return
+    run.stdout_bytes = run.stderr_bytes = 0
+    if isinstance(report, wire.Released):
         run.withdrawn = True
         run.outcome = Released("it was not started yet")
-        run.stdout_bytes = run.stderr_bytes = 0
-        return
-    if message[0] in ("not_started", "unable"):
-        # What this host can't do isn't the fault of the job.
-        harmless = message[0] == "unable"
+    else:
         # It may name a program by letters that no database takes.
-        why = message[3].encode("utf-8", "backslashreplace").decode()
-        run.outcome = Released(why) if harmless else NotStarted(why)
-        run.stdout_bytes = run.stderr_bytes = 0
-        return
-    _, _, status, how, began, ended, run.stdout_bytes, run.stderr_bytes = message
-    run.began, run.ended = began, ended
-    run.outcome = _outcome(run.job, os.waitstatus_to_exitcode(status), how, settings)
-    if how == LEASE and outage:
-        run.outcome = Released("the database was out of reach for too long")
+        why = report.text.encode("utf-8", "backslashreplace").decode()
+        # What this host can't do isn't the fault of the job.
+        run.outcome = Released(why) if isinstance(report, wire.Unable) else NotStarted(why)
 
 
 def _outcome(job: Job, code: int, how: str, settings: Settings) -> Outcome:
