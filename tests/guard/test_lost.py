@@ -56,7 +56,8 @@ def test_what_a_guard_takes_late_it_gets_whole_and_in_order(tmp_path: Path) -> N
 
 
 def test_a_guard_that_cannot_be_started_now_is_started_a_little_later() -> None:
-    guards = Guards.start(workers=2, hidden=())
+    guards = Guards(())
+    guards.start(workers=2)
     lost, *others = guards
     os.kill(lost.pid, signal.SIGKILL)
     lost.close()

@@ -12,8 +12,10 @@ import pytest
 
 from queuectl.guard.wire import Extend
 from queuectl.node import lease as leases
+from queuectl.node.config import Config
 from queuectl.node.guards import Guards
 from queuectl.node.lease import Lease
+from queuectl.settings import Settings
 from queuectl.store import Store, open_store
 from tests.contract.tools import a_node
 from tests.support import wait_for
@@ -38,18 +40,21 @@ class Watch:
         self.store = store
         self.node = a_node(store, lease=lease).id
         self.woken = 0
-        self.told = Told([], ())
+        self.told = Told(())
         self.troubles: list[str] = []
         self.lease = Lease(
             url=url or store.url,
             node=self.node,
             clock=CLOCK_MONOTONIC,
             until=leases.read(CLOCK_MONOTONIC) + lease,
-            guards=lambda: self.told,
-            settings=lambda: (lease, heartbeat),
+            guards=self.told,
+            config=Config(Settings(lease=lease, heartbeat=heartbeat)),
             wake=self._wake,
-            trouble=self.troubles.append,
+            say=self._say,
         )
+
+    def _say(self, text: str, *, level: str = "info") -> None:
+        self.troubles.append(text)
 
     def _wake(self) -> None:
         self.woken += 1

@@ -5,7 +5,7 @@ kept for it. A guard that is gone is replaced, and its runs are over.
 """
 
 import select
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Protocol
@@ -15,6 +15,7 @@ from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
 from queuectl.job import Job
 from queuectl.node import runs
+from queuectl.node.config import Config
 from queuectl.node.guards import Guards
 from queuectl.node.handover import Estate, HandedGuard, HandedRun
 from queuectl.node.link import Guard, GuardLostError
@@ -22,7 +23,6 @@ from queuectl.node.log import printable
 from queuectl.node.membership import Membership
 from queuectl.node.runs import Run
 from queuectl.node.workers import Workers
-from queuectl.settings import Settings
 from queuectl.spool import name_left
 from queuectl.store import Store
 from queuectl.values import replace
@@ -52,15 +52,15 @@ class Crew:
         boss: Boss,
         member: Membership,
         store: Store,
-        settings: Callable[[], Settings],
-        *,
-        count: int,
+        config: Config,
+        guards: Guards,
     ) -> None:
         self._boss = boss
         self._member = member
         self._store = store
-        self._settings = settings
-        self.workers = Workers(count)
+        self._config = config
+        self._guards = guards
+        self.workers = Workers(config.count)
         self.running: dict[int, Run] = {}
         """Runs that a guard has been asked for: those that go on, and those in line."""
         self._begun: list[Run] = []
@@ -69,28 +69,29 @@ class Crew:
         self._full: list[Guard] = []
         """The guards that don't take all they are sent, for now."""
 
-    def resize(self, count: int) -> None:
-        """Have so many workers from now on; runs that go on do so to their end."""
+    def resize(self) -> None:
+        """Have another number of workers from now on; runs that go on do so to their end."""
+        count = self._config.count
         self.workers.resize(count)
         self.withdraw(self.workers.waiting(beyond=count))
 
     # -- guards -------------------------------------------------------------------------
 
-    def start(self, *, hidden: Collection[str]) -> None:
-        """Start the guards; jobs don't get to see `hidden` variables."""
-        self.guards = Guards.start(workers=self.workers.count, hidden=hidden)
+    def start(self) -> None:
+        """Start the guards."""
+        self._guards.start(self._config.count)
 
-    def inherit(self, estate: Estate, jobs: Sequence[Job], *, hidden: Collection[str]) -> bool:
+    def inherit(self, estate: Estate, jobs: Sequence[Job]) -> bool:
         """Go on with the guards and runs of the program before us; these jobs the node has.
 
         False if the runs are of other jobs: then they are ended, and the guards are new ones.
         """
         self._last_run = estate.last_run
-        self.guards = Guards.inherit(estate.guards, hidden=hidden)
+        self._guards.inherit(estate.guards)
         held = {(job.seq, job.attempts): job for job in jobs}
         if held.keys() != {(run.seq, run.attempt) for run in estate.runs}:
-            self.guards.close()
-            self.start(hidden=hidden)
+            self._guards.close()
+            self.start()
             return False
         for handed in estate.runs:
             # Whoever looks for cancels finds this one, and asks the guard, perhaps once more.
@@ -108,7 +109,7 @@ class Crew:
     @property
     def settled(self) -> bool:
         """Whether there is nothing in line, and the guards have taken all that they were sent."""
-        return not self.workers.has_line and not any(guard.has_unsent for guard in self.guards)
+        return not self.workers.has_line and not any(guard.has_unsent for guard in self._guards)
 
     def hand_over(self) -> tuple[int, list[HandedGuard], list[HandedRun]]:
         """Return what the next program of this process needs to go on with all of it."""
@@ -123,18 +124,18 @@ class Crew:
             )
             for number, run in self.running.items()
         ]
-        return self._last_run, [guard.hand_over() for guard in self.guards], handed
+        return self._last_run, [guard.hand_over() for guard in self._guards], handed
 
     def listen(self, poll: "select.poll") -> None:
         """Have the loop woken by the guards, through this poll object."""
         self._poll = poll
-        for guard in self.guards:
+        for guard in self._guards:
             poll.register(guard.fileno(), select.POLLIN)
 
     def watch_for_room(self) -> list[float]:
         """Be woken by guards that take again what they didn't; return when others are given up."""
-        full = [guard for guard in self.guards if guard.has_unsent]
-        for guard in self.guards if full or self._full else ():
+        full = [guard for guard in self._guards if guard.has_unsent]
+        for guard in self._guards if full or self._full else ():
             if (guard in full) != (guard in self._full):
                 events = select.POLLIN | (select.POLLOUT if guard in full else 0)
                 self._poll.modify(guard.fileno(), events)
@@ -148,17 +149,17 @@ class Crew:
 
     def close(self) -> None:
         """Let the guards kill what still runs, and end."""
-        self.guards.close()
+        self._guards.close()
 
     def _guard_of(self, run: Run) -> Guard:
-        return self.guards.of(run.job.worker or 0)
+        return self._guards.of(run.job.worker or 0)
 
     def _replace(self, guard: Guard) -> None:
         """End what a killed guard left, count its runs as lost, and go on with a new one."""
         self._boss.on_trouble("A guard process is gone; its runs are lost.", level="error")
         self._poll.unregister(guard.fileno())
         guard.close()
-        tree.kill_descendants(spare=self.guards.pids() - {guard.pid})
+        tree.kill_descendants(spare=self._guards.pids() - {guard.pid})
         begun = read_board(self._member.board_of(guard))
         why = "the process that watched it was killed"
         lost = [item for item in self.running.items() if self._guard_of(item[1]) is guard]
@@ -169,7 +170,7 @@ class Crew:
             if not run.withdrawn:
                 run.began, run.ended = run.claimed, monotonic()
             self._over(number)
-        new = self.guards.replace(guard)
+        new = self._guards.replace(guard)
         self._poll.register(new.fileno(), select.POLLIN)
         self._member.lend(new)
 
@@ -177,7 +178,7 @@ class Crew:
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Have runs of these jobs started, each as soon as its worker is free."""
-        claimed, spool, settings = monotonic(), self._member.spool, self._settings()
+        claimed, spool, settings = monotonic(), self._member.spool, self._config.settings
         orders: list[wire.Order] = []
         for job in jobs:
             self._last_run += 1
@@ -233,7 +234,7 @@ class Crew:
     def hear(self, ready: Collection[int]) -> bool:
         """Take in what the guards say; `ready` has those who do. True: somebody said something."""
         said = False
-        for guard in self.guards:
+        for guard in self._guards:
             if guard.fileno() in ready or guard.has_unsent:
                 said |= guard.fileno() in ready
                 self._hear(guard)
@@ -257,7 +258,7 @@ class Crew:
     def _report(self, report: "wire.Report") -> None:
         """Note what became of a run."""
         run = self.running[report.run]
-        runs.read_report(run, report, self._settings(), outage=self._member.outage)
+        runs.read_report(run, report, self._config.settings, outage=self._member.outage)
         self._over(report.run)
         if isinstance(report, wire.Ended):
             self.workers.took(report.ended - report.began)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from queuectl.job import Job
 from queuectl.node.console import Console
@@ -22,6 +22,13 @@ from queuectl.when import iso, local
 STDERR = 2
 REPEAT_AFTER = 10_000
 """Milliseconds before the same trouble is told again."""
+
+
+class Say(Protocol):
+    """Says something about the node in its log."""
+
+    def __call__(self, text: str, *, level: str = "info") -> None:
+        """Say it, now."""
 
 
 class Log:

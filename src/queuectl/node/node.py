@@ -29,16 +29,17 @@ from queuectl.errors import (
 from queuectl.facts import Node, Stop
 from queuectl.guard import tree
 from queuectl.job import Exited, Job, Output, State, Transition
-from queuectl.lifecycle import Policy
 from queuectl.node import logs, runs, upkeep
 from queuectl.node.broadcast import Broadcast
 from queuectl.node.caution import Caution, suspects
+from queuectl.node.config import Config
 from queuectl.node.crew import Crew
+from queuectl.node.guards import Guards
 from queuectl.node.handover import Again, Estate
 from queuectl.node.interrupts import STOPS, Interrupts, orders
 from queuectl.node.link import STALLED_AFTER
 from queuectl.node.log import Log
-from queuectl.node.membership import Membership
+from queuectl.node.membership import Membership, new_id
 from queuectl.node.orders import Orders
 from queuectl.node.restart import Restart, Way
 from queuectl.node.runs import Run
@@ -46,7 +47,6 @@ from queuectl.node.telling import Telling, finishing, name_runs, releasing
 from queuectl.node.turns import Turn, Turns
 from queuectl.place import Place
 from queuectl.queue import Queue
-from queuectl.settings import Settings
 from queuectl.store.contract import Ended, Suspects, Topic
 from queuectl.values import quicken
 from queuectl.when import human, local
@@ -120,34 +120,29 @@ class NodeLoop:
         self.queue = queue
         self.store = queue.store
         self.options = options
-        self.settings = queue.settings
-        self._policy_of: Settings | None = None
-        self.count = options.count or self.settings.workers
+        settings = queue.settings
+        self.config = Config(settings, count=options.count, forced_base=options.backoff_base)
         self.interrupts = Interrupts()
+        id = options.id if options.estate is None else options.estate.node
+        self.log = Log(
+            node=id or new_id(), as_json=options.log_json, to_terminal=options.to_terminal
+        )
+        if options.log:
+            self.log.open_file(options.log, size=settings.log_size, keep=settings.log_files)
+        self.telling = Telling(self.log)
+        # The URL may carry a password; jobs are told where the queue is without it.
+        guards = Guards({"QUEUECTL_DB", "QUEUECTL_DB_PATH", *self.store.secret_variables})
         self.member = Membership(
             queue,
-            workers=lambda: self.count,
+            id=self.log.node,
+            config=self.config,
             queues=options.queues,
-            settings=lambda: self.settings,
-            guards=lambda: self.crew.guards,
+            guards=guards,
             wake=self.interrupts.rouse,
-            trouble=lambda text: self._say(text, level="warning"),
-            id=options.id if options.estate is None else options.estate.node,
+            say=self._say,
         )
-        self.log = Log(node=self.id, as_json=options.log_json, to_terminal=options.to_terminal)
-        if options.log:
-            self.log.open_file(
-                options.log, size=self.settings.log_size, keep=self.settings.log_files
-            )
-        self.telling = Telling(self.log)
-        self.crew = Crew(self, self.member, self.store, lambda: self.settings, count=self.count)
-        self.turns = Turns(
-            self.store,
-            self.member,
-            queues=options.queues,
-            policy=self._policy,
-            settings=lambda: self.settings,
-        )
+        self.crew = Crew(self, self.member, self.store, self.config, guards)
+        self.turns = Turns(self.store, self.member, queues=options.queues, config=self.config)
         self.caution = Caution()
         self.orders = Orders(
             crew=self.crew,
@@ -172,13 +167,8 @@ class NodeLoop:
         self.next_tick = self.next_tidy = 0.0
         self.folded = 0
         """How many commits there were when counters were last added up."""
-        self.broadcast = Broadcast(self.store, lambda: self.settings.output_limit)
-        self.rescuer = upkeep.Rescuer(
-            queue=queue,
-            policy=self._policy,
-            settings=lambda: self.settings,
-            heard=self._tell_rescue,
-        )
+        self.broadcast = Broadcast(self.store, lambda: self.config.settings.output_limit)
+        self.rescuer = upkeep.Rescuer(queue=queue, config=self.config, heard=self._tell_rescue)
 
     @property
     def id(self) -> str:
@@ -225,13 +215,11 @@ class NodeLoop:
 
     def _start_crew(self) -> bool:
         """Start the guards, or go on with those that there are; True if their runs go on."""
-        # The URL may carry a password; jobs are told where the queue is without it.
-        hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *self.store.secret_variables}
         estate = self.options.estate
         if estate is None:
-            self.crew.start(hidden=hidden)
+            self.crew.start()
             return False
-        return self.crew.inherit(estate, self.store.held(self.id), hidden=hidden)
+        return self.crew.inherit(estate, self.store.held(self.id))
 
     def _join(self, *, goes_on: bool) -> None:
         """Become known to the store, or go on under the name that it knows."""
@@ -261,7 +249,8 @@ class NodeLoop:
         self.log.flush()
 
     def _workers(self) -> str:
-        return f"{self.count} worker{'' if self.count == 1 else 's'}"
+        count = self.config.count
+        return f"{count} worker{'' if count == 1 else 's'}"
 
     def _loop(self) -> None:
         while not self._is_done():
@@ -511,22 +500,23 @@ class NodeLoop:
 
     def _read_settings(self) -> None:
         """Take over changed settings; what contradicts our own flags or environment is left."""
+        before = self.config.count
         try:
-            self.settings = self.queue.settings
+            settings = self.queue.settings
         except BadSettingError as error:
             self._say(f"The settings stay as they were: {error}", level="warning")
             return
-        self.log.limit(size=self.settings.log_size, keep=self.settings.log_files)
-        if self.options.count is None and self.settings.workers != self.count:
-            self._resize(self.settings.workers)
+        self.config.take(settings)
+        self.log.limit(size=settings.log_size, keep=settings.log_files)
+        if self.config.count != before:
+            self._resize(before)
 
-    def _resize(self, count: int) -> None:
+    def _resize(self, before: int) -> None:
         """Have another number of workers from now on."""
-        before, self.count = self.count, count
-        self.crew.resize(count)
+        self.crew.resize()
         self.maybe_work = True
         busy = len(self.crew.running)
-        left = f"; {busy} runs go on first" if count < busy else ""
+        left = f"; {busy} runs go on first" if self.config.count < busy else ""
         self._say(
             f"The setting workers has changed: {self._workers()} from now on, not {before}{left}."
         )
@@ -538,7 +528,7 @@ class NodeLoop:
         return (
             not self.orders.takes_no_more
             and self.member.may_claim
-            and not self.caution.forbids(self.crew.running.values(), self._policy().suspicious)
+            and not self.caution.forbids(self.crew.running.values(), self.config.policy.suspicious)
         )
 
     def _turn(self) -> None:
@@ -592,14 +582,8 @@ class NodeLoop:
         if at is not None and (self.next_due is None or at < self.next_due):
             self.next_due = at
 
-    def _policy(self) -> Policy:
-        if self._policy_of is not self.settings:
-            self._policy_of = self.settings
-            self._known_policy = runs.policy_of(self.settings, self.options.backoff_base)
-        return self._known_policy
-
     def _suspects(self, now: int) -> Suspects:
-        return suspects(self._policy().suspicious, now=now, idle=not self.crew.running)
+        return suspects(self.config.policy.suspicious, now=now, idle=not self.crew.running)
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
@@ -675,13 +659,13 @@ class NodeLoop:
 
     def _tidy(self) -> None:
         self._heed_upgrade()
-        while upkeep.prune_old(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:
+        while upkeep.prune_old(self.queue, self.config.settings) >= upkeep.PRUNED_AT_ONCE:
             continue
-        while upkeep.prune_events(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:
+        while upkeep.prune_events(self.queue, self.config.settings) >= upkeep.PRUNED_AT_ONCE:
             continue
         self.store.coarsen(now=self.store.now())
         self.store.drop_stale_live(now=self.store.now())
-        logs.sweep(self.store, self.settings.log_retention)
+        logs.sweep(self.store, self.config.settings.log_retention)
 
     # -- telling ------------------------------------------------------------------------------
 

@@ -9,24 +9,16 @@ import os
 import select
 import signal
 from collections.abc import Callable, Collection
-from typing import Protocol
 
 from queuectl.facts import Stop
 from queuectl.node import runs
 from queuectl.node.crew import Crew
 from queuectl.node.interrupts import Interrupts, Order
-from queuectl.node.log import Log
+from queuectl.node.log import Log, Say
 from queuectl.node.restart import Restart, Way
 from queuectl.node.runs import Run
 from queuectl.node.telling import finishing, name_runs, releasing
 from queuectl.node.turns import Turns
-
-
-class Say(Protocol):
-    """How a node says something."""
-
-    def __call__(self, text: str, *, level: str = "info") -> None:
-        """Have a line in the log."""
 
 
 class Orders:

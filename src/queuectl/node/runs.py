@@ -93,20 +93,6 @@ def owner_of(node: str, queue: str) -> str:
     return f"{node}@{queue}"
 
 
-def policy_of(settings: Settings, forced_base: float | None) -> Policy:
-    """Return what the settings say where a job says nothing itself."""
-    return Policy(
-        max_retries=settings.max_retries,
-        max_crashes=settings.max_crashes,
-        backoff=settings.backoff,
-        backoff_base=settings.backoff_base,
-        retry_delay=settings.retry_delay,
-        max_backoff=settings.max_backoff,
-        jitter=settings.jitter,
-        forced_base=forced_base,
-    )
-
-
 def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
     """Describe a run to the guard; raises if that can't be done: see `Crew.begin`."""
     job = run.job

@@ -13,11 +13,10 @@ from typing import Any
 
 from queuectl.errors import StoreError, StoreMissingError, StoreUnsettledError
 from queuectl.job import Job, Released
-from queuectl.lifecycle import Policy
 from queuectl.node import runs
+from queuectl.node.config import Config
 from queuectl.node.membership import Membership
 from queuectl.node.runs import Run
-from queuectl.settings import Settings
 from queuectl.store.contract import Claimed, Ended, Store, Suspects
 
 LINGER = 0.005
@@ -62,14 +61,12 @@ class Turns:
         member: Membership,
         *,
         queues: Sequence[str],
-        policy: Callable[[], Policy],
-        settings: Callable[[], Settings],
+        config: Config,
     ) -> None:
         self._store = store
         self._member = member
         self._queues = queues
-        self._policy = policy
-        self._settings = settings
+        self._config = config
         self.ended: list[Run] = []
         """Runs that are over, and not yet written down as such."""
         self._since = 0.0
@@ -172,7 +169,8 @@ class Turns:
             for run in over:
                 if (reason := asked.get(run.job.seq)) is not None:
                     runs.with_cancel(run, reason)
-        policy, limit, host = self._policy(), self._settings().output_limit, self._member.host
+        policy, host = self._config.policy, self._member.host
+        limit = self._config.settings.output_limit
         return [runs.finish(run, now=now, policy=policy, limit=limit, host=host) for run in over]
 
     def settle(self, turn: Turn) -> None:

@@ -15,8 +15,8 @@ from queuectl.guard.left import kill_left
 from queuectl.guard.mark import OWNER
 from queuectl.host import host_identity, host_name, is_running, whoami
 from queuectl.job import Job, State
-from queuectl.lifecycle import Policy
 from queuectl.node import runs
+from queuectl.node.config import Config
 from queuectl.queue import Queue
 from queuectl.settings import Settings
 from queuectl.spool import name_left
@@ -33,8 +33,7 @@ class Rescuer:
     """Gives back the jobs of nodes that are gone."""
 
     queue: Queue
-    policy: Callable[[], Policy]
-    settings: Callable[[], Settings]
+    config: Config
     heard: Callable[[Job, Ended | None, str], None]
     """Told what became of each job and why; of one whose run never began, without its end."""
     _unknown_since: dict[str, float] = field(default_factory=dict)
@@ -87,7 +86,7 @@ class Rescuer:
     def _rescue_strays(self, node_id: str) -> None:
         store = self.queue.store
         since = self._unknown_since.setdefault(node_id, monotonic())
-        if not store.one_host and (monotonic() - since) * 1000 < self.settings().lease:
+        if not store.one_host and (monotonic() - since) * 1000 < self.config.settings.lease:
             # Somebody deleted a living node's row: until it notices, its runs go on.
             return
         if self._kill_left(node_id):
@@ -133,8 +132,8 @@ class Rescuer:
             begun=begun,
             heard=heard,
             now=now,
-            policy=self.policy(),
-            limit=self.settings().output_limit,
+            policy=self.config.policy,
+            limit=self.config.settings.output_limit,
             host=host,
         )
         late = {end.job.seq for end in store.finish(ends)}
