@@ -41,6 +41,7 @@ from queuectl.node.link import STALLED_AFTER
 from queuectl.node.log import Log
 from queuectl.node.membership import Membership, new_id
 from queuectl.node.orders import Orders
+from queuectl.node.processes import Processes
 from queuectl.node.restart import Restart, Way
 from queuectl.node.runs import Run
 from queuectl.node.telling import Telling, finishing, name_runs, releasing
@@ -141,7 +142,12 @@ class NodeLoop:
             wake=self.interrupts.rouse,
             say=self._say,
         )
-        self.crew = Crew(self, self.member, self.store, self.config, guards)
+        processes = Processes(
+            guards, member=self.member, store=self.store, config=self.config, say=self._say
+        )
+        self.crew = Crew(
+            processes, member=self.member, config=self.config, hooks=self, say=self._say
+        )
         self.turns = Turns(self.store, self.member, queues=options.queues, config=self.config)
         self.caution = Caution()
         self.orders = Orders(
@@ -259,7 +265,7 @@ class NodeLoop:
             self.crew.hear(ready)
             self._hear_store(ready)
             if monotonic() >= self.crew.workers.look_at:
-                self.crew.withdraw(self.crew.workers.held_up(monotonic()))
+                self.crew.release(self.crew.workers.held_up(monotonic()))
             if self._turn_in() <= 0:
                 self._turn()
             if self.orders.restart.way is Way.HAND_OVER and self._is_settled():
@@ -377,7 +383,7 @@ class NodeLoop:
         if not self.turns.refusals:
             self._say("The lease was lost; its runs are ended.", level="warning")
         self.member.stop_renewing()
-        self.crew.withdraw(self.crew.workers.waiting())
+        self.crew.release(self.crew.workers.waiting())
         self.crew.kill(self.crew.running, runs.LEASE)
         heard = monotonic()
         while self.crew.running:
@@ -387,10 +393,11 @@ class NodeLoop:
             if self.listener.fileno() in ready:
                 # Whatever it is: everything is looked at anew afterwards.
                 self.listener.heard()
-            if self.crew.hear(ready):
+            if self.crew.hears(ready):
                 heard = monotonic()
-            elif monotonic() - heard > STALLED_AFTER:
-                self.crew.kill_guards()
+            self.crew.hear(ready)
+            if monotonic() - heard > STALLED_AFTER:
+                self.crew.abandon()
         self._settle(self.turns.give_up_all())
         old = self.member.rename()
         self.log.node = self.id
@@ -415,7 +422,7 @@ class NodeLoop:
             waits.append((self.next_due - self.store.now()) / 1000)
         if (look := self.listener.recheck_in()) is not None:
             waits.append(look)
-        waits += self.crew.watch_for_room()
+        waits.append(self.crew.watch_for_room())
         pause = max(0, min(waits))
         return {fd for fd, _ in self._poll.poll(int(pause * 1000) + (1 if pause else 0))}
 
@@ -446,10 +453,6 @@ class NodeLoop:
         if self.caution.pause():
             self._say(f"No job can be started here: {why}. Trying again.", level="error")
         self.maybe_work = True
-
-    def on_trouble(self, what: str, *, level: str) -> None:
-        """Say that something went wrong."""
-        self._say(what, level=level)
 
     def _hear_store(self, ready: Collection[int]) -> None:
         told = self.listener.fileno() in ready or self.listener.recheck_in() is not None

@@ -125,14 +125,14 @@ class Orders:
             self.stopping = Stop.DRAIN
             self._hurry()
             self._say(why)
-            self._crew.withdraw(self._crew.workers.waiting())
+            self._crew.release(self._crew.workers.waiting())
 
     def _release(self, why: str) -> None:
         if self.stopping != Stop.RELEASE:
             self.stopping = Stop.RELEASE
             self._hurry()
             self._say(why)
-            self._crew.withdraw(self._crew.workers.waiting())
+            self._crew.release(self._crew.workers.waiting())
             self._crew.stop(self._crew.running, runs.RELEASE)
 
     # -- starting again -----------------------------------------------------------------
@@ -171,7 +171,7 @@ class Orders:
             running = self.what_runs()
             what = f" {name_runs(running)}" if running else ""
             self._say(f"Handing{what} over to queuectl {successor.version}.")
-            self._crew.withdraw(self._crew.workers.waiting())
+            self._crew.release(self._crew.workers.waiting())
         else:
             self.restart.way = Way.ANEW
             running = self.what_runs()
