@@ -495,7 +495,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that has nothing to do doesn't listen for work.",
         edits=[
             Edit(
-                old="if Topic.WORK in topics and not self.maybe_work:",
+                old="if Topic.WORK in topics and not self.intake.may_be_work:",
                 new="if Topic.WORK in topics and self.crew.running:",
             )
         ],

@@ -10,7 +10,7 @@ import gc
 import os
 import select
 import signal
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from time import monotonic, sleep
 
@@ -31,15 +31,16 @@ from queuectl.guard import tree
 from queuectl.job import Exited, Job, Output, State, Transition
 from queuectl.node import logs, runs, upkeep
 from queuectl.node.broadcast import Broadcast
-from queuectl.node.caution import Caution, suspects
 from queuectl.node.config import Config
 from queuectl.node.crew import Crew
 from queuectl.node.guards import Guards
 from queuectl.node.handover import Again, Estate
+from queuectl.node.intake import Intake
 from queuectl.node.interrupts import STOPS, Interrupts, orders
 from queuectl.node.link import STALLED_AFTER
 from queuectl.node.log import Log
 from queuectl.node.membership import Membership, new_id
+from queuectl.node.neighbours import Neighbours
 from queuectl.node.orders import Orders
 from queuectl.node.processes import Processes
 from queuectl.node.restart import Restart, Way
@@ -48,9 +49,8 @@ from queuectl.node.telling import Telling, finishing, name_runs, releasing
 from queuectl.node.turns import Turn, Turns
 from queuectl.place import Place
 from queuectl.queue import Queue
-from queuectl.store.contract import Ended, Suspects, Topic
+from queuectl.store.contract import Ended, Topic
 from queuectl.values import quicken
-from queuectl.when import human, local
 
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
@@ -60,8 +60,6 @@ TIDY_EVERY = 60.0
 """Seconds between prunings."""
 OPEN_AGAIN = 0.5
 """Seconds until a store is opened again that can't be reached, for runs that go on meanwhile."""
-LONG = 5_000
-"""Milliseconds until a job is due that are worth a word to who waits for the end of a drain."""
 LITTER = 20_000
 """Objects that come to be before the collector looks for circles among them."""
 
@@ -149,7 +147,6 @@ class NodeLoop:
             processes, member=self.member, config=self.config, hooks=self, say=self._say
         )
         self.turns = Turns(self.store, self.member, queues=options.queues, config=self.config)
-        self.caution = Caution()
         self.orders = Orders(
             crew=self.crew,
             turns=self.turns,
@@ -162,19 +159,20 @@ class NodeLoop:
         self.shown_stopping: Stop | None = None
         """What the store says of that, for others to see."""
         self.exit_code = EXIT_DONE
-        self.maybe_work = True
-        self.others: list[Node] = []
-        self.next_due: int | None = None
-        """When to look for work again, by the store's clock: a job becomes due then, or expires."""
-        self.told_due: int | None = None
-        """The time of that kind that was told last."""
+        self.intake = Intake(
+            self.store,
+            queues=options.queues,
+            config=self.config,
+            member=self.member,
+            crew=self.crew,
+            orders=self.orders,
+        )
         self.overlooked = False
         """Whether somebody has changed something, and we couldn't see what."""
         self.next_tick = self.next_tidy = 0.0
-        self.folded = 0
-        """How many commits there were when counters were last added up."""
         self.broadcast = Broadcast(self.store, lambda: self.config.settings.output_limit)
-        self.rescuer = upkeep.Rescuer(queue=queue, config=self.config, heard=self._tell_rescue)
+        rescuer = upkeep.Rescuer(queue=queue, config=self.config, heard=self._tell_rescue)
+        self.neighbours = Neighbours(queue, self.member, rescuer)
 
     @property
     def id(self) -> str:
@@ -283,34 +281,15 @@ class NodeLoop:
             return False
         if self.orders.stopping is not None:
             return True
-        if not self.options.drain or self.maybe_work:
+        if not self.options.drain or self.intake.may_be_work:
             return False
         try:
             waiting = self.store.waiting(self.options.queues)
             if waiting:
-                self._tell_next_due(waiting)
-            return not waiting and not self._may_get_back()
+                self.telling.waits(self.store.now(), waiting, self.intake.next_due)
+            return not waiting and not self.neighbours.may_leave_jobs(self.options.queues)
         except StoreError:
             return False
-
-    def _tell_next_due(self, waiting: int) -> None:
-        """Say once what a node that drains is waiting for, if that takes a while."""
-        due = self.next_due
-        if due is None or due == self.told_due or due - self.store.now() < LONG:
-            return
-        self.told_due = due
-        after = human(due - self.store.now())
-        self._say(f"{_waiting(waiting)} for later; the next is due {local(due)} (in {after}).")
-        self.log.flush()
-
-    def _may_get_back(self) -> bool:
-        """Tell whether nodes that seem to be dead hold jobs: once that is certain, these wait."""
-        return self.rescuer.waits or any(
-            not self.options.queues or job.queue in self.options.queues
-            for node in self.others
-            if not self.queue.is_alive(node) and not self.queue.is_dead(node)
-            for job in self.store.held(node.id)
-        )
 
     def _leave(self) -> None:
         self.member.stop_renewing()
@@ -337,9 +316,7 @@ class NodeLoop:
             if count.state in (State.PENDING, State.FAILED)
             and (not served or count.queue in served)
         )
-        done = self.telling.summary()
-        said = f"Nothing left to do: {done}" if done else "Nothing left to do"
-        self._say(f"{said}; {_waiting(held)} in paused queues." if held else f"{said}.")
+        self.telling.nothing_left(self.store.now(), held)
 
     # -- starting again -------------------------------------------------------------------
 
@@ -405,21 +382,19 @@ class NodeLoop:
         self.shown_stopping = None
         self._say(f"Goes on as node {self.id} (was {old}).")
         self.log.flush()
-        self.maybe_work = True
+        self.intake.work_came()
 
     # -- hearing --------------------------------------------------------------------------
 
     def _sleep(self) -> set[int]:
         """Wait until there is something to do; return the descriptors that have something."""
         waits = [min(self.next_tick, self.broadcast.due) - monotonic()]
-        if self.caution.until > monotonic():
-            waits.append(self.caution.until - monotonic())
+        waits.append(self.intake.resumes_in())
         waits.append(self.crew.workers.look_at - monotonic())
         waits.append(self._turn_in())
         waits.append(self.member.renew_in())
         waits.append(self.orders.restart.answers_in())
-        if self.next_due is not None and self.crew.workers.idle and self._may_claim():
-            waits.append((self.next_due - self.store.now()) / 1000)
+        waits.append(self.intake.looks_in())
         if (look := self.listener.recheck_in()) is not None:
             waits.append(look)
         waits.append(self.crew.watch_for_room())
@@ -428,9 +403,9 @@ class NodeLoop:
 
     def _turn_in(self) -> float:
         """Return in how many seconds a turn is wanted, if nothing else happens."""
-        claiming = self.maybe_work and self.crew.workers.hungry and self._may_claim()
+        claiming = self.intake.wants_more or self.member.lost
         lingers = self.crew.workers.has_line and not self.orders.takes_no_more
-        return self.turns.due_in(claiming=claiming or self.member.lost, lingers=lingers)
+        return self.turns.due_in(claiming=claiming, lingers=lingers)
 
     # What the crew tells us.
 
@@ -442,29 +417,26 @@ class NodeLoop:
         """Have the next turn write down what became of a run."""
         self.turns.add(run)
         self.telling.over(run)
-        if run.began is not None:
-            self.caution.went_well()
-        if self.caution.held_up and not self.crew.running:
-            # Now there is room for the job that gets the whole node.
-            self.maybe_work = True
+        self.intake.run_over(run)
 
     def on_unable(self, why: str) -> None:
         """Leave jobs to others for a while."""
-        if self.caution.pause():
+        if self.intake.unable():
             self._say(f"No job can be started here: {why}. Trying again.", level="error")
-        self.maybe_work = True
 
     def _hear_store(self, ready: Collection[int]) -> None:
         told = self.listener.fileno() in ready or self.listener.recheck_in() is not None
         topics = self.listener.heard() if told else set()
-        if self.next_due is not None and self.next_due <= self.store.now():
-            self.next_due = None
-            self.maybe_work = True
+        self.intake.watch_clock()
         if Topic.CONTROL in topics:
             self._guarded(self._heed_upgrade)
-            self._guarded(lambda: self._obey(self._see_nodes()))
-        if Topic.WORK in topics and not self.maybe_work:
-            self._guarded(lambda: self._look_for_work(told=True))
+            self._guarded(lambda: self._obey(self.neighbours.look()))
+        if Topic.WORK in topics and not self.intake.may_be_work:
+            if self.neighbours or self.listener.recheck_in() is not None:
+                self._guarded(self.intake.look)
+            else:
+                # We were told, and are alone: the claim itself is the quickest way to find out.
+                self.intake.work_came()
 
     def _guarded(self, action: Callable[[], None]) -> None:
         """Do something that a store in trouble may keep us from, for now."""
@@ -476,18 +448,9 @@ class NodeLoop:
         except StoreError as error:
             self._say(error.advised, level="warning")
 
-    def _look_for_work(self, *, told: bool) -> None:
-        self.maybe_work = True
-        # Where we were told, and are alone, the claim itself is the quickest way to find out.
-        alone_and_told = told and not self.others and self.listener.recheck_in() is None
-        if self.crew.workers.idle and not alone_and_told:
-            now = self.store.now()
-            self.maybe_work, self.next_due = self.store.outlook(self.options.queues, now=now)
-
-    def _obey(self, nodes: Sequence[Node]) -> None:
+    def _obey(self, me: Node | None) -> None:
         """Look for what people ask of this node: stop requests, cancellations, new settings."""
         self._read_settings()
-        me = next((node for node in nodes if node.id == self.id), None)
         if me is not None and me.stop == Stop.DRAIN:
             self.orders.drain(f"Stop requested: {finishing(self.orders.what_runs())}.")
         elif me is not None and me.stop == Stop.RELEASE:
@@ -517,7 +480,7 @@ class NodeLoop:
     def _resize(self, before: int) -> None:
         """Have another number of workers from now on."""
         self.crew.resize()
-        self.maybe_work = True
+        self.intake.work_came()
         busy = len(self.crew.running)
         left = f"; {busy} runs go on first" if self.config.count < busy else ""
         self._say(
@@ -526,13 +489,6 @@ class NodeLoop:
         self._guarded(self.member.show_workers)
 
     # -- the turn -------------------------------------------------------------------------
-
-    def _may_claim(self) -> bool:
-        return (
-            not self.orders.takes_no_more
-            and self.member.may_claim
-            and not self.caution.forbids(self.crew.running.values(), self.config.policy.suspicious)
-        )
 
     def _turn(self) -> None:
         """Finish what ended and claim what is free, in one commit; then start the new runs."""
@@ -556,43 +512,24 @@ class NodeLoop:
                 self._settle(turn)
             that_was_all = len(turn.jobs) < turn.asked
             if that_was_all:
-                self.maybe_work = False
+                self.intake.nothing_more()
             if turn.jobs:
                 self.listener.expect()
                 self._guarded(self.member.make_spool)
                 self.crew.begin(turn.jobs)
             if that_was_all:
                 # The turn is made, whether or not the server can still say this.
-                self._guarded(self._ask_what_next)
+                self._guarded(self.intake.ask_what_next)
 
     def _take_turn(self) -> Turn | None:
-        claiming = self.maybe_work and self._may_claim()
         self.crew.workers.commit_takes = self.turns.takes
-        workers = self.caution.few(self.crew.workers.wanted()) if claiming else []
-        return self.turns.take(workers, self._suspects)
-
-    def _ask_what_next(self) -> None:
-        """Ask why there was no more to claim."""
-        self.caution.held_up = True
-        now = self.store.now()
-        self.caution.held_up, self.next_due = self.store.outlook(self.options.queues, now=now)
-        if self.caution.held_up:
-            # What is due meanwhile may come before what holds us up.
-            self.next_due = self.store.next_due()
-
-    def _note_due(self, at: int | None) -> None:
-        """Keep in mind when a job is due that we have put back in line: nobody will tell us."""
-        if at is not None and (self.next_due is None or at < self.next_due):
-            self.next_due = at
-
-    def _suspects(self, now: int) -> Suspects:
-        return suspects(self.config.policy.suspicious, now=now, idle=not self.crew.running)
+        return self.turns.take(self.intake.offer(), self.intake.suspects)
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
         self.telling.settled(turn)
         for end in turn.ends:
-            self._note_due(end.transition.run_at)
+            self.intake.due_at(end.transition.run_at)
         for run in turn.over:
             runs.clean(run)
         self.broadcast.end(turn.over)
@@ -605,9 +542,7 @@ class NodeLoop:
         if self.orders.ends_here and self.orders.stopping != self.shown_stopping:
             self._guarded(self._show_stopping)
         self._guarded(self.member.show_workers)
-        if self.caution.held_up:
-            # Who gets a node for itself has waited, or run alone, for long enough some time.
-            self.maybe_work = True
+        self.intake.try_held_up()
         self._guarded(self._look_around)
         if monotonic() >= self.next_tidy:
             self.next_tidy = monotonic() + TIDY_EVERY
@@ -624,18 +559,15 @@ class NodeLoop:
         """Notice what nobody told us of: foreign writes, requests, and nodes that died."""
         changed = self.overlooked = self.store.changed() or self.overlooked
         # Whether others still live is only known from looking.
-        nodes = self._see_nodes() if changed or self.others else []
+        me = self.neighbours.look() if changed or self.neighbours else None
         if changed:
-            self._obey(nodes)
+            self._obey(me)
             # A listener that has to look again and again does it anyway.
-            if not self.maybe_work and self.listener.recheck_in() is None:
-                self._look_for_work(told=False)
-        if changed or self.rescuer.waits or any(map(self.queue.is_dead, self.others)):
-            self.rescuer.rescue(self.others)
+            if not self.intake.may_be_work and self.listener.recheck_in() is None:
+                self.intake.look()
+        self.neighbours.rescue(changed=changed)
         self.overlooked = False
-        if self.turns.made > self.folded:
-            self.folded = self.turns.made
-            self.store.fold()
+        self.turns.fold()
 
     def _heed_upgrade(self) -> None:
         """Finish and leave if tables have changed that we know nothing of."""
@@ -651,14 +583,9 @@ class NodeLoop:
                 f" {finishing(self.orders.what_runs())}; start the workers again with that one."
             )
 
-    def _see_nodes(self) -> list[Node]:
-        nodes = self.store.nodes()
-        self.others = [node for node in nodes if node.id != self.id]
-        return nodes
-
     def _tell_rescue(self, job: Job, end: Ended | None, why: str) -> None:
         self.telling.rescued(self.store.now(), job, end, why)
-        self.maybe_work = True
+        self.intake.work_came()
 
     def _tidy(self) -> None:
         self._heed_upgrade()
@@ -674,7 +601,3 @@ class NodeLoop:
 
     def _say(self, text: str, *, level: str = "info") -> None:
         self.log.say(self.store.now(), text, level=level)
-
-
-def _waiting(jobs: int) -> str:
-    return "1 job waits" if jobs == 1 else f"{jobs} jobs wait"

@@ -77,8 +77,8 @@ class Turns:
         self._retry_at = 0.0
         self.refusals = 0
         """How often in a row the store has refused a commit."""
-        self.made = 0
-        """How many commits there were."""
+        self._unfolded = False
+        """Whether there were commits since counters were last added up."""
         self.takes = 0.0
         """Seconds that a commit takes, lately."""
 
@@ -121,7 +121,7 @@ class Turns:
         if not self.ended and not workers:
             return None
         over = tuple(self.ended)
-        self.made += 1
+        self._unfolded = True
         began = monotonic()
         if over:
             self._doubtful = _as_it_is
@@ -177,6 +177,12 @@ class Turns:
         """Be done with the runs whose ends are stored."""
         done = {id(run) for run in turn.over}
         self.ended = [run for run in self.ended if id(run) not in done]
+
+    def fold(self) -> None:
+        """Have counters added up, if there were commits since."""
+        if self._unfolded:
+            self._unfolded = False
+            self._store.fold()
 
     def be_patient(self, error: StoreError) -> None:
         """Try again a little later; with jitter, so that many nodes don't come back as one."""
