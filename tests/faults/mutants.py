@@ -910,8 +910,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="Jobs that wait behind a long one stay there, while others have nothing to do.",
         edits=[
             Edit(
-                old="if monotonic() >= self.crew.workers.look_at:",
-                new="if False:",
+                old="self.crew.release(self.crew.workers.held_up(monotonic()))",
+                new="self.crew.workers.held_up(monotonic())",
             )
         ],
         tests=[

@@ -114,9 +114,13 @@ class Crew:
         """Have the loop woken by the runner, through this poll object."""
         self._runner.listen(poll)
 
-    def watch_for_room(self) -> float:
-        """Be woken when the runner can pass on what it couldn't; return when it gives that up."""
-        return self._runner.watch_for_room()
+    def watch_for_room(self) -> None:
+        """Be woken when the runner can pass on what it couldn't."""
+        self._runner.watch_for_room()
+
+    def stalls_in(self) -> float:
+        """Return in how many seconds the runner gives that up."""
+        return self._runner.stalls_in()
 
     def close(self) -> None:
         """End what still runs, and the runner."""

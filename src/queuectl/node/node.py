@@ -12,6 +12,7 @@ import select
 import signal
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from math import inf
 from time import monotonic, sleep
 
 from queuectl import __version__
@@ -30,6 +31,7 @@ from queuectl.facts import Node, Stop
 from queuectl.guard import tree
 from queuectl.job import Exited, Job, Output, State, Transition
 from queuectl.node import logs, runs, upkeep
+from queuectl.node.agenda import Agenda, Entry, Timer, never
 from queuectl.node.broadcast import Broadcast
 from queuectl.node.config import Config
 from queuectl.node.crew import Crew
@@ -122,6 +124,7 @@ class NodeLoop:
         settings = queue.settings
         self.config = Config(settings, count=options.count, forced_base=options.backoff_base)
         self.interrupts = Interrupts()
+        self.tick, self.tidying = Timer(), Timer()
         id = options.id if options.estate is None else options.estate.node
         self.log = Log(
             node=id or new_id(), as_json=options.log_json, to_terminal=options.to_terminal
@@ -154,7 +157,7 @@ class NodeLoop:
             restart=Restart(options.again),
             log=self.log,
             say=self._say,
-            hurry=self._hurry,
+            hurry=self.tick.hurry,
         )
         self.shown_stopping: Stop | None = None
         """What the store says of that, for others to see."""
@@ -169,7 +172,6 @@ class NodeLoop:
         )
         self.overlooked = False
         """Whether somebody has changed something, and we couldn't see what."""
-        self.next_tick = self.next_tidy = 0.0
         self.broadcast = Broadcast(self.store, lambda: self.config.settings.output_limit)
         rescuer = upkeep.Rescuer(queue=queue, config=self.config, heard=self._tell_rescue)
         self.neighbours = Neighbours(queue, self.member, rescuer)
@@ -196,6 +198,7 @@ class NodeLoop:
                 if heard.fileno() >= 0:
                     self._poll.register(heard.fileno(), select.POLLIN)
             self.crew.listen(self._poll)
+            self.agenda = self._agenda()
             self._greet(goes_on=goes_on)
             if self.options.ready is not None:
                 self.options.ready()
@@ -262,19 +265,32 @@ class NodeLoop:
             self.orders.hear(ready, self._poll)
             self.crew.hear(ready)
             self._hear_store(ready)
-            if monotonic() >= self.crew.workers.look_at:
-                self.crew.release(self.crew.workers.held_up(monotonic()))
-            if self._turn_in() <= 0:
-                self._turn()
-            if self.orders.restart.way is Way.HAND_OVER and self._is_settled():
-                self._guarded(self._hand_over)
-            if monotonic() >= self.next_tick - EARLY:
-                self._tick()
-            if self.member.renew_if_due():
-                self.listener.disregard()
-            if monotonic() >= self.broadcast.due:
-                self._guarded(self.broadcast.send)
+            self.agenda.run()
             self.log.flush()
+
+    def _agenda(self) -> Agenda:
+        """Make the agenda: first what wakes us to hear of it, then what is done, in its order."""
+        workers, broadcast, listener = self.crew.workers, self.broadcast, self.listener
+        return Agenda(
+            Entry("the answer of the installed queuectl", self.orders.restart.answers_in),
+            Entry("a guard that takes nothing", self.crew.stalls_in),
+            Entry("another look for news", lambda: _or_never(listener.recheck_in())),
+            Entry("the next due job", self.intake.looks_in),
+            Entry("the end of a pause", self.intake.resumes_in),
+            Entry("runs held up", lambda: workers.look_at - monotonic(), self._release_held_up),
+            Entry("turn", self._turn_in, self._turn),
+            Entry("hand-over", never, self._hand_over_if_settled, early=inf),
+            Entry("tick", self.tick.due_in, self._tick, early=EARLY),
+            # With one of the ticks, which come more often.
+            Entry("tidying", self.tidying.due_in, self._tidy, early=TICK),
+            # The lease itself knows how early is early enough.
+            Entry("renewal", self.member.renew_in, self._renew, early=inf),
+            Entry("broadcast", lambda: broadcast.due - monotonic(), self._send_broadcast),
+        )
+
+    def _release_held_up(self) -> None:
+        """Give jobs back that wait behind one that takes long."""
+        self.crew.release(self.crew.workers.held_up(monotonic()))
 
     def _is_done(self) -> bool:
         if self.crew.running or self.turns.pending:
@@ -320,13 +336,13 @@ class NodeLoop:
 
     # -- starting again -------------------------------------------------------------------
 
-    def _hurry(self) -> None:
-        """Look around without delay."""
-        self.next_tick = 0.0
-
     def _is_settled(self) -> bool:
         """Tell whether all that isn't in the store can be handed over."""
         return not (self.turns.pending or self.turns.refusals) and self.crew.settled
+
+    def _hand_over_if_settled(self) -> None:
+        if self.orders.restart.way is Way.HAND_OVER and self._is_settled():
+            self._guarded(self._hand_over)
 
     def _hand_over(self) -> None:
         """Become the program that goes on with our runs."""
@@ -388,17 +404,8 @@ class NodeLoop:
 
     def _sleep(self) -> set[int]:
         """Wait until there is something to do; return the descriptors that have something."""
-        waits = [min(self.next_tick, self.broadcast.due) - monotonic()]
-        waits.append(self.intake.resumes_in())
-        waits.append(self.crew.workers.look_at - monotonic())
-        waits.append(self._turn_in())
-        waits.append(self.member.renew_in())
-        waits.append(self.orders.restart.answers_in())
-        waits.append(self.intake.looks_in())
-        if (look := self.listener.recheck_in()) is not None:
-            waits.append(look)
-        waits.append(self.crew.watch_for_room())
-        pause = max(0, min(waits))
+        self.crew.watch_for_room()
+        pause = self.agenda.pause()
         return {fd for fd, _ in self._poll.poll(int(pause * 1000) + (1 if pause else 0))}
 
     def _turn_in(self) -> float:
@@ -538,15 +545,12 @@ class NodeLoop:
     # -- now and then -----------------------------------------------------------------------
 
     def _tick(self) -> None:
-        self.next_tick = monotonic() + TICK
+        self.tick.set(TICK)
         if self.orders.ends_here and self.orders.stopping != self.shown_stopping:
             self._guarded(self._show_stopping)
         self._guarded(self.member.show_workers)
         self.intake.try_held_up()
         self._guarded(self._look_around)
-        if monotonic() >= self.next_tidy:
-            self.next_tidy = monotonic() + TIDY_EVERY
-            self._guarded(self._tidy)
 
     def _show_stopping(self) -> None:
         """Let others see that this node takes no more jobs, whoever asked for it."""
@@ -587,7 +591,19 @@ class NodeLoop:
         self.telling.rescued(self.store.now(), job, end, why)
         self.intake.work_came()
 
+    def _renew(self) -> None:
+        if self.member.renew_if_due():
+            self.listener.disregard()
+
+    def _send_broadcast(self) -> None:
+        self._guarded(self.broadcast.send)
+
     def _tidy(self) -> None:
+        self.tidying.set(TIDY_EVERY)
+        self._guarded(self._clear_away)
+
+    def _clear_away(self) -> None:
+        """Have a new schema noticed, and what is past its retention deleted."""
         self._heed_upgrade()
         while upkeep.prune_old(self.queue, self.config.settings) >= upkeep.PRUNED_AT_ONCE:
             continue
@@ -601,3 +617,7 @@ class NodeLoop:
 
     def _say(self, text: str, *, level: str = "info") -> None:
         self.log.say(self.store.now(), text, level=level)
+
+
+def _or_never(seconds: float | None) -> float:
+    return inf if seconds is None else seconds

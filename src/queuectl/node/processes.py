@@ -127,15 +127,18 @@ class Processes:
         """Whether the guards have taken all that they were sent."""
         return not any(guard.has_unsent for guard in self._guards)
 
-    def watch_for_room(self) -> float:
-        """Be woken by guards that take again what they didn't; return when one is given up."""
+    def watch_for_room(self) -> None:
+        """Be woken by guards that take again what they didn't."""
         full = [guard for guard in self._guards if guard.has_unsent]
         for guard in self._guards if full or self._full else ():
             if (guard in full) != (guard in self._full):
                 events = select.POLLIN | (select.POLLOUT if guard in full else 0)
                 self._poll.modify(guard.fileno(), events)
         self._full = full
-        return min((guard.stalls_in() for guard in full), default=inf)
+
+    def stalls_in(self) -> float:
+        """Return in how many seconds a guard that takes nothing counts as lost."""
+        return min(guard.stalls_in() for guard in self._full) if self._full else inf
 
     def speaks(self, ready: Collection[int]) -> bool:
         """Tell whether one of these descriptors is a guard's."""

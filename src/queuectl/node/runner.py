@@ -57,11 +57,11 @@ class Runner(Protocol):
     ) -> "Iterable[LostRun | wire.Message]":
         """Return what became of these runs, as far as these descriptors tell."""
 
-    def watch_for_room(self) -> float:
-        """Have the loop woken when what couldn't be passed on can be.
+    def watch_for_room(self) -> None:
+        """Have the loop woken when what couldn't be passed on can be."""
 
-        Returns after how many seconds that is given up.
-        """
+    def stalls_in(self) -> float:
+        """Return in how many seconds to `hear` again, though nothing may be heard till then."""
 
     @property
     def settled(self) -> bool:
