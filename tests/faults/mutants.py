@@ -217,8 +217,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="The jobs of a dead node are given out again while what it left still runs.",
         edits=[
             Edit(
-                old="if local and self._kill_left(node.id):",
-                new="if not local and self._kill_left(node.id):",
+                old="if local and self._kill_leftovers(node.id):",
+                new="if not local and self._kill_leftovers(node.id):",
             )
         ],
         tests=[
@@ -523,8 +523,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that is restarted in place goes on without one of its runs.",
         edits=[
             Edit(
-                old="        if held.keys() != {(run.seq, run.attempt) for run in estate.runs}:",
-                new="        estate.runs[:] = estate.runs[1:]\n        if False:",
+                old="        if held.keys() != {(run.seq, run.attempt) for run in handed.runs}:",
+                new="        handed.runs[:] = handed.runs[1:]\n        if False:",
             ),
             Edit(
                 old="                    self._report(message)\n",
@@ -542,7 +542,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that is restarted in place takes another name, though its runs go on.",
         edits=[
             Edit(
-                old="            self.member.resume(estate)\n",
+                old="            self.member.resume(handed)\n",
                 new="            self.member.rename()\n            self.member.join()\n",
             )
         ],

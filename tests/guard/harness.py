@@ -56,7 +56,7 @@ class Harness:
         self.ended: dict[int, Ended] = {}
         self.not_started: dict[int, tuple[int, str]] = {}
         self.trouble: list[tuple[int, str]] = []
-        self.withdrawn: list[int] = []
+        self.released: list[int] = []
         self._runs = 0
 
     def spec(self, *argv: str, **options: Any) -> tuple[int, Any]:
@@ -104,7 +104,7 @@ class Harness:
                 case wire.NotStarted(run, errno, text) | wire.Unable(run, errno, text):
                     self.not_started[run] = (errno, text)
                 case wire.Released(run):
-                    self.withdrawn.append(run)
+                    self.released.append(run)
                 case wire.Trouble(run, text):
                     self.trouble.append((run, text))
                 case _:
@@ -113,7 +113,7 @@ class Harness:
     def heard(self) -> list[int]:
         """Return which runs are known to have been taken back, by now."""
         self.hear()
-        return self.withdrawn
+        return self.released
 
     def over(self, run: int) -> bool:
         return run in self.ended or run in self.not_started

@@ -169,7 +169,7 @@ class Loop:
                 raise ValueError(f"unknown message: {message!r}")
 
     def _release(self, run: int) -> None:
-        """Give back what hasn't begun."""
+        """Leave a run unstarted, and say so."""
         self._line.drop(run)
         self._replies.say(Released(run))
 
@@ -210,7 +210,7 @@ class Loop:
             now = time.monotonic()
             mark = self._marker.put(spec["owner"])
             if os.getppid() != self._node:
-                # Whoever gives back what a dead node had goes by the board, so nothing may be
+                # Whoever rescues what a dead node had goes by the board, so nothing may be
                 # begun any more. One who looked between these two lines has found the mark, and
                 # killed us.
                 break

@@ -175,11 +175,11 @@ class Trouble:
 
 
 if TYPE_CHECKING:
-    Order = Spawn | Release | Stop | Kill
+    Instruction = Spawn | Release | Stop | Kill
     """What a node wants of one run."""
     Report = Ended | Released | NotStarted | Unable
     """What became of a run: the last that is heard of it."""
-    Message = Order | Extend | KeepBoard | Ready | Report | Trouble
+    Message = Instruction | Extend | KeepBoard | Ready | Report | Trouble
 
 KINDS: "dict[str, Any]" = {
     "spawn": Spawn,

@@ -13,7 +13,7 @@ from queuectl.guard import wire
 from queuectl.job import Job
 from queuectl.node import runs
 from queuectl.node.config import Config
-from queuectl.node.handover import Estate, HandedGuard, HandedRun
+from queuectl.node.handover import HandedGuard, HandedNode, HandedRun
 from queuectl.node.log import Say, printable
 from queuectl.node.membership import Membership
 from queuectl.node.runner import Runner
@@ -65,29 +65,29 @@ class Crew:
         """Get ready to run jobs."""
         self._runner.open()
 
-    def inherit(self, estate: Estate, jobs: Sequence[Job]) -> bool:
+    def inherit(self, handed: HandedNode, jobs: Sequence[Job]) -> bool:
         """Go on with the runs of the program before us; these jobs the node has.
 
         False if the runs are of other jobs: then they are ended, and the crew begins anew.
         """
-        self._last_run = estate.last_run
-        self._runner.inherit(estate.guards)
+        self._last_run = handed.last_run
+        self._runner.inherit(handed.guards)
         held = {(job.seq, job.attempts): job for job in jobs}
-        if held.keys() != {(run.seq, run.attempt) for run in estate.runs}:
+        if held.keys() != {(run.seq, run.attempt) for run in handed.runs}:
             self._runner.close()
             self.start()
             return False
-        for handed in estate.runs:
+        for run in handed.runs:
             # Whoever looks for cancels finds this one, and asks for its end, perhaps once more.
-            job = replace(held[handed.seq, handed.attempt], cancel_reason=None)
-            self.running[handed.number] = Run(
+            job = replace(held[run.seq, run.attempt], cancel_reason=None)
+            self.running[run.number] = Run(
                 job=job,
                 spool=self._member.spool,
-                claimed=handed.claimed,
-                prepared=tuple(handed.prepared),
+                claimed=run.claimed,
+                prepared=tuple(run.prepared),
                 told=True,
             )
-            self.workers.begin(handed.worker, handed.number, monotonic())
+            self.workers.begin(run.worker, run.number, monotonic())
         return True
 
     @property

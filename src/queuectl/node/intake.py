@@ -92,7 +92,7 @@ class Intake:
         self.may_be_work = False
 
     def due_at(self, at: int | None) -> None:
-        """Hear when a job is due that we have put back in line: nobody will tell us then."""
+        """Hear when a job is due that is in line again after its run: nobody will tell us then."""
         if at is not None and (self.next_due is None or at < self.next_due):
             self.next_due = at
 

@@ -18,7 +18,7 @@ from queuectl.host import host_identity, host_name, process_start
 from queuectl.node import lease as leases
 from queuectl.node.config import Config
 from queuectl.node.guards import Guards
-from queuectl.node.handover import Estate
+from queuectl.node.handover import HandedNode
 from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import Say
 from queuectl.queue import Queue
@@ -80,7 +80,7 @@ class Membership:
         """Whether the store is, or was to the last, out of reach."""
         return self.lease is not None and self.lease.outage
 
-    def give_up(self) -> None:
+    def note_loss(self) -> None:
         """Take notice that the store knows no lease of ours."""
         if self.lease is not None:
             self.lease.lost = True
@@ -130,13 +130,13 @@ class Membership:
         )
         self.lease.start()
 
-    def resume(self, estate: Estate) -> None:
+    def resume(self, handed: HandedNode) -> None:
         """Go on under the name and lease of the program before us, which may be over by now.
 
         The guards know until when that is. Should they have ended runs because it took us too long
         to start, that is nobody's fault.
         """
-        self._keep(estate.clock, estate.until, outage=True)
+        self._keep(handed.clock, handed.until, outage=True)
         assert self.lease is not None
         self.lease.lost = not self.lease.renew(self._store)
         if not self.lease.lost:

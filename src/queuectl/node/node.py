@@ -30,15 +30,15 @@ from queuectl.errors import (
 from queuectl.facts import Node, Stop
 from queuectl.guard import tree
 from queuectl.job import Exited, Job, Output, State, Transition
-from queuectl.node import logs, runs, upkeep
+from queuectl.node import logfiles, runs, upkeep
 from queuectl.node.agenda import Agenda, Entry, Timer, never
 from queuectl.node.broadcast import Broadcast
 from queuectl.node.config import Config
 from queuectl.node.crew import Crew
 from queuectl.node.guards import Guards
-from queuectl.node.handover import Again, Estate
+from queuectl.node.handover import Again, HandedNode
 from queuectl.node.intake import Intake
-from queuectl.node.interrupts import STOPS, Interrupts, orders
+from queuectl.node.joblog import JobLog, finishing, name_runs, releasing
 from queuectl.node.link import STALLED_AFTER
 from queuectl.node.log import Log
 from queuectl.node.membership import Membership, new_id
@@ -47,7 +47,7 @@ from queuectl.node.orders import Orders
 from queuectl.node.processes import Processes
 from queuectl.node.restart import Restart, Way
 from queuectl.node.runs import Run
-from queuectl.node.telling import Telling, finishing, name_runs, releasing
+from queuectl.node.signals import STOPS, Interrupts, orders
 from queuectl.node.turns import Turn, Turns
 from queuectl.place import Place
 from queuectl.queue import Queue
@@ -89,7 +89,7 @@ class NodeOptions:
     to_terminal: bool = True
     again: Again | None = None
     """How it is restarted; None if it can't be."""
-    estate: Estate | None = None
+    handed: HandedNode | None = None
     """What the program before it in this process has left for it to go on with."""
 
 
@@ -107,9 +107,9 @@ def _open(options: NodeOptions) -> Queue:
     """Open the queue. For runs that go on, as long as it takes, unless somebody says stop."""
     while True:
         try:
-            return Queue(place=options.place, create=options.estate is None)
+            return Queue(place=options.place, create=options.handed is None)
         except (StoreUnreachableError, StoreBusyError, StoreFullError):
-            if options.estate is None or signal.sigpending() & STOPS:
+            if options.handed is None or signal.sigpending() & STOPS:
                 raise
             sleep(OPEN_AGAIN)
 
@@ -125,13 +125,13 @@ class NodeLoop:
         self.config = Config(settings, count=options.count, forced_base=options.backoff_base)
         self.interrupts = Interrupts()
         self.tick, self.tidying = Timer(), Timer()
-        id = options.id if options.estate is None else options.estate.node
+        id = options.id if options.handed is None else options.handed.node
         self.log = Log(
             node=id or new_id(), as_json=options.log_json, to_terminal=options.to_terminal
         )
         if options.log:
             self.log.open_file(options.log, size=settings.log_size, keep=settings.log_files)
-        self.telling = Telling(self.log)
+        self.job_log = JobLog(self.log)
         # The URL may carry a password; jobs are told where the queue is without it.
         guards = Guards({"QUEUECTL_DB", "QUEUECTL_DB_PATH", *self.store.secret_variables})
         self.member = Membership(
@@ -222,22 +222,22 @@ class NodeLoop:
 
     def _start_crew(self) -> bool:
         """Start the guards, or go on with those that there are; True if their runs go on."""
-        estate = self.options.estate
-        if estate is None:
+        handed = self.options.handed
+        if handed is None:
             self.crew.start()
             return False
-        return self.crew.inherit(estate, self.store.held(self.id))
+        return self.crew.inherit(handed, self.store.held(self.id))
 
     def _join(self, *, goes_on: bool) -> None:
         """Become known to the store, or go on under the name that it knows."""
-        estate = self.options.estate
-        if goes_on and estate is not None:
-            self.member.resume(estate)
-            self.broadcast.resume(estate.watches, self.crew.running.values())
+        handed = self.options.handed
+        if goes_on and handed is not None:
+            self.member.resume(handed)
+            self.broadcast.resume(handed.watches, self.crew.running.values())
             return
-        if estate is not None:
+        if handed is not None:
             # Somebody has taken our jobs from us while the program was replaced.
-            self._settle(self.turns.give_up_all())
+            self._settle(self.turns.release_all())
             self.member.rename()
             self.log.node = self.id
         self.member.join()
@@ -289,7 +289,7 @@ class NodeLoop:
         )
 
     def _release_held_up(self) -> None:
-        """Give jobs back that wait behind one that takes long."""
+        """Release jobs that wait behind one that takes long."""
         self.crew.release(self.crew.workers.held_up(monotonic()))
 
     def _is_done(self) -> bool:
@@ -302,7 +302,7 @@ class NodeLoop:
         try:
             waiting = self.store.waiting(self.options.queues)
             if waiting:
-                self.telling.waits(self.store.now(), waiting, self.intake.next_due)
+                self.job_log.waits(self.store.now(), waiting, self.intake.next_due)
             return not waiting and not self.neighbours.may_leave_jobs(self.options.queues)
         except StoreError:
             return False
@@ -332,7 +332,7 @@ class NodeLoop:
             if count.state in (State.PENDING, State.FAILED)
             and (not served or count.queue in served)
         )
-        self.telling.nothing_left(self.store.now(), held)
+        self.job_log.nothing_left(self.store.now(), held)
 
     # -- starting again -------------------------------------------------------------------
 
@@ -352,7 +352,7 @@ class NodeLoop:
             return
         clock, until = lease
         last_run, guards, running = self.crew.hand_over()
-        estate = Estate(
+        handed = HandedNode(
             node=self.id,
             clock=clock,
             until=until,
@@ -363,7 +363,7 @@ class NodeLoop:
         )
         self.log.flush()
         try:
-            self.orders.restart.execute(estate)
+            self.orders.restart.execute(handed)
         except OSError as error:
             self.interrupts.go_on()
             self.orders.restart.call_off()
@@ -391,7 +391,7 @@ class NodeLoop:
             self.crew.hear(ready)
             if monotonic() - heard > STALLED_AFTER:
                 self.crew.abandon()
-        self._settle(self.turns.give_up_all())
+        self._settle(self.turns.release_all())
         old = self.member.rename()
         self.log.node = self.id
         self.member.join()
@@ -418,12 +418,12 @@ class NodeLoop:
 
     def on_begun(self, run: Run) -> None:
         """Say that a run starts."""
-        self.telling.begun(run)
+        self.job_log.begun(run)
 
     def on_over(self, run: Run) -> None:
         """Have the next turn write down what became of a run."""
         self.turns.add(run)
-        self.telling.over(run)
+        self.job_log.over(run)
         self.intake.run_over(run)
 
     def on_unable(self, why: str) -> None:
@@ -504,7 +504,7 @@ class NodeLoop:
                 self._start_over()
             turn = self._take_turn()
         except LeaseLostError:
-            self.member.give_up()
+            self.member.note_loss()
             return
         except StoreError as error:
             self.turns.be_patient(error)
@@ -514,7 +514,7 @@ class NodeLoop:
             self._say("The database can be used again.")
         self.turns.refusals = 0
         if turn is not None:
-            self.telling.buried(turn.now, turn.buried)
+            self.job_log.buried(turn.now, turn.buried)
             if turn.over:
                 self._settle(turn)
             that_was_all = len(turn.jobs) < turn.asked
@@ -534,7 +534,7 @@ class NodeLoop:
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
-        self.telling.settled(turn)
+        self.job_log.settled(turn)
         for end in turn.ends:
             self.intake.due_at(end.transition.run_at)
         for run in turn.over:
@@ -588,7 +588,7 @@ class NodeLoop:
             )
 
     def _tell_rescue(self, job: Job, end: Ended | None, why: str) -> None:
-        self.telling.rescued(self.store.now(), job, end, why)
+        self.job_log.rescued(self.store.now(), job, end, why)
         self.intake.work_came()
 
     def _renew(self) -> None:
@@ -611,7 +611,7 @@ class NodeLoop:
             continue
         self.store.coarsen(now=self.store.now())
         self.store.drop_stale_live(now=self.store.now())
-        logs.sweep(self.store, self.config.settings.log_retention)
+        logfiles.sweep(self.store, self.config.settings.log_retention)
 
     # -- telling ------------------------------------------------------------------------------
 

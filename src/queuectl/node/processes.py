@@ -70,7 +70,7 @@ class Processes:
     def start(self, runs: Mapping[int, Run]) -> "Iterable[wire.Report]":
         """Have runs started, each as soon as its worker is free."""
         failed: list[wire.Report] = []
-        orders: list[tuple[Run, wire.Order]] = []
+        instructions: list[tuple[Run, wire.Instruction]] = []
         for number, run in runs.items():
             try:
                 spec = spec_of(run, self._config.settings, self._store)
@@ -81,32 +81,32 @@ class Processes:
                 text = getattr(error, "strerror", None) or str(error)
                 failed.append(wire.Unable(number, 0, text))
             else:
-                orders.append((run, wire.Spawn(number, spec)))
-        self._order(orders)
+                instructions.append((run, wire.Spawn(number, spec)))
+        self._tell(instructions)
         return failed
 
     def stop(self, runs: Mapping[int, Run], how: str) -> None:
         """Ask runs to end, and kill them when their grace is over."""
-        self._order([(run, wire.Stop(number, how)) for number, run in runs.items()])
+        self._tell([(run, wire.Stop(number, how)) for number, run in runs.items()])
 
     def kill(self, runs: Mapping[int, Run], how: str) -> None:
         """Kill runs at once."""
-        self._order([(run, wire.Kill(number, how)) for number, run in runs.items()])
+        self._tell([(run, wire.Kill(number, how)) for number, run in runs.items()])
 
     def release(self, runs: Mapping[int, Run]) -> None:
         """Have runs not started; the guard says which of them had begun before."""
-        self._order([(run, wire.Release(number)) for number, run in runs.items()])
+        self._tell([(run, wire.Release(number)) for number, run in runs.items()])
 
     def abandon(self, runs: Mapping[int, Run]) -> None:
         """Kill the guards that have these runs; `hear` replaces them."""
         for run in runs.values():
             self._guard_of(run).kill()
 
-    def _order(self, orders: "Sequence[tuple[Run, wire.Order]]") -> None:
+    def _tell(self, instructions: "Sequence[tuple[Run, wire.Instruction]]") -> None:
         """Tell each guard what is about its runs. If it is gone, `hear` finds out."""
-        shares: dict[Guard, list[wire.Order]] = {}
-        for run, order in orders:
-            shares.setdefault(self._guard_of(run), []).append(order)
+        shares: dict[Guard, list[wire.Instruction]] = {}
+        for run, instruction in instructions:
+            shares.setdefault(self._guard_of(run), []).append(instruction)
         for guard, share in shares.items():
             with suppress(GuardLostError):
                 guard.send(share)

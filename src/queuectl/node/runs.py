@@ -59,8 +59,8 @@ class Run:
     """What it wrote, by the guard's count; None when the guard couldn't say."""
     prepared: tuple[str, ...] = ()
     """Files that were made for it to read: a long command, its stdin."""
-    withdrawn: bool = False
-    """Whether it was taken back before it was started."""
+    unstarted: bool = False
+    """Whether it was released before it was started."""
     told: bool = False
     """Whether the log says that it was started."""
 
@@ -119,14 +119,14 @@ def read_report(
             run.outcome = Released("the database was out of reach for too long")
         return
     if isinstance(report, LostRun):
-        run.withdrawn = not report.begun
+        run.unstarted = not report.begun
         run.outcome = Lost(report.why) if report.begun else Released(report.why)
         if report.begun:
             run.began, run.ended = run.claimed, monotonic()
         return
     run.stdout_bytes = run.stderr_bytes = 0
     if isinstance(report, wire.Released):
-        run.withdrawn = True
+        run.unstarted = True
         run.outcome = Released("it was not started yet")
     else:
         # It may name a program by letters that no database takes.

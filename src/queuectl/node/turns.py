@@ -149,10 +149,10 @@ class Turns:
         self, over: tuple[Run, ...], workers: Sequence[int], suspects: Callable[[int], Suspects]
     ) -> Turn:
         now = self._store.now()
-        back = [run.job for run in over if run.withdrawn]
-        kept = self._store.put_back(back, now=now)
-        # What can't be put back has been cancelled meanwhile, or isn't ours any more.
-        ends = self._ends([run for run in over if not run.withdrawn or run.job in kept], now)
+        unstarted = [run.job for run in over if run.unstarted]
+        kept = self._store.put_back(unstarted, now=now)
+        # What can't be released has been cancelled meanwhile, or isn't ours any more.
+        ends = self._ends([run for run in over if not run.unstarted or run.job in kept], now)
         lost = self._store.finish(ends)
         claimed = self._store.claim(
             self._member.id, workers, self._queues, now=now, suspects=suspects(now)
@@ -194,14 +194,14 @@ class Turns:
         self.refusals = min(self.refusals + 1, 10)
         self._retry_at = monotonic() + pause * uniform(0.5, 1.0)
 
-    def give_up_all(self) -> Turn:
+    def release_all(self) -> Turn:
         """Put those of our jobs that nobody has taken over back in line, and leave the register."""
-        turn = self._store.transact(self._give_up_all)
+        turn = self._store.transact(self._release_all)
         # What was claimed in doubt was given up with the rest.
         self._doubt = None
         return turn
 
-    def _give_up_all(self) -> Turn:
+    def _release_all(self) -> Turn:
         # First, as it waits for a claim of ours that may still be under way; then we see its jobs.
         self._store.forget(self._member.id)
         now = self._store.now()

@@ -11,7 +11,7 @@ from time import monotonic
 
 from queuectl.facts import Event, Node
 from queuectl.guard.board import read_boards
-from queuectl.guard.left import kill_left
+from queuectl.guard.leftovers import kill_leftovers
 from queuectl.guard.mark import OWNER
 from queuectl.host import host_identity, host_name, is_running, whoami
 from queuectl.job import Job, State
@@ -57,24 +57,22 @@ class Rescuer:
 
     def _rescue_node(self, node: Node) -> None:
         local = node.boot == host_identity()
-        if local and self._kill_left(node.id):
+        if local and self._kill_leftovers(node.id):
             # Something can't be killed yet; to run its job again beside it would be worse.
             return
         store = self.queue.store
         why = _reason(node, local)
 
-        def give_back() -> list[Fate] | None:
+        def release() -> list[Fate] | None:
             # First strike it out, if it has shown no life since: from here on it can neither
             # renew its lease nor claim, and whatever it still writes is refused.
             if not store.forget(node.id, beat=node.beat):
                 return None
             held = store.held(node.id)
             name_left(self._spool_of(node.id), held)
-            return self._give_back(
-                held, node.spool, node.host, why, local=local, heard=node.seen_at
-            )
+            return self._release(held, node.spool, node.host, why, local=local, heard=node.seen_at)
 
-        rescued = store.transact(give_back)
+        rescued = store.transact(release)
         if rescued is None:
             # Somebody was first, and tidies up.
             return
@@ -89,18 +87,18 @@ class Rescuer:
         if not store.one_host and (monotonic() - since) * 1000 < self.config.settings.lease:
             # Somebody deleted a living node's row: until it notices, its runs go on.
             return
-        if self._kill_left(node_id):
+        if self._kill_leftovers(node_id):
             return
         why = f"node {node_id} isn't registered any more"
 
-        def give_back() -> list[Fate]:
+        def release() -> list[Fate]:
             strays = [job for job in store.strays() if job.node == node_id]
             spool = self._spool_of(node_id)
             name_left(spool, strays)
             # When it last showed life was in its row. What its runs wrote may still tell.
-            return self._give_back(strays, spool, "unknown", why, local=False, heard=0)
+            return self._release(strays, spool, "unknown", why, local=False, heard=0)
 
-        rescued = store.transact(give_back)
+        rescued = store.transact(release)
         for job, end in rescued:
             self.heard(job, end, why)
 
@@ -111,12 +109,12 @@ class Rescuer:
         """
         return os.path.join(self.queue.store.spool_root(), node_id)
 
-    def _kill_left(self, node_id: str) -> bool:
+    def _kill_leftovers(self, node_id: str) -> bool:
         """Kill what a node left running on this host; True when something can't be killed yet."""
         mark = runs.owner_of(node_id, self.queue.store.identity)
-        return bool(kill_left(OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
+        return bool(kill_leftovers(OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
 
-    def _give_back(
+    def _release(
         self, jobs: Sequence[Job], spool: str, host: str, why: str, *, local: bool, heard: int
     ) -> list[Fate]:
         """Put jobs back in line, or finish them, and return what became of each."""

@@ -16,7 +16,7 @@ LONG = 5_000
 """Milliseconds until a job is due that are worth a word to who waits for the end of a drain."""
 
 
-class Telling:
+class JobLog:
     """Tells of jobs. Of each worker in order: a run started, how it ended, the next one started.
 
     How a run ended is told once it is stored, and the next one may have begun long before.
@@ -76,7 +76,7 @@ class Telling:
             if end is not None:
                 at = turn.now if run.began is None else end.finished_at
                 self._end(at, turn.now, end, lost=end in turn.lost)
-            elif run.withdrawn:
+            elif run.unstarted:
                 self._log.job(turn.now, "put back", run.job, ", not started yet")
             self._settle(run.job.worker)
         for end in ends.values():
@@ -160,7 +160,7 @@ def finishing(running: Sequence[Run]) -> str:
 
 
 def releasing(running: Sequence[Run]) -> str:
-    """Say that a node stops now, and gives back what runs."""
+    """Say that a node stops now, and releases what runs."""
     return f"releasing {name_runs(running)}" if running else "stopping at once; nothing is running"
 
 

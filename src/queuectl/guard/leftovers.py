@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-def kill_left(
+def kill_leftovers(
     name: str, values: "Collection[str]", folder: str, within: float = 1.0
 ) -> list[tree.Proc]:
     """Kill what was started with such a variable or mark, or writes its output into a folder.
