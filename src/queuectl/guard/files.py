@@ -1,4 +1,4 @@
-"""The files that runs write to, from the side of the guard.
+"""The files that runs write to, as the guard opens and names them.
 
 Most commands are silent, or say something on one of their two streams only. To make a file and
 remove it again would cost more than all the rest of keeping their output; on a filesystem without

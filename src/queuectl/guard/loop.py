@@ -386,7 +386,7 @@ class Loop:
                 self._kill(run, LEASE)
 
     def _rest(self) -> None:
-        """Be where no run is, and look like none."""
+        """Leave the directory of the last run, and drop its mark."""
         self._rest_at = NEVER
         self._spawner.rest()
         self._marker.remove()

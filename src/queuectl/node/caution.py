@@ -1,4 +1,4 @@
-"""What keeps a node from claiming, for a while: a host in trouble, and jobs that crash.
+"""Caution: reasons not to claim for a while, which are a host in trouble and jobs that crash.
 
 A host that can't start anything leaves jobs to others, and tries with one job now and then. A job
 that one more crash would bury is a suspect: it gets the node for itself, so that no other job
@@ -20,7 +20,7 @@ LONGEST_RETRY = 30.0
 
 
 class Caution:
-    """Whether it is wise to claim, and how much."""
+    """The reasons that there are now not to claim, or to claim one job only."""
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -47,7 +47,7 @@ class Caution:
         self._unable = 0
 
     def few(self, workers: list[int]) -> list[int]:
-        """Return for which of these workers to claim."""
+        """Return those of these workers that it is wise to claim for."""
         # One job is enough to find out whether it can be started now.
         return workers[:1] if self._unable else workers
 

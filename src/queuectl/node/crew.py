@@ -29,14 +29,14 @@ class Hooks(Protocol):
         """A run has begun, or is about to: nothing is in line before it."""
 
     def on_over(self, run: Run) -> None:
-        """A run is over, or won't be."""
+        """A run is over, or will never begin."""
 
     def on_unable(self, why: str) -> None:
         """Nothing can be started on this host."""
 
 
 class Crew:
-    """Which worker has which run. The node's loop polls, and hands on what it hears."""
+    """The workers and their runs. The node's loop polls, and hands on what is ready."""
 
     def __init__(
         self, runner: Runner, *, member: Membership, config: Config, hooks: Hooks, say: Say

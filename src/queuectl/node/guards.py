@@ -1,4 +1,4 @@
-"""The guards of a node: who looks after which worker.
+"""The guards of a node, and which of them looks after which worker.
 
 To start a process takes a guard a moment in which it can do nothing else. With short jobs one
 guard would be what all workers wait for, so two of them share the workers.
@@ -53,7 +53,7 @@ class Guards:
         return len(self._guards)
 
     def of(self, worker: int) -> Guard:
-        """Return who looks after a worker."""
+        """Return the guard of a worker."""
         return self._guards[number_of(worker, len(self._guards)) - 1]
 
     def number(self, guard: Guard) -> int:

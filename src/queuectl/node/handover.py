@@ -30,7 +30,7 @@ def terms() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Again:
-    """How a node is started again. What `arguments` says in private, the commands don't show."""
+    """How a node is started again. Passwords are in `arguments` only, which no other user sees."""
 
     ask: tuple[str, ...]
     """The command that says whether it can: see `installed.py`."""
@@ -39,7 +39,7 @@ class Again:
     daemon: bool
 
     def with_log(self, path: str) -> "Again":
-        """Return the same for a node whose log is there: it goes on with it, whatever its name."""
+        """Return the commands for a node that goes on with the log at this path."""
         more = ("--log", path)
         return replace(self, start=(*self.start, *more), arguments=(*self.arguments, *more))
 

@@ -50,7 +50,7 @@ class Installed:
         return self._pipe.fileno()
 
     def answers_in(self) -> float:
-        """Return in how many seconds it is given up."""
+        """Return in how many seconds no answer is an answer."""
         return self._deadline - monotonic()
 
     def has_answered(self) -> bool:
@@ -70,7 +70,7 @@ class Installed:
         return True
 
     def _read(self) -> bytes | None:
-        """Return what it has said since; None when it may say more, nothing at the end."""
+        """Return the next bytes of its answer: none at the end, and None if more may come."""
         try:
             return os.read(self.fileno(), LONGEST)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""How a node puts what happens to jobs into words, for its log."""
+"""The lines of a node's log that are about jobs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ LONG = 5_000
 
 
 class JobLog:
-    """Tells of jobs. Of each worker in order: a run started, how it ended, the next one started.
+    """Writes about jobs. For each worker in order: a run started, it ended, the next one started.
 
     How a run ended is told once it is stored, and the next one may have begun long before.
     """

@@ -182,7 +182,7 @@ class Lease:
         return self.renew(store)
 
     def _expect_an_answer(self) -> None:
-        """Until it comes, this is an outage; but if we are late ourselves, nobody else's."""
+        """Call it an outage until the store answers, unless the lease was over before we asked."""
         self.outage = self.outage or not self.is_over
 
     def renew(self, store: Store) -> bool:

@@ -1,4 +1,4 @@
-"""What a node says: one line per fact, for people or as JSON, to the terminal and a rotated file.
+"""A node's log: one line per fact, for people or as JSON, to the terminal and a rotated file.
 
 Lines are gathered and written once per turn of the node's loop. Losing the terminal, a reader that
 stalls, or a full disk under the log file, never stops a job.
@@ -32,7 +32,7 @@ class Say(Protocol):
 
 
 class Log:
-    """Gathers lines until `flush`."""
+    """A node's log. It gathers lines until `flush`."""
 
     def __init__(self, *, node: str, as_json: bool, to_terminal: bool = True) -> None:
         """Say what this node does; `to_terminal` is off for a daemon."""

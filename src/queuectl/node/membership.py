@@ -1,4 +1,4 @@
-"""Being known to the store: an id, a row in the register, a lease and a folder for output.
+"""A node's membership: its id, its row in the register, its lease and its folder for output.
 
 A node that loses its lease loses its name with it: it goes on under a new one, and nothing that
 was begun under the old one can be written any more.

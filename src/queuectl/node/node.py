@@ -1,9 +1,9 @@
 """The node's loop: one process, N workers, one transaction per turn.
 
 Each turn finishes all runs that ended and claims jobs for the workers in one durable commit
-(`turns`), then gives the new runs to the crew (`crew`). How many are claimed is a matter of what
-the workers have to do (`workers`), and of caution (`caution`). Between turns it sleeps until a
-guard, the store, a signal or a clock has something to say.
+(`turns`), then gives the new runs to the crew (`crew`). Whether and how many are claimed is up to
+the intake (`intake`). Between turns it sleeps until a guard, the store or a signal has something to
+say, or something on its agenda is due (`agenda`).
 """
 
 import gc
@@ -115,7 +115,7 @@ def _open(options: NodeOptions) -> Queue:
 
 
 class NodeLoop:
-    """The state of a running node, and what it does with it."""
+    """A running node: its parts, and the loop that has each of them do its work in time."""
 
     def __init__(self, queue: Queue, options: NodeOptions) -> None:
         self.queue = queue
@@ -414,7 +414,7 @@ class NodeLoop:
         lingers = self.crew.workers.has_line and not self.orders.takes_no_more
         return self.turns.due_in(claiming=claiming, lingers=lingers)
 
-    # What the crew tells us.
+    # The hooks of the crew.
 
     def on_begun(self, run: Run) -> None:
         """Say that a run starts."""
@@ -446,7 +446,7 @@ class NodeLoop:
                 self.intake.work_came()
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        """Do something that a store in trouble may keep us from, for now."""
+        """Do something that may fail while the store is in trouble; then say so, and go on."""
         try:
             action()
         except StoreMissingError:
@@ -603,7 +603,7 @@ class NodeLoop:
         self._guarded(self._clear_away)
 
     def _clear_away(self) -> None:
-        """Have a new schema noticed, and what is past its retention deleted."""
+        """Notice a new schema, and delete what is past its retention."""
         self._heed_upgrade()
         while upkeep.prune_old(self.queue, self.config.settings) >= upkeep.PRUNED_AT_ONCE:
             continue

@@ -1,4 +1,4 @@
-"""What a node was told to do with itself, by signals and through the store: stop, or start again.
+"""Orders to a node, by signals and through the store: to stop, or to start again.
 
 To stop is to finish what runs, or to release it. A restart begins with a question to the installed
 queuectl; what it answers decides whether runs are handed over, finished or released. Whoever wants
@@ -22,7 +22,7 @@ from queuectl.node.turns import Turns
 
 
 class Orders:
-    """How far a node has come with stopping, or with starting again."""
+    """The orders that a node has got, and how far it has come with them."""
 
     def __init__(
         self,

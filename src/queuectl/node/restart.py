@@ -1,4 +1,4 @@
-"""How far a node has come with being restarted, and the step that ends it.
+"""The restart of a node: how far it has come, and the step that ends it.
 
 First the installed queuectl is asked (`installed`). If it can go on with the runs, they are handed
 over as soon as all that has ended is written down. If it can't, the runs are finished first; if the
@@ -22,7 +22,7 @@ class Way(Enum):
 
 
 class Restart:
-    """Whether the node is to be started again. The loop polls, and hands on what it hears."""
+    """A restart that was asked for, or none. The loop polls, and hands on what is ready."""
 
     def __init__(self, again: Again | None) -> None:
         self._again = again
@@ -52,7 +52,7 @@ class Restart:
         return inf if self._asked is None else self._asked.answers_in()
 
     def hear(self, ready: Collection[int]) -> Installed | None:
-        """Return who was asked, if it has answered."""
+        """Return the installed queuectl, if it has answered now."""
         asked = self._asked
         if asked is None or (asked.fileno() not in ready and asked.answers_in() > 0):
             return None
@@ -62,7 +62,7 @@ class Restart:
         return asked
 
     def call_off(self) -> bool:
-        """Don't start again; False if that wasn't to be."""
+        """Don't start again; False if nobody wanted that."""
         wanted, self.way = self.wanted, None
         self._let_go()
         return wanted

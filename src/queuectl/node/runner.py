@@ -1,4 +1,4 @@
-"""What a node wants of whoever runs its jobs, whatever kind of runs these are.
+"""The runner: what a node wants of whatever runs its jobs.
 
 The crew numbers its runs, hands each to a runner, and hears from it what became of it. Today all
 runs are trees of processes: see `processes.py`.
@@ -23,7 +23,7 @@ class Runner(Protocol):
         """Get ready to run jobs."""
 
     def inherit(self, handed: Sequence[HandedGuard]) -> None:
-        """Be what the runner of the program before us in this process was, with its runs."""
+        """Go on with what the program before us in this process has handed over."""
 
     def hand_over(self) -> list[HandedGuard]:
         """Return what the runner of the next program of this process needs to `inherit`."""

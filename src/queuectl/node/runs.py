@@ -181,7 +181,7 @@ def began_at(run: Run) -> int:
 
 
 def lost_with_node(job: Job, why: str, begun: Collection[str] | None) -> Outcome:
-    """Say what a run came to whose node is gone.
+    """Return the outcome of a run whose node is gone.
 
     `begun` names the runs that its workers had begun, if that is known: only these can have to do
     with it. The others were still in line.

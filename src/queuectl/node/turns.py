@@ -34,7 +34,7 @@ _WEIGHT = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What one commit came to: runs that are over and jobs to run."""
+    """The result of one commit: runs whose end is stored, and jobs to run."""
 
     now: int
     asked: int
@@ -53,7 +53,7 @@ def _as_it_is(turn: Any) -> Turn:
 
 
 class Turns:
-    """What is to be committed, and how the commits went."""
+    """The node's commits: what waits for the next one, and how the last ones went."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Turns:
         return turn
 
     def _claim_only(self, workers: Sequence[int], suspects: Callable[[int], Suspects]) -> Turn:
-        """Make a turn that ends nothing: what is a transaction by itself is quicker alone."""
+        """Make a turn that ends nothing: a claim is a transaction by itself, and quicker alone."""
         now = self._store.now()
 
         def made(claimed: Claimed) -> Turn:
@@ -195,7 +195,7 @@ class Turns:
         self._retry_at = monotonic() + pause * uniform(0.5, 1.0)
 
     def release_all(self) -> Turn:
-        """Put those of our jobs that nobody has taken over back in line, and leave the register."""
+        """Release all our jobs that nobody has taken over, and leave the register."""
         turn = self._store.transact(self._release_all)
         # What was claimed in doubt was given up with the rest.
         self._doubt = None

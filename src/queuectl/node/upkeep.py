@@ -1,4 +1,4 @@
-"""What a node does for everybody, now and then: rescue, retention, and tidying.
+"""Upkeep, which any node does for all of them now and then: rescue, retention, tidying.
 
 Any node may do any of it; a transaction decides who was first.
 """
@@ -30,7 +30,7 @@ Fate = tuple[Job, Ended | None]
 
 @dataclass(kw_only=True)
 class Rescuer:
-    """Gives back the jobs of nodes that are gone."""
+    """Rescues the jobs of nodes that are gone."""
 
     queue: Queue
     config: Config

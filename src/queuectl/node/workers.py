@@ -27,7 +27,7 @@ _WEIGHT = 0.1
 
 
 class Workers:
-    """Who is at what. A worker's first run goes on, or is about to begin; the others wait.
+    """The workers, each with its runs: the first goes on or is about to begin, the others wait.
 
     Their number can be changed at any time. Where there are more at work than there should be,
     these go on to the end of their runs, and nothing more begins until they are few enough.
@@ -136,7 +136,7 @@ class Workers:
 
     @property
     def look_at(self) -> float:
-        """When to ask for those who have been held up."""
+        """When to ask for the runs that are held up."""
         return self._look_at
 
     def held_up(self, now: float) -> Iterator[int]:
