@@ -12,6 +12,7 @@ import select
 import signal
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from time import monotonic, sleep
 
@@ -285,7 +286,11 @@ class NodeLoop:
             Entry("tidying", self.tidying.due_in, self._tidy, early=TICK),
             # The lease itself knows how early is early enough.
             Entry("renewal", self.member.renew_in, self._renew, early=inf),
-            Entry("broadcast", lambda: broadcast.due - monotonic(), self._send_broadcast),
+            Entry(
+                "broadcast",
+                lambda: broadcast.due - monotonic(),
+                partial(self._guarded, broadcast.send),
+            ),
         )
 
     def _release_held_up(self) -> None:
@@ -336,12 +341,11 @@ class NodeLoop:
 
     # -- starting again -------------------------------------------------------------------
 
-    def _is_settled(self) -> bool:
-        """Tell whether all that isn't in the store can be handed over."""
-        return not (self.turns.pending or self.turns.refusals) and self.crew.settled
-
     def _hand_over_if_settled(self) -> None:
-        if self.orders.restart.way is Way.HAND_OVER and self._is_settled():
+        """Hand over, if that is to be, once all that is not handed over is in the store."""
+        if self.orders.restart.way is not Way.HAND_OVER:
+            return
+        if not (self.turns.pending or self.turns.refusals) and self.crew.settled:
             self._guarded(self._hand_over)
 
     def _hand_over(self) -> None:
@@ -594,9 +598,6 @@ class NodeLoop:
     def _renew(self) -> None:
         if self.member.renew_if_due():
             self.listener.disregard()
-
-    def _send_broadcast(self) -> None:
-        self._guarded(self.broadcast.send)
 
     def _tidy(self) -> None:
         self.tidying.set(TIDY_EVERY)
