@@ -26,7 +26,7 @@ from queuectl.job import (
     TimedOut,
 )
 from queuectl.lifecycle import Policy
-from queuectl.node.interrupts import orders
+from queuectl.node.signals import orders
 from queuectl.settings import NAMES, Settings, Taken, aliases, taken
 from queuectl.when import format_duration, parse_duration
 from tests.docs.markdown import (

@@ -217,8 +217,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="The jobs of a dead node are given out again while what it left still runs.",
         edits=[
             Edit(
-                old="if local and self._kill_left(node.id):",
-                new="if not local and self._kill_left(node.id):",
+                old="if local and self._kill_leftovers(node.id):",
+                new="if not local and self._kill_leftovers(node.id):",
             )
         ],
         tests=[
@@ -502,7 +502,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that has nothing to do doesn't listen for work.",
         edits=[
             Edit(
-                old="if Topic.WORK in topics and not self.maybe_work:",
+                old="if Topic.WORK in topics and not self.intake.may_be_work:",
                 new="if Topic.WORK in topics and self.crew.running:",
             )
         ],
@@ -530,13 +530,13 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that is restarted in place goes on without one of its runs.",
         edits=[
             Edit(
-                old="        if held.keys() != {(run.seq, run.attempt) for run in estate.runs}:",
-                new="        estate.runs[:] = estate.runs[1:]\n        if False:",
+                old="        if held.keys() != {(run.seq, run.attempt) for run in handed.runs}:",
+                new="        handed.runs[:] = handed.runs[1:]\n        if False:",
             ),
             Edit(
-                old="        for message in messages:\n            if message[0] in (",
-                new="        for message in messages:\n"
-                "            if message[1] in self.running and message[0] in (",
+                old="                    self._report(message)\n",
+                new="                    if message.run in self.running:\n"
+                "                        self._report(message)\n",
             ),
         ],
         tests=[
@@ -549,7 +549,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that is restarted in place takes another name, though its runs go on.",
         edits=[
             Edit(
-                old="            self.member.resume(estate)\n",
+                old="            self.member.resume(handed)\n",
                 new="            self.member.rename()\n            self.member.join()\n",
             )
         ],
@@ -936,8 +936,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="Jobs that wait behind a long one stay there, while others have nothing to do.",
         edits=[
             Edit(
-                old="if monotonic() >= self.crew.workers.look_at:",
-                new="if False:",
+                old="self.crew.release(self.crew.workers.held_up(monotonic()))",
+                new="self.crew.workers.held_up(monotonic())",
             )
         ],
         tests=[

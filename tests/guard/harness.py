@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 
+from queuectl.guard import wire
 from queuectl.node.link import Guard
 
 PATIENCE = 60.0
@@ -39,8 +40,10 @@ def pids_in(path: Path, count: int) -> list[int]:
 class Ended:
     """How a run ended."""
 
-    def __init__(self, message: tuple[Any, ...]) -> None:
-        _, _, self.status, self.how, self.started, self.ended, self.out, self.err = message
+    def __init__(self, message: wire.Ended) -> None:
+        self.status, self.how = message.status, message.how
+        self.started, self.ended = message.began, message.ended
+        self.out, self.err = message.stdout_bytes, message.stderr_bytes
         self.code = os.waitstatus_to_exitcode(self.status)
 
 
@@ -53,10 +56,10 @@ class Harness:
         self.ended: dict[int, Ended] = {}
         self.not_started: dict[int, tuple[int, str]] = {}
         self.trouble: list[tuple[int, str]] = []
-        self.withdrawn: list[int] = []
+        self.released: list[int] = []
         self._runs = 0
 
-    def spec(self, *argv: str, **options: Any) -> tuple[int, dict[str, Any]]:
+    def spec(self, *argv: str, **options: Any) -> tuple[int, Any]:
         self._runs += 1
         run = self._runs
         spec: dict[str, Any] = {
@@ -80,14 +83,14 @@ class Harness:
 
     def spawn(self, *argv: str, **options: Any) -> int:
         run, spec = self.spec(*argv, **options)
-        self.guard.send([("spawn", run, spec)])
+        self.guard.send([wire.Spawn(run, spec)])
         return run
 
     def shell(self, script: str, **options: Any) -> int:
         return self.spawn("/bin/sh", "-c", script, **options)
 
-    def tell(self, *message: Any) -> None:
-        self.guard.send([message])
+    def tell(self, kind: str, *fields: Any) -> None:
+        self.guard.send([wire.KINDS[kind](*fields)])
 
     def hear(self, seconds: float = 0.0) -> None:
         poll = select.poll()
@@ -95,14 +98,14 @@ class Harness:
         poll.poll(seconds * 1000)
         for message in self.guard.receive():
             match message:
-                case ("ended", run, *_):
+                case wire.Ended(run):
                     assert run not in self.ended
                     self.ended[run] = Ended(message)
-                case ("not_started" | "unable", run, errno, text):
+                case wire.NotStarted(run, errno, text) | wire.Unable(run, errno, text):
                     self.not_started[run] = (errno, text)
-                case ("withdrawn", run):
-                    self.withdrawn.append(run)
-                case ("trouble", run, text):
+                case wire.Released(run):
+                    self.released.append(run)
+                case wire.Trouble(run, text):
                     self.trouble.append((run, text))
                 case _:
                     raise AssertionError(message)
@@ -110,7 +113,7 @@ class Harness:
     def heard(self) -> list[int]:
         """Return which runs are known to have been taken back, by now."""
         self.hear()
-        return self.withdrawn
+        return self.released
 
     def over(self, run: int) -> bool:
         return run in self.ended or run in self.not_started

@@ -32,7 +32,7 @@ class Opened:
         self, files: Files, folder: Path, *, token: str = "a.1.1", worker: int = 1
     ) -> None:
         own = str(folder / f"{token}.out"), str(folder / f"{token}.err")
-        spec: dict[str, Any] = {"worker": worker, "token": token}
+        spec: Any = {"worker": worker, "token": token}
         spec["stdout"], spec["stderr"] = own
         self.fds: list[int] = []
         self.files = files

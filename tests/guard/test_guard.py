@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from queuectl.guard import tree
+from queuectl.guard.wire import Spawn, Stop
 from queuectl.node.link import Guard, GuardLostError
 from tests.guard.harness import Harness, alive, pids_in, until
 
@@ -205,7 +206,7 @@ class TestNotStarted:
 
     def test_a_number_in_use_is_refused(self, guard: Harness) -> None:
         run, spec = guard.spec("sleep", "1000")
-        guard.guard.send([("spawn", run, spec), ("spawn", run, spec)])
+        guard.guard.send([Spawn(run, spec), Spawn(run, spec)])
         assert guard.refusal(run)[0] == errno.EEXIST
 
 
@@ -390,7 +391,7 @@ class TestStopping:
 
     def test_stop_before_start(self, guard: Harness) -> None:
         run, spec = guard.spec("sh", "-c", "touch started")
-        guard.guard.send([("spawn", run, spec), ("stop", run, "cancelled")])
+        guard.guard.send([Spawn(run, spec), Stop(run, "cancelled")])
         ended = guard.end(run)
         assert (ended.code, ended.how) == (-signal.SIGKILL, "cancelled")
         assert not (guard.folder / "started").exists()
@@ -472,7 +473,7 @@ class TestMany:
 
     def test_two_thousand_in_one_send(self, guard: Harness) -> None:
         specs = [guard.spec("/bin/true") for _ in range(2000)]
-        guard.guard.send([("spawn", run, spec) for run, spec in specs])
+        guard.guard.send([Spawn(run, spec) for run, spec in specs])
         guard.wait(*(run for run, _ in specs))
         assert {ended.code for ended in guard.ended.values()} == {0}
         assert len(guard.ended) == 2000
@@ -482,7 +483,7 @@ class TestMany:
         long = ["x" * 100_000, "y" * 100_000]
         # Each refusal repeats the long name, so the replies fill the socket, too.
         specs = [guard.spec("z" * 50_000, *long) for _ in range(400)]
-        guard.guard.send([("spawn", run, spec) for run, spec in specs])
+        guard.guard.send([Spawn(run, spec) for run, spec in specs])
         guard.wait(*(run for run, _ in specs))
         assert {code for code, _ in guard.not_started.values()} == {errno.ENOENT}
         assert guard.end(guard.spawn("true", *long)).code == 0
@@ -578,7 +579,7 @@ class TestDeaths:
         harness = Harness(tmp_path)
         harness.shell("sleep 1000 & echo $! > pids; wait")
         pids = pids_in(tmp_path / "pids", 1)
-        harness.tell("nonsense")
+        harness.tell("ready", 1)
         with pytest.raises(GuardLostError):
             harness.hear(60.0)
         assert harness.guard.close() is False

@@ -61,7 +61,7 @@ class TestWithdraw:
         guard.tell("withdraw", run)
         (guard.folder / "go").touch()
         assert guard.end(run).code == 0
-        assert guard.withdrawn == []
+        assert guard.released == []
 
     def test_what_is_over_or_was_never_there_is_ignored(self, guard: Harness) -> None:
         run = guard.shell("true", worker=1)
@@ -69,7 +69,7 @@ class TestWithdraw:
         guard.tell("withdraw", run)
         guard.tell("withdraw", 999)
         assert guard.end(guard.shell("exit 3", worker=1)).code == 3
-        assert guard.withdrawn == []
+        assert guard.released == []
 
     def test_a_stop_of_one_that_waits_ends_it(self, guard: Harness) -> None:
         guard.shell("sleep 1000", worker=1)

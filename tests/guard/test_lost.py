@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from queuectl.guard.board import Board, board_at, last_of, read_board
+from queuectl.guard.wire import Spawn
 from queuectl.node import link
 from queuectl.node.guards import Guards
 from queuectl.node.link import GuardLostError
@@ -26,7 +27,7 @@ def test_a_guard_that_takes_nothing_is_killed_so_that_everybody_sees_it(
     _, spec = harness.spec("true", env={"PAD": "x" * 100_000})
     assert guard.stalls_in() == math.inf
     for run in range(10):
-        guard.send([("spawn", run, spec)])
+        guard.send([Spawn(run, spec)])
     assert guard.has_unsent
     assert 0 < guard.stalls_in() <= link.STALLED_AFTER
     assert guard.receive() == []
@@ -55,7 +56,8 @@ def test_what_a_guard_takes_late_it_gets_whole_and_in_order(tmp_path: Path) -> N
 
 
 def test_a_guard_that_cannot_be_started_now_is_started_a_little_later() -> None:
-    guards = Guards.start(workers=2, hidden=())
+    guards = Guards(())
+    guards.start(workers=2)
     lost, *others = guards
     os.kill(lost.pid, signal.SIGKILL)
     lost.close()

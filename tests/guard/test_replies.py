@@ -5,14 +5,17 @@ import select
 import socket
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from queuectl.guard.replies import Replies
 from queuectl.guard.run import NEVER
-from queuectl.guard.wire import Decoder
+from queuectl.guard.wire import Decoder, Released, Trouble
 from tests.guard.harness import until
+
+if TYPE_CHECKING:
+    from queuectl.guard.wire import Message
 
 
 class Ends:
@@ -27,7 +30,7 @@ class Ends:
         self.replies = Replies(self.guard.fileno(), self.poll)
         self._decoder = Decoder()
 
-    def heard(self) -> list[tuple[Any, ...]]:
+    def heard(self) -> "list[Message]":
         try:
             return self._decoder.feed(self.node.recv(1 << 16))
         except BlockingIOError:
@@ -42,32 +45,32 @@ def ends() -> Iterator[Ends]:
 
 
 def test_what_is_urgent_takes_the_rest_along(ends: Ends) -> None:
-    ends.replies.say_soon(("ended", 1))
-    ends.replies.say(("ended", 2))
-    ends.replies.say_soon(("ended", 3))
+    ends.replies.say_soon(Released(1))
+    ends.replies.say(Released(2))
+    ends.replies.say_soon(Released(3))
     assert ends.replies.due() == 0.0
     ends.replies.flush()
-    assert ends.heard() == [("ended", 1), ("ended", 2), ("ended", 3)]
+    assert ends.heard() == [Released(1), Released(2), Released(3)]
     assert ends.replies.due() == NEVER
 
 
 def test_the_rest_waits_for_a_moment_that_does_not_move(ends: Ends) -> None:
-    ends.replies.say_soon(("ended", 1))
+    ends.replies.say_soon(Released(1))
     due = ends.replies.due()
     assert due != NEVER
-    ends.replies.say_soon(("ended", 2))
+    ends.replies.say_soon(Released(2))
     assert ends.replies.due() == due
     until(lambda: time.monotonic() >= due)
     ends.replies.flush()
-    assert ends.heard() == [("ended", 1), ("ended", 2)]
+    assert ends.heard() == [Released(1), Released(2)]
 
 
 def test_a_node_that_does_not_listen_is_not_waited_for(ends: Ends) -> None:
-    said = [("ended", number, "x" * 1000) for number in range(5_000)]
+    said = [Trouble(number, "x" * 1000) for number in range(5_000)]
     for message in said:
         ends.replies.say(message)
     ends.replies.flush()
-    heard: list[tuple[Any, ...]] = []
+    heard: list[Message] = []
     while len(heard) < len(said):
         heard += ends.heard()
         if any(event & select.POLLOUT for _, event in ends.poll.poll(0)):
@@ -78,6 +81,6 @@ def test_a_node_that_does_not_listen_is_not_waited_for(ends: Ends) -> None:
 
 def test_a_node_that_is_gone_is_no_error(ends: Ends) -> None:
     ends.node.close()
-    ends.replies.say(("ended", 1))
+    ends.replies.say(Released(1))
     ends.replies.flush()
     assert os.read(ends.guard.fileno(), 1) == b""

@@ -18,7 +18,8 @@ from queuectl import Queue, State
 from queuectl.errors import StateError
 from queuectl.facts import Node
 from queuectl.host import host_identity, host_name
-from queuectl.node import runs, upkeep
+from queuectl.node import upkeep
+from queuectl.node.config import Config
 from queuectl.node.daemon import pidfile
 from queuectl.node.log import Log, RotatingFile
 from queuectl.place import find_place
@@ -266,12 +267,11 @@ def test_a_node_that_was_held_up_lays_no_hands_on_the_living(lab: Lab) -> None:
     id = lab.queue.enqueue(script, max_retries=0).id
     lab.node()
     pid = lab.pid_in("pid")
-    store, settings = lab.queue.store, lab.queue.settings
+    store = lab.queue.store
     others = store.nodes.all()
     rescuer = upkeep.Rescuer(
         queue=lab.queue,
-        policy=lambda: runs.policy_of(settings, None),
-        settings=lambda: settings,
+        config=Config(lab.queue.settings),
         heard=lambda _job, _end, _why: None,
     )
     wait_for(lambda: store.steady() > others[0].lease_until + 100, "what it saw to be outdated")

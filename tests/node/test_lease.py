@@ -6,16 +6,22 @@ from contextlib import closing
 from pathlib import Path
 from threading import Event, Thread
 from time import CLOCK_MONOTONIC
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from queuectl.guard.wire import Extend
 from queuectl.node import lease as leases
+from queuectl.node.config import Config
 from queuectl.node.guards import Guards
 from queuectl.node.lease import Lease
+from queuectl.settings import Settings
 from queuectl.store import Store, open_store
 from tests.contract.tools import a_node
 from tests.support import wait_for
+
+if TYPE_CHECKING:
+    from queuectl.guard.wire import Message
 
 HOUR = 3_600_000
 
@@ -23,7 +29,7 @@ HOUR = 3_600_000
 class Told(Guards):
     """No guards, and what they were told."""
 
-    def tell_all(self, messages: Sequence[tuple[Any, ...]]) -> None:
+    def tell_all(self, messages: "Sequence[Message]") -> None:
         self.last = list(messages)
 
 
@@ -34,18 +40,21 @@ class Watch:
         self.store = store
         self.node = a_node(store, lease=lease).id
         self.woken = 0
-        self.told = Told([], ())
+        self.told = Told(())
         self.troubles: list[str] = []
         self.lease = Lease(
             url=url or store.url,
             node=self.node,
             clock=CLOCK_MONOTONIC,
             until=leases.read(CLOCK_MONOTONIC) + lease,
-            guards=lambda: self.told,
-            settings=lambda: (lease, heartbeat),
+            guards=self.told,
+            config=Config(Settings(lease=lease, heartbeat=heartbeat)),
             wake=self._wake,
-            trouble=self.troubles.append,
+            say=self._say,
         )
+
+    def _say(self, text: str, *, level: str = "info") -> None:
+        self.troubles.append(text)
 
     def _wake(self) -> None:
         self.woken += 1
@@ -67,7 +76,7 @@ def test_a_new_guard_is_told_when_it_ends_though_the_store_is_gone(store: Store)
     watch = Watch(store, lease=HOUR, heartbeat=100)
     until = watch.lease._until
     watch.lease.tell()
-    assert watch.told.last == [("lease", CLOCK_MONOTONIC, (until - leases.margin(HOUR)) / 1000)]
+    assert watch.told.last == [Extend(CLOCK_MONOTONIC, (until - leases.margin(HOUR)) / 1000)]
 
 
 def test_the_loop_renews_it_when_it_is_due(store: Store) -> None:

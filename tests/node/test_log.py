@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from queuectl import State
-from queuectl.node import logs
+from queuectl.node import logfiles
 from queuectl.node.log import RotatingFile
 from tests.support import Lab, wait_for
 
@@ -220,8 +220,8 @@ def aged(path: Path, days: float) -> Path:
 @pytest.fixture
 def folder(lab: Lab) -> Path:
     """Where nodes of the lab keep their logs."""
-    logs.make_folders(lab.queue)
-    return Path(logs.log_of(lab.queue, "x")).parent
+    logfiles.make_folders(lab.queue)
+    return Path(logfiles.log_of(lab.queue, "x")).parent
 
 
 def test_old_logs_are_deleted_with_all_that_was_rotated(lab: Lab, folder: Path) -> None:
@@ -229,17 +229,17 @@ def test_old_logs_are_deleted_with_all_that_was_rotated(lab: Lab, folder: Path) 
     # As long as one of its files is young, a log is.
     young = [aged(folder / "ccc.log.1", 31), aged(folder / "ccc.log", 29)]
     foreign = [aged(folder / name, 99) for name in ("notes", "a.log.txt", "README.log")]
-    logs.sweep(lab.queue, 30 * DAY * 1000)
+    logfiles.sweep(lab.queue, 30 * DAY * 1000)
     assert not any(path.exists() for path in old)
     assert all(path.exists() for path in young + foreign)
-    logs.sweep(lab.queue, 0)
+    logfiles.sweep(lab.queue, 0)
     assert all(path.exists() for path in young)
 
 
 def test_of_very_many_logs_the_newest_stay(lab: Lab, folder: Path) -> None:
-    paths = [aged(folder / f"node{n}.log", n / 1000) for n in range(logs.MOST_LEFT + 5)]
-    logs.sweep(lab.queue, 30 * DAY * 1000)
-    assert [path.exists() for path in paths] == [n < logs.MOST_LEFT for n in range(len(paths))]
+    paths = [aged(folder / f"node{n}.log", n / 1000) for n in range(logfiles.MOST_LEFT + 5)]
+    logfiles.sweep(lab.queue, 30 * DAY * 1000)
+    assert [path.exists() for path in paths] == [n < logfiles.MOST_LEFT for n in range(len(paths))]
 
 
 def test_the_log_of_one_who_lives_stays(lab: Lab, folder: Path) -> None:
@@ -248,11 +248,11 @@ def test_the_log_of_one_who_lives_stays(lab: Lab, folder: Path) -> None:
     aged(folder / "mine.log", 99)
     aged(folder / "mine.log.1", 99)
     gone = aged(folder / "gone.log", 99)
-    logs.sweep(lab.queue, 30 * DAY * 1000)
+    logfiles.sweep(lab.queue, 30 * DAY * 1000)
     assert not gone.exists()
     assert (folder / "mine.log").exists()
     assert (folder / "mine.log.1").exists()
 
 
 def test_where_there_are_none_nothing_happens(lab: Lab) -> None:
-    logs.sweep(lab.queue, 1)
+    logfiles.sweep(lab.queue, 1)

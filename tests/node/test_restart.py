@@ -16,7 +16,7 @@ from queuectl import Queue, State
 from queuectl.errors import StoreFullError
 from queuectl.facts import Event
 from queuectl.node.handover import Again
-from queuectl.node.successor import Successor, answer
+from queuectl.node.installed import Installed, answer
 from tests.support import Lab, is_gone, lab_in, wait_for
 
 GOES_ON = f"queuectl {queuectl.__version__} goes on"
@@ -442,10 +442,10 @@ def test_who_cannot_write_down_a_restart_does_not_ask_for_it(
 
 def test_a_successor_that_is_killed_behind_its_answer_is_none() -> None:
     dying = ("sh", "-c", f"echo '{answer('9.9')}'; kill -9 $$")
-    successor = Successor(Again(arguments=(), start=dying, ask=dying, daemon=False))
-    wait_for(successor.has_answered, "an answer")
-    assert (successor.fits, successor.trouble) == (False, "it was ended by SIGKILL")
-    successor.close()
+    installed = Installed(Again(arguments=(), start=dying, ask=dying, daemon=False))
+    wait_for(installed.has_answered, "an answer")
+    assert (installed.fits, installed.trouble) == (False, "it was ended by SIGKILL")
+    installed.close()
 
 
 def test_a_variable_that_names_something_else_is_no_matter(lab: Lab) -> None:

@@ -29,7 +29,7 @@ class Spool:
     def begin(self, job: Job, out: bytes = b"", err: bytes = b"") -> None:
         """Let a run write something."""
         own = own_files(self.folder, job)
-        spec: dict[str, Any] = {"worker": job.worker, "token": token_of(job)}
+        spec: Any = {"worker": job.worker, "token": token_of(job)}
         spec["stdout"], spec["stderr"] = own
         fds: list[int] = []
         self._files.open(spec, fds)

@@ -136,15 +136,15 @@ def start(
         raise click.UsageError("--json is for --daemon; --log-json writes the log as JSON")
 
     from queuectl.guard import tree
-    from queuectl.node.interrupts import outlive_orders
+    from queuectl.node.signals import outlive_orders
 
     handover: Handover | None = ctx.meta.get(HANDED_OVER)
-    estate = None
+    handed = None
     if handover is not None:
         # As it was called before, by its script: the process became Python itself.
         tree.name_process("queuectl")
-        estate = handover.estate
-    if daemon is None and estate is None:
+        handed = handover.handed
+    if daemon is None and handed is None:
         outlive_orders()
 
     from queuectl.node.node import NodeOptions, run
@@ -163,7 +163,7 @@ def start(
         log_json=log_json,
         pidfile=daemon or None,
         again=start_again(ctx.meta[ARGUMENTS], daemon=daemon is not None),
-        estate=estate,
+        handed=handed,
     )
     if ctx.meta.get(ASKED):
         return answer(options)
@@ -179,15 +179,15 @@ def start(
 def _start_daemon(options: "NodeOptions", *, is_one: bool, as_json: bool) -> int:
     """Go on in the background; `is_one` says that this process is there already."""
     from queuectl.node.daemon import detach, go_on, pidfile
-    from queuectl.node.interrupts import outlive_orders
     from queuectl.node.membership import new_id
     from queuectl.node.node import run
+    from queuectl.node.signals import outlive_orders
 
     # Chosen here, so that its log has its name from the first line on.
     id = new_id()
 
     def work(daemon: "Daemon") -> int:
-        if options.estate is None:
+        if options.handed is None:
             outlive_orders()
         with pidfile(options.pidfile):
             return run(_with_log(replace(options, id=id, to_terminal=False), daemon))
@@ -216,7 +216,7 @@ def _with_log(options: "NodeOptions", daemon: "Daemon") -> "NodeOptions":
 
 
 def _own_log(place: "Place", node: str) -> str:
-    from queuectl.node.logs import log_of, make_folders
+    from queuectl.node.logfiles import log_of, make_folders
 
     with Queue(place=place) as queue:
         make_folders(queue)
@@ -424,7 +424,7 @@ def list_nodes(as_json: bool, quiet: bool) -> None:
 
 def _log_here(queue: Queue, node: str) -> str | None:
     """Return the log that a node in the background keeps on this host, if there is one."""
-    from queuectl.node.logs import log_of
+    from queuectl.node.logfiles import log_of
 
     log = log_of(queue, node)
     return log if os.path.exists(log) else None

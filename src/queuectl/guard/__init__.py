@@ -1,16 +1,20 @@
 """The guard: the small process between a node and its jobs. It runs as `python -m queuectl.guard`.
 
-    loop.py     what it does, one message and one child at a time
-    spawn.py    starting a run
-    signals.py  what it ignores, and what a run gets
-    run.py      the record of a run
-    clocks.py   timeouts and the lease
-    orphans.py  whose child is it?
-    mark.py     what all processes of a run carry
-    tree.py     finding and killing processes
-    left.py     what a dead node left running
-    output.py   bounding and reading what runs write
-    wire.py     how it talks with the node
+    loop.py       what it does, one message and one child at a time
+    spawn.py      starting a run
+    signals.py    what it ignores, and what a run gets
+    run.py        the record of a run
+    clocks.py     timeouts and the lease
+    orphans.py    whose child is it?
+    mark.py       what all processes of a run carry
+    tree.py       finding and killing processes
+    leftovers.py  what a dead node left running
+    output.py     bounding and reading what runs write
+    wire.py       the messages between it and the node
+    board.py      what was begun, for whoever finds the node dead
+    files.py      the files that workers write to, used again and again
+    line.py       runs that wait until their worker is free
+    replies.py    what it says to the node, at once or a moment later
 
 It counts its memory: it imports no more than it needs, and nothing here imports the rest.
 """

@@ -28,7 +28,7 @@ _GAP = b"gap"
 
 
 class Board:
-    """The guard's end of it. Without a file it does nothing: then all runs are under suspicion."""
+    """A board, as the guard writes it. Without a file it does nothing: any run may have begun."""
 
     __slots__ = ("_begun", "_fd")
 
@@ -38,7 +38,7 @@ class Board:
         """How many runs each worker has begun."""
 
     def open(self, path: str, boards: int, *, first: bool) -> None:
-        """Keep one of so many boards: go on with the one that is there, or make one; or do without.
+        """Write to this board, one of so many, and make it if there is none; or do without one.
 
         Unless it is the first of its workers, one that has to be made has a gap.
         """
@@ -140,7 +140,7 @@ def read_boards(folder: str) -> set[str] | None:
 
 
 def read_board(path: str) -> set[str] | None:
-    """Return the same of the workers of one guard."""
+    """Return the tokens on one board, which are those of the workers of one guard."""
     raw = _read(path)
     return _tokens(raw) if _count(raw) and not _has_gap(raw) else None
 

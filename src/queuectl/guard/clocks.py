@@ -1,4 +1,4 @@
-"""What a guard does by the clock: the next step of each run, and the end of the node's lease."""
+"""A guard's clocks: when the next step of each run is due, and when the node's lease ends."""
 
 import time
 from heapq import heapify, heappop, heappush
@@ -58,7 +58,7 @@ class Timers:
 
 
 class Lease:
-    """Until when the node may run jobs, by a clock of its choice; for ever, until it says."""
+    """The node's lease, by a clock of its choice. It has no end until the node names one."""
 
     __slots__ = ("_clock", "_deadline", "noted")
 

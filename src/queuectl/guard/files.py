@@ -1,4 +1,4 @@
-"""The files that runs write to, from the side of the guard.
+"""The files that runs write to, as the guard opens and names them.
 
 Most commands are silent, or say something on one of their two streams only. To make a file and
 remove it again would cost more than all the rest of keeping their output; on a filesystem without
@@ -21,7 +21,7 @@ from queuectl.sharing import PRIVATE_FILE, mode_in
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
-    from typing import Any
+    from queuectl.guard.wire import Spec
 
 _OWN = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 # If somebody has put a pipe there, one who would also read doesn't wait for one who does.
@@ -63,7 +63,7 @@ class Files:
         self._set_mode(mode_in(self._folder))
         self._shares = _SET_LEASE >= 0
 
-    def open(self, spec: "dict[str, Any]", opened: list[int]) -> tuple[str, str]:
+    def open(self, spec: "Spec", opened: list[int]) -> tuple[str, str]:
         """Open the files of a run that is about to begin; raises OSError with the file's name.
 
         Returns where they are; `opened` gets the descriptors, also when it fails half-way.

@@ -1,4 +1,4 @@
-"""Runs that are asked for and not started yet: each waits until its worker is free.
+"""The line: runs that were asked for and aren't started yet. Each waits until its worker is free.
 
 A node that knows its jobs to be short asks for the next ones before the last ones are over. Then
 a worker goes on at once, and what became of many runs is written down in one commit.
@@ -8,13 +8,11 @@ from itertools import islice
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
-    from typing import Any
-
-    Spec = dict[str, Any]
+    from queuectl.guard.wire import Spec
 
 
 class Line:
-    """What is to be started, in the order in which it was asked for."""
+    """Runs to be started, in the order in which they were asked for."""
 
     __slots__ = ("_behind", "_busy", "_ready")
 

@@ -27,14 +27,27 @@ from queuectl.guard.output import Spool, Spools
 from queuectl.guard.replies import Replies
 from queuectl.guard.run import KILLING, NEVER, RUNNING, TERMINATING, Run
 from queuectl.guard.spawn import NotStartedError, Spawner, UnableError
-from queuectl.guard.wire import Decoder
+from queuectl.guard.wire import (
+    Decoder,
+    Ended,
+    Extend,
+    KeepBoard,
+    Kill,
+    NotStarted,
+    Ready,
+    Release,
+    Released,
+    Spawn,
+    Stop,
+    Trouble,
+    Unable,
+)
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any
 
-    from queuectl.guard.wire import Message
+    from queuectl.guard.wire import Message, Spec
 
 EXIT_BROKEN = 70
 """The guard met an error of its own and killed its runs."""
@@ -94,7 +107,7 @@ class Loop:
 
     def serve(self) -> None:
         """Run until the node is gone."""
-        self._replies.say(("ready", os.getpid()))
+        self._replies.say(Ready(os.getpid()))
         while True:
             self._replies.flush()
             ready = {fd for fd, _ in self._poll.poll(self._pause())}
@@ -134,37 +147,37 @@ class Loop:
 
     def _handle(self, message: "Message") -> None:
         match message:
-            case ("spawn", run, spec) if run not in self._runs and run not in self._line:
+            case Spawn(run, spec) if run not in self._runs and run not in self._line:
                 self._line.add(run, spec)
-            case ("spawn", run, _):
-                self._replies.say(("not_started", run, errno.EEXIST, f"run {run} exists"))
-            case ("withdraw", run) if run in self._line:
-                self._withdraw(run)
-            case ("stop" | "kill", run, how) if run in self._line:
-                self._decline(run, how)
-            case ("stop", run, how) if run in self._runs:
+            case Spawn(run, _):
+                self._replies.say(NotStarted(run, errno.EEXIST, f"run {run} exists"))
+            case Release(run) if run in self._line:
+                self._release(run)
+            case Stop(run, how) | Kill(run, how) if run in self._line:
+                self._end_unstarted(run, how)
+            case Stop(run, how) if run in self._runs:
                 self._stop(self._runs[run], how)
-            case ("kill", run, how) if run in self._runs:
+            case Kill(run, how) if run in self._runs:
                 self._kill(self._runs[run], how)
-            case ("stop" | "kill", _, _) | ("withdraw", _):
+            case Stop() | Kill() | Release():
                 pass  # It ended, or began, while the message was under way.
-            case ("lease", clock, deadline):
+            case Extend(clock, deadline):
                 self._lease.extend(clock, deadline)
-            case ("board", path, boards, first):
+            case KeepBoard(path, boards, first):
                 self._files.settle(path, boards, first=first)
             case _:
                 raise ValueError(f"unknown message: {message!r}")
 
-    def _withdraw(self, run: int) -> None:
-        """Give back what hasn't begun."""
+    def _release(self, run: int) -> None:
+        """Leave a run unstarted, and say so."""
         self._line.drop(run)
-        self._replies.say(("withdrawn", run))
+        self._replies.say(Released(run))
 
-    def _decline(self, run: int, how: str) -> None:
+    def _end_unstarted(self, run: int, how: str) -> None:
         """Report a run that is over before it began; its status can't be taken for success."""
         self._line.drop(run)
         now = time.monotonic()
-        self._replies.say(("ended", run, signal.SIGKILL.value, how, now, now, 0, 0))
+        self._replies.say(Ended(run, signal.SIGKILL.value, how, now, now, 0, 0))
 
     # Starting
 
@@ -192,12 +205,12 @@ class Loop:
         for number, spec, env in ready:
             if self._lease.is_over():
                 self._line.free(spec["worker"])
-                self._replies.say(("withdrawn", number))
+                self._replies.say(Released(number))
                 continue
             now = time.monotonic()
             mark = self._marker.put(spec["owner"])
             if os.getppid() != self._node:
-                # Whoever gives back what a dead node had goes by the board, so nothing may be
+                # Whoever rescues what a dead node had goes by the board, so nothing may be
                 # begun any more. One who looked between these two lines has found the mark, and
                 # killed us.
                 break
@@ -210,9 +223,9 @@ class Loop:
         for one in begun:
             self._watch(*one)
 
-    def _not_started(self, number: int, spec: "dict[str, Any]", error: NotStartedError) -> None:
-        kind = "unable" if isinstance(error, UnableError) else "not_started"
-        self._replies.say((kind, number, error.errno, error.text))
+    def _not_started(self, number: int, spec: "Spec", error: NotStartedError) -> None:
+        kind = Unable if isinstance(error, UnableError) else NotStarted
+        self._replies.say(kind(number, error.errno, error.text))
         self._line.free(spec["worker"])
         for path in (spec["stdout"], spec["stderr"]):
             self._files.close(path, path, 0)
@@ -220,7 +233,7 @@ class Loop:
     def _watch(
         self,
         number: int,
-        spec: "dict[str, Any]",
+        spec: "Spec",
         pid: int,
         files: tuple[str, str],
         mark: int,
@@ -289,8 +302,9 @@ class Loop:
         out = err = self._close(run.out, run.own[0])
         if run.err is not run.out:
             err = self._close(run.err, run.own[1])
+        assert run.status is not None
         how = run.how or EXITED
-        ended = ("ended", run.id, run.status, how, run.started, run.ended, out, err)
+        ended = Ended(run.id, run.status, how, run.started, run.ended, out, err)
         if goes_on:
             self._replies.say_soon(ended)
         else:
@@ -342,7 +356,7 @@ class Loop:
         now = time.monotonic()
         if found and now >= run.complain_at:
             run.complain_at = now + _COMPLAIN_EVERY
-            self._replies.say(("trouble", run.id, _trouble(found, refused)))
+            self._replies.say(Trouble(run.id, _trouble(found, refused)))
         self._timers.set(run, now + run.backoff)
         run.backoff = min(run.backoff * 2, _SWEEP_LAST)
 
@@ -372,7 +386,7 @@ class Loop:
                 self._kill(run, LEASE)
 
     def _rest(self) -> None:
-        """Be where no run is, and look like none."""
+        """Leave the directory of the last run, and drop its mark."""
         self._rest_at = NEVER
         self._spawner.rest()
         self._marker.remove()

@@ -45,7 +45,7 @@ class Marker:
         return mark
 
     def remove(self) -> None:
-        """Be no part of a run any more."""
+        """Drop the mark of the last run from this process."""
         if self._limit is not None:
             resource.setrlimit(self._limit, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 

@@ -1,4 +1,4 @@
-"""Whose children are they: processes of runs that lost their parent and came to the guard.
+"""Orphans: processes that lost their parent and came to the guard, and the runs they belong to.
 
 Every descendant of a job is below the job's main process, or it lost a parent and the kernel made
 it a child of the guard. This module finds out which run such an orphan belongs to: by session, by

@@ -1,4 +1,4 @@
-"""What a guard has to say to its node: at once, or together with what comes in the next moment.
+"""Replies: messages of a guard to its node, sent at once or together with those that follow soon.
 
 The node writes what it hears down in a commit, so it hears rather once of ten ends than ten times
 of one. An end waits only while the worker has its next run already; otherwise the node must know.

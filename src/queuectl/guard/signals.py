@@ -40,7 +40,7 @@ def let_through(signals: "Collection[int]") -> None:
 
 
 def ignore() -> None:
-    """Be deaf to all that would end the guard: it ends when its node does, and not before.
+    """Hold back all signals that would end the guard: it ends when its node does, and not before.
 
     They are held back, not ignored: what is ignored would have to be undone for each job.
     """

@@ -1,22 +1,4 @@
-"""Starting a run: from a spec to a process in a session of its own, or to one clear sentence.
-
-The keys of a spec:
-    argv          the command; its first item is found as a shell would find it
-    cwd           where it starts; None is where the guard was started
-    called        what to call the program when it can't be started; None is its name
-    env           variables laid over the guard's own
-    whole         whether `env` takes the place of the guard's own instead
-    told          more of them that are laid over these, as bytes
-    owner         whose the run is: see `mark.py`
-    token         unique to the run; the job gets it as QUEUECTL_RUN
-    worker        which worker runs it: one run at a time, the next when it is over
-    stdout        path of the file to append to, or to have in the end: see `files.py`
-    stderr        the same
-    stdin         path of the file to read, or None for no input
-    timeout       seconds until it is stopped, or None
-    grace         seconds between SIGTERM and SIGKILL
-    output_limit  bytes to keep of each stream
-"""
+"""Starting a run: from a spec to a process in a session of its own, or to one clear sentence."""
 
 import errno
 import os
@@ -28,7 +10,7 @@ from queuectl.guard.orphans import TOKEN
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
-    from typing import Any
+    from queuectl.guard.wire import Spec
 
     Environment = dict[bytes, bytes]
     Action = tuple[int, int, int]
@@ -71,7 +53,7 @@ class Spawner:
             os.chdir("/")
             self._cwd = "/"
 
-    def start(self, spec: "dict[str, Any]", env: "Environment") -> tuple[int, tuple[str, str]]:
+    def start(self, spec: "Spec", env: "Environment") -> tuple[int, tuple[str, str]]:
         """Start the main process of a run in this environment, or raise `NotStartedError`.
 
         Returns its pid, and the files that it writes to.
@@ -92,7 +74,7 @@ class Spawner:
             for fd in opened:
                 os.close(fd)
 
-    def environment(self, spec: "dict[str, Any]") -> "Environment":
+    def environment(self, spec: "Spec") -> "Environment":
         """Make the environment of a run, or raise `NotStartedError`."""
         try:
             env: Environment = {} if spec["whole"] else self._base.copy()
@@ -119,7 +101,7 @@ class Spawner:
             raise NotStartedError(error.errno or errno.EINVAL, _cwd_text(error, cwd)) from error
         self._cwd = cwd
 
-    def _open_files(self, spec: "dict[str, Any]", opened: list[int]) -> tuple[str, str]:
+    def _open_files(self, spec: "Spec", opened: list[int]) -> tuple[str, str]:
         try:
             return self._files.open(spec, opened)
         except OSError as error:

@@ -1,37 +1,59 @@
-"""Frames between a node and its guard: four bytes of length, then a marshalled list of messages.
+"""Messages between a node and its guard, each kind with its fields, and the frames that carry them.
 
-A message is a tuple whose first item says what it is. Both ends are the same interpreter, or speak
-the same `DIALECT`, so `marshal` fits: it is fast, needs no import, and carries any text or bytes.
-
-    node to guard
-        ("spawn", run, spec)                start it; the keys of `spec` are in `spawn.py`
-        ("withdraw", run)                   don't start it, unless it has been started
-        ("stop", run, how)                  SIGTERM to all of it, SIGKILL when its grace is over
-        ("kill", run, how)                  SIGKILL to all of it
-        ("lease", clock, deadline)          kill every run when that clock gets there; None: never
-        ("board", path, boards, first)      keep there what each worker runs; see `board.py`
-    guard to node
-        ("ready", pid)
-        ("ended", run, status, how, started, ended, out_bytes, err_bytes)
-        ("withdrawn", run)                  it wasn't started, and won't be: as was asked for, or
-                                            because the lease was over
-        ("not_started", run, errno, text)   for a reason that lies with the job
-        ("unable", run, errno, text)        this host can't start anything now
-        ("trouble", run, text)              it can't be ended; said again while that lasts
-
-`ended` comes when no process of the run is left. `status` is the wait status of its main process;
-`how` is "exited", "timeout", "lease" or the word of the stop or kill; the times are monotonic. A
-run that was stopped before it started never ran: then both times are equal.
+On the wire a message is a tuple: the word of its kind, then its fields. A frame is four bytes of
+length, then a marshalled list of such tuples. Both ends are the same interpreter, or speak the same
+`DIALECT`, so `marshal` fits: it is fast, needs no import, and carries any text or bytes.
 """
 
 import marshal
+from collections import namedtuple
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from dataclasses import dataclass as message
+    from typing import Any, TypedDict
 
-    Message = tuple[Any, ...]
+    class Spec(TypedDict):
+        """What a run is made of."""
+
+        argv: list[str]
+        """The command; its first item is found as a shell would find it."""
+        cwd: str | None
+        """Where it starts; None is where the guard was started."""
+        called: str | None
+        """What to call the program when it can't be started; None is its name."""
+        env: dict[str, str]
+        """Variables laid over the guard's own."""
+        whole: bool
+        """Whether `env` takes the place of the guard's own instead."""
+        told: dict[bytes, bytes]
+        """More variables that are laid over these."""
+        owner: str
+        """Whose the run is: see `mark.py`."""
+        token: str
+        """Unique to the run; the job gets it as QUEUECTL_RUN."""
+        worker: int
+        """Which worker runs it: one run at a time, the next when it is over."""
+        stdout: str
+        """Path of the file to append to, or to have in the end: see `files.py`."""
+        stderr: str
+        """The same."""
+        stdin: str | None
+        """Path of the file to read, or None for no input."""
+        timeout: float | None
+        """Seconds until it is stopped, or None."""
+        grace: float
+        """Seconds between SIGTERM and SIGKILL."""
+        output_limit: int
+        """Bytes to keep of each stream."""
+
+else:
+
+    def message(*, frozen):
+        """Make a named tuple of a class with annotations."""
+        return lambda kind: namedtuple(kind.__name__, kind.__annotations__)
+
 
 DIALECT = (1, marshal.version)
 """What both ends must speak alike. The first number goes up with every change of a message: a node
@@ -40,11 +62,149 @@ that is restarted in place may be of another release than the guards that it goe
 _PER_FRAME = 64  # Keeps a frame of very long commands to a few megabytes.
 
 
+# -- node to guard ----------------------------------------------------------------------
+
+
+@message(frozen=True)
+class Spawn:
+    """Start a run, as soon as its worker is free."""
+
+    run: int
+    spec: "Spec"
+
+
+@message(frozen=True)
+class Release:
+    """Don't start a run, unless it has been started."""
+
+    run: int
+
+
+@message(frozen=True)
+class Stop:
+    """Send SIGTERM to all of a run, and SIGKILL when its grace is over."""
+
+    run: int
+    how: str
+
+
+@message(frozen=True)
+class Kill:
+    """Send SIGKILL to all of a run."""
+
+    run: int
+    how: str
+
+
+@message(frozen=True)
+class Extend:
+    """Kill every run when that clock gets to the deadline; None: never."""
+
+    clock: int
+    deadline: float | None
+
+
+@message(frozen=True)
+class KeepBoard:
+    """Keep what each worker runs on this board, which is one of so many: see `board.py`."""
+
+    path: str
+    boards: int
+    first: bool
+
+
+# -- guard to node ----------------------------------------------------------------------
+
+
+@message(frozen=True)
+class Ready:
+    """The guard serves."""
+
+    pid: int
+
+
+@message(frozen=True)
+class Ended:
+    """A run is over: no process of it is left.
+
+    `status` is the wait status of its main process; `how` is "exited", "timeout", "lease" or the
+    word of the stop or kill; the times are monotonic. A run that was stopped before it started
+    never ran: then both times are equal.
+    """
+
+    run: int
+    status: int
+    how: str
+    began: float
+    ended: float
+    stdout_bytes: int
+    stderr_bytes: int
+
+
+@message(frozen=True)
+class Released:
+    """A run wasn't started, and won't be: as was asked for, or because the lease was over."""
+
+    run: int
+
+
+@message(frozen=True)
+class NotStarted:
+    """A run can't be started, for a reason that lies with the job."""
+
+    run: int
+    errno: int
+    text: str
+
+
+@message(frozen=True)
+class Unable:
+    """A run can't be started, as this host can't start anything now."""
+
+    run: int
+    errno: int
+    text: str
+
+
+@message(frozen=True)
+class Trouble:
+    """A run can't be ended; said again while that lasts."""
+
+    run: int
+    text: str
+
+
+if TYPE_CHECKING:
+    Instruction = Spawn | Release | Stop | Kill
+    """What a node wants of one run."""
+    Report = Ended | Released | NotStarted | Unable
+    """What became of a run: the last that is heard of it."""
+    Message = Instruction | Extend | KeepBoard | Ready | Report | Trouble
+
+KINDS: "dict[str, Any]" = {
+    "spawn": Spawn,
+    "withdraw": Release,
+    "stop": Stop,
+    "kill": Kill,
+    "lease": Extend,
+    "board": KeepBoard,
+    "ready": Ready,
+    "ended": Ended,
+    "withdrawn": Released,
+    "not_started": NotStarted,
+    "unable": Unable,
+    "trouble": Trouble,
+}
+"""The words of the wire."""
+_WORDS = {kind: word for word, kind in KINDS.items()}
+
+
 def encode(messages: "Sequence[Message]") -> bytes:
     """Turn messages into frames."""
     frames = bytearray()
     for first in range(0, len(messages), _PER_FRAME):
-        body = marshal.dumps(list(messages[first : first + _PER_FRAME]))
+        part: Sequence[Any] = messages[first : first + _PER_FRAME]
+        body = marshal.dumps([(_WORDS[type(one)], *one) for one in part])
         frames += len(body).to_bytes(4, "little")
         frames += body
     return bytes(frames)
@@ -74,7 +234,8 @@ class Decoder:
             if end > len(buffer):
                 break
             with memoryview(buffer) as view, view[at + 4 : end] as body:
-                messages += marshal.loads(body)
+                for word, *fields in marshal.loads(body):
+                    messages.append(KINDS[word](*fields))
             at = end
         del buffer[:at]
         return messages

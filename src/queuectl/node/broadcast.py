@@ -1,4 +1,4 @@
-"""Shows what runs write to those who watch from other hosts, through the store.
+"""The broadcast: the output of runs, copied into the store for those who watch from other hosts.
 
 Whoever watches a run says so in the store, and says it again as long as it goes on. Meanwhile new
 bytes of its spool files are copied there twice a second. Of a long stream as much stays there as
@@ -49,7 +49,7 @@ class _Stream:
     """Whether it was cut to pieces, so that only the end of the run can tell what it wrote."""
 
     def read(self, limit: int, most: int) -> list[Piece]:
-        """Return what was written since, at most so many bytes; then that this is all, if it is."""
+        """Return the next pieces, of at most so many bytes; an empty one says that this is all."""
         fd = self.open()
         if fd is None:
             return self._all(self.at)
@@ -109,7 +109,7 @@ class _Watched:
 
     @classmethod
     def begin(cls, run: Run, until: int) -> "_Watched":
-        """Begin at the beginning of what it wrote."""
+        """Watch a run from the beginning of its output."""
         streams = [
             _Stream(name=name, open=partial(open_stream, run.spool, run.job, stream))
             for stream, name in enumerate(("stdout", "stderr"))

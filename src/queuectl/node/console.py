@@ -1,4 +1,4 @@
-"""The standard error of a node, which people and programs read, or don't.
+"""The console: the standard error of a node, whose reader may be slow or gone.
 
 A reader may stall: a pager that waits for a key, Ctrl+S, a collector of logs that hangs. Jobs go on
 meanwhile. What isn't read waits, up to a size; what comes after that is left out and counted.
@@ -19,7 +19,7 @@ LAST_WORDS = 2.0
 
 
 class Console:
-    """Writes what its reader takes, and never waits for it but at the end."""
+    """The node's standard error. It waits for its reader at the end only."""
 
     def __init__(self, stream: TextIO) -> None:
         stream.flush()

@@ -1,114 +1,99 @@
-"""The crew of a node: its workers, the guards that look after them, and the runs they have.
+"""The crew of a node: its workers, and the runs they have.
 
-The node gives it jobs, and is told of each run that is over. What a guard doesn't take at once is
-kept for it. A guard that is gone is replaced, and its runs are over.
+The node gives it jobs, and is told of each run that is over. How they are run is the business of
+the runner: see `runner.py`.
 """
 
 import select
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Sequence
 from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 
-from queuectl.errors import StoreError
-from queuectl.guard import tree
-from queuectl.guard.board import read_board
+from queuectl.guard import wire
 from queuectl.job import Job
 from queuectl.node import runs
-from queuectl.node.guards import Guards
-from queuectl.node.handover import Estate, HandedGuard, HandedRun
-from queuectl.node.link import Guard, GuardLostError
-from queuectl.node.log import printable
+from queuectl.node.config import Config
+from queuectl.node.handover import HandedGuard, HandedNode, HandedRun
+from queuectl.node.log import Say, printable
 from queuectl.node.membership import Membership
-from queuectl.node.runs import Run
+from queuectl.node.runner import Runner
+from queuectl.node.runs import LostRun, Run
 from queuectl.node.workers import Workers
-from queuectl.settings import Settings
-from queuectl.spool import name_left
-from queuectl.store import Store
 from queuectl.values import replace
 
 
-class Boss(Protocol):
-    """Whom the crew tells what happens."""
+class Hooks(Protocol):
+    """What the node does when something happens to a run."""
 
     def on_begun(self, run: Run) -> None:
         """A run has begun, or is about to: nothing is in line before it."""
 
     def on_over(self, run: Run) -> None:
-        """A run is over, or won't be."""
+        """A run is over, or will never begin."""
 
     def on_unable(self, why: str) -> None:
         """Nothing can be started on this host."""
 
-    def on_trouble(self, what: str, *, level: str) -> None:
-        """Something else went wrong."""
-
 
 class Crew:
-    """Who runs what. The node's loop polls, and hands on what it hears."""
+    """The workers and their runs. The node's loop polls, and hands on what is ready."""
 
     def __init__(
-        self,
-        boss: Boss,
-        member: Membership,
-        store: Store,
-        settings: Callable[[], Settings],
-        *,
-        count: int,
+        self, runner: Runner, *, member: Membership, config: Config, hooks: Hooks, say: Say
     ) -> None:
-        self._boss = boss
+        self._runner = runner
         self._member = member
-        self._store = store
-        self._settings = settings
-        self.workers = Workers(count)
+        self._config = config
+        self._hooks = hooks
+        self._say = say
+        self.workers = Workers(config.count)
         self.running: dict[int, Run] = {}
-        """Runs that a guard has been asked for: those that go on, and those in line."""
+        """Runs that the runner has: those that go on, and those in line."""
         self._begun: list[Run] = []
         """Those whose turn it is since a moment ago."""
         self._last_run = 0
-        self._full: list[Guard] = []
-        """The guards that don't take all they are sent, for now."""
 
-    def resize(self, count: int) -> None:
-        """Have so many workers from now on; runs that go on do so to their end."""
+    def resize(self) -> None:
+        """Have another number of workers from now on; runs that go on do so to their end."""
+        count = self._config.count
         self.workers.resize(count)
-        self.withdraw(self.workers.waiting(beyond=count))
+        self.release(self.workers.waiting(beyond=count))
 
-    # -- guards -------------------------------------------------------------------------
+    # -- from beginning to end ----------------------------------------------------------
 
-    def start(self, *, hidden: Collection[str]) -> None:
-        """Start the guards; jobs don't get to see `hidden` variables."""
-        self.guards = Guards.start(workers=self.workers.count, hidden=hidden)
+    def start(self) -> None:
+        """Get ready to run jobs."""
+        self._runner.open()
 
-    def inherit(self, estate: Estate, jobs: Sequence[Job], *, hidden: Collection[str]) -> bool:
-        """Go on with the guards and runs of the program before us; these jobs the node has.
+    def inherit(self, handed: HandedNode, jobs: Sequence[Job]) -> bool:
+        """Go on with the runs of the program before us; these jobs the node has.
 
-        False if the runs are of other jobs: then they are ended, and the guards are new ones.
+        False if the runs are of other jobs: then they are ended, and the crew begins anew.
         """
-        self._last_run = estate.last_run
-        self.guards = Guards.inherit(estate.guards, hidden=hidden)
+        self._last_run = handed.last_run
+        self._runner.inherit(handed.guards)
         held = {(job.seq, job.attempts): job for job in jobs}
-        if held.keys() != {(run.seq, run.attempt) for run in estate.runs}:
-            self.guards.close()
-            self.start(hidden=hidden)
+        if held.keys() != {(run.seq, run.attempt) for run in handed.runs}:
+            self._runner.close()
+            self.start()
             return False
-        for handed in estate.runs:
-            # Whoever looks for cancels finds this one, and asks the guard, perhaps once more.
-            job = replace(held[handed.seq, handed.attempt], cancel_reason=None)
-            self.running[handed.number] = Run(
+        for run in handed.runs:
+            # Whoever looks for cancels finds this one, and asks for its end, perhaps once more.
+            job = replace(held[run.seq, run.attempt], cancel_reason=None)
+            self.running[run.number] = Run(
                 job=job,
                 spool=self._member.spool,
-                claimed=handed.claimed,
-                prepared=tuple(handed.prepared),
+                claimed=run.claimed,
+                prepared=tuple(run.prepared),
                 told=True,
             )
-            self.workers.begin(handed.worker, handed.number, monotonic())
+            self.workers.begin(run.worker, run.number, monotonic())
         return True
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing in line, and the guards have taken all that they were sent."""
-        return not self.workers.has_line and not any(guard.has_unsent for guard in self.guards)
+        """Whether there is nothing in line, and the runner has passed on all that it was told."""
+        return not self.workers.has_line and self._runner.settled
 
     def hand_over(self) -> tuple[int, list[HandedGuard], list[HandedRun]]:
         """Return what the next program of this process needs to go on with all of it."""
@@ -123,80 +108,38 @@ class Crew:
             )
             for number, run in self.running.items()
         ]
-        return self._last_run, [guard.hand_over() for guard in self.guards], handed
+        return self._last_run, self._runner.hand_over(), handed
 
     def listen(self, poll: "select.poll") -> None:
-        """Have the loop woken by the guards, through this poll object."""
-        self._poll = poll
-        for guard in self.guards:
-            poll.register(guard.fileno(), select.POLLIN)
+        """Have the loop woken by the runner, through this poll object."""
+        self._runner.listen(poll)
 
-    def watch_for_room(self) -> list[float]:
-        """Be woken by guards that take again what they didn't; return when others are given up."""
-        full = [guard for guard in self.guards if guard.has_unsent]
-        for guard in self.guards if full or self._full else ():
-            if (guard in full) != (guard in self._full):
-                events = select.POLLIN | (select.POLLOUT if guard in full else 0)
-                self._poll.modify(guard.fileno(), events)
-        self._full = full
-        return [guard.stalls_in() for guard in full]
+    def watch_for_room(self) -> None:
+        """Be woken when the runner can pass on what it couldn't."""
+        self._runner.watch_for_room()
 
-    def kill_guards(self) -> None:
-        """Kill the guards that have runs; `hear` replaces them."""
-        for run in self.running.values():
-            self._guard_of(run).kill()
+    def stalls_in(self) -> float:
+        """Return in how many seconds the runner gives that up."""
+        return self._runner.stalls_in()
 
     def close(self) -> None:
-        """Let the guards kill what still runs, and end."""
-        self.guards.close()
-
-    def _guard_of(self, run: Run) -> Guard:
-        return self.guards.of(run.job.worker or 0)
-
-    def _replace(self, guard: Guard) -> None:
-        """End what a killed guard left, count its runs as lost, and go on with a new one."""
-        self._boss.on_trouble("A guard process is gone; its runs are lost.", level="error")
-        self._poll.unregister(guard.fileno())
-        guard.close()
-        tree.kill_descendants(spare=self.guards.pids() - {guard.pid})
-        begun = read_board(self._member.board_of(guard))
-        why = "the process that watched it was killed"
-        lost = [item for item in self.running.items() if self._guard_of(item[1]) is guard]
-        name_left(self._member.spool, [run.job for _, run in lost])
-        for number, run in lost:
-            run.outcome = runs.lost_with_node(run.job, why, begun)
-            run.withdrawn = not runs.may_have_begun(run.job, begun)
-            if not run.withdrawn:
-                run.began, run.ended = run.claimed, monotonic()
-            self._over(number)
-        new = self.guards.replace(guard)
-        self._poll.register(new.fileno(), select.POLLIN)
-        self._member.lend(new)
+        """End what still runs, and the runner."""
+        self._runner.close()
 
     # -- orders -------------------------------------------------------------------------
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Have runs of these jobs started, each as soon as its worker is free."""
-        claimed, spool, settings = monotonic(), self._member.spool, self._settings()
-        messages: list[tuple[Any, ...]] = []
+        claimed, spool = monotonic(), self._member.spool
+        new: dict[int, Run] = {}
         for job in jobs:
             self._last_run += 1
             run = Run(job=job, spool=spool, claimed=claimed)
-            self.running[self._last_run] = run
+            self.running[self._last_run] = new[self._last_run] = run
             if self.workers.begin(job.worker or 0, self._last_run, claimed):
                 self._begun.append(run)
-            try:
-                spec = runs.spec_of(run, settings, self._store)
-            except runs.UnrunnableError as error:
-                self._report(self._last_run, ("not_started", self._last_run, 0, str(error)))
-                continue
-            except (OSError, StoreError) as error:
-                # A full disk, or a store that is out of reach, isn't the job's fault.
-                text = getattr(error, "strerror", None) or str(error)
-                self._report(self._last_run, ("unable", self._last_run, 0, text))
-                continue
-            messages.append(("spawn", self._last_run, spec))
-        self._order(messages)
+        for report in self._runner.start(new):
+            self._report(report)
         # The first runs are under way while this is put into words.
         self._tell_begun()
 
@@ -204,68 +147,55 @@ class Crew:
         """Tell of the runs whose turn it is, but not of those that were over before they began."""
         for run in self._begun:
             if run.outcome is None or run.began is not None:
-                self._boss.on_begun(run)
+                self._hooks.on_begun(run)
         self._begun.clear()
 
     def stop(self, numbers: Iterable[int], how: str) -> None:
         """Ask runs to end, and kill them when their grace is over."""
-        self._order([("stop", number, how) for number in numbers])
+        self._runner.stop(self._runs(numbers), how)
 
     def kill(self, numbers: Iterable[int], how: str) -> None:
         """Kill runs at once."""
-        self._order([("kill", number, how) for number in numbers])
+        self._runner.kill(self._runs(numbers), how)
 
-    def withdraw(self, numbers: Iterable[int]) -> None:
-        """Take back what hasn't been started; the guard says what that is."""
-        self._order([("withdraw", number) for number in numbers])
+    def release(self, numbers: Iterable[int]) -> None:
+        """Have runs not started; those that have begun go on."""
+        self._runner.release(self._runs(numbers))
 
-    def _order(self, messages: Sequence[tuple[Any, ...]]) -> None:
-        """Tell each guard what is about its runs. If it is gone, `hear` finds out."""
-        shares: dict[Guard, list[tuple[Any, ...]]] = {}
-        for message in messages:
-            shares.setdefault(self._guard_of(self.running[message[1]]), []).append(message)
-        for guard, share in shares.items():
-            with suppress(GuardLostError):
-                guard.send(share)
+    def abandon(self) -> None:
+        """End all runs by force, as nothing is heard of them; `hear` tells of their ends."""
+        self._runner.abandon(self.running)
+
+    def _runs(self, numbers: Iterable[int]) -> dict[int, Run]:
+        return {number: self.running[number] for number in numbers}
 
     # -- reports ------------------------------------------------------------------------
 
-    def hear(self, ready: Collection[int]) -> bool:
-        """Take in what the guards say; `ready` has those who do. True: somebody said something."""
-        said = False
-        for guard in self.guards:
-            if guard.fileno() in ready or guard.has_unsent:
-                said |= guard.fileno() in ready
-                self._hear(guard)
+    def hear(self, ready: Collection[int]) -> None:
+        """Take in what the runner hears; `ready` are the descriptors that have something."""
+        for message in self._runner.hear(ready, self.running):
+            match message:
+                case wire.Ended() | wire.NotStarted() | wire.Unable() | wire.Released() | LostRun():
+                    self._report(message)
+                case wire.Trouble(number, text):
+                    id = printable(self.running[number].job.id)
+                    self._say(f"Job {id}: {text}", level="warning")
         self._tell_begun()
-        return said
 
-    def _hear(self, guard: Guard) -> None:
-        try:
-            messages = guard.receive()
-        except GuardLostError:
-            self._replace(guard)
-            return
-        for message in messages:
-            if message[0] in ("ended", "not_started", "unable", "withdrawn"):
-                self._report(message[1], message)
-                if message[0] == "ended":
-                    self.workers.took(message[5] - message[4])
-            elif message[0] == "trouble":
-                id = printable(self.running[message[1]].job.id)
-                self._boss.on_trouble(f"Job {id}: {message[2]}", level="warning")
+    def hears(self, ready: Collection[int]) -> bool:
+        """Tell whether one of these descriptors is of the runner."""
+        return self._runner.speaks(ready)
 
-    def _report(self, number: int, message: tuple[Any, ...]) -> None:
+    def _report(self, report: "wire.Report | LostRun") -> None:
         """Note what became of a run."""
-        run = self.running[number]
-        runs.read_report(run, message, self._settings(), outage=self._member.outage)
-        self._over(number)
-        if message[0] == "unable":
-            self._boss.on_unable(message[3])
-
-    def _over(self, number: int) -> None:
+        number = report.run
         run = self.running.pop(number)
+        runs.read_report(run, report, self._config.settings, outage=self._member.outage)
         follower = self.workers.end(run.job.worker or 0, number, monotonic())
         if follower is not None:
             self._begun.append(self.running[follower])
-        self._boss.on_over(run)
+        self._hooks.on_over(run)
+        if isinstance(report, wire.Ended):
+            self.workers.took(report.ended - report.began)
+        elif isinstance(report, wire.Unable):
+            self._hooks.on_unable(report.text)

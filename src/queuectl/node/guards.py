@@ -1,4 +1,4 @@
-"""The guards of a node: who looks after which worker.
+"""The guards of a node, and which of them looks after which worker.
 
 To start a process takes a guard a moment in which it can do nothing else. With short jobs one
 guard would be what all workers wait for, so two of them share the workers.
@@ -26,27 +26,25 @@ RETRIES = (0.1, 0.5, 1.0, 2.0)
 class Guards:
     """All guards of a node; each worker has one of them, and keeps it."""
 
-    def __init__(self, guards: list[Guard], hidden: Collection[str]) -> None:
-        self._guards = guards
+    def __init__(self, hidden: Collection[str]) -> None:
+        """There are none yet. Jobs don't get to see `hidden` variables."""
+        self._guards: list[Guard] = []
         self._hidden = hidden
 
-    @classmethod
-    def start(cls, *, workers: int, hidden: Collection[str]) -> "Guards":
-        """Start as many as these workers are worth; jobs don't get to see `hidden` variables."""
+    def start(self, workers: int) -> None:
+        """Start as many as these workers are worth."""
         count = min(MOST, workers, _cores())
-        made = cls([Guard.launch(hidden=hidden) for _ in range(count)], hidden)
+        self._guards = [Guard.launch(hidden=self._hidden) for _ in range(count)]
         try:
-            for guard in made:
+            for guard in self:
                 guard.wait_until_ready()
         except GuardLostError:
-            made.close()
+            self.close()
             raise
-        return made
 
-    @classmethod
-    def inherit(cls, handed: "Sequence[HandedGuard]", *, hidden: Collection[str]) -> "Guards":
+    def inherit(self, handed: "Sequence[HandedGuard]") -> None:
         """Go on with those of the program before us in this process."""
-        return cls([Guard.inherit(guard) for guard in handed], hidden)
+        self._guards = [Guard.inherit(guard) for guard in handed]
 
     def __iter__(self) -> Iterator[Guard]:
         return iter(tuple(self._guards))
@@ -55,7 +53,7 @@ class Guards:
         return len(self._guards)
 
     def of(self, worker: int) -> Guard:
-        """Return who looks after a worker."""
+        """Return the guard of a worker."""
         return self._guards[number_of(worker, len(self._guards)) - 1]
 
     def number(self, guard: Guard) -> int:

@@ -1,7 +1,7 @@
-"""What a node hands to its successor, the program that its process becomes at a restart in place.
+"""What a node hands to the next program of its process, which it becomes at a restart in place.
 
 The process stays: with it the pid, the guards and their sockets, and thus the runs. All else the
-successor reads from the store, or from a record in a nameless file. A variable tells it the
+next program reads from the store, or from a record in a nameless file. A variable tells it the
 descriptor of that file; both are gone once it is read, so no job ever sees them.
 """
 
@@ -30,16 +30,16 @@ def terms() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Again:
-    """How a node is started again. What `arguments` says in private, the commands don't show."""
+    """How a node is started again. Passwords are in `arguments` only, which no other user sees."""
 
     ask: tuple[str, ...]
-    """The command that says whether it can: see `successor.py`."""
+    """The command that says whether it can: see `installed.py`."""
     start: tuple[str, ...]
     arguments: tuple[str, ...]
     daemon: bool
 
     def with_log(self, path: str) -> "Again":
-        """Return the same for a node whose log is there: it goes on with it, whatever its name."""
+        """Return the commands for a node that goes on with the log at this path."""
         more = ("--log", path)
         return replace(self, start=(*self.start, *more), arguments=(*self.arguments, *more))
 
@@ -88,8 +88,8 @@ class HandedWatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estate:
-    """All that a node has besides what is in the store."""
+class HandedNode:
+    """A node that goes on: all that it has besides what is in the store."""
 
     node: str
     clock: int
@@ -103,23 +103,28 @@ class Estate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """What a successor finds."""
+    """The record that the next program of a process finds."""
 
     arguments: list[str]
     daemon: bool
     """Whether the process is in the background already."""
-    estate: Estate | None
-    """None: it starts anew, as nothing was left when its predecessor ended."""
+    handed: HandedNode | None
+    """None: it starts anew, as nothing was left when the program before it ended."""
 
 
-def become(again: Again, estate: Estate | None) -> NoReturn:
+def become(again: Again, handed: HandedNode | None) -> NoReturn:
     """Replace the program of this process; an `OSError` if that can't be done.
 
-    All descriptors are closed by that, but for those of the guards in the estate.
+    All descriptors are closed by that, but for those of the guards that are handed over.
     """
-    record = Handover(arguments=list(again.arguments), daemon=again.daemon, estate=estate)
-    fd = in_memory(json.dumps({"record": RECORD, **asdict(record)}))
-    links = [guard.link for guard in estate.guards] if estate is not None else []
+    record = {
+        "record": RECORD,
+        "arguments": again.arguments,
+        "daemon": again.daemon,
+        "estate": None if handed is None else asdict(handed),
+    }
+    fd = in_memory(json.dumps(record))
+    links = [guard.link for guard in handed.guards] if handed is not None else []
     try:
         for kept in (fd, *links):
             os.set_inheritable(kept, True)
@@ -158,15 +163,14 @@ def receive(environ: MutableMapping[str, str]) -> Handover | None:
         # Whatever it is, it isn't ours to close.
         return None
     os.close(fd)
-    estate = found["estate"]
-    handover = Handover(**found | {"estate": None if estate is None else _estate(estate)})
-    for guard in handover.estate.guards if handover.estate is not None else ():
+    handed = None if found["estate"] is None else _handed_node(found["estate"])
+    for guard in handed.guards if handed is not None else ():
         os.set_inheritable(guard.link, False)
-    return handover
+    return Handover(arguments=found["arguments"], daemon=found["daemon"], handed=handed)
 
 
-def _estate(found: dict[str, Any]) -> Estate:
-    return Estate(
+def _handed_node(found: dict[str, Any]) -> HandedNode:
+    return HandedNode(
         **found
         | {
             "guards": [HandedGuard(**guard) for guard in found["guards"]],

@@ -13,7 +13,10 @@ from threading import Event, Lock, Thread
 from time import clock_gettime, monotonic
 
 from queuectl.errors import StoreError
+from queuectl.guard.wire import Extend
+from queuectl.node.config import Config
 from queuectl.node.guards import Guards
+from queuectl.node.log import Say
 from queuectl.store import Store, open_store
 
 EARLY = 0.1
@@ -46,13 +49,13 @@ class Lease:
         node: str,
         clock: int,
         until: int,
-        guards: Callable[[], Guards],
-        settings: Callable[[], tuple[int, int]],
+        guards: Guards,
+        config: Config,
         wake: Callable[[], None],
-        trouble: Callable[[str], None],
+        say: Say,
         outage: bool = False,
     ) -> None:
-        """`settings` gives (lease, heartbeat) in milliseconds; `wake` rouses the node's loop.
+        """`wake` rouses the node's loop.
 
         `until` is when the lease that there is ends, by that clock of ours. With `outage`, it
         is nobody's fault if it ends before it could be renewed.
@@ -62,9 +65,9 @@ class Lease:
         self._clock = clock
         self._until = until
         self._guards = guards
-        self._settings = settings
+        self._config = config
         self._wake = wake
-        self._trouble = trouble
+        self._say = say
         self._stop = Event()
         self._noting = Lock()
         self._renewals = 0
@@ -88,11 +91,15 @@ class Lease:
 
     def due_in(self) -> float:
         """Return in how many seconds the loop should renew it."""
-        return max(self._renewed_at, self._tried_at) + self._settings()[1] / 1000 - monotonic()
+        return (
+            max(self._renewed_at, self._tried_at)
+            + self._config.settings.heartbeat / 1000
+            - monotonic()
+        )
 
     def renew_if_due(self, store: Store) -> bool:
         """Renew it if that is due by now, or nearly so; True if it was renewed."""
-        if self.lost or self.due_in() > EARLY * self._settings()[1] / 1000:
+        if self.lost or self.due_in() > EARLY * self._config.settings.heartbeat / 1000:
             return False
         self._tried_at = monotonic()
         try:
@@ -133,7 +140,7 @@ class Lease:
                     store.patience = 0.0
                 held = self._try(store)
             except StoreError as error:
-                self._trouble(f"The lease could not be renewed: {error}")
+                self._say(f"The lease could not be renewed: {error}", level="warning")
                 pause = (RETRY_LATE if self.is_over else RETRY) * uniform(0.5, 1.5)
                 continue
             if not held:
@@ -144,7 +151,7 @@ class Lease:
 
     def _late_in(self) -> float:
         """Return in how many seconds the loop would be late."""
-        lease, heartbeat = self._settings()
+        lease, heartbeat = self._config.settings.lease, self._config.settings.heartbeat
         late = heartbeat + LATE * (lease - margin(lease) - heartbeat)
         return self._renewed_at + late / 1000 - monotonic()
 
@@ -163,24 +170,24 @@ class Lease:
     @property
     def ends_runs(self) -> bool:
         """Whether it is so nearly over that the guards start nothing more."""
-        return read(self._clock) >= self._until - margin(self._settings()[0])
+        return read(self._clock) >= self._until - margin(self._config.settings.lease)
 
     def tell(self) -> None:
         """Tell the guards until when runs may live; one of them may be new."""
         with self._noting:
-            extend(self._guards(), self._clock, self._until - margin(self._settings()[0]))
+            extend(self._guards, self._clock, self._until - margin(self._config.settings.lease))
 
     def _try(self, store: Store) -> bool:
         self._expect_an_answer()
         return self.renew(store)
 
     def _expect_an_answer(self) -> None:
-        """Until it comes, this is an outage; but if we are late ourselves, nobody else's."""
+        """Call it an outage until the store answers, unless the lease was over before we asked."""
         self.outage = self.outage or not self.is_over
 
     def renew(self, store: Store) -> bool:
         """Renew it once, through this store; False when it is lost."""
-        lease, clock, before = self._settings()[0], self._clock, self._renewals
+        lease, clock, before = self._config.settings.lease, self._clock, self._renewals
         # By our own clock, and from before we ask: whoever takes over counts from a later moment.
         began, asked_at, until_now = read(clock), monotonic(), self._until
         if began >= until_now or not store.nodes.renew(self._node, until=store.steady() + lease):
@@ -197,10 +204,10 @@ class Lease:
             self._until = until
             self._renewals += 1
             self._renewed_at = max(self._renewed_at, asked_at)
-            extend(self._guards(), clock, until - margin(lease))
+            extend(self._guards, clock, until - margin(lease))
         return True
 
 
 def extend(guards: Guards, clock: int, until: int) -> None:
     """Tell the guards until when runs may live, in milliseconds of that clock."""
-    guards.tell_all([("lease", clock, until / 1000)])
+    guards.tell_all([Extend(clock, until / 1000)])

@@ -1,4 +1,4 @@
-"""The node's end of its guard: start it, tell it what to run, hear what became of it."""
+"""A guard, as its node sees it: a process to start, to send messages to, and to hear from."""
 
 import math
 import os
@@ -164,7 +164,7 @@ class Guard:
         return self._took_at + STALLED_AFTER - time.monotonic() if self._unsent else math.inf
 
     def _push(self) -> None:
-        """Send what it takes."""
+        """Send as much as its socket takes now."""
         try:
             while self._unsent:
                 self._unsent = self._unsent[self._link.send(self._unsent) :]
@@ -236,7 +236,7 @@ class Guard:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Start what is started here with all signals held back, until it can look after itself."""
+    """Hold all signals back from the process that is started here, until it sees to them itself."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals.harmless())
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a node says: one line per fact, for people or as JSON, to the terminal and a rotated file.
+"""A node's log: one line per fact, for people or as JSON, to the terminal and a rotated file.
 
 Lines are gathered and written once per turn of the node's loop. Losing the terminal, a reader that
 stalls, or a full disk under the log file, never stops a job.
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from queuectl.job import Job
 from queuectl.node.console import Console
@@ -24,8 +24,15 @@ REPEAT_AFTER = 10_000
 """Milliseconds before the same trouble is told again."""
 
 
+class Say(Protocol):
+    """Says something about the node in its log."""
+
+    def __call__(self, text: str, *, level: str = "info") -> None:
+        """Say it, now."""
+
+
 class Log:
-    """Gathers lines until `flush`."""
+    """A node's log. It gathers lines until `flush`."""
 
     def __init__(self, *, node: str, as_json: bool, to_terminal: bool = True) -> None:
         """Say what this node does; `to_terminal` is off for a daemon."""

@@ -1,4 +1,4 @@
-"""Being known to the store: an id, a row in the register, a lease and a folder for output.
+"""A node's membership: its id, its row in the register, its lease and its folder for output.
 
 A node that loses its lease loses its name with it: it goes on under a new one, and nothing that
 was begun under the old one can be written any more.
@@ -13,13 +13,15 @@ from queuectl import __version__
 from queuectl.errors import StoreError
 from queuectl.facts import Node
 from queuectl.guard.board import board_at
+from queuectl.guard.wire import KeepBoard
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.node import lease as leases
+from queuectl.node.config import Config
 from queuectl.node.guards import Guards
-from queuectl.node.handover import Estate
+from queuectl.node.handover import HandedNode
 from queuectl.node.link import Guard, GuardLostError
+from queuectl.node.log import Say
 from queuectl.queue import Queue
-from queuectl.settings import Settings
 from queuectl.sharing import group_of
 from queuectl.store.files import make_folder
 from queuectl.store.ids import new_ids
@@ -37,25 +39,23 @@ class Membership:
         self,
         queue: Queue,
         *,
-        workers: Callable[[], int],
+        id: str,
+        config: Config,
         queues: tuple[str, ...],
-        settings: Callable[[], Settings],
-        guards: Callable[[], Guards],
+        guards: Guards,
         wake: Callable[[], None],
-        trouble: Callable[[str], None],
-        id: str | None = None,
+        say: Say,
     ) -> None:
-        """`id` is its name, if it has one already: to `join` under, or to `resume`."""
+        """`id` is the name to `join` under, or to `resume`."""
         self._store = queue.store
         self._url = queue.place.url
-        self._workers = workers
         self._queues = queues
-        self._settings = settings
+        self._config = config
         self._guards = guards
         self._wake = wake
-        self._trouble = trouble
+        self._say = say
         self.host = host_name()
-        self._call(id or new_id())
+        self._call(id)
         self.lease: leases.Lease | None = None
         self._shown_workers = 0
         """What the register says of our number of workers."""
@@ -80,7 +80,7 @@ class Membership:
         """Whether the store is, or was to the last, out of reach."""
         return self.lease is not None and self.lease.outage
 
-    def give_up(self) -> None:
+    def note_loss(self) -> None:
         """Take notice that the store knows no lease of ours."""
         if self.lease is not None:
             self.lease.lost = True
@@ -88,7 +88,7 @@ class Membership:
     def join(self) -> None:
         """Become known under this id, with a lease that has to be renewed from now on."""
         pid = os.getpid()
-        lease = self._settings().lease
+        lease = self._config.settings.lease
         clock = self._store.lease_clock()
         began = leases.read(clock)
         now = self._store.now()
@@ -99,7 +99,7 @@ class Membership:
                 boot=host_identity(),
                 pid=pid,
                 pid_start=process_start(pid) or 0,
-                workers=self._workers(),
+                workers=self._config.count,
                 queues=self._queues,
                 spool=self.spool,
                 version=__version__,
@@ -108,11 +108,11 @@ class Membership:
                 lease_until=self._store.steady() + lease,
             )
         )
-        self._shown_workers = self._workers()
+        self._shown_workers = self._config.count
         with suppress(StoreError):
             # On a full disk this comes later, with the first run.
             self.make_spool(first=True)
-        leases.extend(self._guards(), clock, began + lease - leases.margin(lease))
+        leases.extend(self._guards, clock, began + lease - leases.margin(lease))
         self._keep(clock, began + lease)
 
     def _keep(self, clock: int, until: int, *, outage: bool = False) -> None:
@@ -123,20 +123,20 @@ class Membership:
             clock=clock,
             until=until,
             guards=self._guards,
-            settings=lambda: (self._settings().lease, self._settings().heartbeat),
+            config=self._config,
             wake=self._wake,
-            trouble=self._trouble,
+            say=self._say,
             outage=outage,
         )
         self.lease.start()
 
-    def resume(self, estate: Estate) -> None:
+    def resume(self, handed: HandedNode) -> None:
         """Go on under the name and lease of the program before us, which may be over by now.
 
         The guards know until when that is. Should they have ended runs because it took us too long
         to start, that is nobody's fault.
         """
-        self._keep(estate.clock, estate.until, outage=True)
+        self._keep(handed.clock, handed.until, outage=True)
         assert self.lease is not None
         self.lease.lost = not self.lease.renew(self._store)
         if not self.lease.lost:
@@ -158,7 +158,7 @@ class Membership:
 
         With `anew`, have it say our version as well, in any case.
         """
-        count = self._workers()
+        count = self._config.count
         if anew or count != self._shown_workers:
             self._store.nodes.describe(self.id, workers=count, version=__version__)
             self._shown_workers = count
@@ -180,7 +180,7 @@ class Membership:
             try:
                 self.lease.renew(self._store)
             except StoreError as error:
-                self._trouble(str(error))
+                self._say(str(error), level="warning")
 
     def rename(self) -> str:
         """Take a new id, to join anew under; returns the old one."""
@@ -199,14 +199,14 @@ class Membership:
         if not os.path.isdir(self.spool):
             root = self._store.make_spool_root()
             make_folder(self.spool, group_of(root))
-            for guard in self._guards():
+            for guard in self._guards:
                 self._set_up_board(guard, first=first)
 
     def board_of(self, guard: Guard) -> str:
         """Return where a guard says what its workers run."""
-        return board_at(self.spool, self._guards().number(guard))
+        return board_at(self.spool, self._guards.number(guard))
 
     def _set_up_board(self, guard: Guard, *, first: bool) -> None:
         # That it is gone is heard elsewhere; the next one goes on with its board.
         with suppress(GuardLostError):
-            guard.send([("board", self.board_of(guard), len(self._guards()), first)])
+            guard.send([KeepBoard(self.board_of(guard), len(self._guards), first)])

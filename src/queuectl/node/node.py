@@ -1,17 +1,19 @@
 """The node's loop: one process, N workers, one transaction per turn.
 
 Each turn finishes all runs that ended and claims jobs for the workers in one durable commit
-(`turns`), then gives the new runs to the crew (`crew`). How many are claimed is a matter of what
-the workers have to do (`workers`), and of caution (`caution`). Between turns it sleeps until a
-guard, the store, a signal or a clock has something to say.
+(`turns`), then gives the new runs to the crew (`crew`). Whether and how many are claimed is up to
+the intake (`intake`). Between turns it sleeps until a guard, the store or a signal has something to
+say, or something on its agenda is due (`agenda`).
 """
 
 import gc
 import os
 import select
 import signal
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from time import monotonic, sleep
 
 from queuectl import __version__
@@ -29,27 +31,29 @@ from queuectl.errors import (
 from queuectl.facts import Node, Stop
 from queuectl.guard import tree
 from queuectl.job import Exited, Job, Output, State, Transition
-from queuectl.lifecycle import Policy
-from queuectl.node import logs, runs, upkeep
+from queuectl.node import logfiles, runs, upkeep
+from queuectl.node.agenda import Agenda, Entry, Timer, never
 from queuectl.node.broadcast import Broadcast
-from queuectl.node.caution import Caution, suspects
+from queuectl.node.config import Config
 from queuectl.node.crew import Crew
-from queuectl.node.handover import Again, Estate
-from queuectl.node.interrupts import STOPS, Interrupts, orders
+from queuectl.node.guards import Guards
+from queuectl.node.handover import Again, HandedNode
+from queuectl.node.intake import Intake
+from queuectl.node.joblog import JobLog, finishing, name_runs, releasing
 from queuectl.node.link import STALLED_AFTER
 from queuectl.node.log import Log
-from queuectl.node.membership import Membership
+from queuectl.node.membership import Membership, new_id
+from queuectl.node.neighbours import Neighbours
 from queuectl.node.orders import Orders
+from queuectl.node.processes import Processes
 from queuectl.node.restart import Restart, Way
 from queuectl.node.runs import Run
-from queuectl.node.telling import Telling, finishing, name_runs, releasing
+from queuectl.node.signals import STOPS, Interrupts, orders
 from queuectl.node.turns import Turn, Turns
 from queuectl.place import Place
 from queuectl.queue import Queue
-from queuectl.settings import Settings
-from queuectl.store.contract import Ended, Suspects, Topic
+from queuectl.store.contract import Ended, Topic
 from queuectl.values import quicken
-from queuectl.when import human, local
 
 TICK = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
@@ -59,8 +63,6 @@ TIDY_EVERY = 60.0
 """Seconds between prunings."""
 OPEN_AGAIN = 0.5
 """Seconds until a store is opened again that can't be reached, for runs that go on meanwhile."""
-LONG = 5_000
-"""Milliseconds until a job is due that are worth a word to who waits for the end of a drain."""
 LITTER = 20_000
 """Objects that come to be before the collector looks for circles among them."""
 
@@ -88,7 +90,7 @@ class NodeOptions:
     to_terminal: bool = True
     again: Again | None = None
     """How it is restarted; None if it can't be."""
-    estate: Estate | None = None
+    handed: HandedNode | None = None
     """What the program before it in this process has left for it to go on with."""
 
 
@@ -106,49 +108,49 @@ def _open(options: NodeOptions) -> Queue:
     """Open the queue. For runs that go on, as long as it takes, unless somebody says stop."""
     while True:
         try:
-            return Queue(place=options.place, create=options.estate is None)
+            return Queue(place=options.place, create=options.handed is None)
         except (StoreUnreachableError, StoreBusyError, StoreFullError):
-            if options.estate is None or signal.sigpending() & STOPS:
+            if options.handed is None or signal.sigpending() & STOPS:
                 raise
             sleep(OPEN_AGAIN)
 
 
 class NodeLoop:
-    """The state of a running node, and what it does with it."""
+    """A running node: its parts, and the loop that has each of them do its work in time."""
 
     def __init__(self, queue: Queue, options: NodeOptions) -> None:
         self.queue = queue
         self.store = queue.store
         self.options = options
-        self.settings = queue.settings
-        self._policy_of: Settings | None = None
-        self.count = options.count or self.settings.workers
+        settings = queue.settings
+        self.config = Config(settings, count=options.count, forced_base=options.backoff_base)
         self.interrupts = Interrupts()
+        self.tick, self.tidying = Timer(), Timer()
+        id = options.id if options.handed is None else options.handed.node
+        self.log = Log(
+            node=id or new_id(), as_json=options.log_json, to_terminal=options.to_terminal
+        )
+        if options.log:
+            self.log.open_file(options.log, size=settings.log_size, keep=settings.log_files)
+        self.job_log = JobLog(self.log)
+        # The URL may carry a password; jobs are told where the queue is without it.
+        guards = Guards({"QUEUECTL_DB", "QUEUECTL_DB_PATH", *self.store.secret_variables})
         self.member = Membership(
             queue,
-            workers=lambda: self.count,
+            id=self.log.node,
+            config=self.config,
             queues=options.queues,
-            settings=lambda: self.settings,
-            guards=lambda: self.crew.guards,
+            guards=guards,
             wake=self.interrupts.rouse,
-            trouble=lambda text: self._say(text, level="warning"),
-            id=options.id if options.estate is None else options.estate.node,
+            say=self._say,
         )
-        self.log = Log(node=self.id, as_json=options.log_json, to_terminal=options.to_terminal)
-        if options.log:
-            self.log.open_file(
-                options.log, size=self.settings.log_size, keep=self.settings.log_files
-            )
-        self.telling = Telling(self.log)
-        self.crew = Crew(self, self.member, self.store, lambda: self.settings, count=self.count)
-        self.turns = Turns(
-            self.store,
-            self.member,
-            queues=options.queues,
-            policy=self._policy,
-            settings=lambda: self.settings,
+        processes = Processes(
+            guards, member=self.member, store=self.store, config=self.config, say=self._say
         )
-        self.caution = Caution()
+        self.crew = Crew(
+            processes, member=self.member, config=self.config, hooks=self, say=self._say
+        )
+        self.turns = Turns(self.store, self.member, queues=options.queues, config=self.config)
         self.orders = Orders(
             crew=self.crew,
             turns=self.turns,
@@ -156,29 +158,24 @@ class NodeLoop:
             restart=Restart(options.again),
             log=self.log,
             say=self._say,
-            hurry=self._hurry,
+            hurry=self.tick.hurry,
         )
         self.shown_stopping: Stop | None = None
         """What the store says of that, for others to see."""
         self.exit_code = EXIT_DONE
-        self.maybe_work = True
-        self.others: list[Node] = []
-        self.next_due: int | None = None
-        """When to look for work again, by the store's clock: a job becomes due then, or expires."""
-        self.told_due: int | None = None
-        """The time of that kind that was told last."""
+        self.intake = Intake(
+            self.store,
+            queues=options.queues,
+            config=self.config,
+            member=self.member,
+            crew=self.crew,
+            orders=self.orders,
+        )
         self.overlooked = False
         """Whether somebody has changed something, and we couldn't see what."""
-        self.next_tick = self.next_tidy = 0.0
-        self.folded = 0
-        """How many commits there were when counters were last added up."""
-        self.broadcast = Broadcast(self.store, lambda: self.settings.output_limit)
-        self.rescuer = upkeep.Rescuer(
-            queue=queue,
-            policy=self._policy,
-            settings=lambda: self.settings,
-            heard=self._tell_rescue,
-        )
+        self.broadcast = Broadcast(self.store, lambda: self.config.settings.output_limit)
+        rescuer = upkeep.Rescuer(queue=queue, config=self.config, heard=self._tell_rescue)
+        self.neighbours = Neighbours(queue, self.member, rescuer)
 
     @property
     def id(self) -> str:
@@ -202,6 +199,7 @@ class NodeLoop:
                 if heard.fileno() >= 0:
                     self._poll.register(heard.fileno(), select.POLLIN)
             self.crew.listen(self._poll)
+            self.agenda = self._agenda()
             self._greet(goes_on=goes_on)
             if self.options.ready is not None:
                 self.options.ready()
@@ -225,24 +223,22 @@ class NodeLoop:
 
     def _start_crew(self) -> bool:
         """Start the guards, or go on with those that there are; True if their runs go on."""
-        # The URL may carry a password; jobs are told where the queue is without it.
-        hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *self.store.secret_variables}
-        estate = self.options.estate
-        if estate is None:
-            self.crew.start(hidden=hidden)
+        handed = self.options.handed
+        if handed is None:
+            self.crew.start()
             return False
-        return self.crew.inherit(estate, self.store.runs.held(self.id), hidden=hidden)
+        return self.crew.inherit(handed, self.store.runs.held(self.id))
 
     def _join(self, *, goes_on: bool) -> None:
         """Become known to the store, or go on under the name that it knows."""
-        estate = self.options.estate
-        if goes_on and estate is not None:
-            self.member.resume(estate)
-            self.broadcast.resume(estate.watches, self.crew.running.values())
+        handed = self.options.handed
+        if goes_on and handed is not None:
+            self.member.resume(handed)
+            self.broadcast.resume(handed.watches, self.crew.running.values())
             return
-        if estate is not None:
+        if handed is not None:
             # Somebody has taken our jobs from us while the program was replaced.
-            self._settle(self.turns.give_up_all())
+            self._settle(self.turns.release_all())
             self.member.rename()
             self.log.node = self.id
         self.member.join()
@@ -261,7 +257,8 @@ class NodeLoop:
         self.log.flush()
 
     def _workers(self) -> str:
-        return f"{self.count} worker{'' if self.count == 1 else 's'}"
+        count = self.config.count
+        return f"{count} worker{'' if count == 1 else 's'}"
 
     def _loop(self) -> None:
         while not self._is_done():
@@ -269,53 +266,51 @@ class NodeLoop:
             self.orders.hear(ready, self._poll)
             self.crew.hear(ready)
             self._hear_store(ready)
-            if monotonic() >= self.crew.workers.look_at:
-                self.crew.withdraw(self.crew.workers.held_up(monotonic()))
-            if self._turn_in() <= 0:
-                self._turn()
-            if self.orders.restart.way is Way.HAND_OVER and self._is_settled():
-                self._guarded(self._hand_over)
-            if monotonic() >= self.next_tick - EARLY:
-                self._tick()
-            if self.member.renew_if_due():
-                self.listener.disregard()
-            if monotonic() >= self.broadcast.due:
-                self._guarded(self.broadcast.send)
+            self.agenda.run()
             self.log.flush()
+
+    def _agenda(self) -> Agenda:
+        """Make the agenda: first what wakes us to hear of it, then what is done, in its order."""
+        workers, broadcast, listener = self.crew.workers, self.broadcast, self.listener
+        return Agenda(
+            Entry("the answer of the installed queuectl", self.orders.restart.answers_in),
+            Entry("a guard that takes nothing", self.crew.stalls_in),
+            Entry("another look for news", lambda: _or_never(listener.recheck_in())),
+            Entry("the next due job", self.intake.looks_in),
+            Entry("the end of a pause", self.intake.resumes_in),
+            Entry("runs held up", lambda: workers.look_at - monotonic(), self._release_held_up),
+            Entry("turn", self._turn_in, self._turn),
+            Entry("hand-over", never, self._hand_over_if_settled, early=inf),
+            Entry("tick", self.tick.due_in, self._tick, early=EARLY),
+            # With one of the ticks, which come more often.
+            Entry("tidying", self.tidying.due_in, self._tidy, early=TICK),
+            # The lease itself knows how early is early enough.
+            Entry("renewal", self.member.renew_in, self._renew, early=inf),
+            Entry(
+                "broadcast",
+                lambda: broadcast.due - monotonic(),
+                partial(self._guarded, broadcast.send),
+            ),
+        )
+
+    def _release_held_up(self) -> None:
+        """Release jobs that wait behind one that takes long."""
+        self.crew.release(self.crew.workers.held_up(monotonic()))
 
     def _is_done(self) -> bool:
         if self.crew.running or self.turns.pending:
             return False
         if self.orders.stopping is not None:
             return True
-        if not self.options.drain or self.maybe_work:
+        if not self.options.drain or self.intake.may_be_work:
             return False
         try:
             waiting = self.store.waiting(self.options.queues)
             if waiting:
-                self._tell_next_due(waiting)
-            return not waiting and not self._may_get_back()
+                self.job_log.waits(self.store.now(), waiting, self.intake.next_due)
+            return not waiting and not self.neighbours.may_leave_jobs(self.options.queues)
         except StoreError:
             return False
-
-    def _tell_next_due(self, waiting: int) -> None:
-        """Say once what a node that drains is waiting for, if that takes a while."""
-        due = self.next_due
-        if due is None or due == self.told_due or due - self.store.now() < LONG:
-            return
-        self.told_due = due
-        after = human(due - self.store.now())
-        self._say(f"{_waiting(waiting)} for later; the next is due {local(due)} (in {after}).")
-        self.log.flush()
-
-    def _may_get_back(self) -> bool:
-        """Tell whether nodes that seem to be dead hold jobs: once that is certain, these wait."""
-        return self.rescuer.waits or any(
-            not self.options.queues or job.queue in self.options.queues
-            for node in self.others
-            if not self.queue.is_alive(node) and not self.queue.is_dead(node)
-            for job in self.store.runs.held(node.id)
-        )
 
     def _leave(self) -> None:
         self.member.stop_renewing()
@@ -342,19 +337,16 @@ class NodeLoop:
             if count.state in (State.PENDING, State.FAILED)
             and (not served or count.queue in served)
         )
-        done = self.telling.summary()
-        said = f"Nothing left to do: {done}" if done else "Nothing left to do"
-        self._say(f"{said}; {_waiting(held)} in paused queues." if held else f"{said}.")
+        self.job_log.nothing_left(self.store.now(), held)
 
     # -- starting again -------------------------------------------------------------------
 
-    def _hurry(self) -> None:
-        """Look around without delay."""
-        self.next_tick = 0.0
-
-    def _is_settled(self) -> bool:
-        """Tell whether all that isn't in the store can be handed over."""
-        return not (self.turns.pending or self.turns.refusals) and self.crew.settled
+    def _hand_over_if_settled(self) -> None:
+        """Hand over, if that is to be, once all that is not handed over is in the store."""
+        if self.orders.restart.way is not Way.HAND_OVER:
+            return
+        if not (self.turns.pending or self.turns.refusals) and self.crew.settled:
+            self._guarded(self._hand_over)
 
     def _hand_over(self) -> None:
         """Become the program that goes on with our runs."""
@@ -364,7 +356,7 @@ class NodeLoop:
             return
         clock, until = lease
         last_run, guards, running = self.crew.hand_over()
-        estate = Estate(
+        handed = HandedNode(
             node=self.id,
             clock=clock,
             until=until,
@@ -375,7 +367,7 @@ class NodeLoop:
         )
         self.log.flush()
         try:
-            self.orders.restart.execute(estate)
+            self.orders.restart.execute(handed)
         except OSError as error:
             self.interrupts.go_on()
             self.orders.restart.call_off()
@@ -388,7 +380,7 @@ class NodeLoop:
         if not self.turns.refusals:
             self._say("The lease was lost; its runs are ended.", level="warning")
         self.member.stop_renewing()
-        self.crew.withdraw(self.crew.workers.waiting())
+        self.crew.release(self.crew.workers.waiting())
         self.crew.kill(self.crew.running, runs.LEASE)
         heard = monotonic()
         while self.crew.running:
@@ -398,84 +390,67 @@ class NodeLoop:
             if self.listener.fileno() in ready:
                 # Whatever it is: everything is looked at anew afterwards.
                 self.listener.heard()
-            if self.crew.hear(ready):
+            if self.crew.hears(ready):
                 heard = monotonic()
-            elif monotonic() - heard > STALLED_AFTER:
-                self.crew.kill_guards()
-        self._settle(self.turns.give_up_all())
+            self.crew.hear(ready)
+            if monotonic() - heard > STALLED_AFTER:
+                self.crew.abandon()
+        self._settle(self.turns.release_all())
         old = self.member.rename()
         self.log.node = self.id
         self.member.join()
         self.shown_stopping = None
         self._say(f"Goes on as node {self.id} (was {old}).")
         self.log.flush()
-        self.maybe_work = True
+        self.intake.work_came()
 
     # -- hearing --------------------------------------------------------------------------
 
     def _sleep(self) -> set[int]:
         """Wait until there is something to do; return the descriptors that have something."""
-        waits = [min(self.next_tick, self.broadcast.due) - monotonic()]
-        if self.caution.until > monotonic():
-            waits.append(self.caution.until - monotonic())
-        waits.append(self.crew.workers.look_at - monotonic())
-        waits.append(self._turn_in())
-        waits.append(self.member.renew_in())
-        waits.append(self.orders.restart.answers_in())
-        if self.next_due is not None and self.crew.workers.idle and self._may_claim():
-            waits.append((self.next_due - self.store.now()) / 1000)
-        if (look := self.listener.recheck_in()) is not None:
-            waits.append(look)
-        waits += self.crew.watch_for_room()
-        pause = max(0, min(waits))
+        self.crew.watch_for_room()
+        pause = self.agenda.pause()
         return {fd for fd, _ in self._poll.poll(int(pause * 1000) + (1 if pause else 0))}
 
     def _turn_in(self) -> float:
         """Return in how many seconds a turn is wanted, if nothing else happens."""
-        claiming = self.maybe_work and self.crew.workers.hungry and self._may_claim()
+        claiming = self.intake.wants_more or self.member.lost
         lingers = self.crew.workers.has_line and not self.orders.takes_no_more
-        return self.turns.due_in(claiming=claiming or self.member.lost, lingers=lingers)
+        return self.turns.due_in(claiming=claiming, lingers=lingers)
 
-    # What the crew tells us.
+    # The hooks of the crew.
 
     def on_begun(self, run: Run) -> None:
         """Say that a run starts."""
-        self.telling.begun(run)
+        self.job_log.begun(run)
 
     def on_over(self, run: Run) -> None:
         """Have the next turn write down what became of a run."""
         self.turns.add(run)
-        self.telling.over(run)
-        if run.began is not None:
-            self.caution.went_well()
-        if self.caution.held_up and not self.crew.running:
-            # Now there is room for the job that gets the whole node.
-            self.maybe_work = True
+        self.job_log.over(run)
+        self.intake.run_over(run)
 
     def on_unable(self, why: str) -> None:
         """Leave jobs to others for a while."""
-        if self.caution.pause():
+        if self.intake.unable():
             self._say(f"No job can be started here: {why}. Trying again.", level="error")
-        self.maybe_work = True
-
-    def on_trouble(self, what: str, *, level: str) -> None:
-        """Say that something went wrong."""
-        self._say(what, level=level)
 
     def _hear_store(self, ready: Collection[int]) -> None:
         told = self.listener.fileno() in ready or self.listener.recheck_in() is not None
         topics = self.listener.heard() if told else set()
-        if self.next_due is not None and self.next_due <= self.store.now():
-            self.next_due = None
-            self.maybe_work = True
+        self.intake.watch_clock()
         if Topic.CONTROL in topics:
             self._guarded(self._heed_upgrade)
-            self._guarded(lambda: self._obey(self._see_nodes()))
-        if Topic.WORK in topics and not self.maybe_work:
-            self._guarded(lambda: self._look_for_work(told=True))
+            self._guarded(lambda: self._obey(self.neighbours.look()))
+        if Topic.WORK in topics and not self.intake.may_be_work:
+            if self.neighbours or self.listener.recheck_in() is not None:
+                self._guarded(self.intake.look)
+            else:
+                # We were told, and are alone: the claim itself is the quickest way to find out.
+                self.intake.work_came()
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        """Do something that a store in trouble may keep us from, for now."""
+        """Do something that may fail while the store is in trouble; then say so, and go on."""
         try:
             action()
         except StoreMissingError:
@@ -484,18 +459,9 @@ class NodeLoop:
         except StoreError as error:
             self._say(error.advised, level="warning")
 
-    def _look_for_work(self, *, told: bool) -> None:
-        self.maybe_work = True
-        # Where we were told, and are alone, the claim itself is the quickest way to find out.
-        alone_and_told = told and not self.others and self.listener.recheck_in() is None
-        if self.crew.workers.idle and not alone_and_told:
-            now = self.store.now()
-            self.maybe_work, self.next_due = self.store.runs.outlook(self.options.queues, now=now)
-
-    def _obey(self, nodes: Sequence[Node]) -> None:
+    def _obey(self, me: Node | None) -> None:
         """Look for what people ask of this node: stop requests, cancellations, new settings."""
         self._read_settings()
-        me = next((node for node in nodes if node.id == self.id), None)
         if me is not None and me.stop == Stop.DRAIN:
             self.orders.drain(f"Stop requested: {finishing(self.orders.what_runs())}.")
         elif me is not None and me.stop == Stop.RELEASE:
@@ -511,35 +477,29 @@ class NodeLoop:
 
     def _read_settings(self) -> None:
         """Take over changed settings; what contradicts our own flags or environment is left."""
+        before = self.config.count
         try:
-            self.settings = self.queue.settings
+            settings = self.queue.settings
         except BadSettingError as error:
             self._say(f"The settings stay as they were: {error}", level="warning")
             return
-        self.log.limit(size=self.settings.log_size, keep=self.settings.log_files)
-        if self.options.count is None and self.settings.workers != self.count:
-            self._resize(self.settings.workers)
+        self.config.take(settings)
+        self.log.limit(size=settings.log_size, keep=settings.log_files)
+        if self.config.count != before:
+            self._resize(before)
 
-    def _resize(self, count: int) -> None:
+    def _resize(self, before: int) -> None:
         """Have another number of workers from now on."""
-        before, self.count = self.count, count
-        self.crew.resize(count)
-        self.maybe_work = True
+        self.crew.resize()
+        self.intake.work_came()
         busy = len(self.crew.running)
-        left = f"; {busy} runs go on first" if count < busy else ""
+        left = f"; {busy} runs go on first" if self.config.count < busy else ""
         self._say(
             f"The setting workers has changed: {self._workers()} from now on, not {before}{left}."
         )
         self._guarded(self.member.show_workers)
 
     # -- the turn -------------------------------------------------------------------------
-
-    def _may_claim(self) -> bool:
-        return (
-            not self.orders.takes_no_more
-            and self.member.may_claim
-            and not self.caution.forbids(self.crew.running.values(), self._policy().suspicious)
-        )
 
     def _turn(self) -> None:
         """Finish what ended and claim what is free, in one commit; then start the new runs."""
@@ -548,7 +508,7 @@ class NodeLoop:
                 self._start_over()
             turn = self._take_turn()
         except LeaseLostError:
-            self.member.give_up()
+            self.member.note_loss()
             return
         except StoreError as error:
             self.turns.be_patient(error)
@@ -558,54 +518,29 @@ class NodeLoop:
             self._say("The database can be used again.")
         self.turns.refusals = 0
         if turn is not None:
-            self.telling.buried(turn.now, turn.buried)
+            self.job_log.buried(turn.now, turn.buried)
             if turn.over:
                 self._settle(turn)
             that_was_all = len(turn.jobs) < turn.asked
             if that_was_all:
-                self.maybe_work = False
+                self.intake.nothing_more()
             if turn.jobs:
                 self.listener.expect()
                 self._guarded(self.member.make_spool)
                 self.crew.begin(turn.jobs)
             if that_was_all:
                 # The turn is made, whether or not the server can still say this.
-                self._guarded(self._ask_what_next)
+                self._guarded(self.intake.ask_what_next)
 
     def _take_turn(self) -> Turn | None:
-        claiming = self.maybe_work and self._may_claim()
         self.crew.workers.commit_takes = self.turns.takes
-        workers = self.caution.few(self.crew.workers.wanted()) if claiming else []
-        return self.turns.take(workers, self._suspects)
-
-    def _ask_what_next(self) -> None:
-        """Ask why there was no more to claim."""
-        self.caution.held_up = True
-        now = self.store.now()
-        self.caution.held_up, self.next_due = self.store.runs.outlook(self.options.queues, now=now)
-        if self.caution.held_up:
-            # What is due meanwhile may come before what holds us up.
-            self.next_due = self.store.jobs.next_due()
-
-    def _note_due(self, at: int | None) -> None:
-        """Keep in mind when a job is due that we have put back in line: nobody will tell us."""
-        if at is not None and (self.next_due is None or at < self.next_due):
-            self.next_due = at
-
-    def _policy(self) -> Policy:
-        if self._policy_of is not self.settings:
-            self._policy_of = self.settings
-            self._known_policy = runs.policy_of(self.settings, self.options.backoff_base)
-        return self._known_policy
-
-    def _suspects(self, now: int) -> Suspects:
-        return suspects(self._policy().suspicious, now=now, idle=not self.crew.running)
+        return self.turns.take(self.intake.offer(), self.intake.suspects)
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
-        self.telling.settled(turn)
+        self.job_log.settled(turn)
         for end in turn.ends:
-            self._note_due(end.transition.run_at)
+            self.intake.due_at(end.transition.run_at)
         for run in turn.over:
             runs.clean(run)
         self.broadcast.end(turn.over)
@@ -614,17 +549,12 @@ class NodeLoop:
     # -- now and then -----------------------------------------------------------------------
 
     def _tick(self) -> None:
-        self.next_tick = monotonic() + TICK
+        self.tick.set(TICK)
         if self.orders.ends_here and self.orders.stopping != self.shown_stopping:
             self._guarded(self._show_stopping)
         self._guarded(self.member.show_workers)
-        if self.caution.held_up:
-            # Who gets a node for itself has waited, or run alone, for long enough some time.
-            self.maybe_work = True
+        self.intake.try_held_up()
         self._guarded(self._look_around)
-        if monotonic() >= self.next_tidy:
-            self.next_tidy = monotonic() + TIDY_EVERY
-            self._guarded(self._tidy)
 
     def _show_stopping(self) -> None:
         """Let others see that this node takes no more jobs, whoever asked for it."""
@@ -637,18 +567,15 @@ class NodeLoop:
         """Notice what nobody told us of: foreign writes, requests, and nodes that died."""
         changed = self.overlooked = self.store.changed() or self.overlooked
         # Whether others still live is only known from looking.
-        nodes = self._see_nodes() if changed or self.others else []
+        me = self.neighbours.look() if changed or self.neighbours else None
         if changed:
-            self._obey(nodes)
+            self._obey(me)
             # A listener that has to look again and again does it anyway.
-            if not self.maybe_work and self.listener.recheck_in() is None:
-                self._look_for_work(told=False)
-        if changed or self.rescuer.waits or any(map(self.queue.is_dead, self.others)):
-            self.rescuer.rescue(self.others)
+            if not self.intake.may_be_work and self.listener.recheck_in() is None:
+                self.intake.look()
+        self.neighbours.rescue(changed=changed)
         self.overlooked = False
-        if self.turns.made > self.folded:
-            self.folded = self.turns.made
-            self.store.history.fold()
+        self.turns.fold()
 
     def _heed_upgrade(self) -> None:
         """Finish and leave if tables have changed that we know nothing of."""
@@ -664,24 +591,28 @@ class NodeLoop:
                 f" {finishing(self.orders.what_runs())}; start the workers again with that one."
             )
 
-    def _see_nodes(self) -> list[Node]:
-        nodes = self.store.nodes.all()
-        self.others = [node for node in nodes if node.id != self.id]
-        return nodes
-
     def _tell_rescue(self, job: Job, end: Ended | None, why: str) -> None:
-        self.telling.rescued(self.store.now(), job, end, why)
-        self.maybe_work = True
+        self.job_log.rescued(self.store.now(), job, end, why)
+        self.intake.work_came()
+
+    def _renew(self) -> None:
+        if self.member.renew_if_due():
+            self.listener.disregard()
 
     def _tidy(self) -> None:
+        self.tidying.set(TIDY_EVERY)
+        self._guarded(self._clear_away)
+
+    def _clear_away(self) -> None:
+        """Notice a new schema, and delete what is past its retention."""
         self._heed_upgrade()
-        while upkeep.prune_old(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:
+        while upkeep.prune_old(self.queue, self.config.settings) >= upkeep.PRUNED_AT_ONCE:
             continue
-        while upkeep.prune_events(self.queue, self.settings) >= upkeep.PRUNED_AT_ONCE:
+        while upkeep.prune_events(self.queue, self.config.settings) >= upkeep.PRUNED_AT_ONCE:
             continue
         self.store.history.coarsen(now=self.store.now())
         self.store.live.drop_stale(now=self.store.now())
-        logs.sweep(self.queue, self.settings.log_retention)
+        logfiles.sweep(self.queue, self.config.settings.log_retention)
 
     # -- telling ------------------------------------------------------------------------------
 
@@ -689,5 +620,5 @@ class NodeLoop:
         self.log.say(self.store.now(), text, level=level)
 
 
-def _waiting(jobs: int) -> str:
-    return "1 job waits" if jobs == 1 else f"{jobs} jobs wait"
+def _or_never(seconds: float | None) -> float:
+    return inf if seconds is None else seconds

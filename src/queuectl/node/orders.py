@@ -1,4 +1,4 @@
-"""What a node was told to do with itself, by signals and through the store: stop, or start again.
+"""Orders to a node, by signals and through the store: to stop, or to start again.
 
 To stop is to finish what runs, or to release it. A restart begins with a question to the installed
 queuectl; what it answers decides whether runs are handed over, finished or released. Whoever wants
@@ -9,28 +9,20 @@ import os
 import select
 import signal
 from collections.abc import Callable, Collection
-from typing import Protocol
 
 from queuectl.facts import Stop
 from queuectl.node import runs
 from queuectl.node.crew import Crew
-from queuectl.node.interrupts import Interrupts, Order
-from queuectl.node.log import Log
+from queuectl.node.joblog import finishing, name_runs, releasing
+from queuectl.node.log import Log, Say
 from queuectl.node.restart import Restart, Way
 from queuectl.node.runs import Run
-from queuectl.node.telling import finishing, name_runs, releasing
+from queuectl.node.signals import Interrupts, Order
 from queuectl.node.turns import Turns
 
 
-class Say(Protocol):
-    """How a node says something."""
-
-    def __call__(self, text: str, *, level: str = "info") -> None:
-        """Have a line in the log."""
-
-
 class Orders:
-    """How far a node has come with stopping, or with starting again."""
+    """The orders that a node has got, and how far it has come with them."""
 
     def __init__(
         self,
@@ -71,11 +63,11 @@ class Orders:
     # -- signals ------------------------------------------------------------------------
 
     def hear(self, ready: Collection[int], poll: "select.poll") -> None:
-        """Carry out what signals say, and hear the successor; `ready` are who has something."""
+        """Carry out what signals say, and what the installed queuectl answers, as `ready` tells."""
         if self._interrupts.fileno() in ready:
             for order, name in self._interrupts.take().items():
                 self._carry_out(order, name, poll)
-        self._hear_successor(ready)
+        self._hear_answer(ready)
 
     def _carry_out(self, order: Order, name: str, poll: "select.poll") -> None:
         match order:
@@ -124,7 +116,7 @@ class Orders:
         self._drain(why)
 
     def release(self, why: str) -> None:
-        """End what runs, and give the jobs back."""
+        """End what runs, and release all jobs."""
         self.restart.call_off()
         self._release(why)
 
@@ -133,14 +125,14 @@ class Orders:
             self.stopping = Stop.DRAIN
             self._hurry()
             self._say(why)
-            self._crew.withdraw(self._crew.workers.waiting())
+            self._crew.release(self._crew.workers.waiting())
 
     def _release(self, why: str) -> None:
         if self.stopping != Stop.RELEASE:
             self.stopping = Stop.RELEASE
             self._hurry()
             self._say(why)
-            self._crew.withdraw(self._crew.workers.waiting())
+            self._crew.release(self._crew.workers.waiting())
             self._crew.stop(self._crew.running, runs.RELEASE)
 
     # -- starting again -----------------------------------------------------------------
@@ -166,26 +158,26 @@ class Orders:
         if self.restart.way is not None:
             self._start_anew(name)
 
-    def _hear_successor(self, ready: Collection[int]) -> None:
-        successor = self.restart.hear(ready)
-        if successor is None:
+    def _hear_answer(self, ready: Collection[int]) -> None:
+        installed = self.restart.hear(ready)
+        if installed is None:
             return
-        if successor.trouble:
-            self._refuse(successor.trouble)
+        if installed.trouble:
+            self._refuse(installed.trouble)
         elif self.restart.at_once:
-            self._start_anew(f"It can (queuectl {successor.version})")
-        elif successor.fits:
+            self._start_anew(f"It can (queuectl {installed.version})")
+        elif installed.fits:
             self.restart.way = Way.HAND_OVER
             running = self.what_runs()
             what = f" {name_runs(running)}" if running else ""
-            self._say(f"Handing{what} over to queuectl {successor.version}.")
-            self._crew.withdraw(self._crew.workers.waiting())
+            self._say(f"Handing{what} over to queuectl {installed.version}.")
+            self._crew.release(self._crew.workers.waiting())
         else:
             self.restart.way = Way.ANEW
             running = self.what_runs()
             first = f": finishing {name_runs(running)} before it takes over" if running else ""
             self._drain(
-                f"queuectl {successor.version} can't go on with runs that this one has"
+                f"queuectl {installed.version} can't go on with runs that this one has"
                 f" started{first}."
             )
 

@@ -1,6 +1,6 @@
-"""How far a node has come with being restarted, and the step that ends it.
+"""The restart of a node: how far it has come, and the step that ends it.
 
-First the installed queuectl is asked (`successor`). If it can go on with the runs, they are handed
+First the installed queuectl is asked (`installed`). If it can go on with the runs, they are handed
 over as soon as all that has ended is written down. If it can't, the runs are finished first; if the
 restart can't wait, they are released. Then the process starts anew, with nothing.
 """
@@ -10,8 +10,8 @@ from enum import Enum
 from math import inf
 from select import POLLIN, poll
 
-from queuectl.node.handover import Again, Estate, become
-from queuectl.node.successor import Successor
+from queuectl.node.handover import Again, HandedNode, become
+from queuectl.node.installed import Installed
 
 
 class Way(Enum):
@@ -22,11 +22,11 @@ class Way(Enum):
 
 
 class Restart:
-    """Whether the node is to be started again. The loop polls, and hands on what it hears."""
+    """A restart that was asked for, or none. The loop polls, and hands on what is ready."""
 
     def __init__(self, again: Again | None) -> None:
         self._again = again
-        self._successor: Successor | None = None
+        self._asked: Installed | None = None
         self._poll: poll | None = None
         self.at_once = False
         """Whether runs are released rather than waited for."""
@@ -36,7 +36,7 @@ class Restart:
     @property
     def wanted(self) -> bool:
         """Whether it was asked for, and neither refused nor called off."""
-        return self._successor is not None or self.way is not None
+        return self._asked is not None or self.way is not None
 
     def ask(self, poll: "poll", *, at_once: bool) -> None:
         """Ask the installed queuectl, and be woken by its answer; an `OSError` if there is none."""
@@ -44,16 +44,16 @@ class Restart:
             raise OSError("it wasn't started by a command")
         self._poll = poll
         self.at_once = at_once
-        self._successor = Successor(self._again)
-        poll.register(self._successor.fileno(), POLLIN)
+        self._asked = Installed(self._again)
+        poll.register(self._asked.fileno(), POLLIN)
 
     def answers_in(self) -> float:
         """Return in how many seconds an answer is there at the latest."""
-        return inf if self._successor is None else self._successor.answers_in()
+        return inf if self._asked is None else self._asked.answers_in()
 
-    def hear(self, ready: Collection[int]) -> Successor | None:
-        """Return who was asked, if it has answered."""
-        asked = self._successor
+    def hear(self, ready: Collection[int]) -> Installed | None:
+        """Return the installed queuectl, if it has answered now."""
+        asked = self._asked
         if asked is None or (asked.fileno() not in ready and asked.answers_in() > 0):
             return None
         if not asked.has_answered():
@@ -62,18 +62,18 @@ class Restart:
         return asked
 
     def call_off(self) -> bool:
-        """Don't start again; False if that wasn't to be."""
+        """Don't start again; False if nobody wanted that."""
         wanted, self.way = self.wanted, None
         self._let_go()
         return wanted
 
     def _let_go(self) -> None:
-        asked, self._successor = self._successor, None
+        asked, self._asked = self._asked, None
         if asked is not None and self._poll is not None:
             self._poll.unregister(asked.fileno())
             asked.close()
 
-    def execute(self, estate: Estate | None) -> None:
-        """Become the successor; returns only by an `OSError`."""
+    def execute(self, handed: HandedNode | None) -> None:
+        """Become the installed queuectl; returns only by an `OSError`."""
         assert self._again is not None
-        become(self._again, estate)
+        become(self._again, handed)

@@ -1,18 +1,16 @@
-"""One run of a job, from claim to end: what the guard is told, and what its report comes to."""
+"""One run of a job, from claim to end: its record, and what the report on its end comes to."""
 
 import os
 import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from time import monotonic, time_ns
-from typing import Any
+from typing import NamedTuple
 
-from queuectl.guard.mark import OWNER
+from queuectl.guard import wire
 from queuectl.guard.output import Captured, collect
 from queuectl.job import (
-    SHELL,
     Cancelled,
     Exited,
     Job,
@@ -25,11 +23,10 @@ from queuectl.job import (
     TimedOut,
 )
 from queuectl.lifecycle import Policy, decide
-from queuectl.request import LONGEST_ARGUMENT
 from queuectl.settings import Settings
 from queuectl.sharing import mode_in
 from queuectl.spool import own_files, token_of
-from queuectl.store.contract import Ended, Store
+from queuectl.store.contract import Ended
 
 LONGEST_ERROR = 1_000
 CANCEL = "cancelled"
@@ -44,10 +41,6 @@ _UNKNOWN_TO_SH = tuple(
     f": {word}: not found" for word in ("[[", "source", "pushd", "popd", "shopt", "declare")
 )
 """How a plain shell complains about what is bash's own."""
-
-
-class UnrunnableError(Exception):
-    """There is nothing that could be started, for a reason that lies with the job."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,8 +59,8 @@ class Run:
     """What it wrote, by the guard's count; None when the guard couldn't say."""
     prepared: tuple[str, ...] = ()
     """Files that were made for it to read: a long command, its stdin."""
-    withdrawn: bool = False
-    """Whether it was taken back before it was started."""
+    unstarted: bool = False
+    """Whether it was released before it was started."""
     told: bool = False
     """Whether the log says that it was started."""
 
@@ -85,91 +78,20 @@ class Run:
         return path
 
 
+class LostRun(NamedTuple):
+    """What is heard of a run whose guard is gone; `begun` is off if it can't have begun."""
+
+    run: int
+    why: str
+    begun: bool
+
+
 def owner_of(node: str, queue: str) -> str:
     """Return what marks the processes of a node, in the queue that it serves.
 
     A copy of a database knows the same nodes, but must not lay hands on their processes.
     """
     return f"{node}@{queue}"
-
-
-def policy_of(settings: Settings, forced_base: float | None) -> Policy:
-    """Return what the settings say where a job says nothing itself."""
-    return Policy(
-        max_retries=settings.max_retries,
-        max_crashes=settings.max_crashes,
-        backoff=settings.backoff,
-        backoff_base=settings.backoff_base,
-        retry_delay=settings.retry_delay,
-        max_backoff=settings.max_backoff,
-        jitter=settings.jitter,
-        forced_base=forced_base,
-    )
-
-
-def spec_of(run: Run, settings: Settings, store: Store) -> dict[str, Any]:
-    """Describe a run to the guard; raises if that can't be done: see `Crew.begin`."""
-    job = run.job
-    out, err = run.files
-    timeout = settings.job_timeout if job.timeout is None else job.timeout
-    return {
-        "argv": _argv(run),
-        "called": None if job.shell is None else f"{job.shell}, the shell of this job",
-        "cwd": job.cwd,
-        "env": _env(job),
-        "whole": job.env_all,
-        "told": {
-            **_node_variables(job.node or "", store.url, store.identity),
-            b"QUEUECTL_JOB_ID": job.id.encode(),
-            b"QUEUECTL_ATTEMPT": b"%d" % job.attempts,
-            b"QUEUECTL_QUEUE": job.queue.encode(),
-            b"QUEUECTL_WORKER": b"%d" % (job.worker or 0),
-        },
-        "owner": owner_of(job.node or "", store.identity),
-        "token": token_of(job),
-        "worker": job.worker,
-        "stdout": out,
-        "stderr": err,
-        "stdin": None if job.stdin_bytes is None else _stdin(run, store),
-        "timeout": timeout / 1000 if timeout else None,
-        "grace": settings.kill_grace / 1000,
-        "output_limit": settings.output_limit,
-    }
-
-
-@lru_cache(maxsize=1)
-def _node_variables(node: str, url: str, queue: str) -> dict[bytes, bytes]:
-    """Return what all runs of a node are told about it."""
-    told = {"QUEUECTL_DB": url, "QUEUECTL_NODE": node, OWNER: owner_of(node, queue)}
-    return {name.encode(): os.fsencode(value) for name, value in told.items()}
-
-
-def _env(job: Job) -> dict[str, str]:
-    if job.env_all and job.cwd is not None:
-        # That of whoever enqueued it is left out: it says where that was.
-        return {"PWD": job.cwd, **job.env}
-    return dict(job.env)
-
-
-def _stdin(run: Run, store: Store) -> str:
-    """Make a file of what a run finds on stdin; each has its own, to be read from the beginning."""
-    data = store.jobs.stdin(run.job)
-    if len(data) != run.job.stdin_bytes:
-        raise UnrunnableError("its stdin isn't in the store any more")
-    return run.prepare(".in", data)
-
-
-def _argv(run: Run) -> list[str]:
-    job = run.job
-    if job.argv is not None:
-        return list(job.argv)
-    if job.command is None:
-        raise UnrunnableError(f"this version has no handler for task {job.task!r}")
-    shell, command = job.shell or SHELL, job.command
-    if len(command) <= LONGEST_ARGUMENT // 4 or len(command.encode()) <= LONGEST_ARGUMENT:
-        return [shell, "-c", command]
-    # The kernel takes no single argument of 128 KiB or more, but the shell reads any file.
-    return [shell, run.prepare(".sh", f"{command}\n".encode())]
 
 
 def _private(path: str, flags: int) -> int:
@@ -181,31 +103,36 @@ def _private(path: str, flags: int) -> int:
 
 
 def read_report(
-    run: Run, message: tuple[Any, ...], settings: Settings, *, outage: bool = False
+    run: Run, report: "wire.Report | LostRun", settings: Settings, *, outage: bool = False
 ) -> None:
-    """Note on a run what the guard reported of it.
+    """Note on a run what became of it.
 
     One that was ended for want of a lease was lost, as with a crash; but in an outage of the
     store that was nobody's fault here, and its job goes back in line unharmed.
     """
-    if message[0] == "withdrawn":
-        run.withdrawn = True
+    if isinstance(report, wire.Ended):
+        run.began, run.ended = report.began, report.ended
+        run.stdout_bytes, run.stderr_bytes = report.stdout_bytes, report.stderr_bytes
+        code = os.waitstatus_to_exitcode(report.status)
+        run.outcome = _outcome(run.job, code, report.how, settings)
+        if report.how == LEASE and outage:
+            run.outcome = Released("the database was out of reach for too long")
+        return
+    if isinstance(report, LostRun):
+        run.unstarted = not report.begun
+        run.outcome = Lost(report.why) if report.begun else Released(report.why)
+        if report.begun:
+            run.began, run.ended = run.claimed, monotonic()
+        return
+    run.stdout_bytes = run.stderr_bytes = 0
+    if isinstance(report, wire.Released):
+        run.unstarted = True
         run.outcome = Released("it was not started yet")
-        run.stdout_bytes = run.stderr_bytes = 0
-        return
-    if message[0] in ("not_started", "unable"):
-        # What this host can't do isn't the fault of the job.
-        harmless = message[0] == "unable"
+    else:
         # It may name a program by letters that no database takes.
-        why = message[3].encode("utf-8", "backslashreplace").decode()
-        run.outcome = Released(why) if harmless else NotStarted(why)
-        run.stdout_bytes = run.stderr_bytes = 0
-        return
-    _, _, status, how, began, ended, run.stdout_bytes, run.stderr_bytes = message
-    run.began, run.ended = began, ended
-    run.outcome = _outcome(run.job, os.waitstatus_to_exitcode(status), how, settings)
-    if how == LEASE and outage:
-        run.outcome = Released("the database was out of reach for too long")
+        why = report.text.encode("utf-8", "backslashreplace").decode()
+        # What this host can't do isn't the fault of the job.
+        run.outcome = Released(why) if isinstance(report, wire.Unable) else NotStarted(why)
 
 
 def _outcome(job: Job, code: int, how: str, settings: Settings) -> Outcome:
@@ -254,7 +181,7 @@ def began_at(run: Run) -> int:
 
 
 def lost_with_node(job: Job, why: str, begun: Collection[str] | None) -> Outcome:
-    """Say what a run came to whose node is gone.
+    """Return the outcome of a run whose node is gone.
 
     `begun` names the runs that its workers had begun, if that is known: only these can have to do
     with it. The others were still in line.

@@ -13,11 +13,10 @@ from typing import Any
 
 from queuectl.errors import StoreError, StoreMissingError, StoreUnsettledError
 from queuectl.job import Job, Released
-from queuectl.lifecycle import Policy
 from queuectl.node import runs
+from queuectl.node.config import Config
 from queuectl.node.membership import Membership
 from queuectl.node.runs import Run
-from queuectl.settings import Settings
 from queuectl.store.contract import Claimed, Ended, Store, Suspects
 
 LINGER = 0.005
@@ -35,7 +34,7 @@ _WEIGHT = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What one commit came to: runs that are over and jobs to run."""
+    """The result of one commit: runs whose end is stored, and jobs to run."""
 
     now: int
     asked: int
@@ -54,7 +53,7 @@ def _as_it_is(turn: Any) -> Turn:
 
 
 class Turns:
-    """What is to be committed, and how the commits went."""
+    """The node's commits: what waits for the next one, and how the last ones went."""
 
     def __init__(
         self,
@@ -62,14 +61,12 @@ class Turns:
         member: Membership,
         *,
         queues: Sequence[str],
-        policy: Callable[[], Policy],
-        settings: Callable[[], Settings],
+        config: Config,
     ) -> None:
         self._store = store
         self._member = member
         self._queues = queues
-        self._policy = policy
-        self._settings = settings
+        self._config = config
         self.ended: list[Run] = []
         """Runs that are over, and not yet written down as such."""
         self._since = 0.0
@@ -80,8 +77,8 @@ class Turns:
         self._retry_at = 0.0
         self.refusals = 0
         """How often in a row the store has refused a commit."""
-        self.made = 0
-        """How many commits there were."""
+        self._unfolded = False
+        """Whether there were commits since counters were last added up."""
         self.takes = 0.0
         """Seconds that a commit takes, lately."""
 
@@ -124,7 +121,7 @@ class Turns:
         if not self.ended and not workers:
             return None
         over = tuple(self.ended)
-        self.made += 1
+        self._unfolded = True
         began = monotonic()
         if over:
             self._doubtful = _as_it_is
@@ -135,7 +132,7 @@ class Turns:
         return turn
 
     def _claim_only(self, workers: Sequence[int], suspects: Callable[[int], Suspects]) -> Turn:
-        """Make a turn that ends nothing: what is a transaction by itself is quicker alone."""
+        """Make a turn that ends nothing: a claim is a transaction by itself, and quicker alone."""
         now = self._store.now()
 
         def made(claimed: Claimed) -> Turn:
@@ -152,10 +149,10 @@ class Turns:
         self, over: tuple[Run, ...], workers: Sequence[int], suspects: Callable[[int], Suspects]
     ) -> Turn:
         now = self._store.now()
-        back = [run.job for run in over if run.withdrawn]
-        kept = self._store.runs.put_back(back, now=now)
-        # What can't be put back has been cancelled meanwhile, or isn't ours any more.
-        ends = self._ends([run for run in over if not run.withdrawn or run.job in kept], now)
+        unstarted = [run.job for run in over if run.unstarted]
+        kept = self._store.runs.put_back(unstarted, now=now)
+        # What can't be released has been cancelled meanwhile, or isn't ours any more.
+        ends = self._ends([run for run in over if not run.unstarted or run.job in kept], now)
         lost = self._store.runs.finish(ends)
         claimed = self._store.runs.claim(
             self._member.id, workers, self._queues, now=now, suspects=suspects(now)
@@ -174,13 +171,20 @@ class Turns:
             for run in over:
                 if (reason := asked.get(run.job.seq)) is not None:
                     runs.with_cancel(run, reason)
-        policy, limit, host = self._policy(), self._settings().output_limit, self._member.host
+        policy, host = self._config.policy, self._member.host
+        limit = self._config.settings.output_limit
         return [runs.finish(run, now=now, policy=policy, limit=limit, host=host) for run in over]
 
     def settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
         done = {id(run) for run in turn.over}
         self.ended = [run for run in self.ended if id(run) not in done]
+
+    def fold(self) -> None:
+        """Have counters added up, if there were commits since."""
+        if self._unfolded:
+            self._unfolded = False
+            self._store.history.fold()
 
     def be_patient(self, error: StoreError) -> None:
         """Try again a little later; with jitter, so that many nodes don't come back as one."""
@@ -192,14 +196,14 @@ class Turns:
         self.refusals = min(self.refusals + 1, 10)
         self._retry_at = monotonic() + pause * uniform(0.5, 1.0)
 
-    def give_up_all(self) -> Turn:
-        """Put those of our jobs that nobody has taken over back in line, and leave the register."""
-        turn = self._store.transact(self._give_up_all)
+    def release_all(self) -> Turn:
+        """Release all our jobs that nobody has taken over, and leave the register."""
+        turn = self._store.transact(self._release_all)
         # What was claimed in doubt was given up with the rest.
         self._doubt = None
         return turn
 
-    def _give_up_all(self) -> Turn:
+    def _release_all(self) -> Turn:
         # First, as it waits for a claim of ours that may still be under way; then we see its jobs.
         self._store.nodes.forget(self._member.id)
         now = self._store.now()

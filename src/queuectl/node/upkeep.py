@@ -1,4 +1,4 @@
-"""What a node does for everybody, now and then: rescue, retention, and tidying.
+"""Upkeep, which any node does for all of them now and then: rescue, retention, tidying.
 
 Any node may do any of it; a transaction decides who was first.
 """
@@ -11,12 +11,12 @@ from time import monotonic
 
 from queuectl.facts import Event, Node
 from queuectl.guard.board import read_boards
-from queuectl.guard.left import kill_left
+from queuectl.guard.leftovers import kill_leftovers
 from queuectl.guard.mark import OWNER
 from queuectl.host import host_identity, host_name, is_running, whoami
 from queuectl.job import Job, State
-from queuectl.lifecycle import Policy
 from queuectl.node import runs
+from queuectl.node.config import Config
 from queuectl.queue import Queue
 from queuectl.settings import Settings
 from queuectl.spool import name_left
@@ -30,11 +30,10 @@ Fate = tuple[Job, Ended | None]
 
 @dataclass(kw_only=True)
 class Rescuer:
-    """Gives back the jobs of nodes that are gone."""
+    """Rescues the jobs of nodes that are gone."""
 
     queue: Queue
-    policy: Callable[[], Policy]
-    settings: Callable[[], Settings]
+    config: Config
     heard: Callable[[Job, Ended | None, str], None]
     """Told what became of each job and why; of one whose run never began, without its end."""
     _unknown_since: dict[str, float] = field(default_factory=dict)
@@ -58,24 +57,22 @@ class Rescuer:
 
     def _rescue_node(self, node: Node) -> None:
         local = node.boot == host_identity()
-        if local and self._kill_left(node.id):
+        if local and self._kill_leftovers(node.id):
             # Something can't be killed yet; to run its job again beside it would be worse.
             return
         store = self.queue.store
         why = _reason(node, local)
 
-        def give_back() -> list[Fate] | None:
+        def release() -> list[Fate] | None:
             # First strike it out, if it has shown no life since: from here on it can neither
             # renew its lease nor claim, and whatever it still writes is refused.
             if not store.nodes.forget(node.id, beat=node.beat):
                 return None
             held = store.runs.held(node.id)
             name_left(self._spool_of(node.id), held)
-            return self._give_back(
-                held, node.spool, node.host, why, local=local, heard=node.seen_at
-            )
+            return self._release(held, node.spool, node.host, why, local=local, heard=node.seen_at)
 
-        rescued = store.transact(give_back)
+        rescued = store.transact(release)
         if rescued is None:
             # Somebody was first, and tidies up.
             return
@@ -87,21 +84,21 @@ class Rescuer:
     def _rescue_strays(self, node_id: str) -> None:
         store = self.queue.store
         since = self._unknown_since.setdefault(node_id, monotonic())
-        if not store.one_host and (monotonic() - since) * 1000 < self.settings().lease:
+        if not store.one_host and (monotonic() - since) * 1000 < self.config.settings.lease:
             # Somebody deleted a living node's row: until it notices, its runs go on.
             return
-        if self._kill_left(node_id):
+        if self._kill_leftovers(node_id):
             return
         why = f"node {node_id} isn't registered any more"
 
-        def give_back() -> list[Fate]:
+        def release() -> list[Fate]:
             strays = [job for job in store.runs.strays() if job.node == node_id]
             spool = self._spool_of(node_id)
             name_left(spool, strays)
             # When it last showed life was in its row. What its runs wrote may still tell.
-            return self._give_back(strays, spool, "unknown", why, local=False, heard=0)
+            return self._release(strays, spool, "unknown", why, local=False, heard=0)
 
-        rescued = store.transact(give_back)
+        rescued = store.transact(release)
         for job, end in rescued:
             self.heard(job, end, why)
 
@@ -112,12 +109,12 @@ class Rescuer:
         """
         return os.path.join(self.queue.store.spool_root(), node_id)
 
-    def _kill_left(self, node_id: str) -> bool:
+    def _kill_leftovers(self, node_id: str) -> bool:
         """Kill what a node left running on this host; True when something can't be killed yet."""
         mark = runs.owner_of(node_id, self.queue.store.identity)
-        return bool(kill_left(OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
+        return bool(kill_leftovers(OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
 
-    def _give_back(
+    def _release(
         self, jobs: Sequence[Job], spool: str, host: str, why: str, *, local: bool, heard: int
     ) -> list[Fate]:
         """Put jobs back in line, or finish them, and return what became of each."""
@@ -135,8 +132,8 @@ class Rescuer:
             begun=begun,
             heard=heard,
             now=now,
-            policy=self.policy(),
-            limit=self.settings().output_limit,
+            policy=self.config.policy,
+            limit=self.config.settings.output_limit,
             host=host,
         )
         late = {end.job.seq for end in store.runs.finish(ends)}

@@ -3,7 +3,7 @@
 A worker whose jobs take milliseconds would spend most of its time waiting for a commit between
 two of them. So short jobs are claimed ahead, a few per worker, as far as they bridge the time of
 a commit; the guard starts each as soon as the one before it is over. A job that turns out to be
-long gives those behind it back.
+long has those behind it released.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ MOST_AHEAD = 16
 MOST_AT_ONCE = 256
 """Jobs that are claimed in one commit at most."""
 BEHIND_FOR = 0.1
-"""Seconds after which those in line behind a run are given back."""
+"""Seconds after which those in line behind a run are released."""
 _WEIGHT = 0.1
 """How much the last run counts for the pace."""
 
 
 class Workers:
-    """Who is at what. A worker's first run goes on, or is about to begin; the others wait.
+    """The workers, each with its runs: the first goes on or is about to begin, the others wait.
 
     Their number can be changed at any time. Where there are more at work than there should be,
     these go on to the end of their runs, and nothing more begins until they are few enough.
@@ -112,7 +112,7 @@ class Workers:
         return is_first
 
     def end(self, worker: int, run: int, now: float) -> int | None:
-        """Take a run from a worker: it is over, or was given back; return whose turn it is now."""
+        """Take a run from a worker: it is over, or was released; return whose turn it is now."""
         line = self._lines[worker]
         was_first = next(iter(line)) == run
         del line[run]
@@ -136,7 +136,7 @@ class Workers:
 
     @property
     def look_at(self) -> float:
-        """When to ask for those who have been held up."""
+        """When to ask for the runs that are held up."""
         return self._look_at
 
     def held_up(self, now: float) -> Iterator[int]:

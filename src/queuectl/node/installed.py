@@ -1,4 +1,4 @@
-"""Asks the installed queuectl whether it can take the place of the one that runs.
+"""The queuectl that is installed now, asked whether it can take the place of the one that runs.
 
 It may have been upgraded since this node was started, or be broken. So it is asked in a process of
 its own, with the arguments of this node, while the node goes on with its work.
@@ -18,8 +18,8 @@ LONGEST = 1 << 16
 """Bytes of its answer that are looked at."""
 
 
-class Successor:
-    """The question, and what was answered."""
+class Installed:
+    """The installed queuectl, in a process of its own, and what it answers."""
 
     def __init__(self, again: Again) -> None:
         """Ask; an `OSError` when there is nobody to ask."""
@@ -50,7 +50,7 @@ class Successor:
         return self._pipe.fileno()
 
     def answers_in(self) -> float:
-        """Return in how many seconds it is given up."""
+        """Return in how many seconds no answer is an answer."""
         return self._deadline - monotonic()
 
     def has_answered(self) -> bool:
@@ -70,7 +70,7 @@ class Successor:
         return True
 
     def _read(self) -> bytes | None:
-        """Return what it has said since; None when it may say more, nothing at the end."""
+        """Return the next bytes of its answer: none at the end, and None if more may come."""
         try:
             return os.read(self.fileno(), LONGEST)
         except BlockingIOError:
@@ -100,5 +100,5 @@ class Successor:
 
 
 def answer(version: str) -> str:
-    """Say what `Successor` wants to know, from the other side."""
+    """Return what the installed queuectl answers if it can be started."""
     return json.dumps({"version": version, "terms": terms()})

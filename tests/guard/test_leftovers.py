@@ -4,8 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from queuectl.guard import left, mark
-from queuectl.guard.left import kill_left
+from queuectl.guard import leftovers, mark
+from queuectl.guard.leftovers import kill_leftovers
 from tests.guard.harness import Harness, alive, pids_in, until
 
 HIDDEN = f"""
@@ -34,12 +34,12 @@ def test_what_hides_is_found_by_its_mark(tmp_path: Path) -> None:
     os.kill(harness.guard.pid, 9)
     harness.guard.close()
     try:
-        assert kill_left(mark.OWNER, {mine}, str(tmp_path / "spool")) == []
+        assert kill_leftovers(mark.OWNER, {mine}, str(tmp_path / "spool")) == []
         assert not alive(pids[mine])
         assert alive(pids[other])
     finally:
         # It ends the runs, too: they still have their environment.
-        assert kill_left(mark.OWNER, {mine, other}, str(tmp_path / "spool")) == []
+        assert kill_leftovers(mark.OWNER, {mine, other}, str(tmp_path / "spool")) == []
     until(lambda: not alive(pids[other]))
 
 
@@ -51,7 +51,7 @@ def test_what_belongs_to_another_user_is_not_waited_for() -> None:
     def see() -> bool:
         # As this user, in a process of its own.
         os.setuid(other)
-        return left._is_ours(os.getppid())
+        return leftovers._is_ours(os.getppid())
 
     reader, writer = os.pipe()
     if not (child := os.fork()):
@@ -61,4 +61,4 @@ def test_what_belongs_to_another_user_is_not_waited_for() -> None:
     assert os.read(reader, 100) == b"not ours"
     os.close(reader)
     os.close(writer)
-    assert left._is_ours(os.getpid())
+    assert leftovers._is_ours(os.getpid())

@@ -1,4 +1,4 @@
-"""What a node that is gone has left running on this host, and its end."""
+"""Leftovers: the processes that a node which is gone has left running on this host."""
 
 import os
 from contextlib import suppress
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-def kill_left(
+def kill_leftovers(
     name: str, values: "Collection[str]", folder: str, within: float = 1.0
 ) -> list[tree.Proc]:
-    """Kill what was started with such a variable or mark, or writes its output into a folder.
+    """Kill all processes that were started with such a variable or mark, or write into a folder.
 
     A process may have cleared its environment, but hardly all of these. Returns what is left. What
     belongs to another user, as by sudo, can't be killed by us, and isn't waited for.

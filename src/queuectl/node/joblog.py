@@ -1,4 +1,4 @@
-"""How a node puts what happens to jobs into words, for its log."""
+"""The lines of a node's log that are about jobs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,9 +12,12 @@ from queuectl.node.turns import Turn
 from queuectl.store.contract import Ended
 from queuectl.when import human, iso, local
 
+LONG = 5_000
+"""Milliseconds until a job is due that are worth a word to who waits for the end of a drain."""
 
-class Telling:
-    """Tells of jobs. Of each worker in order: a run started, how it ended, the next one started.
+
+class JobLog:
+    """Writes about jobs. For each worker in order: a run started, it ended, the next one started.
 
     How a run ended is told once it is stored, and the next one may have begun long before.
     """
@@ -25,12 +28,31 @@ class Telling:
         """How many runs of each worker are over, and it wasn't told how they ended."""
         self._begun: dict[int | None, tuple[Run, int]] = {}
         """What a worker has begun meanwhile, and when."""
+        self._told_due: int | None = None
+        """The time that was told last as that of the next job."""
         self._finished: Counter[State] = Counter()
         """How many jobs this node has brought to which end."""
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         """Say how many jobs came to which end, such as `12 completed, 1 dead`; nothing if none."""
         return ", ".join(f"{n} {state}" for state in FINISHED if (n := self._finished[state]))
+
+    def waits(self, now: int, waiting: int, due: int | None) -> None:
+        """Say once what a node that drains is waiting for, if that takes a while."""
+        if due is None or due == self._told_due or due - now < LONG:
+            return
+        self._told_due = due
+        text = (
+            f"{_waiting(waiting)} for later; the next is due {local(due)} (in {human(due - now)})."
+        )
+        self._log.say(now, text)
+        self._log.flush()
+
+    def nothing_left(self, now: int, held: int) -> None:
+        """Say that all is done, and how many jobs aren't because their queue is paused."""
+        done = self._summary()
+        said = f"Nothing left to do: {done}" if done else "Nothing left to do"
+        self._log.say(now, f"{said}; {_waiting(held)} in paused queues." if held else f"{said}.")
 
     def begun(self, run: Run) -> None:
         """Hear that a run has begun, or is about to."""
@@ -54,7 +76,7 @@ class Telling:
             if end is not None:
                 at = turn.now if run.began is None else end.finished_at
                 self._end(at, turn.now, end, lost=end in turn.lost)
-            elif run.withdrawn:
+            elif run.unstarted:
                 self._log.job(turn.now, "put back", run.job, ", not started yet")
             self._settle(run.job.worker)
         for end in ends.values():
@@ -138,7 +160,7 @@ def finishing(running: Sequence[Run]) -> str:
 
 
 def releasing(running: Sequence[Run]) -> str:
-    """Say that a node stops now, and gives back what runs."""
+    """Say that a node stops now, and releases what runs."""
     return f"releasing {name_runs(running)}" if running else "stopping at once; nothing is running"
 
 
@@ -147,6 +169,10 @@ def name_runs(running: Sequence[Run]) -> str:
     ids = [printable(run.job.id, 40) for run in running]
     more = len(ids) - 5
     return ", ".join(ids[:5]) + (f" and {more} more" if more > 0 else "")
+
+
+def _waiting(jobs: int) -> str:
+    return "1 job waits" if jobs == 1 else f"{jobs} jobs wait"
 
 
 def _which(job: Job) -> str:

@@ -1,4 +1,4 @@
-"""What interrupts a sleeping node: signals, and threads of its own that have something to say."""
+"""Signals to a node: what each means, and how they wake its loop, as its own threads do."""
 
 import signal
 import socket
@@ -43,7 +43,7 @@ def orders(*, background: bool) -> dict[signal.Signals, Order]:
 
 
 def outlive_orders() -> None:
-    """Have what people send to a running node not end one that starts, until it can obey."""
+    """Ignore the signals that are orders to a running node, as long as this one only starts."""
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     # The program before us in this process may have held these back. There is nothing to lose yet.
@@ -87,7 +87,7 @@ class Interrupts:
         return True
 
     def go_on(self) -> None:
-        """Let them come again."""
+        """Let signals come again, after `hold`."""
         let_through(harmless())
 
     def fileno(self) -> int:

@@ -1,0 +1,239 @@
+"""Runs that are trees of processes: the guards start them, look after them, and say how they ended.
+
+What a guard doesn't take at once is kept for it. A guard that is gone is replaced, and its runs are
+lost.
+"""
+
+import os
+import select
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from math import inf
+
+from queuectl.errors import StoreError
+from queuectl.guard import tree, wire
+from queuectl.guard.board import read_board
+from queuectl.guard.mark import OWNER
+from queuectl.job import SHELL, Job
+from queuectl.node.config import Config
+from queuectl.node.guards import Guards
+from queuectl.node.handover import HandedGuard
+from queuectl.node.link import Guard, GuardLostError
+from queuectl.node.log import Say
+from queuectl.node.membership import Membership
+from queuectl.node.runs import LostRun, Run, may_have_begun, owner_of
+from queuectl.request import LONGEST_ARGUMENT
+from queuectl.settings import Settings
+from queuectl.spool import name_left, token_of
+from queuectl.store import Store
+
+
+class UnrunnableError(Exception):
+    """There is nothing that could be started, for a reason that lies with the job."""
+
+
+class Processes:
+    """The runner of commands: see `Runner` for what it promises."""
+
+    def __init__(
+        self, guards: Guards, *, member: Membership, store: Store, config: Config, say: Say
+    ) -> None:
+        self._guards = guards
+        self._member = member
+        self._store = store
+        self._config = config
+        self._say = say
+        self._full: list[Guard] = []
+        """The guards that don't take all they are sent, for now."""
+
+    # -- from beginning to end ----------------------------------------------------------
+
+    def open(self) -> None:
+        """Start the guards."""
+        self._guards.start(self._config.count)
+
+    def inherit(self, handed: Sequence[HandedGuard]) -> None:
+        """Go on with the guards of the program before us."""
+        self._guards.inherit(handed)
+
+    def hand_over(self) -> list[HandedGuard]:
+        """Describe the guards to the next program of this process."""
+        return [guard.hand_over() for guard in self._guards]
+
+    def close(self) -> None:
+        """Let the guards kill what still runs, and end."""
+        self._guards.close()
+
+    # -- telling ------------------------------------------------------------------------
+
+    def start(self, runs: Mapping[int, Run]) -> "Iterable[wire.Report]":
+        """Have runs started, each as soon as its worker is free."""
+        failed: list[wire.Report] = []
+        instructions: list[tuple[Run, wire.Instruction]] = []
+        for number, run in runs.items():
+            try:
+                spec = spec_of(run, self._config.settings, self._store)
+            except UnrunnableError as error:
+                failed.append(wire.NotStarted(number, 0, str(error)))
+            except (OSError, StoreError) as error:
+                # A full disk, or a store that is out of reach, isn't the job's fault.
+                text = getattr(error, "strerror", None) or str(error)
+                failed.append(wire.Unable(number, 0, text))
+            else:
+                instructions.append((run, wire.Spawn(number, spec)))
+        self._tell(instructions)
+        return failed
+
+    def stop(self, runs: Mapping[int, Run], how: str) -> None:
+        """Ask runs to end, and kill them when their grace is over."""
+        self._tell([(run, wire.Stop(number, how)) for number, run in runs.items()])
+
+    def kill(self, runs: Mapping[int, Run], how: str) -> None:
+        """Kill runs at once."""
+        self._tell([(run, wire.Kill(number, how)) for number, run in runs.items()])
+
+    def release(self, runs: Mapping[int, Run]) -> None:
+        """Have runs not started; the guard says which of them had begun before."""
+        self._tell([(run, wire.Release(number)) for number, run in runs.items()])
+
+    def abandon(self, runs: Mapping[int, Run]) -> None:
+        """Kill the guards that have these runs; `hear` replaces them."""
+        for run in runs.values():
+            self._guard_of(run).kill()
+
+    def _tell(self, instructions: "Sequence[tuple[Run, wire.Instruction]]") -> None:
+        """Tell each guard what is about its runs. If it is gone, `hear` finds out."""
+        shares: dict[Guard, list[wire.Instruction]] = {}
+        for run, instruction in instructions:
+            shares.setdefault(self._guard_of(run), []).append(instruction)
+        for guard, share in shares.items():
+            with suppress(GuardLostError):
+                guard.send(share)
+
+    def _guard_of(self, run: Run) -> Guard:
+        return self._guards.of(run.job.worker or 0)
+
+    # -- hearing ------------------------------------------------------------------------
+
+    def listen(self, poll: "select.poll") -> None:
+        """Have the loop woken by the guards, through this poll object."""
+        self._poll = poll
+        for guard in self._guards:
+            poll.register(guard.fileno(), select.POLLIN)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the guards have taken all that they were sent."""
+        return not any(guard.has_unsent for guard in self._guards)
+
+    def watch_for_room(self) -> None:
+        """Be woken by guards that take again what they didn't."""
+        full = [guard for guard in self._guards if guard.has_unsent]
+        for guard in self._guards if full or self._full else ():
+            if (guard in full) != (guard in self._full):
+                events = select.POLLIN | (select.POLLOUT if guard in full else 0)
+                self._poll.modify(guard.fileno(), events)
+        self._full = full
+
+    def stalls_in(self) -> float:
+        """Return in how many seconds a guard that takes nothing counts as lost."""
+        return min(guard.stalls_in() for guard in self._full) if self._full else inf
+
+    def speaks(self, ready: Collection[int]) -> bool:
+        """Tell whether one of these descriptors is a guard's."""
+        return any(guard.fileno() in ready for guard in self._guards)
+
+    def hear(
+        self, ready: Collection[int], runs: Mapping[int, Run]
+    ) -> "Iterator[LostRun | wire.Message]":
+        """Yield what the guards say; `ready` has those who do."""
+        for guard in self._guards:
+            if guard.fileno() in ready or guard.has_unsent:
+                try:
+                    messages = guard.receive()
+                except GuardLostError:
+                    yield from self._replace(guard, runs)
+                    continue
+                yield from messages
+
+    def _replace(self, guard: Guard, running: Mapping[int, Run]) -> Iterator[LostRun]:
+        """End what a killed guard left, count its runs as lost, and go on with a new one."""
+        self._say("A guard process is gone; its runs are lost.", level="error")
+        self._poll.unregister(guard.fileno())
+        guard.close()
+        tree.kill_descendants(spare=self._guards.pids() - {guard.pid})
+        begun = read_board(self._member.board_of(guard))
+        lost = {number: run for number, run in running.items() if self._guard_of(run) is guard}
+        name_left(self._member.spool, [run.job for run in lost.values()])
+        for number, run in lost.items():
+            why = "the process that watched it was killed"
+            yield LostRun(number, why, begun=may_have_begun(run.job, begun))
+        new = self._guards.replace(guard)
+        self._poll.register(new.fileno(), select.POLLIN)
+        self._member.lend(new)
+
+
+def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
+    """Describe a run to the guard; raises if that can't be done: see `Processes.start`."""
+    job = run.job
+    out, err = run.files
+    timeout = settings.job_timeout if job.timeout is None else job.timeout
+    return {
+        "argv": _argv(run),
+        "called": None if job.shell is None else f"{job.shell}, the shell of this job",
+        "cwd": job.cwd,
+        "env": _env(job),
+        "whole": job.env_all,
+        "told": {
+            **_node_variables(job.node or "", store.url, store.identity),
+            b"QUEUECTL_JOB_ID": job.id.encode(),
+            b"QUEUECTL_ATTEMPT": b"%d" % job.attempts,
+            b"QUEUECTL_QUEUE": job.queue.encode(),
+            b"QUEUECTL_WORKER": b"%d" % (job.worker or 0),
+        },
+        "owner": owner_of(job.node or "", store.identity),
+        "token": token_of(job),
+        "worker": job.worker or 0,
+        "stdout": out,
+        "stderr": err,
+        "stdin": None if job.stdin_bytes is None else _stdin(run, store),
+        "timeout": timeout / 1000 if timeout else None,
+        "grace": settings.kill_grace / 1000,
+        "output_limit": settings.output_limit,
+    }
+
+
+@lru_cache(maxsize=1)
+def _node_variables(node: str, url: str, queue: str) -> dict[bytes, bytes]:
+    """Return what all runs of a node are told about it."""
+    told = {"QUEUECTL_DB": url, "QUEUECTL_NODE": node, OWNER: owner_of(node, queue)}
+    return {name.encode(): os.fsencode(value) for name, value in told.items()}
+
+
+def _env(job: Job) -> dict[str, str]:
+    if job.env_all and job.cwd is not None:
+        # That of whoever enqueued it is left out: it says where that was.
+        return {"PWD": job.cwd, **job.env}
+    return dict(job.env)
+
+
+def _stdin(run: Run, store: Store) -> str:
+    """Make a file of what a run finds on stdin; each has its own, to be read from the beginning."""
+    data = store.jobs.stdin(run.job)
+    if len(data) != run.job.stdin_bytes:
+        raise UnrunnableError("its stdin isn't in the store any more")
+    return run.prepare(".in", data)
+
+
+def _argv(run: Run) -> list[str]:
+    job = run.job
+    if job.argv is not None:
+        return list(job.argv)
+    if job.command is None:
+        raise UnrunnableError(f"this version has no handler for task {job.task!r}")
+    shell, command = job.shell or SHELL, job.command
+    if len(command) <= LONGEST_ARGUMENT // 4 or len(command.encode()) <= LONGEST_ARGUMENT:
+        return [shell, "-c", command]
+    # The kernel takes no single argument of 128 KiB or more, but the shell reads any file.
+    return [shell, run.prepare(".sh", f"{command}\n".encode())]
