@@ -5,7 +5,7 @@ transaction: to all of them or, if one can't be changed, to none. `make_named` a
 do it to as many as are meant, in transactions small enough that workers don't wait for them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from queuectl import finding, lifecycle
 from queuectl.errors import NotFoundError, QueuectlError, StateError, StoreError, UsageError
@@ -15,7 +15,7 @@ from queuectl.host import whoami
 from queuectl.job import FINISHED, OPEN, Job, Named, State
 from queuectl.listing import check_filter
 from queuectl.request import check_text
-from queuectl.store.contract import Store, Topic
+from queuectl.store.contract import Decision, EndRun, Store
 from queuectl.values import dataclass, replace
 
 LONGEST_REASON = 10_000
@@ -36,8 +36,8 @@ class Change:
     """Those that a filter means when it names none."""
     check: Callable[[Job, int], None]
     """Raises why it can't be done to a job at this time."""
-    apply: Callable[[Store, list[Job], int], set[int]]
-    """Does it, at this time, to jobs that are locked; returns the places of those it changed."""
+    decide: Callable[[Job, int], Decision | None]
+    """Says what is made of a job that it can be done to, at this time; None to leave it so."""
     deletes: bool = False
     """Whether the jobs are gone then."""
 
@@ -84,7 +84,7 @@ def cancelling(reason: str | None = None, *, joining: bool = False) -> Change:
         allowed=OPEN,
         usual=OPEN,
         check=check,
-        apply=lambda store, jobs, now: _cancel(store, jobs, why, now),
+        decide=lambda job, now: _cancel(job, why, now),
     )
 
 
@@ -93,16 +93,13 @@ def is_ending(job: Job) -> bool:
     return job.state == State.PROCESSING and job.cancel_reason is not None
 
 
-def _cancel(store: Store, jobs: Sequence[Job], why: str, now: int) -> set[int]:
-    ending = {job.seq for job in jobs if is_ending(job)}
-    waiting = [job for job in jobs if job.state != State.PROCESSING]
-    running = [job for job in jobs if job.state == State.PROCESSING and job.seq not in ending]
-    done = store.jobs.apply_all([(job, lifecycle.cancelled(job, why)) for job in waiting], now=now)
-    if running:
-        done |= store.jobs.ask_cancel_all(running, why, now=now)
-        store.nudge(Topic.CONTROL)
-    _record(store, "cancel", ((job, why) for job in jobs if job.seq not in ending), now)
-    return done | ending
+def _cancel(job: Job, why: str, now: int) -> Decision | None:
+    if is_ending(job):
+        return None
+    event = _event("cancel", job, why, now)
+    if job.state == State.PROCESSING:
+        return Decision(EndRun(why), event)
+    return Decision(lifecycle.cancelled(job, why), event)
 
 
 def check_cancel(job: Job, now: int) -> None:
@@ -121,12 +118,9 @@ def check_retry(job: Job, now: int) -> None:
         raise StateError(f"Job {job.id} is pending already; it needs a worker, not a retry.")
 
 
-def _retry(store: Store, jobs: Sequence[Job], now: int) -> set[int]:
-    done = store.jobs.apply_all([(job, lifecycle.retried(now)) for job in jobs], now=now)
-    was = ((job, f"was {job.state}: {job.reason or job.error or ''}") for job in jobs)
-    _record(store, "retry", was, now)
-    store.nudge(Topic.WORK)
-    return done
+def _retry(job: Job, now: int) -> Decision:
+    was = f"was {job.state}: {job.reason or job.error or ''}"
+    return Decision(lifecycle.retried(now), _event("retry", job, was, now))
 
 
 def check_remove(job: Job, now: int) -> None:
@@ -137,9 +131,12 @@ def check_remove(job: Job, now: int) -> None:
         raise StateError(f"Job {job.id} is running; cancel it first.")
 
 
-def _remove(store: Store, jobs: Sequence[Job], now: int) -> set[int]:
-    _record(store, "rm", ((job, f"was {job.state}") for job in jobs), now)
-    return store.jobs.remove_all(jobs)
+def _remove(job: Job, now: int) -> Decision:
+    return Decision(None, _event("rm", job, f"was {job.state}", now))
+
+
+def _event(kind: str, job: Job, detail: str, now: int) -> Event:
+    return Event(at=now, kind=kind, job=job.id, node=None, who=whoami(), detail=detail)
 
 
 RETRY = Change(
@@ -147,14 +144,14 @@ RETRY = Change(
     allowed=(State.DEAD, State.FAILED, State.CANCELLED, State.COMPLETED),
     usual=(State.DEAD, State.FAILED, State.CANCELLED),
     check=check_retry,
-    apply=_retry,
+    decide=_retry,
 )
 """Puts jobs back in line, to run now."""
 
 _IDLE = tuple(state for state in State if state != State.PROCESSING)
 
 REMOVE = Change(
-    done="removed", allowed=_IDLE, usual=_IDLE, check=check_remove, apply=_remove, deletes=True
+    done="removed", allowed=_IDLE, usual=_IDLE, check=check_remove, decide=_remove, deletes=True
 )
 """Deletes jobs that don't run, with all that is kept of them."""
 
@@ -184,25 +181,25 @@ PURGE = only_dead(REMOVE)
 
 def make(store: Store, jobs: Sequence[Job], change: Change) -> list[Job]:
     """Change jobs, and return them as they are then; those that are gone, as they were."""
-    named = {job.seq: job for job in jobs}
+    return [each.after or each.before for each in _make(store, jobs, change)]
 
-    def apply() -> list[Job]:
-        now = store.now()
-        held = {job.seq: job for job in store.jobs.lock(list(named.values()))}
+
+def _make(store: Store, jobs: Sequence[Job], change: Change) -> list[Changed]:
+    named = {job.seq: job for job in jobs}
+    before: dict[int, Job] = {}
+
+    def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+        before.update(held)
         for seq, job in named.items():
             # Another queue, or one that was made anew, has another job at that place.
             if seq not in held or held[seq].id != job.id:
                 raise NotFoundError(f"Job {job.id} isn't here, or was removed meanwhile.")
             change.check(held[seq], now)
-        before = [held[seq] for seq in named]
-        done = change.apply(store, before, now)
-        for job in before:
-            if job.seq not in done:
-                raise StateError(f"Job {job.id} changed meanwhile; look at it and try again.")
-        after = {job.seq: job for job in store.jobs.lock(before)}
-        return [after.get(job.seq, job) for job in before]
+        decided = {seq: change.decide(held[seq], now) for seq in named}
+        return {seq: decision for seq, decision in decided.items() if decision is not None}
 
-    return store.transact(apply) if named else []
+    after = store.jobs.change(jobs, decide)
+    return [Changed(before=before[seq], after=after.get(seq, before[seq])) for seq in named]
 
 
 def make_all(store: Store, call: str, jobs: Iterable[Named], change: Change) -> list[Job]:
@@ -268,21 +265,35 @@ def make_matching(
     which = meant(check_filter(which), change)
     after: int | None = None
 
-    def make_page() -> tuple[list[Job], list[Changed]]:
-        jobs = store.jobs.select(which, limit=PAGE, after=after)
-        now = store.now()
-        # Those that changed while they were being found, or read, may not fit any more.
-        fit = [job for job in store.jobs.lock(jobs)[::-1] if _fits(job, which, change, now)]
-        return jobs, _made(store, fit, change, dry_run=dry_run)
-
     total = 0
     while True:
-        jobs, page = store.transact(make_page)
+        jobs = store.jobs.select(which, limit=PAGE, after=after)
+        page = _make_page(store, jobs, which, change, dry_run=dry_run)
         total += len(page)
         told(page)
         if len(jobs) < PAGE:
             return total
         after = jobs[-1].seq
+
+
+def _make_page(
+    store: Store, jobs: Sequence[Job], which: Filter, change: Change, *, dry_run: bool
+) -> list[Changed]:
+    """Change those of these jobs that still fit when nobody else can change them."""
+    if dry_run:
+        now = store.now()
+        return [Changed(before=job, after=job) for job in jobs if _fits(job, which, change, now)]
+    fit: dict[int, Job] = {}
+
+    def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+        fit.clear()
+        fit.update((seq, job) for seq, job in held.items() if _fits(job, which, change, now))
+        decided = {seq: change.decide(job, now) for seq, job in fit.items()}
+        return {seq: decision for seq, decision in decided.items() if decision is not None}
+
+    after = store.jobs.change(jobs, decide)
+    in_order = (job.seq for job in jobs if job.seq in fit)
+    return [Changed(before=fit[seq], after=after.get(seq, fit[seq])) for seq in in_order]
 
 
 def meant(which: Filter, change: Change) -> Filter:
@@ -306,22 +317,8 @@ def _fits(job: Job, which: Filter, change: Change, now: int) -> bool:
 def _made(store: Store, jobs: Sequence[Job], change: Change, *, dry_run: bool) -> list[Changed]:
     """Make a change, or only see whether it can be made."""
     if not dry_run:
-        after = make(store, jobs, change)
-        return [
-            Changed(before=job, after=None if change.deletes else now)
-            for job, now in zip(jobs, after, strict=True)
-        ]
+        return _make(store, jobs, change)
     now = store.now()
     for job in jobs:
         change.check(job, now)
     return [Changed(before=job, after=job) for job in jobs]
-
-
-def _record(store: Store, kind: str, told: Iterable[tuple[Job, str]], at: int) -> None:
-    who = whoami()
-    store.history.record(
-        *[
-            Event(at=at, kind=kind, job=job.id, node=None, who=who, detail=detail)
-            for job, detail in told
-        ]
-    )

@@ -13,7 +13,7 @@ from queuectl.job import NewJob, State
 from queuectl.store import Store
 from queuectl.store.dialects import MYSQL, POSTGRESQL, SQLITE, Dialect
 from queuectl.values import replace
-from tests.contract.tools import HOUR, MINUTE, NOW, ended, take, take_one, the
+from tests.contract.tools import HOUR, MINUTE, NOW, ask_cancel, ended, remove, take, take_one, the
 
 BIG = ("jobs", "attempts", "outputs", "inputs", "tags", "events")
 """The tables that grow with every job."""
@@ -255,8 +255,8 @@ VERBS: dict[str, Verb] = {
     "claim from one queue": lambda s: take(s, 1, queues=["queue 2"]),
     "claim and put back": lambda s: s.runs.put_back([take_one(s)], now=NOW),
     "claim and finish": lambda s: s.runs.finish([ended(take_one(s), now=NOW + MINUTE)]),
-    "cancel": lambda s: s.jobs.ask_cancel(the(s, "job 5"), "x", now=NOW),
-    "remove": lambda s: s.jobs.remove(s.jobs.select(Filter(states=(State.DEAD,)), limit=1)[0]),
+    "cancel": lambda s: ask_cancel(s, the(s, "job 5"), "x", now=NOW),
+    "remove": lambda s: remove(s, s.jobs.select(Filter(states=(State.DEAD,)), limit=1)[0]),
     "prune": lambda s: s.jobs.prune(State.COMPLETED, NOW + HOUR, limit=3),
     "prune_events": lambda s: s.history.prune_events(NOW + HOUR, limit=3),
 }

@@ -1,15 +1,18 @@
 """What people do to jobs: apply, ask to cancel, remove, prune. Never to a job that has changed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Thread
 
 import pytest
 
+from queuectl.errors import StateError
+from queuectl.facts import Event
 from queuectl.filter import Filter
 from queuectl.job import Cancelled, Exited, Job, Released, State, Transition
 from queuectl.lifecycle import cancelled, expired, retried
 from queuectl.store import Store
+from queuectl.store.contract import Decision, EndRun
 from tests.contract.tools import (
     DAY,
     HOUR,
@@ -19,10 +22,16 @@ from tests.contract.tools import (
     Client,
     a_node,
     add,
+    apply,
+    apply_all,
+    ask_cancel,
+    ask_cancel_all,
     assert_counts_are_right,
     ended,
     everything,
     ids,
+    remove,
+    remove_all,
     run,
     states,
     take,
@@ -41,13 +50,13 @@ def node(store: Store) -> None:
 
 Change = Callable[[Store, Job], bool]
 APPLY: dict[str, Change] = {
-    "cancel": lambda store, job: store.jobs.apply(job, cancelled(job, "by hand"), now=LATER),
-    "retry": lambda store, job: store.jobs.apply(job, retried(LATER), now=LATER),
+    "cancel": lambda store, job: apply(store, job, cancelled(job, "by hand"), now=LATER),
+    "retry": lambda store, job: apply(store, job, retried(LATER), now=LATER),
 }
 ASK: dict[str, Change] = {
-    "ask to cancel": lambda store, job: store.jobs.ask_cancel(job, "by hand", now=LATER),
+    "ask to cancel": lambda store, job: ask_cancel(store, job, "by hand", now=LATER),
 }
-REMOVE: dict[str, Change] = {"remove": lambda store, job: store.jobs.remove(job)}
+REMOVE: dict[str, Change] = {"remove": lambda store, job: remove(store, job)}
 
 
 def changes(*groups: dict[str, Change]) -> pytest.MarkDecorator:
@@ -59,7 +68,7 @@ def changes(*groups: dict[str, Change]) -> pytest.MarkDecorator:
 class TestApply:
     def test_a_waiting_job_can_be_cancelled(self, store: Store) -> None:
         job = add(store, "x", priority=3, tags=("red",))
-        assert store.jobs.apply(job, cancelled(job, "not wanted"), now=LATER)
+        assert apply(store, job, cancelled(job, "not wanted"), now=LATER)
         assert the(store, "x") == replace(
             job,
             state=State.CANCELLED,
@@ -71,7 +80,7 @@ class TestApply:
 
     def test_a_delayed_job_can_be_cancelled(self, store: Store) -> None:
         job = add(store, "x", run_at=NOW + HOUR)
-        assert store.jobs.apply(job, cancelled(job, "not wanted"), now=LATER)
+        assert apply(store, job, cancelled(job, "not wanted"), now=LATER)
         assert store.jobs.next_due() is None
         assert take(store, now=NOW + HOUR) == []
 
@@ -81,7 +90,7 @@ class TestApply:
     ) -> None:
         add(store, "x", max_retries=0)
         done = run(store, "x", outcome)
-        assert store.jobs.apply(done, retried(LATER), now=LATER)
+        assert apply(store, done, retried(LATER), now=LATER)
         assert the(store, "x") == replace(
             done,
             state=State.PENDING,
@@ -100,26 +109,26 @@ class TestApply:
         failed = run(store, "x", Exited(1))
         assert failed.run_at > NOW + 6 * SECOND
         now = NOW + 6 * SECOND
-        assert store.jobs.apply(failed, retried(now), now=now)
+        assert apply(store, failed, retried(now), now=now)
         assert ids(take(store, now=now)) == ["x"]
 
     def test_one_whose_time_to_start_is_over_may_start_all_the_same(self, store: Store) -> None:
         add(store, "x", expires_at=NOW + SECOND)
         assert take(store, now=LATER) == []
-        assert store.jobs.apply(the(store, "x"), retried(LATER), now=LATER)
+        assert apply(store, the(store, "x"), retried(LATER), now=LATER)
         assert the(store, "x").expires_at is None
         assert ids(take(store, now=LATER)) == ["x"]
 
     def test_a_time_to_start_that_is_not_over_holds_on(self, store: Store) -> None:
         job = add(store, "x", expires_at=LATER + SECOND)
-        store.jobs.apply(job, cancelled(job, "no"), now=NOW)
-        assert store.jobs.apply(the(store, "x"), retried(LATER), now=LATER)
+        apply(store, job, cancelled(job, "no"), now=NOW)
+        assert apply(store, the(store, "x"), retried(LATER), now=LATER)
         assert the(store, "x").expires_at == LATER + SECOND
 
     def test_a_transition_into_the_future_waits(self, store: Store) -> None:
         job = add(store, "x")
         transition = Transition(state=State.FAILED, failures=4, crashes=5, run_at=LATER)
-        assert store.jobs.apply(job, transition, now=NOW)
+        assert apply(store, job, transition, now=NOW)
         assert take(store, now=LATER - 1) == []
         assert store.jobs.next_due() == LATER
         taken = take_one(store, now=LATER)
@@ -127,14 +136,14 @@ class TestApply:
 
     def test_without_a_time_the_job_keeps_its_own(self, store: Store) -> None:
         job = add(store, "x", run_at=NOW - 7)
-        store.jobs.apply(job, expired(job), now=LATER)
+        apply(store, job, expired(job), now=LATER)
         assert the(store, "x").run_at == NOW - 7
 
     def test_a_running_job_is_left_alone(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        assert not store.jobs.apply(job, cancelled(job, "no"), now=LATER)
-        assert not store.jobs.apply(replace(job, state=State.PENDING), retried(LATER), now=LATER)
+        assert not apply(store, job, cancelled(job, "no"), now=LATER)
+        assert not apply(store, replace(job, state=State.PENDING), retried(LATER), now=LATER)
         assert the(store, "x") == job
 
 
@@ -142,7 +151,7 @@ class TestAskCancel:
     def test_marks_the_run(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        assert store.jobs.ask_cancel(job, "enough", now=LATER)
+        assert ask_cancel(store, job, "enough", now=LATER)
         assert the(store, "x") == replace(job, cancel_reason="enough", updated_at=LATER)
 
     def test_only_a_running_job_can_be_asked(self, store: Store) -> None:
@@ -150,7 +159,7 @@ class TestAskCancel:
         add(store, "done")
         done = run(store, "done")
         for job in (waiting, done):
-            assert not store.jobs.ask_cancel(job, "x", now=LATER)
+            assert not ask_cancel(store, job, "x", now=LATER)
             assert the(store, job.id) == job
 
     def test_the_next_run_is_not_meant(self, store: Store) -> None:
@@ -158,7 +167,7 @@ class TestAskCancel:
         first = take_one(store)
         store.runs.finish([ended(first, Released())])
         second = take_one(store, now=LATER)
-        assert not store.jobs.ask_cancel(first, "too late", now=LATER)
+        assert not ask_cancel(store, first, "too late", now=LATER)
         assert the(store, "x") == second
 
 
@@ -167,7 +176,7 @@ class TestRemove:
         empty = everything(client)
         add(store, "x", tags=("red", "big"), stdin=b"read me")
         job = run(store, "x")
-        assert store.jobs.remove(job)
+        assert remove(store, job)
         assert store.jobs.get("x") is None
         assert store.jobs.stdin(job) == b""
         assert store.history.attempts(job) == []
@@ -181,7 +190,7 @@ class TestRemove:
         add(store, "y", tags=("red",))
         run(store, "x")
         y = run(store, "y")
-        store.jobs.remove(the(store, "x"))
+        remove(store, the(store, "x"))
         assert the(store, "y") == y
         assert len(store.history.attempts(y)) == 1
         assert store.history.output(y, 1) is not None
@@ -190,19 +199,19 @@ class TestRemove:
         add(store, "x")
         job = run(store, "x")
         before = store.history.rollups()
-        store.jobs.remove(job)
+        remove(store, job)
         assert store.history.rollups() == before != []
 
     def test_a_running_job_is_left_alone(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        assert not store.jobs.remove(job)
+        assert not remove(store, job)
         assert the(store, "x") == job
 
     def test_one_that_is_being_claimed_is_waited_for(self, store: Store, other: Store) -> None:
         job = add(store, "x")
         done: list[bool] = []
-        thread = Thread(target=lambda: done.append(store.jobs.remove(job)))
+        thread = Thread(target=lambda: done.append(remove(store, job)))
         with other.transaction():
             claimed = take_one(other)
             thread.start()
@@ -214,7 +223,7 @@ class TestRemove:
 
     def test_a_new_job_with_the_same_id_has_no_past(self, store: Store) -> None:
         add(store, "x", tags=("old",))
-        store.jobs.remove(run(store, "x"))
+        remove(store, run(store, "x"))
         job = add(store, "x", now=LATER)
         assert (job.attempts, job.tags, job.created_at) == (0, (), LATER)
         assert store.history.attempts(job) == []
@@ -246,7 +255,7 @@ class TestChangedSince:
     @changes(APPLY, ASK, REMOVE)
     def test_removed_meanwhile(self, store: Store, client: Client, change: Change) -> None:
         old = add(store, "x")
-        store.jobs.remove(old)
+        remove(store, old)
         self.check_refused(store, client, change, old)
 
     @changes(APPLY, ASK, REMOVE)
@@ -254,14 +263,14 @@ class TestChangedSince:
         self, store: Store, client: Client, change: Change
     ) -> None:
         old = add(store, "x")
-        store.jobs.remove(old)
+        remove(store, old)
         add(store, "x", command="another", now=NOW + SECOND)
         self.check_refused(store, client, change, old)
 
     @changes(APPLY, ASK, REMOVE)
     def test_cancelled_meanwhile(self, store: Store, client: Client, change: Change) -> None:
         old = add(store, "x")
-        store.jobs.apply(old, cancelled(old, "first"), now=NOW + 1)
+        apply(store, old, cancelled(old, "first"), now=NOW + 1)
         self.check_refused(store, client, change, old)
 
     def check_refused(self, store: Store, client: Client, change: Change, old: Job) -> None:
@@ -282,7 +291,7 @@ class TestMany:
     def changed(self, store: Store, seen: list[Job]) -> set[int]:
         """Change some of them; return their places."""
         for job in seen[::10]:
-            assert store.jobs.apply(job, cancelled(job, "before"), now=NOW)
+            assert apply(store, job, cancelled(job, "before"), now=NOW)
         taken = take(store, 7)
         return {job.seq for job in seen[::10]} | {job.seq for job in taken}
 
@@ -290,8 +299,8 @@ class TestMany:
         others = self.changed(store, seen)
         rest = {job.seq for job in seen} - others
         reasons = {job.seq: f'it\'s no. {n} \N{SNOWMAN} "x"' for n, job in enumerate(seen)}
-        done = store.jobs.apply_all(
-            [(job, cancelled(job, reasons[job.seq])) for job in seen], now=LATER
+        done = apply_all(
+            store, [(job, cancelled(job, reasons[job.seq])) for job in seen], now=LATER
         )
         assert done == rest
         for job in seen:
@@ -301,7 +310,7 @@ class TestMany:
 
     def test_only_runs_are_asked_to_end(self, store: Store, seen: list[Job]) -> None:
         taken = take(store, 5)
-        assert store.jobs.ask_cancel_all([*seen, *taken], "stop", now=LATER) == {
+        assert ask_cancel_all(store, [*seen, *taken], "stop", now=LATER) == {
             job.seq for job in taken
         }
         assert [job.cancel_reason for job in store.runs.to_cancel("node-1")] == ["stop"] * 5
@@ -310,16 +319,16 @@ class TestMany:
         self, store: Store, client: Client, seen: list[Job]
     ) -> None:
         others = self.changed(store, seen)
-        gone = store.jobs.remove_all(seen)
+        gone = remove_all(store, seen)
         assert gone == {job.seq for job in seen} - others
         assert {job.seq for job in store.jobs.select(Filter(), limit=None)} == others
         assert_counts_are_right(store, client)
 
     def test_none_is_no_trouble(self, store: Store, client: Client) -> None:
         before = everything(client)
-        assert store.jobs.apply_all([], now=NOW) == set()
-        assert store.jobs.ask_cancel_all([], "x", now=NOW) == set()
-        assert store.jobs.remove_all([]) == set()
+        assert apply_all(store, [], now=NOW) == set()
+        assert ask_cancel_all(store, [], "x", now=NOW) == set()
+        assert remove_all(store, []) == set()
         store.history.record()
         assert everything(client) == before
         assert store.history.events() == []
@@ -327,8 +336,8 @@ class TestMany:
     def test_an_error_undoes_all_of_it(self, store: Store, client: Client, seen: list[Job]) -> None:
         before = everything(client)
         with pytest.raises(ValueError, match="no"), store.transaction():
-            store.jobs.apply_all([(job, cancelled(job, "x")) for job in seen[:50]], now=LATER)
-            store.jobs.remove_all(seen[50:])
+            apply_all(store, [(job, cancelled(job, "x")) for job in seen[:50]], now=LATER)
+            remove_all(store, seen[50:])
             raise ValueError("no")
         assert everything(client) == before
 
@@ -403,7 +412,7 @@ class TestPrune:
 
     def test_a_job_that_was_retried_is_not_finished_any_more(self, store: Store) -> None:
         job = the(store, "dead 0")
-        store.jobs.apply(job, retried(NOW + DAY), now=NOW + DAY)
+        apply(store, job, retried(NOW + DAY), now=NOW + DAY)
         assert store.jobs.prune(State.DEAD, NOW + DAY, limit=100) == 2
         assert the(store, "dead 0").state == State.PENDING
 
@@ -414,7 +423,7 @@ class TestPrune:
             target=lambda: done.append(store.jobs.prune(State.DEAD, NOW + DAY, limit=100))
         )
         with other.transaction():
-            assert other.jobs.apply(job, retried(NOW + DAY), now=NOW + DAY)
+            assert apply(other, job, retried(NOW + DAY), now=NOW + DAY)
             thread.start()
             thread.join(0.2)
         thread.join(30)
@@ -422,33 +431,81 @@ class TestPrune:
         assert the(store, "dead 0").state == State.PENDING
 
 
-class TestLock:
-    def test_returns_jobs_as_they_are_now(self, store: Store, other: Store) -> None:
+class TestDeciding:
+    def test_jobs_are_as_they_are_now(self, store: Store, other: Store) -> None:
         stale = [add(store, "x"), add(store, "y"), add(store, "z")]
-        other.jobs.remove(stale[1])
-        assert other.jobs.apply(stale[2], cancelled(stale[2], "no"), now=NOW)
-        with store.transaction():
-            now = store.jobs.lock(stale[::-1])
-        assert [(job.id, job.state) for job in now] == [
-            ("x", State.PENDING),
-            ("z", State.CANCELLED),
-        ]
+        remove(other, stale[1])
+        assert apply(other, stale[2], cancelled(stale[2], "no"), now=NOW)
+        seen: dict[str, State] = {}
+
+        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+            seen.update((job.id, job.state) for job in held.values())
+            assert now == LATER
+            return {}
+
+        assert store.jobs.change(stale[::-1], decide, now=LATER) == {}
+        assert seen == {"x": State.PENDING, "z": State.CANCELLED}
 
     def test_of_none_is_none(self, store: Store) -> None:
-        assert store.jobs.lock([]) == []
+        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+            raise AssertionError("there is nothing to decide")
 
-    def test_others_wait_until_the_transaction_is_over(self, store: Store, other: Store) -> None:
+        assert store.jobs.change([], decide) == {}
+
+    def test_what_raises_changes_nothing(self, store: Store) -> None:
+        jobs = [add(store, "x"), add(store, "y")]
+
+        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+            raise KeyError("no")
+
+        with pytest.raises(KeyError):
+            store.jobs.change(jobs, decide)
+        assert states(store) == {"x": State.PENDING, "y": State.PENDING}
+
+    def test_what_was_made_of_each_is_returned_and_its_event_kept(self, store: Store) -> None:
+        jobs = {id: add(store, id) for id in ("runs", "off", "left")}
+        running = take_one(store)
+        event = Event(at=NOW, kind="test", job="off", node=None, who="me", detail="why")
+
+        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+            return {
+                jobs["off"].seq: Decision(cancelled(held[jobs["off"].seq], "no"), event),
+                running.seq: Decision(EndRun("enough")),
+            }
+
+        made = store.jobs.change(list(jobs.values()), decide, now=LATER)
+        assert running.id == "runs"
+        assert made == {job.seq: the(store, job.id) for job in (jobs["off"], running)}
+        assert the(store, "off").state == State.CANCELLED
+        assert the(store, "runs").cancel_reason == "enough"
+        assert store.history.events() == [event]
+
+    def test_one_that_runs_is_never_deleted(self, store: Store) -> None:
+        add(store, "runs")
+        job = take_one(store)
+        other = add(store, "other")
+
+        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+            return dict.fromkeys(held, Decision(None))
+
+        with pytest.raises(StateError, match="Job runs is processing"):
+            store.jobs.change([other, job], decide)
+        assert states(store) == {"runs": State.PROCESSING, "other": State.PENDING}
+
+    def test_others_wait_until_it_is_done(self, store: Store, other: Store) -> None:
         job = add(store, "x")
         done: list[bool] = []
         thread = Thread(
-            target=lambda: done.append(other.jobs.apply(job, cancelled(job, "no"), now=NOW))
+            target=lambda: done.append(apply(other, job, cancelled(job, "no"), now=NOW))
         )
-        with store.transaction():
-            (held,) = store.jobs.lock([job])
+
+        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
             thread.start()
             thread.join(0.2)
             assert done == []
-            assert store.jobs.apply(held, cancelled(held, "first"), now=NOW)
+            return {job.seq: Decision(cancelled(job, "first"))}
+
+        store.jobs.change([job], decide)
         thread.join(30)
         assert done == [False]
         assert the(store, "x").reason == "first"

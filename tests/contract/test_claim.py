@@ -26,6 +26,7 @@ from tests.contract.tools import (
     Client,
     a_node,
     add,
+    apply,
     ended,
     everything,
     ids,
@@ -124,7 +125,7 @@ class TestOneJob:
         run(store, "x", Exited(7), error="the last words")
         dead = the(store, "x")
         assert (dead.exit_code, dead.duration_ms, dead.finished_at) == (7, 4_022, NOW + 5 * SECOND)
-        assert store.jobs.apply(dead, retried(NOW + MINUTE), now=NOW + MINUTE)
+        assert apply(store, dead, retried(NOW + MINUTE), now=NOW + MINUTE)
         job = take_one(store, now=NOW + MINUTE)
         assert (job.exit_code, job.duration_ms, job.finished_at, job.reason) == (None,) * 4
         assert job.cancel_reason is None
@@ -496,7 +497,7 @@ class TestSuspects:
             add(store, id)
         for id in ("suspect", "other-suspect"):
             crashed = Transition(state=State.PENDING, failures=0, crashes=1, run_at=NOW)
-            assert store.jobs.apply(the(store, id), crashed, now=NOW)
+            assert apply(store, the(store, id), crashed, now=NOW)
 
     def claim(self, store: Store, *, idle: bool, since: int = NOW) -> list[str]:
         """Claim what a node with four free workers gets."""

@@ -41,8 +41,11 @@ from tests.contract.tools import (
     Engine,
     a_node,
     add,
+    apply,
+    ask_cancel,
     assert_counts_are_right,
     ids,
+    remove,
     run,
     take,
     take_one,
@@ -170,12 +173,12 @@ def furnish(store: SqlStore, client: Client) -> None:
     assert done.state == State.COMPLETED
     add(store, "gone")
     add(store, "dead", max_retries=0, cwd="/ü", timeout=31, priority=-2_147_483_648)
-    store.jobs.remove(the(store, "gone"))
+    remove(store, the(store, "gone"))
     assert run(store, "dead", Exited(9), now=NOW + 2 * HOUR).state == State.DEAD
-    store.jobs.apply(add(store, "off"), lifecycle.cancelled(the(store, "off"), ODD), now=NOW + 32)
+    apply(store, add(store, "off"), lifecycle.cancelled(the(store, "off"), ODD), now=NOW + 32)
     add(store, "held", queue="busy", priority=2_147_483_647)
     assert take_one(store, now=NOW + 3 * HOUR).id == "held"
-    assert store.jobs.ask_cancel(the(store, "held"), "enough", now=NOW + 33)
+    assert ask_cancel(store, the(store, "held"), "enough", now=NOW + 33)
     add(store, "tried", max_retries=7, backoff_base=1.1, max_backoff=35, retry_delay=36)
     assert run(store, "tried", Exited(1), now=NOW + 4 * HOUR).state == State.FAILED
     add(store, "later", run_at=NOW + DAY, expires_at=NOW + 2 * DAY, queue=ODD.strip()[:20])

@@ -20,6 +20,7 @@ from tests.contract.tools import (
     add,
     everything,
     ids,
+    remove,
     run,
     states,
     take,
@@ -317,7 +318,7 @@ class TestDuplicates:
                 add(store, id, now=NOW + MINUTE)
             assert the(store, id) == job
             assert take(store, now=NOW + MINUTE) == []
-            assert store.jobs.remove(job)
+            assert remove(store, job)
             add(store, id, now=NOW + MINUTE, run_at=NOW + 10 * MINUTE)
 
     def test_after_the_error_the_store_goes_on(self, store: Store, other: Store) -> None:
@@ -462,5 +463,5 @@ class TestTagsLike:
 
     def test_what_is_gone_leaves_no_tag(self, store: Store) -> None:
         for job in store.jobs.select(Filter(tags=("night",)), limit=None):
-            store.jobs.remove(job)
+            remove(store, job)
         assert store.jobs.tags_like("night") == ["nightly"]

@@ -34,6 +34,7 @@ from tests.contract.tools import (
     Client,
     a_node,
     add,
+    ask_cancel,
     ended,
     everything,
     hear,
@@ -511,7 +512,7 @@ class TestToCancel:
         one, two, three = take(store, 3, node="node-1")
         (four,) = take(store, node="node-2")
         for job in (two, four):
-            assert store.jobs.ask_cancel(job, f"stop {job.id}", now=NOW + 7)
+            assert ask_cancel(store, job, f"stop {job.id}", now=NOW + 7)
         assert store.runs.to_cancel("node-1") == [the(store, "job 1")]
         assert store.runs.to_cancel("node-1")[0].cancel_reason == "stop job 1"
         assert ids(store.runs.to_cancel("node-2")) == ["job 3"]
@@ -521,12 +522,12 @@ class TestToCancel:
     def test_a_run_that_is_being_cancelled_ends_cancelled(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        store.jobs.ask_cancel(job, "stop it", now=NOW + 7)
+        ask_cancel(store, job, "stop it", now=NOW + 7)
         (asked,) = store.runs.to_cancel("node-1")
         store.runs.finish([ended(asked, Cancelled(asked.cancel_reason or ""))])
         job = the(store, "x")
         assert (job.state, job.reason, job.cancel_reason) == (State.CANCELLED, "stop it", None)
-        assert not store.jobs.ask_cancel(job, "again", now=END)
+        assert not ask_cancel(store, job, "again", now=END)
         assert take(store, now=NOW + HOUR) == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from queuectl.facts import Event, QueueInfo
 from queuectl.job import Exited
 from queuectl.store import Store
-from tests.contract.tools import DAY, HOUR, MINUTE, NOW, SECOND, Client, a_node, add, run
+from tests.contract.tools import DAY, HOUR, MINUTE, NOW, SECOND, Client, a_node, add, remove, run
 from tests.support import is_asleep, wait_for
 
 
@@ -117,7 +117,7 @@ class TestEvents:
     def test_they_outlive_their_job(self, store: Store) -> None:
         job = add(store, "x")
         store.history.record(an_event(1, job="x"))
-        store.jobs.remove(job)
+        remove(store, job)
         assert store.history.events("x") == [an_event(1, job="x")]
 
     def test_those_from_before_a_time_are_pruned_a_few_at_a_time(self, store: Store) -> None:
@@ -250,7 +250,7 @@ class TestRollups:
     def test_counters_that_came_down_to_nothing_are_swept(
         self, store: Store, client: Client
     ) -> None:
-        store.jobs.remove(add(store, "x", queue="gone"))
+        remove(store, add(store, "x", queue="gone"))
         store.history.coarsen(now=NOW)
         assert client.run("SELECT * FROM {counts} WHERE jobs = 0") == []
 
@@ -297,7 +297,7 @@ class TestInfo:
 
     def test_giving_space_back_loses_nothing(self, store: Store) -> None:
         kept = add(store, "kept")
-        store.jobs.remove(add(store, "x", command="y" * 2**20))
+        remove(store, add(store, "x", command="y" * 2**20))
         store.vacuum()
         assert store.jobs.get("kept") == kept
         assert store.verify() == []

@@ -26,7 +26,7 @@ from queuectl.job import WAITING, Exited, Job, Lost, NewJob, Outcome, Released, 
 from queuectl.lifecycle import Policy, cancelled, retried
 from queuectl.store import Store, open_store
 from queuectl.store.contract import Ended
-from tests.contract.tools import NOW, a_node, ended, ids, the
+from tests.contract.tools import NOW, a_node, apply, ask_cancel, ended, ids, remove, the
 
 NODES = ("node-1", "node-2")
 QUEUES = ("one", "two")
@@ -207,12 +207,12 @@ class StoreMachine(RuleBasedStateMachine):
         model = data.draw(st.sampled_from(self.line))
         job = the(self.store, model.id)
         waits = model.state in (State.PENDING, State.FAILED)
-        asked = self.store.jobs.ask_cancel(job, "stop", now=self.now)
+        asked = ask_cancel(self.store, job, "stop", now=self.now)
         assert asked == (model.state == State.PROCESSING)
         if asked:
             self.end_cancelled(model)
         elif waits:
-            assert self.store.jobs.apply(job, cancelled(job, "stop"), now=self.now)
+            assert apply(self.store, job, cancelled(job, "stop"), now=self.now)
             model.state = State.CANCELLED
 
     def end_cancelled(self, model: Model) -> None:
@@ -229,7 +229,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def retry(self, data: st.DataObject) -> None:
         model = data.draw(st.sampled_from(self.line))
-        done = self.store.jobs.apply(the(self.store, model.id), retried(self.now), now=self.now)
+        done = apply(self.store, the(self.store, model.id), retried(self.now), now=self.now)
         assert done == (model.state != State.PROCESSING)
         if done:
             model.state, model.run_at = State.PENDING, self.now
@@ -239,7 +239,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
         model = data.draw(st.sampled_from(self.line))
-        done = self.store.jobs.remove(the(self.store, model.id))
+        done = remove(self.store, the(self.store, model.id))
         assert done == (model.state != State.PROCESSING)
         if done:
             self.line.remove(model)

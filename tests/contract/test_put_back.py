@@ -12,6 +12,7 @@ from tests.contract.tools import (
     SECOND,
     a_node,
     add,
+    ask_cancel,
     ended,
     hear,
     ids,
@@ -82,7 +83,7 @@ def test_what_another_node_has_by_now_stays_there(store: Store) -> None:
 def test_what_is_to_be_cancelled_is_not_put_back(store: Store) -> None:
     add(store, "a")
     job = take_one(store)
-    store.jobs.ask_cancel(job, "not needed", now=NOW)
+    ask_cancel(store, job, "not needed", now=NOW)
     assert store.runs.put_back([job], now=LATER) == [job]
     assert the(store, "a").state == State.PROCESSING
 

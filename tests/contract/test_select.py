@@ -16,9 +16,11 @@ from tests.contract.tools import (
     Client,
     a_node,
     add,
+    apply,
     assert_counts_are_right,
     ended,
     ids,
+    remove,
     run,
     states,
     take,
@@ -44,7 +46,7 @@ def mixed(store: Store) -> Store:
     run(store, "failed", Exited(4), now=NOW + 30 * SECOND, error=None)
     add(store, "cancelled", queue="two", tags=("big",), now=NOW + 4 * SECOND)
     job = the(store, "cancelled")
-    store.jobs.apply(job, cancelled(job, "nobody Wants it"), now=NOW + 40 * SECOND)
+    apply(store, job, cancelled(job, "nobody Wants it"), now=NOW + 40 * SECOND)
     add(store, "processing", queue="one", now=NOW + 5 * SECOND)
     take_one(store, now=NOW + 6 * SECOND)
     add(store, "pending", queue="two", tags=("red", "blue", "big"), now=NOW + 6 * SECOND)
@@ -250,8 +252,8 @@ class TestOrder:
         first = store.jobs.select(Filter(), limit=4)
         assert ids(first) == ["old 11", "old 10", "old 09", "old 08"]
         add(store, "new")
-        store.jobs.remove(the(store, "old 08"))
-        store.jobs.remove(the(store, "old 06"))
+        remove(store, the(store, "old 08"))
+        remove(store, the(store, "old 06"))
         second = store.jobs.select(Filter(), limit=4, after=first[-1].seq)
         assert ids(second) == ["old 07", "old 05", "old 04", "old 03"]
         ahead = store.jobs.select(Filter(), limit=4, after=first[0].seq, oldest=True)
@@ -369,7 +371,7 @@ class TestCounts:
     def test_follow_every_change(self, mixed: Store, client: Client) -> None:
         assert_counts_are_right(mixed, client)
         for job in mixed.jobs.select(Filter(), limit=None):
-            mixed.jobs.remove(job)
+            remove(mixed, job)
             assert_counts_are_right(mixed, client)
         assert [count.state for count in mixed.jobs.counts()] == [State.PROCESSING]
 

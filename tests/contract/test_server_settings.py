@@ -3,14 +3,16 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from queuectl import Queue
 from queuectl.filter import Filter
+from queuectl.job import Job
 from queuectl.store import open_store
+from queuectl.store.contract import Decision
 from queuectl.store.driver import ConflictError
 from queuectl.store.sqlstore import SqlStore
 from tests.contract.tools import MINUTE, a_node, add, take
@@ -105,10 +107,15 @@ def test_what_is_locked_nobody_else_changes(request: pytest.FixtureRequest, plac
         assert isinstance(other.store, SqlStore)
         job = queue.enqueue("true")
         at_once = queue.store.db.driver.text("SELECT seq FROM {jobs} FOR UPDATE NOWAIT")
-        with queue.store.transaction():
-            assert queue.store.jobs.lock([job]) == [job]
-            with pytest.raises(ConflictError), other.store.transaction():
-                other.store.db.run(at_once)
+        busy = other.store
+
+        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+            assert held == {job.seq: job}
+            with pytest.raises(ConflictError), busy.transaction():
+                busy.db.run(at_once)
+            return {}
+
+        queue.store.jobs.change([job], decide)
         with other.store.transaction():
             assert len(other.store.db.run(at_once)) == 1
 

@@ -41,6 +41,7 @@ from tests.contract.tools import (
     ids,
     quieten,
     raw,
+    remove,
     run,
     states,
     take,
@@ -205,7 +206,7 @@ class TestDurability:
         job = add(store, "x", command="y" * 2**20)
         store.vacuum()
         before = store.info()["size_bytes"]
-        store.jobs.remove(job)
+        remove(store, job)
         store.vacuum()
         assert store.info()["size_bytes"] < before / 2
         assert store.info()["free_bytes"] == 0

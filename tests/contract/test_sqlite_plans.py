@@ -34,7 +34,7 @@ from tests.contract.plans import (
     names,
     rendered,
 )
-from tests.contract.tools import HOUR, NOW, a_node, ended, raw, take, the
+from tests.contract.tools import HOUR, NOW, a_node, apply, ended, raw, take, the
 
 MANY = 2_000
 
@@ -86,7 +86,7 @@ def fill(store: SqlStore) -> None:
         for n in range(3 * MANY - 100, 3 * MANY):
             job = the(store, f"job {n}")
             if job.state == State.PENDING:
-                store.jobs.apply(job, cancelled(job, "x"), now=NOW)
+                apply(store, job, cancelled(job, "x"), now=NOW)
         for n in range(MANY):
             store.history.record(
                 Event(at=n, kind="x", job=f"job {n}", node=None, who="me", detail=None)

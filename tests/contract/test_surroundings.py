@@ -11,6 +11,7 @@ from tests.contract.tools import (
     Client,
     a_node,
     add,
+    remove,
     run,
     take_one,
     the,
@@ -79,7 +80,7 @@ class TestStdin:
         a_node(store)
         for id in ("removed", "pruned", "deleted", "kept"):
             add(store, id, stdin=LONG, priority=int(id == "pruned"))
-        store.jobs.remove(the(store, "removed"))
+        remove(store, the(store, "removed"))
         run(store, "pruned")
         assert store.jobs.prune(State.COMPLETED, NOW * 2, limit=9) == 1
         client.run("DELETE FROM {jobs} WHERE id = ?", "deleted")

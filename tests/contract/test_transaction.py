@@ -25,6 +25,7 @@ from tests.contract.tools import (
     ended,
     hear,
     quieten,
+    remove,
     states,
     take_one,
     the,
@@ -41,7 +42,7 @@ def do_everything(store: Store) -> None:
     a_node(store)
     add(store, "x", tags=("red",))
     store.runs.finish([ended(take_one(store))])
-    store.jobs.remove(add(store, "y"))
+    remove(store, add(store, "y"))
     store.settings.set_paused("one", paused=True, who="me", now=NOW)
     store.settings.set_config("jitter", "0.5", now=NOW)
     store.history.record(Event(at=NOW, kind="x", job=None, node=None, who="me", detail=None))

@@ -1,16 +1,16 @@
 """What the contract tests share: a fixed time, short ways to make runs, and a foreign client."""
 
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Protocol
 
 from queuectl.facts import Node
-from queuectl.job import Exited, Job, NewJob, Outcome, Output, State
+from queuectl.job import Exited, Job, NewJob, Outcome, Output, State, Transition
 from queuectl.lifecycle import Policy, decide
 from queuectl.store import Store
-from queuectl.store.contract import Ended, Listener, Topic
+from queuectl.store.contract import Decision, Ended, EndRun, Listener, Topic
 from queuectl.store.polling import PollingListener
 from queuectl.store.sqlstore import SqlStore
 from tests.contract.actors import Row
@@ -204,3 +204,52 @@ def raw(store: Store) -> Any:
     assert isinstance(store, SqlStore)
     with store.db.session() as session:
         return session.db
+
+
+# -- changes by hand, to jobs as they were read --------------------------------------------------
+
+
+def apply(store: Store, job: Job, to: Transition, *, now: int) -> bool:
+    """Apply a transition to a job that doesn't run; False when it has changed since."""
+    return bool(apply_all(store, [(job, to)], now=now))
+
+
+def apply_all(store: Store, changes: Sequence[tuple[Job, Transition]], *, now: int) -> set[int]:
+    """Do that to several jobs; returns the places of those that were changed."""
+    wanted = {job.seq: Decision(to) for job, to in changes if job.state != State.PROCESSING}
+    return _change_same(store, [job for job, _ in changes], wanted, now)
+
+
+def ask_cancel(store: Store, job: Job, reason: str, *, now: int) -> bool:
+    """Have the run of a job ended; False when it has changed since."""
+    return bool(ask_cancel_all(store, [job], reason, now=now))
+
+
+def ask_cancel_all(store: Store, jobs: Sequence[Job], reason: str, *, now: int) -> set[int]:
+    """Do that to several jobs; returns the places of those that were asked for."""
+    wanted = {job.seq: Decision(EndRun(reason)) for job in jobs if job.state == State.PROCESSING}
+    return _change_same(store, jobs, wanted, now)
+
+
+def remove(store: Store, job: Job) -> bool:
+    """Delete a job that doesn't run; False when it has changed since."""
+    return bool(remove_all(store, [job]))
+
+
+def remove_all(store: Store, jobs: Sequence[Job]) -> set[int]:
+    """Do that to several jobs; returns the places of those that were deleted."""
+    wanted = {job.seq: Decision(None) for job in jobs if job.state != State.PROCESSING}
+    return _change_same(store, jobs, wanted, None)
+
+
+def _change_same(
+    store: Store, jobs: Sequence[Job], wanted: Mapping[int, Decision], now: int | None
+) -> set[int]:
+    """Change those jobs that are still in the same state and run."""
+    known = {job.seq: (job.id, job.attempts, job.state) for job in jobs}
+
+    def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+        same = {s for s, job in held.items() if (job.id, job.attempts, job.state) == known[s]}
+        return {seq: decision for seq, decision in wanted.items() if seq in same}
+
+    return set(store.jobs.change(jobs, decide, now=now))

@@ -9,6 +9,7 @@ import pytest
 
 from queuectl import State
 from queuectl.job import Transition
+from tests.contract.tools import apply
 from tests.support import Lab, is_asleep, is_gone, wait_for
 
 
@@ -220,7 +221,7 @@ def test_a_node_that_makes_room_still_sees_what_becomes_due(lab: Lab) -> None:
     lab.wait_state(long, State.PROCESSING)
     suspect = lab.queue.enqueue("true", delay=3600)
     crashed = Transition(state=State.PENDING, failures=0, crashes=2, run_at=lab.queue.store.now())
-    assert lab.queue.store.jobs.apply(suspect, crashed, now=lab.queue.store.now())
+    assert apply(lab.queue.store, suspect, crashed, now=lab.queue.store.now())
     urgent = lab.queue.enqueue("true", priority=5, delay=1)
     lab.wait_state(urgent.id, State.COMPLETED)
     # And who may not be alone for long enough runs beside others.

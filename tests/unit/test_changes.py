@@ -13,6 +13,7 @@ from queuectl.errors import NotFoundError, StateError, StoreUnreachableError, Us
 from queuectl.filter import Filter
 from queuectl.job import WAITING
 from queuectl.lifecycle import cancelled
+from tests.contract.tools import apply
 
 WAITS = Filter(states=WAITING)
 
@@ -39,9 +40,7 @@ def test_what_changed_while_it_was_read_is_passed_over(
         found = real(*args, **kwargs)
         theirs = queue.get("b")
         if theirs.state == State.PENDING:
-            assert queue.store.jobs.apply(
-                theirs, cancelled(theirs, "theirs"), now=queue.store.now()
-            )
+            assert apply(queue.store, theirs, cancelled(theirs, "theirs"), now=queue.store.now())
         return [queue.get(job.id) for job in found]
 
     monkeypatch.setattr(queue.store.jobs, "select", select)

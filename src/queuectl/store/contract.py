@@ -111,6 +111,26 @@ class Piece:
     """No bytes at all say that up to here this is all, for now."""
 
 
+class EndRun(NamedTuple):
+    """That the node which runs a job shall end it."""
+
+    reason: str
+
+
+class Decision(NamedTuple):
+    """What is made of a job by hand: a transition, the end of its run, or, with None, its end."""
+
+    to: Transition | EndRun | None
+    event: Event | None = None
+    """What is kept of that."""
+
+
+Decide = Callable[[Mapping[int, Job], int], Mapping[int, Decision]]
+"""Says, of jobs by their places in the line, and at this time, what is made of which. Missing jobs
+are missing, and those that it says nothing of stay as they are. Called again, if need be."""
+Changes = dict[int, Job | None]
+
+
 class Listener(ABC):
     """Hears about changes without polling. Made by `Store.listen`."""
 
@@ -211,35 +231,12 @@ class Jobs(ABC):
         """Return the earliest `run_at` that a waiting job isn't yet ready for."""
 
     @abstractmethod
-    def lock(self, jobs: Sequence[Job]) -> list[Job]:
-        """Return these jobs as they are now, by their place in the line; missing ones are missing.
+    def change(self, jobs: Sequence[Job], decide: Decide, *, now: int | None = None) -> Changes:
+        """Change jobs by hand, as `decide` says of them when nobody else can change them.
 
-        Until the transaction is over, nobody else can change them.
+        All of it or, if it raises, nothing. Returns the jobs that were changed as they are then, by
+        their places; None for those that are gone. `now` is the store's clock, unless it is given.
         """
-
-    def apply(self, job: Job, transition: Transition, *, now: int) -> bool:
-        """Apply a transition to a job that doesn't run; False when it has changed since."""
-        return bool(self.apply_all([(job, transition)], now=now))
-
-    @abstractmethod
-    def apply_all(self, changes: Sequence[tuple[Job, Transition]], *, now: int) -> set[int]:
-        """Do the same for several jobs; returns the places of those that were changed."""
-
-    def ask_cancel(self, job: Job, reason: str, *, now: int) -> bool:
-        """Ask the node that runs this attempt to end it; False when it has changed since."""
-        return bool(self.ask_cancel_all([job], reason, now=now))
-
-    @abstractmethod
-    def ask_cancel_all(self, jobs: Sequence[Job], reason: str, *, now: int) -> set[int]:
-        """Do the same for several jobs; returns the places of those that were asked for."""
-
-    def remove(self, job: Job) -> bool:
-        """Delete a job that doesn't run, with its attempts; False when it has changed since."""
-        return bool(self.remove_all([job]))
-
-    @abstractmethod
-    def remove_all(self, jobs: Sequence[Job]) -> set[int]:
-        """Do the same for several jobs; returns the places of those that were deleted."""
 
     @abstractmethod
     def prune(self, state: State, before: int, *, limit: int) -> int:

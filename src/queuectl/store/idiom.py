@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from queuectl import lifecycle
 from queuectl.errors import LeaseLostError
+from queuectl.facts import Event
 from queuectl.job import Job
 from queuectl.store.contract import Claimed, Ended, InLine, Suspects, Topic
 from queuectl.store.database import Database
@@ -30,6 +31,15 @@ from queuectl.store.rows import (
 
 PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
+
+
+class Changed(NamedTuple):
+    """A job whose state was changed."""
+
+    event: Event | None = None
+    """What is kept of that."""
+    ready: bool = False
+    """Whether a node could run it now."""
 
 
 class Look(NamedTuple):
@@ -150,9 +160,7 @@ class Idiom:
         gone = self.db.update(self.sql.APPLY, rows) if rows else set()
         buried = [buried_job(job, to, now) for job, to in changes if job.seq in gone]
         buried.sort(key=lambda job: job.seq)
-        deaths = [event_row(death_of(job, job.reason, at=now, node=node)) for job in buried]
-        if deaths:
-            self.db.insert(self.sql.RECORD, deaths)
+        self.after_change([Changed(death_of(job, job.reason, at=now, node=node)) for job in buried])
         return buried
 
     def candidates(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
@@ -208,6 +216,16 @@ class Idiom:
     def fit(self, end: Ended) -> Ended:
         """Return the end of a run as the database can take it."""
         return end
+
+    # -- whatever was done ----------------------------------------------------------------------
+
+    def after_change(self, changed: Sequence[Changed]) -> None:
+        """See to what follows from changed states, in the transaction that changes them."""
+        events = [event_row(change.event) for change in changed if change.event is not None]
+        if events:
+            self.db.insert(self.sql.RECORD, events)
+        if any(change.ready for change in changed):
+            self.db.nudge(Topic.WORK)
 
     # -- counters -----------------------------------------------------------------------
 

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from queuectl.errors import DuplicateError, UsageError
+from queuectl.errors import DuplicateError, StateError, UsageError
 from queuectl.facts import Batch, Count
 from queuectl.filter import Filter, Sort
-from queuectl.job import Job, Like, NewJob, State, Transition
-from queuectl.store.contract import LONGEST_PIECE, Jobs, chunks
+from queuectl.job import Job, Like, NewJob, State
+from queuectl.store.contract import LONGEST_PIECE, Changes, Decide, EndRun, Jobs, Topic, chunks
 from queuectl.store.driver import Params
-from queuectl.store.idiom import Idiom
+from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rows import (
     NewRow,
     as_like,
@@ -222,39 +222,44 @@ class SqlJobs(Jobs):
 
     # -- changing -----------------------------------------------------------------------
 
-    def lock(self, jobs: Sequence[Job]) -> list[Job]:
-        if not jobs:
-            return []
-        seqs = self._idiom.bind([job.seq for job in jobs])
-        return self._idiom.jobs(self._sql.LOCK_JOBS, seqs=seqs)
+    def change(self, jobs: Sequence[Job], decide: Decide, *, now: int | None = None) -> Changes:
+        return self._db.transact(lambda: self._change(jobs, decide, now)) if jobs else {}
 
-    def apply_all(self, changes: Sequence[tuple[Job, Transition]], *, now: int) -> set[int]:
-        rows = [
-            fence(job) | transition_row(to, now) | {"now": now, "was": job.state.value}
-            for job, to in changes
-        ]
-        return self._db.atomic(lambda: self._db.update(self._sql.APPLY, rows)) if rows else set()
+    def _change(self, jobs: Sequence[Job], decide: Decide, now: int | None) -> Changes:
+        held = self._lock([job.seq for job in jobs])
+        now = self._db.driver.clock.now() if now is None else now
+        decided = decide(held, now)
+        rows, asked, gone = [], [], []
+        for seq, (to, _) in decided.items():
+            job = held[seq]
+            if isinstance(to, EndRun):
+                asked.append(fence(job) | {"reason": to.reason, "now": now})
+            elif to is not None:
+                was = {"now": now, "was": job.state.value}
+                rows.append(fence(job) | transition_row(to, now) | was)
+            elif job.state != State.PROCESSING:
+                gone.append(seq)
+        done = self._db.update(self._sql.APPLY, rows) if rows else set()
+        done |= self._db.update(self._sql.ASK_CANCEL, asked) if asked else set()
+        if gone:
+            self._db.change(self._sql.REMOVE, {"seqs": self._idiom.bind(gone)})
+        for seq in decided.keys() - done - set(gone):
+            state = held[seq].state
+            raise StateError(f"Job {held[seq].id} is {state}; that can't be done to it then.")
+        ready = {row["seq"] for row in rows if row["ready"] == 1}
+        self._idiom.after_change(
+            [Changed(event, ready=seq in ready) for seq, (_, event) in decided.items()]
+        )
+        if asked:
+            self._db.nudge(Topic.CONTROL)
+        after = self._lock(list(decided))
+        return {seq: after.get(seq) for seq in decided}
 
-    def ask_cancel_all(self, jobs: Sequence[Job], reason: str, *, now: int) -> set[int]:
-        rows = [fence(job) | {"reason": reason, "now": now} for job in jobs]
-        if not rows:
-            return set()
-        return self._db.atomic(lambda: self._db.update(self._sql.ASK_CANCEL, rows))
-
-    def remove_all(self, jobs: Sequence[Job]) -> set[int]:
-        return self._db.atomic(lambda: self._remove_all({job.seq: job for job in jobs}))
-
-    def _remove_all(self, jobs: Mapping[int, Job]) -> set[int]:
-        # Who holds them decides whether they are still the same; nobody can change them then.
-        same = {
-            job.seq
-            for job in self.lock(list(jobs.values()))
-            if fence(job) == fence(jobs[job.seq])
-            and job.state == jobs[job.seq].state != State.PROCESSING
-        }
-        if same:
-            self._db.change(self._sql.REMOVE, {"seqs": self._idiom.bind(sorted(same))})
-        return same
+    def _lock(self, seqs: Sequence[int]) -> dict[int, Job]:
+        """Return jobs as they are now: until the transaction is over, nobody else changes them."""
+        bound = self._idiom.bind(seqs)
+        found = self._idiom.jobs(self._sql.LOCK_JOBS, seqs=bound) if seqs else []
+        return {job.seq: job for job in found}
 
     def prune(self, state: State, before: int, *, limit: int) -> int:
         return self._db.atomic(lambda: self._prune(state, before, limit))

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from queuectl.job import Job, State
-from queuectl.store.contract import Claimed, Ended, Runs, Suspects, Topic
-from queuectl.store.idiom import Idiom
+from queuectl.store.contract import Claimed, Ended, Runs, Suspects
+from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rollups import Tally
-from queuectl.store.rows import death_of, ended_row, event_row, fence, output_row
+from queuectl.store.rows import death_of, ended_row, fence, output_row
 
 
 class SqlRuns(Runs):
@@ -58,26 +58,25 @@ class SqlRuns(Runs):
         """Finish runs of as many jobs."""
         rows = {end.job.seq: ended_row(end) for end in ends}
         finished = self._idiom.end_runs(rows)
-        if any(rows[seq]["ready"] == 1 for seq in finished):
-            self._db.nudge(Topic.WORK)
         tally = Tally()
         lost = []
-        deaths = []
+        changed = []
         for end in ends:
             if end.job.seq not in finished:
                 lost.append(end)
                 continue
             tally.add(end)
+            event = None
             if end.transition.state == State.DEAD:
                 reason, at = end.transition.reason, end.settled_at
-                deaths.append(event_row(death_of(end.job, reason, at=at, node=end.job.node)))
+                event = death_of(end.job, reason, at=at, node=end.job.node)
+            changed.append(Changed(event, ready=rows[end.job.seq]["ready"] == 1))
             if end.output.stdout or end.output.stderr:
                 self._db.change(self._sql.KEEP_OUTPUT, output_row(end))
         if finished:
             tally.count_for_ever()
             self._db.insert(self._sql.ADD_ROLLUPS, list(tally.rows()))
-        if deaths:
-            self._db.insert(self._sql.RECORD, deaths)
+        self._idiom.after_change(changed)
         return lost
 
     def put_back(self, jobs: Sequence[Job], *, now: int) -> list[Job]:
@@ -86,8 +85,7 @@ class SqlRuns(Runs):
     def _put_back(self, jobs: Sequence[Job], now: int) -> list[Job]:
         rows = [fence(job) | {"node": job.node, "now": now} for job in jobs]
         back = self._db.update(self._sql.PUT_BACK, rows)
-        if back:
-            self._db.nudge(Topic.WORK)
+        self._idiom.after_change([Changed(ready=True)] * len(back))
         return [job for job in jobs if job.seq not in back]
 
     def held(self, node: str) -> list[Job]:
