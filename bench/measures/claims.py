@@ -15,10 +15,11 @@ from bench.lab import Lab
 from bench.processes import BenchError
 from bench.subject import Measure, Plain, Subject
 from queuectl import Queue
+from queuectl.admission import Offer
 from queuectl.facts import Node
 from queuectl.job import Exited, Job
 from queuectl.lifecycle import Policy, decide
-from queuectl.store.contract import Ended, Store
+from queuectl.store.contract import Ended, Over, Store
 
 NODE = "bench"
 HOST = "bench"
@@ -58,18 +59,18 @@ def drain(queue: Queue, batch: int) -> int:
     total = 0
     while True:
         done = held
-        held = store.transact(partial(_turn, store, done, workers))
+        held = _turn(store, done, workers)
         total += len(done)
         if not held:
             return total
 
 
 def _turn(store: Store, done: list[Job], workers: range) -> list[Job]:
-    now = store.now()
-    lost = store.runs.finish([_ended(job, now) for job in done])
-    if lost:
+    over = Over(judge=lambda stuck, asked, now: [_ended(job, now) for job in done])
+    turned = store.runs.turn(NODE, over if done else None, Offer(workers))
+    if turned.lost:
         raise BenchError("a run lost its lease")
-    return store.runs.claim(NODE, workers, (), now=now).jobs
+    return list(turned.jobs)
 
 
 def _ended(job: Job, now: int) -> Ended:

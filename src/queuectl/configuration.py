@@ -1,9 +1,11 @@
 """The settings that all nodes and users of a queue share: changing them."""
 
-from queuectl.history import record
+from collections.abc import Mapping
+
+from queuectl.history import event_of
 from queuectl.request import plain
 from queuectl.settings import Layer, canonical, layered, write_value
-from queuectl.store.contract import Store, Topic
+from queuectl.store.contract import Store
 
 
 def set_shared(store: Store, name: str, value: object) -> tuple[str, str]:
@@ -24,12 +26,9 @@ def unset_shared(store: Store, name: str) -> str:
 def _change(store: Store, key: str, text: str | None) -> None:
     """Change a shared setting, if those that are shared then still fit together."""
 
-    def change() -> None:
-        others = {k: v for k, v in store.settings.config().items() if k != key}
-        shared = others if text is None else others | {key: text}
+    def check(shared: Mapping[str, str]) -> None:
         layered([Layer("the config table", shared)])
-        store.settings.set_config(key, text, now=store.now())
-        record(store, "config", detail=f"{key} unset" if text is None else f"{key} = {text}")
-        store.nudge(Topic.CONTROL)
 
-    store.transact(change)
+    detail = f"{key} unset" if text is None else f"{key} = {text}"
+    event = event_of(store, "config", detail=detail)
+    store.settings.set_config(key, text, now=event.at, check=check, event=event)

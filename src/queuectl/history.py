@@ -5,8 +5,13 @@ from queuectl.host import whoami
 from queuectl.store.contract import Store
 
 
+def event_of(
+    store: Store, kind: str, *, node: str | None = None, detail: str | None = None
+) -> Event:
+    """Describe what is done now, by the user of this process."""
+    return Event(at=store.now(), kind=kind, job=None, node=node, who=whoami(), detail=detail)
+
+
 def record(store: Store, kind: str, *, node: str | None = None, detail: str | None = None) -> None:
-    """Keep an event: what was done now, by the user of this process."""
-    store.history.record(
-        Event(at=store.now(), kind=kind, job=None, node=node, who=whoami(), detail=detail)
-    )
+    """Keep an event of what was done."""
+    store.history.record(event_of(store, kind, node=node, detail=detail))

@@ -12,7 +12,7 @@ from queuectl.guard.output import Captured, halves, read_on
 from queuectl.host import host_identity
 from queuectl.job import Job, Output, State
 from queuectl.spool import open_stream
-from queuectl.store.contract import Piece, Store, Topic
+from queuectl.store.contract import Piece, Store
 
 STREAMS = ("stdout", "stderr")
 CHUNK = 1 << 16
@@ -102,16 +102,9 @@ class LiveOutput:
         """Ask its node to show what it writes, and again before that time is over."""
         if monotonic() < self._asked + ASK_EVERY:
             return
-        store = self._store
+        now = self._store.now()
         first = self._asked < 0
-
-        def ask() -> None:
-            now = store.now()
-            store.live.watch(self._job, until=now + WATCH_FOR, now=now)
-            if first:
-                store.nudge(Topic.CONTROL)
-
-        store.transact(ask)
+        self._store.live.watch(self._job, until=now + WATCH_FOR, now=now, first=first)
         self._asked = monotonic()
 
 

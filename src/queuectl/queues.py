@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 
-from queuectl.history import record
-from queuectl.host import whoami
+from queuectl.history import event_of
 from queuectl.job import DEFAULT_QUEUE
 from queuectl.request import check_name, check_sought
-from queuectl.store.contract import Store, Topic
+from queuectl.store.contract import Store
 
 MOST_TAGS = 200
 """Tags among which one is looked for that may be meant."""
@@ -15,15 +14,8 @@ MOST_TAGS = 200
 def set_paused(store: Store, queue: str, *, paused: bool) -> bool:
     """Pause or resume a queue; False when it was so already."""
     name = check_name("queue", queue)
-
-    def change() -> bool:
-        changed = store.settings.set_paused(name, paused=paused, who=whoami(), now=store.now())
-        if changed:
-            record(store, "pause" if paused else "resume", detail=name)
-            store.nudge(Topic.WORK)
-        return changed
-
-    return store.transact(change)
+    event = event_of(store, "pause" if paused else "resume", detail=name)
+    return store.settings.set_paused(name, paused=paused, who=event.who, now=event.at, event=event)
 
 
 def unused(store: Store, names: Iterable[str]) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ from queuectl.facts import Node, Stop
 from queuectl.host import belongs_to_terminal, catches, host_identity, is_running
 from queuectl.job import Job, State
 from queuectl.settings import Layer, layered
-from queuectl.store.contract import Store, Topic
+from queuectl.store.contract import Store
 
 # -- who lives --------------------------------------------------------------------------
 
@@ -70,19 +70,15 @@ def busy_workers(store: Store, node: Node) -> int:
 
 def stop(store: Store, names: Sequence[str], *, force: bool) -> list[str]:
     """Ask nodes, all living ones if none is named, to stop; returns the ids of those asked."""
-    from queuectl.history import record
+    from queuectl.history import event_of
 
     how = Stop.RELEASE if force else Stop.DRAIN
-    nodes = _wanted(store, names)
-
-    def ask() -> list[str]:
-        asked = [node.id for node in nodes if store.nodes.ask_stop(node.id, how)]
-        for id in asked:
-            record(store, "stop", node=id, detail=how.value)
-        store.nudge(Topic.CONTROL)
-        return asked
-
-    return store.transact(ask)
+    asked = []
+    for node in _wanted(store, names):
+        event = event_of(store, "stop", node=node.id, detail=how.value)
+        if store.nodes.ask_stop(node.id, how, event=event):
+            asked.append(node.id)
+    return asked
 
 
 def restart(store: Store, names: Sequence[str], *, now: bool) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from queuectl import State
 from queuectl.facts import Event
 from queuectl.job import Exited
 from tests.cli.conftest import Cli
-from tests.contract.tools import a_node, ended, take
+from tests.contract.tools import a_node, ended, finish, take
 from tests.support import wait_for
 
 
@@ -179,7 +179,7 @@ def test_what_programs_read_is_complete(cli: Cli) -> None:
     a_node(store)
     cli.queue.enqueue_many({"command": "x", "max_retries": 0} for _ in range(70))
     now = store.now()
-    store.runs.finish([ended(job, Exited(1), now=now) for job in take(store, 70, now=now)])
+    finish(store, [ended(job, Exited(1), now=now) for job in take(store, 70, now=now)])
     assert len(cli.ok("dlq", "list", "-q").lines) == 70
     assert len(cli.ok("dlq", "list", "--json").json) == 70
     assert len(cli.ok("dlq", "list", "--json", "-n", "60").json) == 60

@@ -14,7 +14,7 @@ from queuectl.facts import Event
 from queuectl.job import Exited
 from tests.cli.conftest import Cli
 from tests.cli.test_manners import EVERY
-from tests.contract.tools import HOUR, a_node, ended, take
+from tests.contract.tools import HOUR, a_node, ended, finish, take
 
 WIDTHS = (60, 80, 200)
 LONG_ID = "import-" + "x" * 243 + "-wide寬"
@@ -42,11 +42,12 @@ def fill(queue: Queue) -> None:
             cwd=PATH,
         )
     jobs = take(store, 2, node="n" * 40, now=now)
-    store.runs.finish(
+    finish(
+        store,
         [
             ended(jobs[0], Exited(3), now=now + 90_000, host=HOST, error="寬 bad line " * 40),
             ended(jobs[1], now=now + 4_000_000, duration_ms=3_999_000, host=HOST),
-        ]
+        ],
     )
     queue.enqueue(["program", "with\ttabs\nand lines", "x" * 300], id="later", delay="99d")
     queue.enqueue("true", queue="other")

@@ -11,7 +11,7 @@ import pytest
 from queuectl import State
 from queuectl.cli.fields import NAMES, PLAIN
 from tests.cli.conftest import Cli
-from tests.contract.tools import a_node, ended, take
+from tests.contract.tools import a_node, ended, finish, take
 from tests.support import wait_for
 
 
@@ -497,9 +497,7 @@ def test_slow_jobs_of_another_queue_hide_none_of_this_one(cli: Cli) -> None:
     for queue, count in (("slow", 201), ("fast", 1)):
         cli.queue.enqueue_many({"command": "x", "queue": queue} for _ in range(count))
     jobs = take(store, 202, now=store.now())
-    store.runs.finish(
-        [ended(job, duration_ms=len(job.queue) + (job.queue == "slow")) for job in jobs]
-    )
+    finish(store, [ended(job, duration_ms=len(job.queue) + (job.queue == "slow")) for job in jobs])
     assert len(cli.ok("stats", "--json", "-Q", "fast").json["slowest"]) == 1
 
 

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from queuectl.admission import Offer
 from queuectl.errors import QueuectlError
 from queuectl.facts import Node
 from queuectl.job import Exited, NewJob, State, Transition
 from queuectl.store import Store, open_store
-from queuectl.store.contract import Ended
+from queuectl.store.contract import Ended, Over
 
 
 def say(*words: object) -> None:
@@ -69,7 +70,7 @@ def drain(path: str, name: str) -> None:
     say("ready")
     heard()
     done: list[str] = []
-    while jobs := store.runs.claim(name, range(5), [], now=store.now()).jobs:
+    while jobs := store.runs.turn(name, None, Offer(range(5))).jobs:
         ends = [
             Ended(
                 job=job,
@@ -82,7 +83,7 @@ def drain(path: str, name: str) -> None:
             )
             for job in jobs
         ]
-        assert store.runs.finish(ends) == []
+        assert store.runs.turn(name, Over(judge=lambda *_: ends), None).lost == []  # noqa: B023
         done += [job.id for job in jobs]
     say(json.dumps(done))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from queuectl.errors import LeaseLostError
 from queuectl.facts import Event
 from queuectl.job import Exited, Released, State
-from tests.contract import deeds
+from tests.contract import deeds, tools
 from tests.contract.deeds import POLICY, Deed, answer
 from tests.contract.history import OUTCOMES, History
 from tests.contract.places import Place
@@ -83,44 +83,46 @@ class CrashingHistory(History):
     def node_crashes(self) -> None:
         """A node stops renewing, and its lease ends; it stays in the register."""
         node = self.one_of(NODES)
-        self.each(lambda side: side.store.renew(node, until=side.store.steady() - 1))
+        self.each(lambda side: side.store.nodes.renew(node, until=side.store.steady() - 1))
         self.lapses_agree()
 
     def nodes_come_back(self) -> None:
         """Nodes are started anew under the names of those that nobody knows any more."""
         for node in NODES[:2]:
-            if node not in self.model.registered:
+            if node not in self.model.memory.nodes:
                 self.each(partial(_registered, node))
 
     def rescue(self) -> None:
         """Somebody gives back what the dead nodes held."""
         self.lapses_agree()
         self.each(partial(_of_store, partial(deeds.rescue, now=self.now)))
-        self.each(lambda side: [side.store.held(node) for node in NODES])
+        self.each(lambda side: [side.store.runs.held(node) for node in NODES])
         self.lapses_agree()
 
     def rescuer_is_too_late(self) -> None:
         """A node that seemed dead has renewed its lease before it is struck out."""
         node = self.one_of(NODES)
-        known = self.model.registered.get(node)
+        known = self.model.memory.nodes.get(node)
         if known is not None:
             beat = known.beat
-            self.each(lambda side: side.store.renew(node, until=side.store.steady() + HOUR))
-            self.each(lambda side: side.store.forget(node, beat=beat))
+            self.each(lambda side: side.store.nodes.renew(node, until=side.store.steady() + HOUR))
+            self.each(lambda side: side.store.nodes.forget(node, beat=beat))
 
     def the_dead_go_on(self) -> None:
         """Nodes that were given up do what they were about to do. Nothing may come of it."""
         for node in NODES:
-            if not self.model.holds_lease(node):
+            if not self.model.nodes.holds_lease(node):
                 self._goes_on_in_vain(node)
         stale = [id for id, run in sorted(self.sides[0].runs.items()) if not self._goes_on(run)]
         if stale:
             lost = self.finish_these(stale, Exited(0), lambda side, id: side.runs.pop(id))
             assert len(lost) == len(stale), "a run that was given up has changed something"
         self.each(_finish_stale)
-        running = {job.id for job in self.model.jobs.values() if job.state == State.PROCESSING}
+        running = {
+            job.id for job in self.model.memory.line.values() if job.state == State.PROCESSING
+        }
         late = [n for n, end in enumerate(self.sides[0].past) if end.job.id in running]
-        self.each(lambda side: side.store.finish([side.past[n] for n in late]))
+        self.each(lambda side: tools.finish(side.store, [side.past[n] for n in late]))
 
     def run_ends_late(self) -> None:
         """A node gives a job back and gets it again, and only then hears of the end of its run."""
@@ -134,16 +136,18 @@ class CrashingHistory(History):
         self.claim_for(node, count, ())
         ends = [ended(run, Exited(0), now=self.now, policy=POLICY) for run in old]
         by_side = dict(zip(self.sides, ends, strict=True))
-        lost = self.each(lambda side: side.store.finish([by_side[side]]))
+        lost = self.each(lambda side: tools.finish(side.store, [by_side[side]]))
         assert lost, "a run that was given back has changed something"
 
     def _goes_on_in_vain(self, node: str) -> None:
-        renewed = self.each(lambda side: side.store.renew(node, until=side.store.steady() + HOUR))
-        claimed = self.each(lambda side: side.store.claim(node, [0], (), now=self.now))
+        renewed = self.each(
+            lambda side: side.store.nodes.renew(node, until=side.store.steady() + HOUR)
+        )
+        claimed = self.each(lambda side: tools.claim(side.store, node, [0], (), now=self.now))
         assert (renewed, claimed) == (False, LeaseLostError.__name__)
 
     def _goes_on(self, run: Any) -> bool:
-        job = self.model.jobs.get(run.id)
+        job = self.model.memory.line.get(run.id)
         return (
             job is not None
             and job.state == State.PROCESSING
@@ -155,7 +159,7 @@ class CrashingHistory(History):
         node = self.one_of(NODES)
 
         def take(side: Side) -> Any:
-            held = side.store.held(node)
+            held = side.store.runs.held(node)
             side.hold(held)
             return sorted(held, key=lambda job: job.id)
 
@@ -163,7 +167,11 @@ class CrashingHistory(History):
 
     def lapses_agree(self) -> None:
         """Compare who is given up."""
-        self.each(lambda side: [(node.id, side.store.lapsed(node)) for node in side.store.nodes()])
+        self.each(
+            lambda side: [
+                (node.id, side.store.nodes.lapsed(node)) for node in side.store.nodes.all()
+            ]
+        )
 
 
 def _registered(node: str, side: Side) -> None:
@@ -172,7 +180,7 @@ def _registered(node: str, side: Side) -> None:
 
 def _finish_stale(side: Side) -> Any:
     stale, side.stale = side.stale, []
-    lost = side.store.finish([ended(job, Exited(0), policy=POLICY) for job in stale])
+    lost = tools.finish(side.store, [ended(job, Exited(0), policy=POLICY) for job in stale])
     assert len(lost) == len(stale), f"{side.name}: a run that was given up has changed something"
     return lost
 

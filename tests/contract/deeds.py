@@ -13,6 +13,7 @@ from queuectl.facts import Count, Event, Node, Rollup
 from queuectl.job import Exited, Job, Lost, NewJob
 from queuectl.lifecycle import Policy, cancelled, retried
 from queuectl.store.contract import Ended
+from tests.contract import tools
 from tests.contract.tools import ended
 
 Deed = Callable[[Any], Any]
@@ -30,66 +31,68 @@ class UndoneError(Exception):
 
 
 def enqueue(store: Any, *, jobs: Sequence[NewJob], now: int, skip: bool = False) -> Any:
-    return store.enqueue(jobs, now=now, skip_duplicates=skip)
+    return store.jobs.enqueue(jobs, now=now, skip_duplicates=skip)
 
 
 def claim(store: Any, *, node: str, count: int, now: int) -> Any:
-    return store.claim(node, range(count), (), now=now)
+    return tools.claim(store, node, range(count), (), now=now)
 
 
 def run(store: Any, *, now: int) -> Any:
     """Claim jobs and end them at once."""
-    claimed = store.claim("node-1", range(2), (), now=now)
+    claimed = tools.claim(store, "node-1", range(2), (), now=now)
     ends = [ended(job, Exited(0), now=now, policy=POLICY) for job in claimed.jobs]
     # Ties would make the slowest ambiguous, so none of them completes.
-    return claimed, store.finish([replace(e, transition=cancelled(e.job, "x")) for e in ends])
+    return claimed, tools.finish(
+        store, [replace(e, transition=cancelled(e.job, "x")) for e in ends]
+    )
 
 
 def finish(store: Any, *, ends: Sequence[Ended]) -> Any:
-    return store.finish(ends)
+    return tools.finish(store, ends)
 
 
 def cancel(store: Any, *, id: str, now: int) -> Any:
-    job = store.get(id)
-    return job and store.apply(job, cancelled(job, "in between"), now=now)
+    job = store.jobs.get(id)
+    return job and tools.apply(store, job, cancelled(job, "in between"), now=now)
 
 
 def retry(store: Any, *, id: str, now: int) -> Any:
-    job = store.get(id)
-    return job and store.apply(job, retried(now), now=now)
+    job = store.jobs.get(id)
+    return job and tools.apply(store, job, retried(now), now=now)
 
 
 def remove(store: Any, *, id: str) -> Any:
-    job = store.get(id)
-    return job and store.remove(job)
+    job = store.jobs.get(id)
+    return job and tools.remove(store, job)
 
 
 def configure(store: Any, *, name: str, now: int) -> Any:
-    return store.set_config(name, "x", now=now)
+    return store.settings.set_config(name, "x", now=now)
 
 
 def pause(store: Any, *, queue: str, now: int) -> Any:
-    return store.set_paused(queue, paused=True, who="me", now=now)
+    return store.settings.set_paused(queue, paused=True, who="me", now=now)
 
 
 def record(store: Any, *, event: Event) -> Any:
-    return store.record(event)
+    return store.history.record(event)
 
 
 def rescue(store: Any, *, now: int) -> Any:
     """Give back what nodes held whose lease is over, the way a node does it for others."""
-    return [_rescue_one(store, node, now) for node in store.nodes() if store.lapsed(node)]
+    return [_rescue_one(store, node, now) for node in store.nodes.all() if store.nodes.lapsed(node)]
 
 
 def _rescue_one(store: Any, node: Node, now: int) -> Any:
     def give_back() -> Any:
-        if not store.forget(node.id, beat=node.beat):
+        if not store.nodes.forget(node.id, beat=node.beat):
             return node.id, None
-        held = sorted(store.held(node.id), key=lambda job: job.id)
+        held = sorted(store.runs.held(node.id), key=lambda job: job.id)
         ends = [ended(job, Lost("its node is gone"), now=now, policy=POLICY) for job in held]
-        late = store.finish(ends)
+        late = tools.finish(store, ends)
         for job in held:
-            store.record(
+            store.history.record(
                 Event(at=now, kind="rescue", job=job.id, node=node.id, who="wer", detail=None)
             )
         return node.id, ends, late

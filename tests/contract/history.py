@@ -30,8 +30,8 @@ from queuectl.job import (
     TimedOut,
 )
 from queuectl.lifecycle import cancelled, retried
-from queuectl.store.contract import Claimed, Ended
-from tests.contract import deeds
+from queuectl.store.contract import Ended, Turned
+from tests.contract import deeds, tools
 from tests.contract.deeds import POLICY, Deed, UndoneError, answer, plain
 from tests.contract.model import Model
 from tests.contract.requests import IDS, NAMES, NODES, QUEUES, TAGS, new_jobs
@@ -131,19 +131,19 @@ class History:
 
     def agree(self) -> None:
         """Compare what is compared after every step."""
-        self.each(lambda side: side.store.select(Filter(), limit=None, oldest=True))
-        self.each(lambda side: side.store.counts())
+        self.each(lambda side: side.store.jobs.select(Filter(), limit=None, oldest=True))
+        self.each(lambda side: side.store.jobs.counts())
 
     def end(self) -> None:
         """Compare what is kept of every job."""
 
         def history(side: Side, id: str) -> Any:
             job = the(side.store, id)
-            runs = side.store.attempts(job)
-            outputs = [side.store.output(job, n) for n in range(job.attempts + 2)]
-            return runs, outputs, side.store.stdin(job), side.store.events(id)
+            runs = side.store.history.attempts(job)
+            outputs = [side.store.history.output(job, n) for n in range(job.attempts + 2)]
+            return runs, outputs, side.store.jobs.stdin(job), side.store.history.events(id)
 
-        self.each(lambda side: [history(side, id) for id in self.model.jobs])
+        self.each(lambda side: [history(side, id) for id in self.model.memory.line])
         self.rollups_agree()
         self.each(lambda side: side.store.verify())
 
@@ -152,21 +152,21 @@ class History:
     def enqueue(self, most: int = 4) -> None:
         jobs = self.draw(st.lists(new_jobs(self.now), min_size=most // 2, max_size=most))
         skip = self.draw(st.booleans()) or most > 4
-        self.each(lambda side: side.store.enqueue(jobs, now=self.now, skip_duplicates=skip))
+        self.each(lambda side: side.store.jobs.enqueue(jobs, now=self.now, skip_duplicates=skip))
 
     def advance(self) -> None:
         self.now += self.one_of([1, 4, 10, 50, 50, MINUTE])
 
     def claim(self) -> None:
         node, queues = self.one_of(["node-1", "node-1", *NODES]), self.one_of(SERVED)
-        self.each(lambda side: side.store.outlook(queues, now=self.now))
+        self.each(lambda side: side.store.runs.outlook(queues, now=self.now))
         self.claim_for(node, self.one_of([0, 1, 2, 3, 3, 3]), queues)
 
     def claim_for(self, node: str, count: int, queues: Sequence[str]) -> None:
         """Claim as many jobs, and keep them in hand."""
 
-        def claim(side: Side) -> Claimed:
-            claimed: Claimed = side.store.claim(node, range(count), queues, now=self.now)
+        def claim(side: Side) -> Turned:
+            claimed: Turned = tools.claim(side.store, node, range(count), queues, now=self.now)
             side.hold(claimed.jobs)
             side.seen += claimed.jobs
             return claimed
@@ -184,12 +184,14 @@ class History:
         if ids:
             chosen = self.draw(st.lists(st.sampled_from(ids), unique=True, min_size=1, max_size=3))
             self.each(
-                lambda side: side.store.put_back([side.runs.pop(id) for id in chosen], now=now)
+                lambda side: tools.release(
+                    side.store, [side.runs.pop(id) for id in chosen], now=now
+                )
             )
 
     def rescue_strays(self) -> None:
-        ids = [job.id for job in self.model.strays()]
-        self.each(lambda side: sorted(side.store.strays(), key=lambda job: job.id))
+        strays = self.each(lambda side: sorted(side.store.runs.strays()))
+        ids = sorted(job.id for node in strays for job in self.model.runs.held(node))
         self.finish_these(ids, Lost("its node is gone"), lambda side, id: the(side.store, id))
 
     def finish_these(
@@ -199,7 +201,7 @@ class History:
         make = self.ends(ids, outcome, run)
 
         def finish(side: Side) -> list[Ended]:
-            lost: list[Ended] = side.store.finish(make(side))
+            lost: list[Ended] = tools.finish(side.store, make(side))
             return lost
 
         return self.each(finish)
@@ -235,40 +237,40 @@ class History:
     def finish_again(self) -> None:
         if self.sides[0].past:
             n = self.one_of(range(len(self.sides[0].past)))
-            self.each(lambda side: side.store.finish([side.past[n]]))
+            self.each(lambda side: tools.finish(side.store, [side.past[n]]))
 
     # -- by hand ----------------------------------------------------------------------
 
     def cancel(self) -> None:
-        if not self.model.jobs:
+        if not self.model.memory.line:
             return
-        id = self.one_of(self.model.jobs)
+        id = self.one_of(self.model.memory.line)
 
         def cancel(side: Side) -> tuple[bool, bool]:
             job = the(side.store, id)
             side.seen.append(job)
-            asked = side.store.ask_cancel(job, "stop it", now=self.now)
+            asked = tools.ask_cancel(side.store, job, "stop it", now=self.now)
             waits = job.state in (State.PENDING, State.FAILED)
-            done = waits and side.store.apply(job, cancelled(job, "stop it"), now=self.now)
+            done = waits and tools.apply(side.store, job, cancelled(job, "stop it"), now=self.now)
             return asked, done
 
         self.each(cancel)
-        self.each(lambda side: [side.store.to_cancel(node) for node in NODES])
+        self.each(lambda side: [side.store.runs.held(node, to_cancel=True) for node in NODES])
 
     def retry(self) -> None:
-        if self.model.jobs:
-            id, to = self.one_of(self.model.jobs), retried(self.now + self.one_of([0, 20]))
-            self.each(lambda side: side.store.apply(the(side.store, id), to, now=self.now))
+        if self.model.memory.line:
+            id, to = self.one_of(self.model.memory.line), retried(self.now + self.one_of([0, 20]))
+            self.each(lambda side: tools.apply(side.store, the(side.store, id), to, now=self.now))
 
     def remove(self) -> None:
-        if not self.model.jobs:
+        if not self.model.memory.line:
             return
-        id = self.one_of(self.model.jobs)
+        id = self.one_of(self.model.memory.line)
 
         def remove(side: Side) -> bool:
             job = the(side.store, id)
             side.seen.append(job)
-            gone: bool = side.store.remove(job)
+            gone: bool = tools.remove(side.store, job)
             return gone
 
         self.each(remove)
@@ -277,15 +279,15 @@ class History:
         if self.sides[0].seen:
             n = self.one_of(range(len(self.sides[0].seen)))
             late = retried(self.now)
-            self.each(lambda side: side.store.ask_cancel(side.seen[n], "late", now=self.now))
-            self.each(lambda side: side.store.apply(side.seen[n], late, now=self.now))
-            self.each(lambda side: side.store.remove(side.seen[n]))
+            self.each(lambda side: tools.ask_cancel(side.store, side.seen[n], "late", now=self.now))
+            self.each(lambda side: tools.apply(side.store, side.seen[n], late, now=self.now))
+            self.each(lambda side: tools.remove(side.store, side.seen[n]))
 
     def prune(self) -> None:
         state = self.one_of([State.COMPLETED, State.DEAD, State.CANCELLED, State.PENDING])
         before = self.now - self.one_of([-1, 0, 10, HOUR])
-        self.each(lambda side: side.store.prunable(state, before))
-        self.each(lambda side: side.store.prune(state, before, limit=100))
+        self.each(lambda side: side.store.jobs.prunable(state, before))
+        self.each(lambda side: side.store.jobs.prune(state, before, limit=100))
 
     # -- transactions that fail in the middle -------------------------------------------
 
@@ -303,7 +305,7 @@ class History:
                     if inner_fails:
                         raise UndoneError
                 answers += [answer(deed, side.store) for deed in third]
-                answers += [side.store.counts(), side.store.select(Filter(), limit=None)]
+                answers += [side.store.jobs.counts(), side.store.jobs.select(Filter(), limit=None)]
                 if outer_fails:
                     raise UndoneError(answers)
             return answers
@@ -336,34 +338,38 @@ class History:
         lease = self.one_of([HOUR, HOUR, -HOUR])
         what: Action = self.one_of(
             [
-                lambda side: side.store.renew(id, until=side.store.steady() + HOUR),
-                lambda side: side.store.forget(id, beat=beat),
-                lambda side: side.store.ask_stop(id, how),
+                lambda side: side.store.nodes.renew(id, until=side.store.steady() + HOUR),
+                lambda side: side.store.nodes.forget(id, beat=beat),
+                lambda side: side.store.nodes.ask_stop(id, how),
             ]
         )
-        if id in self.model.registered:
+        if id in self.model.memory.nodes:
             self.each(what)
         else:
-            self.each(lambda side: side.store.forget(id))
+            self.each(lambda side: side.store.nodes.forget(id))
             self.each(lambda side: a_node(side.store, id, lease=lease) and None)
-        self.each(lambda side: side.store.nodes())
+        self.each(lambda side: side.store.nodes.all())
 
     def records(self) -> None:
         queue, paused = self.one_of(QUEUES), self.draw(st.booleans())
         name, value = self.one_of(NAMES), self.one_of([None, "", "3", "ü 🎈\n"])
         event = self.event(self.one_of([None, *IDS]))
-        self.each(lambda side: side.store.set_paused(queue, paused=paused, who="ich", now=self.now))
-        self.each(lambda side: side.store.set_config(name, value, now=self.now))
-        self.each(lambda side: side.store.record(event))
-        self.each(lambda side: (side.store.queues(), side.store.config()))
-        self.each(lambda side: side.store.events(limit=5))
+        self.each(
+            lambda side: side.store.settings.set_paused(
+                queue, paused=paused, who="ich", now=self.now
+            )
+        )
+        self.each(lambda side: side.store.settings.set_config(name, value, now=self.now))
+        self.each(lambda side: side.store.history.record(event))
+        self.each(lambda side: (side.store.settings.queues(), side.store.settings.config()))
+        self.each(lambda side: side.store.history.events(limit=5))
 
     def event(self, id: str | None) -> Event:
         return Event(at=self.now, kind="seen", job=id, node=None, who="wer", detail="🎈")
 
     def upkeep(self) -> None:
         self.now += self.one_of([0, 0, HOUR, 49 * HOUR, 61 * DAY])
-        self.each(lambda side: side.store.coarsen(now=self.now))
+        self.each(lambda side: side.store.history.coarsen(now=self.now))
         self.rollups_agree()
 
     # -- what they say ----------------------------------------------------------------
@@ -382,10 +388,10 @@ class History:
         )
         # With all of that at once, hardly any job is left.
         which = Filter(**{f.name: getattr(full, f.name) for f in self.few(fields(Filter))})
-        after = self.one_of([None, *self.model.jobs])
+        after = self.one_of([None, *self.model.memory.line])
         limit, oldest = self.one_of([None, 1, 3]), self.draw(st.booleans())
         self.each(
-            lambda side: side.store.select(
+            lambda side: side.store.jobs.select(
                 which, limit=limit, after=side.place(after), oldest=oldest
             )
         )
@@ -397,21 +403,21 @@ class History:
 
     def searches_agree(self) -> None:
         tag, text, prefix = self.one_of(TAGS), self.one_of(TEXTS), self.one_of(IDS)
-        self.each(lambda side: side.store.select(Filter(tags=(tag,)), limit=None))
-        self.each(lambda side: side.store.select(Filter(text=text), limit=None))
-        self.each(lambda side: side.store.ids_like(prefix))
-        self.each(lambda side: side.store.ids_like(prefix[0], limit=2))
-        self.each(lambda side: side.store.tags_like(tag[0], limit=2))
-        self.each(lambda side: side.store.states([*IDS, "nobody"]))
+        self.each(lambda side: side.store.jobs.select(Filter(tags=(tag,)), limit=None))
+        self.each(lambda side: side.store.jobs.select(Filter(text=text), limit=None))
+        self.each(lambda side: side.store.jobs.ids_like(prefix))
+        self.each(lambda side: side.store.jobs.ids_like(prefix[0], limit=2))
+        self.each(lambda side: side.store.jobs.tags_like(tag[0], limit=2))
+        self.each(lambda side: side.store.jobs.states([*IDS, "nobody"]))
 
     def reports_agree(self) -> None:
         queues, since = self.one_of(SERVED), self.one_of([None, NOW + MINUTE])
         self.each(lambda side: side.store.waiting(queues))
-        self.each(lambda side: side.store.next_due())
-        self.each(lambda side: side.store.slowest(3))
-        self.each(lambda side: [side.store.held(node) for node in NODES])
+        self.each(lambda side: side.store.jobs.next_due())
+        self.each(lambda side: side.store.jobs.slowest(3))
+        self.each(lambda side: [side.store.runs.held(node) for node in NODES])
         self.rollups_agree(since)
 
     def rollups_agree(self, since: int | None = None) -> None:
-        self.each(lambda side: side.store.rollups(since=since))
-        self.each(lambda side: side.store.rollups(since=since, queue="one"))
+        self.each(lambda side: side.store.history.rollups(since=since))
+        self.each(lambda side: side.store.history.rollups(since=since, queue="one"))

@@ -1,305 +1,91 @@
-"""A store in plain Python: what the contract says, with lists and dicts and no regard for speed.
+"""A toy store in plain Python: what the contract says, with lists and dicts, however slow.
 
-It isn't used in place of a store anywhere. It says what the real ones must answer.
+It says what the real ones must answer. And it is as poor as a store may be: it changes one item
+after the other, and has no tables that somebody else could use.
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from string import ascii_lowercase, ascii_uppercase
+from time import CLOCK_MONOTONIC, clock_gettime_ns, time_ns
 from typing import Any, TypeVar
 
-from queuectl.errors import DuplicateError, LeaseLostError
+from queuectl.admission import Candidate, Offer, admit
+from queuectl.errors import DuplicateError, LeaseLostError, StateError, UsageError
 from queuectl.facts import Batch, Count, Event, Node, QueueInfo, Rollup, Stop
-from queuectl.filter import Filter
+from queuectl.filter import Filter, Sort
 from queuectl.host import whoami
-from queuectl.job import FINISHED, Attempt, Job, NewJob, Output, State, Transition
+from queuectl.job import FINISHED, Attempt, Job, Like, NewJob, Output, State, Transition
 from queuectl.lifecycle import expired
-from queuectl.store.contract import Claimed, Ended
+from queuectl.store.contract import (
+    LONGEST_PIECE,
+    Changes,
+    Decide,
+    Ended,
+    EndRun,
+    History,
+    Jobs,
+    LiveOutput,
+    Nodes,
+    Over,
+    Piece,
+    Runs,
+    SharedSettings,
+    Store,
+    Turned,
+)
 from queuectl.store.histogram import bucket_of
-from queuectl.when import milliseconds
-from tests.contract.tools import DAY, HOUR, MINUTE, NOW
+from queuectl.store.ids import job_ids
+from queuectl.when import LATEST, milliseconds
+from tests.contract.tools import DAY, HOUR, MINUTE
 
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
-T = TypeVar("T")
 RollupKey = tuple[int, str, str, str, int]
+Cell = tuple[int, int, int, int]
+T = TypeVar("T")
 
 
-class Model:
-    """Everything a queue holds."""
+class Memory:
+    """Everything a queue holds. Nothing in it is ever changed in place."""
 
     def __init__(self) -> None:
         self.places = 0
-        self.jobs: dict[str, Job] = {}
-        """In the order of the line."""
+        self.line: dict[str, Job] = {}
+        """Jobs, in the order of the line."""
         self.ready: dict[str, int] = {}
         """Waiting jobs: 1 if they may be claimed, 0 if they have yet to become due."""
-        self.runs: dict[int, list[Attempt]] = {}
+        self.attempts: dict[int, list[Attempt]] = {}
         self.outputs: dict[tuple[int, int], Output] = {}
         self.inputs: dict[int, bytes] = {}
-        self.cells: dict[RollupKey, tuple[int, int, int, int]] = {}
-        self.kept: list[Event] = []
-        self.settings: dict[str, str] = {}
-        self.paused: dict[str, QueueInfo] = {}
-        self.registered: dict[str, Node] = {}
+        self.cells: dict[RollupKey, Cell] = {}
+        self.events: list[Event] = []
+        self.config: dict[str, str] = {}
+        self.queues: dict[str, QueueInfo] = {}
+        self.nodes: dict[str, Node] = {}
+        self.watches: dict[tuple[int, int], int] = {}
+        self.live: dict[tuple[int, int, str, int], bytes] = {}
 
-    def steady(self) -> int:
-        """Return a time by which leases are meant."""
-        return NOW
+    def by_seq(self, seq: int) -> Job | None:
+        """Return the job at a place in the line."""
+        return next((job for job in self.line.values() if job.seq == seq), None)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Go back to how it was if something is raised. Nothing in it is ever changed in place."""
-        before = {name: copy(value) for name, value in vars(self).items()}
-        try:
-            yield
-        except BaseException:
-            vars(self).update(before)
-            raise
+    def running(self) -> list[Job]:
+        """Return the jobs in processing."""
+        return [job for job in self.line.values() if job.state == State.PROCESSING]
 
-    def transact(self, action: Callable[[], T]) -> T:
-        with self.transaction():
-            return action()
-
-    # -- jobs -------------------------------------------------------------------------
-
-    def enqueue(self, jobs: Sequence[NewJob], *, now: int, skip_duplicates: bool = False) -> Batch:
-        ids = [job.id or "" for job in jobs]
-        if not skip_duplicates and (set(ids) & set(self.jobs) or len(set(ids)) < len(ids)):
-            raise DuplicateError("taken")
-        stored, duplicates = [], []
-        for job in jobs:
-            assert job.id
-            if job.id in self.jobs:
-                duplicates.append(job.id)
-            else:
-                self._add(job, now)
-                stored.append(job.id)
-        return Batch(ids=tuple(stored), duplicates=tuple(duplicates))
-
-    def _add(self, new: NewJob, now: int) -> None:
-        assert new.id
-        self.places += 1
-        # Those who ask for times ask for them as such here.
-        assert new.delay is None and not new.expire
-        run_at = now if new.run_at is None else new.run_at
-        asked = "id queue priority command argv cwd env tags expires_at timeout max_retries backoff"
-        asked += " shell"
-        asked += " backoff_base retry_delay max_backoff"
-        unset = (
-            "task data unique_key node worker started_at finished_at duration_ms exit_code error"
-        )
-        unset += " reason cancel_reason"
-        fields: dict[str, Any] = {name: getattr(new, name) for name in asked.split()}
-        fields |= dict.fromkeys(unset.split())
-        fields |= {"env_all": bool(new.env_all), "stdin_bytes": len(new.stdin or b"") or None}
-        fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
-        fields |= dict.fromkeys(("created_at", "updated_at"), now)
-        job = Job(**fields, seq=self.places, state=State.PENDING, after=(), run_at=run_at)
-        self.jobs[job.id] = job
-        self.ready[job.id] = int(run_at <= now)
-        self.runs[job.seq] = []
-        self.inputs[job.seq] = new.stdin or b""
-
-    def stdin(self, job: Job) -> bytes:
-        return self.inputs[job.seq]
-
-    def get(self, id: str) -> Job | None:
-        return self.jobs.get(id)
-
-    def ids_like(self, prefix: str, limit: int = 10) -> list[str]:
-        return sorted(id for id in self.jobs if id.startswith(prefix))[:limit]
-
-    def tags_like(self, prefix: str, limit: int = 10) -> list[str]:
-        tags = {tag for job in self.jobs.values() for tag in job.tags}
-        return sorted(tag for tag in tags if tag.startswith(prefix))[:limit]
-
-    def select(
-        self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
-    ) -> list[Job]:
-        line = list(self.jobs.values())
-        if not oldest:
-            line.reverse()
-        if after is not None:
-            line = [job for job in line if (job.seq > after if oldest else job.seq < after)]
-        return [job for job in line if self._fits(job, which)][:limit]
-
-    def _fits(self, job: Job, which: Filter) -> bool:
-        finished = job.finished_at
+    def is_same(self, job: Job | None, seen: Job, state: State) -> bool:
+        """Tell whether a job is still as somebody has seen it, and in this state."""
         return (
-            (not which.states or job.state in which.states)
-            and (not which.queues or job.queue in which.queues)
-            and set(which.tags) <= set(job.tags)
-            and (which.since is None or job.created_at >= milliseconds(which.since))
-            and (which.until is None or job.created_at < milliseconds(which.until))
-            and (
-                which.finished_since is None
-                or (finished is not None and finished >= milliseconds(which.finished_since))
-            )
-            and (
-                which.finished_before is None
-                or (finished is not None and finished < milliseconds(which.finished_before))
-            )
-            and self._says(job, which.text.translate(_LOWER))
+            job is not None
+            and (job.seq, job.attempts) == (seen.seq, seen.attempts)
+            and job.state == state
         )
 
-    def _says(self, job: Job, text: str) -> bool:
-        quoted = json.dumps(text, ensure_ascii=False)[1:-1]
-        argv = "" if job.argv is None else json.dumps(job.argv, ensure_ascii=False)
-        plain = (job.id, job.command or "", job.error or "", job.reason or "")
-        return quoted in argv.translate(_LOWER) or any(text in t.translate(_LOWER) for t in plain)
-
-    def states(self, ids: Sequence[str]) -> dict[str, State]:
-        return {id: self.jobs[id].state for id in ids if id in self.jobs}
-
-    def counts(self) -> list[Count]:
-        jobs, timed = Counter[Any](), Counter[Any]()
-        for job in self.jobs.values():
-            key = (job.queue, job.state, job.priority)
-            jobs[key] += 1
-            timed[key] += (job.timeout or 0) > 0
-        return [
-            Count(queue=key[0], state=key[1], priority=key[2], jobs=n, timed=timed[key])
-            for key, n in jobs.items()
-        ]
-
-    def slowest(self, limit: int) -> list[Job]:
-        done = [job for job in self.jobs.values() if job.state == State.COMPLETED]
-        return sorted(done, key=lambda job: -(job.duration_ms or 0))[:limit]
-
-    def next_due(self) -> int | None:
-        return min((self.jobs[id].run_at for id, r in self.ready.items() if r == 0), default=None)
-
-    def waiting(self, queues: Sequence[str] = ()) -> int:
-        return sum(self._serves(queues, self.jobs[id]) for id in self.ready)
-
-    def _serves(self, queues: Sequence[str], job: Job) -> bool:
-        info = self.paused.get(job.queue)
-        paused = info is not None and info.paused_at is not None
-        return not paused and (not queues or job.queue in queues)
-
-    # -- running ----------------------------------------------------------------------
-
-    def claim(
-        self, node: str, workers: Sequence[int], queues: Sequence[str], *, now: int
-    ) -> Claimed:
-        if not workers:
-            return Claimed([], [])
-        if not self.holds_lease(node):
-            raise LeaseLostError("lost")
-        late = sorted(self._expired(now), key=lambda job: job.seq)
-        for job in late:
-            self.apply(job, expired(job), now=now)
-        buried = [self.jobs[job.id] for job in late]
-        for job in buried:
-            self._died(job, now, node)
-        for job in self._due(now):
-            self.ready[job.id] = 1
-            self.jobs[job.id] = replace(job, state=State.PENDING)
-        line = [job for id, job in self.jobs.items() if self.ready.get(id) == 1]
-        line = [job for job in line if self._serves(queues, job)]
-        line.sort(key=lambda job: -job.priority)
-        jobs = [self._begin(job, node, n, now) for n, job in zip(workers, line, strict=False)]
-        return Claimed(jobs, buried)
-
-    def _died(self, job: Job, at: int, node: str | None) -> None:
-        self.record(
-            Event(at=at, kind="dead", job=job.id, node=node, who=whoami(), detail=job.reason)
-        )
-
-    def _begin(self, job: Job, node: str, worker: int, now: int) -> Job:
-        del self.ready[job.id]
-        self.jobs[job.id] = replace(
-            job,
-            state=State.PROCESSING,
-            attempts=job.attempts + 1,
-            node=node,
-            worker=worker,
-            started_at=now,
-            updated_at=now,
-            finished_at=None,
-            duration_ms=None,
-            exit_code=None,
-            reason=None,
-            cancel_reason=None,
-        )
-        return self.jobs[job.id]
-
-    def _expired(self, now: int) -> list[Job]:
-        waiting = [self.jobs[id] for id in self.ready]
-        return [job for job in waiting if job.expires_at is not None and job.expires_at <= now]
-
-    def _due(self, now: int) -> list[Job]:
-        delayed = [self.jobs[id] for id, ready in self.ready.items() if not ready]
-        return [job for job in delayed if job.run_at <= now]
-
-    def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
-        if any(self._serves(queues, self.jobs[id]) for id, ready in self.ready.items() if ready):
-            return True, None
-        times = [self.jobs[id].run_at for id, ready in self.ready.items() if not ready]
-        times += [at for id in self.ready if (at := self.jobs[id].expires_at) is not None]
-        soonest = min(times, default=None)
-        return soonest is not None and soonest <= now, soonest
-
-    def finish(self, ends: Sequence[Ended]) -> list[Ended]:
-        return [end for end in ends if not self._finish(end)]
-
-    def _finish(self, end: Ended) -> bool:
-        job, to = self.jobs.get(end.job.id), end.transition
-        if not self._is(job, end.job, State.PROCESSING) or job is None or job.node != end.job.node:
-            return False
-        exit_code = getattr(end.outcome, "code", None)
-        error = None if to.state == State.COMPLETED else end.error
-        job = replace(
-            self._moved(job, to, end.settled_at),
-            started_at=end.started_at,
-            duration_ms=end.duration_ms,
-            exit_code=exit_code,
-            error=error,
-            cancel_reason=None,
-        )
-        self.jobs[job.id] = job
-        run = Attempt(
-            job=job.id,
-            number=job.attempts,
-            node=job.node or "",
-            host=end.host,
-            worker=job.worker or 0,
-            started_at=end.started_at,
-            finished_at=end.finished_at,
-            duration_ms=end.duration_ms,
-            outcome=end.outcome.name,
-            exit_code=exit_code,
-            signal=getattr(end.outcome, "signal", None),
-            error=error,
-            stdout_bytes=end.output.stdout_bytes,
-            stderr_bytes=end.output.stderr_bytes,
-        )
-        self.runs[job.seq] = [*self.runs[job.seq], run]
-        self.outputs[job.seq, job.attempts] = end.output
-        self._tally(end, to.state.value, end.duration_ms)
-        self._tally(end, "wait", max(0, end.started_at - end.job.run_at))
-        if job.state == State.DEAD:
-            self._died(job, end.settled_at, job.node)
-        return True
-
-    def _tally(self, end: Ended, measure: str, ms: int) -> None:
-        at = end.settled_at - end.settled_at % MINUTE
-        key = (at, end.job.queue, end.job.node or "", measure, bucket_of(ms))
-        self._merge(key, (1, ms, ms, ms))
-
-    def _merge(self, key: RollupKey, cell: tuple[int, int, int, int]) -> None:
-        old = self.cells.get(key)
-        if old is not None:
-            count, total, least, most = old
-            more, sum_, low, high = cell
-            cell = (count + more, total + sum_, min(least, low), max(most, high))
-        self.cells[key] = cell
-
-    def _moved(self, job: Job, to: Transition, now: int) -> Job:
+    def moved(self, job: Job, to: Transition, now: int) -> Job:
         """Apply a transition, readiness included."""
         state = to.state
         self.ready.pop(job.id, None)
@@ -318,25 +104,401 @@ class Model:
             finished_at=now if state in FINISHED else None,
         )
 
-    def _is(self, job: Job | None, seen: Job, state: State) -> bool:
-        """Tell whether a job is still as somebody has seen it, and in this state."""
-        return (
-            job is not None
-            and (job.seq, job.attempts) == (seen.seq, seen.attempts)
-            and job.state == state
+    def remove(self, job: Job) -> None:
+        """Delete a job, with all that belongs to it."""
+        del self.line[job.id]
+        self.ready.pop(job.id, None)
+        self.inputs.pop(job.seq, None)
+        self.attempts.pop(job.seq, None)
+
+    def merge(self, key: RollupKey, cell: Cell) -> None:
+        """Add durations to a rollup."""
+        found = self.cells.get(key)
+        if found is not None:
+            count, total, least, most = found
+            more, sum_, low, high = cell
+            cell = (count + more, total + sum_, min(least, low), max(most, high))
+        self.cells[key] = cell
+
+    def keep(self, event: Event | None) -> None:
+        """Keep an event, if there is one."""
+        if event is not None:
+            self.events.append(event)
+
+    def died(self, job: Job, at: int, node: str | None) -> None:
+        """Keep the event that a job is dead."""
+        self.events.append(
+            Event(at=at, kind="dead", job=job.id, node=node, who=whoami(), detail=job.reason)
         )
 
-    def put_back(self, jobs: Sequence[Job], *, now: int) -> list[Job]:
-        return [job for job in jobs if not self._put_back(job, now)]
 
-    def _put_back(self, seen: Job, now: int) -> bool:
-        job = self.jobs.get(seen.id)
-        if not self._is(job, seen, State.PROCESSING) or job is None or job.node != seen.node:
+class ToyJobs(Jobs):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def enqueue_one(self, job: NewJob, *, now: int) -> Job:
+        if job.id in self._memory.line:
+            raise DuplicateError(f"The id {job.id!r} is taken; choose another.")
+        return self._add(job, now)
+
+    def enqueue(
+        self, jobs: Sequence[NewJob | Like], *, now: int, skip_duplicates: bool = False
+    ) -> Batch:
+        new = [job if isinstance(job, NewJob) else _whole(job) for job in jobs]
+        given = [job.id for job in new if job.id is not None]
+        if not skip_duplicates and (taken := set(given) & set(self._memory.line)):
+            raise DuplicateError(f"The id {taken.pop()!r} is taken; choose another.")
+        if not skip_duplicates and len(set(given)) < len(given):
+            raise DuplicateError("An id is given twice in one request; nothing was enqueued.")
+        stored, duplicates = [], []
+        for job in new:
+            if job.id in self._memory.line:
+                duplicates.append(str(job.id))
+            else:
+                stored.append(self._add(job, now).id)
+        return Batch(ids=tuple(stored), duplicates=tuple(duplicates))
+
+    def _add(self, new: NewJob, now: int) -> Job:
+        memory = self._memory
+        memory.places += 1
+        run_at = now + (new.delay or 0) if new.run_at is None else new.run_at
+        expires_at = new.expires_at
+        if expires_at is None and new.expire:
+            expires_at = min(max(now, run_at) + new.expire, LATEST)
+        asked = "queue priority command argv cwd tags timeout max_retries backoff"
+        asked += " backoff_base retry_delay max_backoff"
+        unset = (
+            "task data unique_key node worker started_at finished_at duration_ms exit_code error"
+        )
+        unset += " reason cancel_reason"
+        fields: dict[str, Any] = {name: getattr(new, name) for name in asked.split()}
+        fields |= dict.fromkeys(unset.split())
+        fields |= {"env": dict(new.env), "env_all": bool(new.env_all)}
+        fields |= {"stdin_bytes": len(new.stdin or b"") or None, "expires_at": expires_at}
+        fields |= {"shell": None if new.shell == "/bin/sh" else new.shell}
+        fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
+        fields |= dict.fromkeys(("created_at", "updated_at"), now)
+        id = new.id or job_ids(1)[0]
+        job = Job(**fields, id=id, seq=memory.places, state=State.PENDING, after=(), run_at=run_at)
+        memory.line[job.id] = job
+        memory.ready[job.id] = int(run_at <= now)
+        memory.attempts[job.seq] = []
+        memory.inputs[job.seq] = new.stdin or b""
+        return job
+
+    def get(self, id: str) -> Job | None:
+        return self._memory.line.get(id)
+
+    def stdin(self, job: Job) -> bytes:
+        return self._memory.inputs.get(job.seq, b"")
+
+    def ids_like(self, prefix: str, limit: int = 10) -> list[str]:
+        return sorted(id for id in self._memory.line if id.startswith(prefix))[:limit]
+
+    def tags_like(self, prefix: str, limit: int = 10) -> list[str]:
+        tags = {tag for job in self._memory.line.values() for tag in job.tags}
+        return sorted(tag for tag in tags if tag.startswith(prefix))[:limit]
+
+    def select(
+        self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
+    ) -> list[Job]:
+        line = list(self._memory.line.values())
+        if not oldest:
+            line.reverse()
+        if after is not None:
+            line = [job for job in line if (job.seq > after if oldest else job.seq < after)]
+        return [job for job in line if _fits(job, which)][:limit]
+
+    def places(self, which: Filter, by: Sequence[Sort], *, limit: int | None) -> list[int]:
+        found = self.select(which, limit=None)
+        for sort in reversed(by):
+            there = [job for job in found if getattr(job, sort.column) is not None]
+            missing = [job for job in found if getattr(job, sort.column) is None]
+            there.sort(key=lambda job: _sortable(job, sort.column), reverse=sort.descending)
+            found = there + missing
+        return [job.seq for job in found][:limit]
+
+    def at(self, places: Sequence[int]) -> list[Job]:
+        found = {job.seq: job for job in self._memory.line.values()}
+        return [found[seq] for seq in places if seq in found]
+
+    def states(self, ids: Sequence[str]) -> dict[str, State]:
+        line = self._memory.line
+        return {id: line[id].state for id in ids if id in line}
+
+    def counts(self) -> list[Count]:
+        jobs, timed = Counter[Any](), Counter[Any]()
+        for job in self._memory.line.values():
+            key = (job.queue, job.state, job.priority)
+            jobs[key] += 1
+            timed[key] += (job.timeout or 0) > 0
+        return [
+            Count(queue=key[0], state=key[1], priority=key[2], jobs=n, timed=timed[key])
+            for key, n in jobs.items()
+        ]
+
+    def slowest(self, limit: int) -> list[Job]:
+        done = [job for job in self._memory.line.values() if job.state == State.COMPLETED]
+        return sorted(done, key=lambda job: -(job.duration_ms or 0))[:limit]
+
+    def next_due(self) -> int | None:
+        memory = self._memory
+        return min(
+            (memory.line[id].run_at for id, r in memory.ready.items() if r == 0), default=None
+        )
+
+    def change(self, jobs: Sequence[Job], decide: Decide, *, now: int | None = None) -> Changes:
+        """Change one after the other: that is all that such a store can do."""
+        made: Changes = {}
+        for job in jobs:
+            found = self._memory.by_seq(job.seq)
+            held = {} if found is None else {found.seq: found}
+            at = _wall() if now is None else now
+            for seq, (to, event) in decide(held, at).items():
+                made[seq] = self._make(held[seq], to, at)
+                self._memory.keep(event)
+        return made
+
+    def _make(self, job: Job, to: Transition | EndRun | None, now: int) -> Job | None:
+        memory = self._memory
+        if (job.state == State.PROCESSING) != isinstance(to, EndRun):
+            raise StateError(f"Job {job.id} is {job.state}; that can't be done to it then.")
+        if to is None:
+            memory.remove(job)
+            return None
+        if isinstance(to, EndRun):
+            memory.line[job.id] = replace(job, cancel_reason=to.reason, updated_at=now)
+        else:
+            moved = memory.moved(job, to, now)
+            if moved.state == State.PENDING and (moved.expires_at or now) <= now:
+                moved = replace(moved, expires_at=None)
+            memory.line[job.id] = moved
+        return memory.line[job.id]
+
+    def prune(self, state: State, before: int, *, limit: int) -> int:
+        old = sorted(self._old(state, before), key=lambda job: job.finished_at or 0)[:limit]
+        for job in old:
+            self._memory.remove(job)
+        return len(old)
+
+    def prunable(self, state: State, before: int) -> int:
+        return len(self._old(state, before))
+
+    def _old(self, state: State, before: int) -> list[Job]:
+        of_state = [job for job in self._memory.line.values() if job.state == state]
+        return [job for job in of_state if job.finished_at is not None and job.finished_at < before]
+
+
+def _whole(like: Like) -> NewJob:
+    id, command, argv, model = like
+    return replace(model, id=id, command=command, argv=argv)
+
+
+def _sortable(job: Job, column: str) -> Any:
+    value = getattr(job, column)
+    return str(value) if isinstance(value, str) else value
+
+
+def _fits(job: Job, which: Filter) -> bool:
+    finished = job.finished_at
+    if len(which.text) > 1_000:
+        raise UsageError("A text to search for can have 1,000 characters at most.")
+    return (
+        (not which.states or job.state in which.states)
+        and (not which.queues or job.queue in which.queues)
+        and set(which.tags) <= set(job.tags)
+        and (which.since is None or job.created_at >= milliseconds(which.since))
+        and (which.until is None or job.created_at < milliseconds(which.until))
+        and (
+            which.finished_since is None
+            or (finished is not None and finished >= milliseconds(which.finished_since))
+        )
+        and (
+            which.finished_before is None
+            or (finished is not None and finished < milliseconds(which.finished_before))
+        )
+        and _says(job, which.text.translate(_LOWER))
+    )
+
+
+def _says(job: Job, text: str) -> bool:
+    quoted = json.dumps(text, ensure_ascii=False)[1:-1]
+    argv = "" if job.argv is None else json.dumps(job.argv, ensure_ascii=False)
+    plain = (job.id, job.command or "", job.error or "", job.reason or "")
+    return quoted in argv.translate(_LOWER) or any(text in t.translate(_LOWER) for t in plain)
+
+
+class ToyRuns(Runs):
+    def __init__(self, memory: Memory, jobs: ToyJobs, nodes: "ToyNodes") -> None:
+        self._memory = memory
+        self._jobs = jobs
+        self._nodes = nodes
+
+    def turn(
+        self, node: str, over: Over | None, offer: Offer | None, *, now: int | None = None
+    ) -> Turned:
+        at = _wall() if now is None else now
+        turned = self._end(node, over, at) if over is not None else Turned()
+        if offer is None or not offer.workers:
+            return turned
+        jobs, buried = self._claim(node, offer, at)
+        return turned._replace(jobs=jobs, buried=buried)
+
+    def rescue(
+        self,
+        node: str,
+        plan: Callable[[Sequence[Job], int], Over],
+        *,
+        beat: int | None = None,
+        registered: bool = True,
+    ) -> Turned | None:
+        if registered:
+            gone = self._nodes.forget(node, beat=beat)
+            if beat is not None and not gone:
+                return None
+        elif node in self._memory.nodes:
+            return None
+        now = _wall()
+        return self._end(node, plan(self.held(node), now), now)
+
+    def _end(self, node: str, over: Over, now: int) -> Turned:
+        stuck = [job for job in over.unstarted if not self._release(job, now)]
+
+        def asked() -> Mapping[int, str]:
+            return {job.seq: job.cancel_reason or "" for job in self.held(node, to_cancel=True)}
+
+        ends = over.judge(stuck, asked, now)
+        lost = [end for end in ends if not self._finish(end)]
+        if over.note is not None:
+            kept = [(job, None) for job in over.unstarted if job not in stuck]
+            told = [*kept, *((end.job, end) for end in ends if end not in lost)]
+            events = [over.note(job, end, now) for job, end in told]
+            self._memory.events += [event for event in events if event is not None]
+        return Turned(ends=ends, lost=lost)
+
+    def _claim(self, node: str, offer: Offer, now: int) -> tuple[list[Job], list[Job]]:
+        memory = self._memory
+        if not self._nodes.holds_lease(node):
+            raise LeaseLostError("lost")
+        late = sorted(self._expired(now), key=lambda job: job.seq)[:1_000]
+        for job in late:
+            memory.line[job.id] = memory.moved(job, expired(job), now)
+        buried = [memory.line[job.id] for job in late]
+        for job in buried:
+            memory.died(job, now, node)
+        for job in self._due(now):
+            memory.ready[job.id] = 1
+            memory.line[job.id] = replace(job, state=State.PENDING)
+        waiting = [job for id, job in memory.line.items() if memory.ready.get(id) == 1]
+        waiting = [job for job in waiting if self._serves(offer.queues, job)]
+        waiting = [job for job in waiting if job.expires_at is None or job.expires_at > now]
+        waiting.sort(key=lambda job: -job.priority)
+        line = {job.seq: job for job in waiting[: len(offer.workers)]}
+        chosen = admit(
+            [Candidate(job.priority, job.seq, job.crashes, job.run_at) for job in line.values()],
+            offer,
+            now,
+        )
+        pairs = zip(offer.workers, chosen, strict=False)
+        jobs = [self._begin(line[one.seq], node, worker, now) for worker, one in pairs]
+        return jobs, buried
+
+    def _serves(self, queues: Sequence[str], job: Job) -> bool:
+        info = self._memory.queues.get(job.queue)
+        paused = info is not None and info.paused_at is not None
+        return not paused and (not queues or job.queue in queues)
+
+    def _begin(self, job: Job, node: str, worker: int, now: int) -> Job:
+        memory = self._memory
+        del memory.ready[job.id]
+        memory.line[job.id] = replace(
+            job,
+            state=State.PROCESSING,
+            attempts=job.attempts + 1,
+            node=node,
+            worker=worker,
+            started_at=now,
+            updated_at=now,
+            finished_at=None,
+            duration_ms=None,
+            exit_code=None,
+            reason=None,
+            cancel_reason=None,
+        )
+        return memory.line[job.id]
+
+    def _expired(self, now: int) -> list[Job]:
+        waiting = [self._memory.line[id] for id in self._memory.ready]
+        return [job for job in waiting if job.expires_at is not None and job.expires_at <= now]
+
+    def _due(self, now: int) -> list[Job]:
+        memory = self._memory
+        delayed = [memory.line[id] for id, ready in memory.ready.items() if not ready]
+        return [job for job in delayed if job.run_at <= now]
+
+    def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
+        line, ready = self._memory.line, self._memory.ready
+        if any(self._serves(queues, line[id]) for id, is_ready in ready.items() if is_ready):
+            return True, None
+        times = [line[id].run_at for id, is_ready in ready.items() if not is_ready]
+        times += [at for id in ready if (at := line[id].expires_at) is not None]
+        soonest = min(times, default=None)
+        return soonest is not None and soonest <= now, soonest
+
+    def _finish(self, end: Ended) -> bool:
+        memory, to = self._memory, end.transition
+        job = memory.line.get(end.job.id)
+        same = memory.is_same(job, end.job, State.PROCESSING)
+        if not same or job is None or job.node != end.job.node:
             return False
-        if job.cancel_reason is not None:
+        exit_code = getattr(end.outcome, "code", None)
+        error = None if to.state == State.COMPLETED else end.error
+        job = replace(
+            memory.moved(job, to, end.settled_at),
+            started_at=end.started_at,
+            duration_ms=end.duration_ms,
+            exit_code=exit_code,
+            error=error,
+            cancel_reason=None,
+        )
+        memory.line[job.id] = job
+        run = Attempt(
+            job=job.id,
+            number=job.attempts,
+            node=job.node or "",
+            host=end.host,
+            worker=job.worker or 0,
+            started_at=end.started_at,
+            finished_at=end.finished_at,
+            duration_ms=end.duration_ms,
+            outcome=end.outcome.name,
+            exit_code=exit_code,
+            signal=getattr(end.outcome, "signal", None),
+            error=error,
+            stdout_bytes=end.output.stdout_bytes,
+            stderr_bytes=end.output.stderr_bytes,
+        )
+        memory.attempts[job.seq] = [*memory.attempts[job.seq], run]
+        memory.outputs[job.seq, job.attempts] = end.output
+        self._tally(end, to.state.value, end.duration_ms)
+        self._tally(end, "wait", max(0, end.started_at - end.job.run_at))
+        if job.state == State.DEAD:
+            memory.died(job, end.settled_at, job.node)
+        return True
+
+    def _tally(self, end: Ended, measure: str, ms: int) -> None:
+        at = end.settled_at - end.settled_at % MINUTE
+        key = (at, end.job.queue, end.job.node or "", measure, bucket_of(ms))
+        self._memory.merge(key, (1, ms, ms, ms))
+
+    def _release(self, seen: Job, now: int) -> bool:
+        memory = self._memory
+        job = memory.line.get(seen.id)
+        same = memory.is_same(job, seen, State.PROCESSING)
+        if not same or job is None or job.node != seen.node or job.cancel_reason is not None:
             return False
-        self.ready[job.id] = 1
-        self.jobs[job.id] = replace(
+        memory.ready[job.id] = 1
+        memory.line[job.id] = replace(
             job,
             state=State.PENDING,
             attempts=job.attempts - 1,
@@ -347,138 +509,48 @@ class Model:
         )
         return True
 
-    def held(self, node: str) -> list[Job]:
-        return [job for job in self._running() if job.node == node]
+    def held(self, node: str, *, to_cancel: bool = False) -> list[Job]:
+        mine = [job for job in self._memory.running() if job.node == node]
+        return [job for job in mine if job.cancel_reason is not None] if to_cancel else mine
 
-    def strays(self) -> list[Job]:
-        return [job for job in self._running() if job.node not in self.registered]
+    def strays(self) -> list[str]:
+        running = self._memory.running()
+        return sorted({str(job.node) for job in running if job.node not in self._memory.nodes})
 
-    def to_cancel(self, node: str) -> list[Job]:
-        return [job for job in self.held(node) if job.cancel_reason is not None]
 
-    def _running(self) -> list[Job]:
-        return [job for job in self.jobs.values() if job.state == State.PROCESSING]
-
-    # -- by hand ----------------------------------------------------------------------
-
-    def apply(self, job: Job, transition: Transition, *, now: int) -> bool:
-        found = self.jobs.get(job.id)
-        if not self._is(found, job, job.state) or job.state == State.PROCESSING or found is None:
-            return False
-        moved = self._moved(found, transition, now)
-        if moved.state == State.PENDING and (moved.expires_at or now) <= now:
-            moved = replace(moved, expires_at=None)
-        self.jobs[job.id] = moved
-        return True
-
-    def ask_cancel(self, job: Job, reason: str, *, now: int) -> bool:
-        found = self.jobs.get(job.id)
-        if not self._is(found, job, State.PROCESSING) or found is None:
-            return False
-        self.jobs[job.id] = replace(found, cancel_reason=reason, updated_at=now)
-        return True
-
-    def remove(self, job: Job) -> bool:
-        if not self._is(self.jobs.get(job.id), job, job.state) or job.state == State.PROCESSING:
-            return False
-        del self.jobs[job.id]
-        del self.inputs[job.seq]
-        self.ready.pop(job.id, None)
-        return True
-
-    def prune(self, state: State, before: int, *, limit: int) -> int:
-        old = sorted(self._old(state, before), key=lambda job: job.finished_at or 0)[:limit]
-        return sum(self.remove(job) for job in old)
-
-    def prunable(self, state: State, before: int) -> int:
-        return len(self._old(state, before))
-
-    def _old(self, state: State, before: int) -> list[Job]:
-        of_state = [job for job in self.jobs.values() if job.state == state]
-        return [job for job in of_state if job.finished_at is not None and job.finished_at < before]
+class ToyHistory(History):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
 
     def attempts(self, job: Job) -> list[Attempt]:
-        return self.runs[job.seq]
+        return self._memory.attempts.get(job.seq, [])
 
     def output(self, job: Job, number: int) -> Output | None:
-        return self.outputs.get((job.seq, number))
+        if job.seq not in self._memory.attempts:
+            return None
+        return self._memory.outputs.get((job.seq, number))
 
-    # -- nodes ------------------------------------------------------------------------
+    def record(self, *events: Event) -> None:
+        self._memory.events += events
 
-    def register(self, node: Node) -> None:
-        self.registered[node.id] = node
-
-    def holds_lease(self, id: str) -> bool:
-        node = self.registered.get(id)
-        return node is not None and node.lease_until > self.steady()
-
-    def lapsed(self, node: Node) -> bool:
-        return node.lease_until <= self.steady()
-
-    def renew(self, node: str, *, until: int) -> bool:
-        if not self.holds_lease(node):
-            return False
-        known = self.registered[node]
-        self.registered[node] = replace(known, lease_until=until, beat=known.beat + 1)
-        return True
-
-    def forget(self, node: str, *, beat: int | None = None) -> bool:
-        known = self.registered.get(node)
-        if known is None or beat not in (None, known.beat):
-            return False
-        del self.registered[node]
-        return True
-
-    def nodes(self) -> list[Node]:
-        return sorted(self.registered.values(), key=lambda node: (node.started_at, node.id))
-
-    def ask_stop(self, node: str, how: Stop) -> bool:
-        known = self.registered.get(node)
-        if known is None:
-            return False
-        asked = known.stop if known.stop == Stop.RELEASE else how
-        self.registered[node] = replace(known, stop=asked)
-        return True
-
-    # -- queues, settings, history ------------------------------------------------------
-
-    def queues(self) -> list[QueueInfo]:
-        return sorted(self.paused.values(), key=lambda info: info.name)
-
-    def set_paused(self, queue: str, *, paused: bool, who: str, now: int) -> bool:
-        info = self.paused.get(queue)
-        if (info is not None and info.paused_at is not None) == paused:
-            return False
-        at, by = (now, who) if paused else (None, None)
-        self.paused[queue] = QueueInfo(name=queue, paused_at=at, paused_by=by)
-        return True
-
-    def config(self) -> dict[str, str]:
-        return self.settings
-
-    def set_config(self, name: str, value: str | None, *, now: int) -> None:
-        if value is None:
-            self.settings.pop(name, None)
-        else:
-            self.settings[name] = value
-
-    def record(self, event: Event) -> None:
-        self.kept.append(event)
-
-    def events(self, job: str | None = None, *, limit: int = 100) -> list[Event]:
-        return [event for event in self.kept[::-1] if job is None or event.job == job][:limit]
+    def events(
+        self, job: str | None = None, *, limit: int = 100, before: int | None = None
+    ) -> list[Event]:
+        numbered = [replace(event, seq=n) for n, event in enumerate(self._memory.events, 1)]
+        fit = [event for event in numbered[::-1] if job is None or event.job == job]
+        return [event for event in fit if before is None or event.seq < before][:limit]
 
     def prune_events(self, before: int, *, limit: int) -> int:
-        kept = [event for event in self.kept[:limit] if event.at >= before]
-        pruned = len(self.kept[:limit]) - len(kept)
-        self.kept = kept + self.kept[limit:]
-        return pruned
+        first = self._memory.events[:limit]
+        kept = [event for event in first if event.at >= before]
+        self._memory.events = kept + self._memory.events[limit:]
+        return len(first) - len(kept)
 
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
-        sums = Model()
-        for (at, of, _, measure, bucket), cell in self.cells.items():
+        sums = Memory()
+        for (at, of, _, measure, bucket), cell in self._memory.cells.items():
             if at >= (since or 0) and queue in (None, of):
-                sums._merge((0, "", "", measure, bucket), cell)
+                sums.merge((0, "", "", measure, bucket), cell)
         return [
             Rollup(
                 measure=key[3], bucket=key[4], count=n, total_ms=total, least_ms=low, most_ms=high
@@ -487,18 +559,262 @@ class Model:
         ]
 
     def coarsen(self, *, now: int) -> None:
+        cells = self._memory.cells
         for span, age in ((HOUR, 48 * HOUR), (DAY, 60 * DAY)):
             before = now - age - (now - age) % span
-            for key in [key for key in self.cells if key[0] < before and key[0] % span]:
-                cell = self.cells.pop(key)
-                self._merge((key[0] - key[0] % span, *key[1:]), cell)
+            for key in [key for key in cells if key[0] < before and key[0] % span]:
+                cell = cells.pop(key)
+                self._memory.merge((key[0] - key[0] % span, *key[1:]), cell)
 
     def fold(self) -> None:
         return
 
+
+class ToyLiveOutput(LiveOutput):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def watch(self, job: Job, *, until: int, now: int, first: bool = False) -> None:
+        run = (job.seq, job.attempts)
+        if self._memory.watches.get(run, 0) <= now:
+            self._drop(run)
+        self._memory.watches[run] = until
+
+    def _drop(self, run: tuple[int, int]) -> None:
+        for key in [key for key in self._memory.live if key[:2] == run]:
+            del self._memory.live[key]
+
+    def watched(self, jobs: Sequence[Job], *, now: int) -> dict[int, int]:
+        runs = {(job.seq, job.attempts) for job in jobs}
+        found = self._memory.watches.items()
+        return {run[0]: until for run, until in found if run in runs and until > now}
+
+    def show(self, *shown: tuple[Job, Sequence[Piece]]) -> None:
+        for job, pieces in shown:
+            for piece in pieces:
+                self._memory.live[job.seq, job.attempts, piece.stream, piece.start] = piece.data
+
+    def trim(self, job: Job, stream: str, *, first: int, before: int) -> None:
+        mine = (job.seq, job.attempts, stream)
+        for key in [key for key in self._memory.live if key[:3] == mine]:
+            if first <= key[3] < before:
+                del self._memory.live[key]
+
+    def pieces(self, job: Job, stream: str, *, after: int) -> list[Piece]:
+        mine = (job.seq, job.attempts, stream)
+        found = sorted((k[3], data) for k, data in self._memory.live.items() if k[:3] == mine)
+        return [
+            Piece(stream=stream, start=start, data=data)
+            for start, data in found
+            if start > after - LONGEST_PIECE and (start == after or start + len(data) > after)
+        ][:8]
+
+    def end(self, job: Job) -> None:
+        self._memory.watches.pop((job.seq, job.attempts), None)
+        self._drop((job.seq, job.attempts))
+
+    def drop_stale(self, *, now: int) -> None:
+        watches = {run: until for run, until in self._memory.watches.items() if until > now}
+        self._memory.watches = watches
+        self._memory.live = {k: d for k, d in self._memory.live.items() if k[:2] in watches}
+
+
+class ToyNodes(Nodes):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._read_at = 0
+
+    def register(self, node: Node) -> None:
+        lease = node.lease_until - _steady()
+        self._memory.nodes[node.id] = replace(node, lease=lease)
+
+    def holds_lease(self, id: str) -> bool:
+        node = self._memory.nodes.get(id)
+        return node is not None and node.lease_until > _steady()
+
+    def lapsed(self, node: Node) -> bool:
+        return node.lease_until < self._read_at
+
+    def renew(self, node: str, *, until: int) -> bool:
+        if not self.holds_lease(node):
+            return False
+        known = self._memory.nodes[node]
+        self._memory.nodes[node] = replace(
+            known, lease_until=until, beat=known.beat + 1, seen_at=_wall(), lease=until - _steady()
+        )
+        return True
+
+    def forget(self, node: str, *, beat: int | None = None) -> bool:
+        known = self._memory.nodes.get(node)
+        if known is None or beat not in (None, known.beat):
+            return False
+        del self._memory.nodes[node]
+        return True
+
+    def all(self) -> list[Node]:
+        self._read_at = _steady()
+        return sorted(self._memory.nodes.values(), key=lambda node: (node.started_at, node.id))
+
+    def describe(self, node: str, *, workers: int, version: str) -> None:
+        if node in self._memory.nodes:
+            known = self._memory.nodes[node]
+            self._memory.nodes[node] = replace(known, workers=workers, version=version)
+
+    def ask_stop(self, node: str, how: Stop, *, event: Event | None = None) -> bool:
+        known = self._memory.nodes.get(node)
+        if known is None:
+            return False
+        self._memory.keep(event)
+        asked = known.stop if known.stop == Stop.RELEASE else how
+        self._memory.nodes[node] = replace(known, stop=asked)
+        return True
+
+
+class ToySettings(SharedSettings):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def queues(self) -> list[QueueInfo]:
+        return sorted(self._memory.queues.values(), key=lambda info: info.name)
+
+    def set_paused(
+        self, queue: str, *, paused: bool, who: str, now: int, event: Event | None = None
+    ) -> bool:
+        info = self._memory.queues.get(queue)
+        if (info is not None and info.paused_at is not None) == paused:
+            return False
+        self._memory.keep(event)
+        at, by = (now, who) if paused else (None, None)
+        self._memory.queues[queue] = QueueInfo(name=queue, paused_at=at, paused_by=by)
+        return True
+
+    def config(self) -> dict[str, str]:
+        return dict(sorted(self._memory.config.items()))
+
+    def set_config(
+        self,
+        name: str,
+        value: str | None,
+        *,
+        now: int,
+        check: Callable[[Mapping[str, str]], None] | None = None,
+        event: Event | None = None,
+    ) -> None:
+        if check is not None:
+            others = {key: text for key, text in self._memory.config.items() if key != name}
+            check(others if value is None else others | {name: value})
+        self._memory.keep(event)
+        if value is None:
+            self._memory.config.pop(name, None)
+        else:
+            self._memory.config[name] = value
+
+
+class Toy(Store):
+    """A store in the memory of this process."""
+
+    url = "toy:"
+    patience = 0.0
+    before_commit = None
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        """Open the store of some memory, or of a new one."""
+        self.memory = Memory() if memory is None else memory
+        self._jobs = ToyJobs(self.memory)
+        self._nodes = ToyNodes(self.memory)
+        self._runs = ToyRuns(self.memory, self._jobs, self._nodes)
+        self._history = ToyHistory(self.memory)
+        self._live = ToyLiveOutput(self.memory)
+        self._settings = ToySettings(self.memory)
+
+    @property
+    def jobs(self) -> ToyJobs:
+        return self._jobs
+
+    @property
+    def runs(self) -> ToyRuns:
+        return self._runs
+
+    @property
+    def history(self) -> ToyHistory:
+        return self._history
+
+    @property
+    def live(self) -> ToyLiveOutput:
+        return self._live
+
+    @property
+    def nodes(self) -> ToyNodes:
+        return self._nodes
+
+    @property
+    def settings(self) -> ToySettings:
+        return self._settings
+
+    @property
+    def identity(self) -> str:
+        return self.url
+
+    def now(self) -> int:
+        return _wall()
+
+    def steady(self) -> int:
+        return _steady()
+
+    def lease_clock(self) -> int:
+        return CLOCK_MONOTONIC
+
+    def changed(self) -> bool:
+        return True
+
+    def info(self) -> dict[str, Any]:
+        return {"engine": "toy", "schema_version": 0}
+
     def verify(self) -> list[str]:
-        stuck = len(self.strays())
+        stray = self.runs.strays()
+        stuck = sum(len(self.runs.held(node)) for node in stray)
         return [f"{stuck} jobs are processing on a node that isn't registered."] if stuck else []
+
+    def migrate(self) -> tuple[int, int]:
+        return 0, 0
+
+    def check_schema(self) -> None:
+        return
+
+    def vacuum(self) -> None:
+        return
+
+    def spool_root(self) -> str:
+        raise UsageError("This store is in no folder.")
+
+    def make_spool_root(self) -> str:
+        raise UsageError("This store is in no folder.")
 
     def close(self) -> None:
         return
+
+
+class Model(Toy):
+    """The same as the judge of others: what it does can be undone."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Go back to how it was if something is raised."""
+        before = {name: copy(value) for name, value in vars(self.memory).items()}
+        try:
+            yield
+        except BaseException:
+            vars(self.memory).update(before)
+            raise
+
+    def transact(self, action: Callable[[], T]) -> T:
+        with self.transaction():
+            return action()
+
+
+def _wall() -> int:
+    return time_ns() // 1_000_000
+
+
+def _steady() -> int:
+    return clock_gettime_ns(CLOCK_MONOTONIC) // 1_000_000

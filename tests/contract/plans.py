@@ -13,7 +13,19 @@ from queuectl.job import NewJob, State
 from queuectl.store import Store
 from queuectl.store.dialects import MYSQL, POSTGRESQL, SQLITE, Dialect
 from queuectl.values import replace
-from tests.contract.tools import HOUR, MINUTE, NOW, ask_cancel, ended, remove, take, take_one, the
+from tests.contract.tools import (
+    HOUR,
+    MINUTE,
+    NOW,
+    ask_cancel,
+    ended,
+    finish,
+    release,
+    remove,
+    take,
+    take_one,
+    the,
+)
 
 BIG = ("jobs", "attempts", "outputs", "inputs", "tags", "events")
 """The tables that grow with every job."""
@@ -234,8 +246,7 @@ VERBS: dict[str, Verb] = {
     "outlook": lambda s: s.runs.outlook([], now=NOW),
     "held": lambda s: s.runs.held("node-2"),
     "strays": lambda s: s.runs.strays(),
-    "strayed_from": lambda s: s.runs.strayed_from(),
-    "to_cancel": lambda s: s.runs.to_cancel("node-1"),
+    "to_cancel": lambda s: s.runs.held("node-1", to_cancel=True),
     "attempts": lambda s: s.history.attempts(the(s, "job 5")),
     "output": lambda s: s.history.output(the(s, "job 5"), 1),
     "stdin": lambda s: s.jobs.stdin(replace(the(s, "job 5"), stdin_bytes=8)),
@@ -253,8 +264,8 @@ VERBS: dict[str, Verb] = {
     ),
     "claim": lambda s: take(s, 1),
     "claim from one queue": lambda s: take(s, 1, queues=["queue 2"]),
-    "claim and put back": lambda s: s.runs.put_back([take_one(s)], now=NOW),
-    "claim and finish": lambda s: s.runs.finish([ended(take_one(s), now=NOW + MINUTE)]),
+    "claim and put back": lambda s: release(s, [take_one(s)], now=NOW),
+    "claim and finish": lambda s: finish(s, [ended(take_one(s), now=NOW + MINUTE)]),
     "cancel": lambda s: ask_cancel(s, the(s, "job 5"), "x", now=NOW),
     "remove": lambda s: remove(s, s.jobs.select(Filter(states=(State.DEAD,)), limit=1)[0]),
     "prune": lambda s: s.jobs.prune(State.COMPLETED, NOW + HOUR, limit=3),

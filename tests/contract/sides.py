@@ -104,7 +104,7 @@ class StoreSide(Side):
         if death.alone:
             self.store = open_store(self._place.url)
         self._faults["clients_killed"] += 1
-        came_through = any(event.detail == mark for event in self.store.events())
+        came_through = any(event.detail == mark for event in self.store.history.events())
         if not came_through:
             assert self._picture() == before, f"{self.name} kept a part of what was undone"
         if death.moment == Moment.COMMITTING:
@@ -148,5 +148,7 @@ class StoreSide(Side):
         return found
 
     def _picture(self) -> Any:
-        jobs = self.store.select(Filter(), limit=None)
-        return plain([jobs, self.store.counts(), self.store.nodes(), self.store.events()])
+        jobs = self.store.jobs.select(Filter(), limit=None)
+        return plain(
+            [jobs, self.store.jobs.counts(), self.store.nodes.all(), self.store.history.events()]
+        )

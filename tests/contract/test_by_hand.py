@@ -29,6 +29,7 @@ from tests.contract.tools import (
     assert_counts_are_right,
     ended,
     everything,
+    finish,
     ids,
     remove,
     remove_all,
@@ -165,7 +166,7 @@ class TestAskCancel:
     def test_the_next_run_is_not_meant(self, store: Store) -> None:
         add(store, "x")
         first = take_one(store)
-        store.runs.finish([ended(first, Released())])
+        finish(store, [ended(first, Released())])
         second = take_one(store, now=LATER)
         assert not ask_cancel(store, first, "too late", now=LATER)
         assert the(store, "x") == second
@@ -249,7 +250,7 @@ class TestChangedSince:
     def test_ended_meanwhile(self, store: Store, client: Client, change: Change) -> None:
         add(store, "x")
         old = take_one(store)
-        store.runs.finish([ended(old)])
+        finish(store, [ended(old)])
         self.check_refused(store, client, change, old)
 
     @changes(APPLY, ASK, REMOVE)
@@ -313,7 +314,9 @@ class TestMany:
         assert ask_cancel_all(store, [*seen, *taken], "stop", now=LATER) == {
             job.seq for job in taken
         }
-        assert [job.cancel_reason for job in store.runs.to_cancel("node-1")] == ["stop"] * 5
+        assert [job.cancel_reason for job in store.runs.held("node-1", to_cancel=True)] == [
+            "stop"
+        ] * 5
 
     def test_what_changed_is_not_removed(
         self, store: Store, client: Client, seen: list[Job]

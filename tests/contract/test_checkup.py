@@ -14,7 +14,7 @@ from queuectl.store.migrations import current
 from queuectl.store.sqlstore import SqlStore
 from queuectl.when import human
 from tests.contract.conftest import ENGINES
-from tests.contract.tools import DAY, HOUR, NOW, Client, Engine, a_node, add, take
+from tests.contract.tools import DAY, HOUR, NOW, Client, Engine, a_node, add, claim, take
 
 NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mariadb": "MariaDB"}
 
@@ -180,7 +180,7 @@ class TestNodesAndJobs:
     def test_dead_jobs(self, store: Store) -> None:
         job = add(store, "a", expires_at=NOW + 1)
         a_node(store)
-        store.runs.claim("node-1", [1], [], now=NOW + 2)
+        claim(store, "node-1", [1], [], now=NOW + 2)
         assert store.jobs.states([job.id]) == {"a": "dead"}
         finding = one(list(check_queue(store, lambda node: True)), "dead jobs")
         assert finding.level == Level.NOTE

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from queuectl.admission import Suspects
 from queuectl.errors import LeaseLostError
 from queuectl.filter import Filter
 from queuectl.host import whoami
@@ -15,7 +16,6 @@ from queuectl.job import Exited, NewJob, Released, State, Transition
 from queuectl.lifecycle import Policy, retried
 from queuectl.store import Store
 from queuectl.store.clock import ELAPSED
-from queuectl.store.contract import Suspects
 from queuectl.store.idiom import BURIED_AT_ONCE
 from queuectl.store.sqlstore import SqlStore
 from tests.contract.tools import (
@@ -27,8 +27,10 @@ from tests.contract.tools import (
     a_node,
     add,
     apply,
+    claim,
     ended,
     everything,
+    finish,
     ids,
     run,
     states,
@@ -56,11 +58,11 @@ class TestClockPutBack:
         heard = clock_gettime(ELAPSED)
         assert store.db.driver.clock.learn(asked=heard, said=now + HOUR, heard=heard) == 0
         assert store.now() >= now + HOUR
-        assert store.runs.claim("node-1", [1, 2], ["default"], now=store.now()).jobs == []
+        assert claim(store, "node-1", [1, 2], ["default"], now=store.now()).jobs == []
         assert states(store) == {"delayed": State.PENDING, "patient": State.PENDING}
         assert store.now() < now + MINUTE
         # That it was put on by an hour is no reason to wait.
-        assert ids(store.runs.claim("node-1", [1, 2], [], now=now + HOUR).jobs) == ["delayed"]
+        assert ids(claim(store, "node-1", [1, 2], [], now=now + HOUR).jobs) == ["delayed"]
 
 
 class TestOneJob:
@@ -72,7 +74,7 @@ class TestOneJob:
 
     def test_comes_back_as_it_is_now_stored(self, store: Store) -> None:
         before = add(store, "x", tags=("red",), env={"A": "b"}, priority=3, timeout=9)
-        (job,) = store.runs.claim("node-1", [17], [], now=NOW + 41).jobs
+        (job,) = claim(store, "node-1", [17], [], now=NOW + 41).jobs
         assert job == replace(
             before,
             state=State.PROCESSING,
@@ -118,7 +120,7 @@ class TestOneJob:
         for attempt in (1, 2, 3):
             job = take_one(store, now=NOW + attempt)
             assert job.attempts == attempt
-            store.runs.finish([ended(job, Released(), now=NOW + attempt)])
+            finish(store, [ended(job, Released(), now=NOW + attempt)])
 
     def test_what_the_last_run_left_is_cleared_but_not_its_error(self, store: Store) -> None:
         add(store, "x", max_retries=0)
@@ -173,13 +175,13 @@ def test_one_that_is_cut_off_anywhere_has_done_nothing(
     add(store, "due", run_at=NOW + SECOND)
     add(store, "late", expires_at=NOW + SECOND)
     # What it knows of the database it has asked for by now.
-    assert store.runs.claim("node-1", [1], ["nothing there"], now=NOW).jobs == []
+    assert claim(store, "node-1", [1], ["nothing there"], now=NOW).jobs == []
     before = everything(client)
     for step in range(100):
         with monkeypatch.context() as patch:
             cut_at(store, step, patch)
             try:
-                claimed = store.runs.claim("node-1", [1, 2, 3], [], now=NOW + MINUTE).jobs
+                claimed = claim(store, "node-1", [1, 2, 3], [], now=NOW + MINUTE).jobs
             except Cut:
                 claimed = []
         if claimed:
@@ -194,7 +196,7 @@ class TestWorkers:
     def test_each_gets_one_job(self, store: Store) -> None:
         for n in range(5):
             add(store, f"job {n}")
-        jobs = store.runs.claim("node-1", [30, 10, 20], [], now=NOW).jobs
+        jobs = claim(store, "node-1", [30, 10, 20], [], now=NOW).jobs
         assert [(job.id, job.worker) for job in jobs] == [
             ("job 0", 30),
             ("job 1", 10),
@@ -255,7 +257,7 @@ class TestOrder:
         add(store, "a")
         add(store, "b")
         job = take_one(store)
-        store.runs.finish([ended(job, Released(), now=NOW + SECOND)])
+        finish(store, [ended(job, Released(), now=NOW + SECOND)])
         assert ids(take(store, 2, now=NOW + SECOND)) == ["a", "b"]
 
 
@@ -286,7 +288,7 @@ class TestQueues:
     def test_a_paused_one_leaves_running_jobs_alone(self, store: Store) -> None:
         job = take_one(store)
         store.settings.set_paused("one", paused=True, who="me", now=NOW)
-        assert store.runs.finish([ended(job)]) == []
+        assert finish(store, [ended(job)]) == []
         assert the(store, "1").state == State.COMPLETED
 
     def test_very_many_are_no_trouble(self, store: Store) -> None:
@@ -342,7 +344,7 @@ class TestTime:
         for id in ("a", "b"):
             add(store, id)
         for job in take(store, 2):
-            store.runs.finish([ended(job, Exited(1))])
+            finish(store, [ended(job, Exited(1))])
         assert states(store) == {"a": State.FAILED, "b": State.FAILED}
         take_one(store, now=NOW + HOUR)
         assert states(store) == {"a": State.PROCESSING, "b": State.PENDING}
@@ -351,7 +353,7 @@ class TestTime:
     def test_a_released_job_is_there_at_once(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        store.runs.finish([ended(job, Released(), now=NOW + 1)])
+        finish(store, [ended(job, Released(), now=NOW + 1)])
         assert ids(take(store, now=NOW + 1)) == ["x"]
 
 
@@ -393,20 +395,25 @@ class TestExpiry:
         add(store, "good")
         add(store, "late", expires_at=NOW + 2, queue="other")
         add(store, "first", expires_at=NOW + 3)
-        jobs, buried = store.runs.claim("node-1", [1, 2], [], now=NOW + 5)
+        jobs, buried, *_ = claim(store, "node-1", [1, 2], [], now=NOW + 5)
         assert ids(jobs) == ["good"]
         assert buried == [the(store, "late"), the(store, "first")]
         said = [(e.kind, e.job, e.at, e.node, e.detail) for e in store.history.events()]
         reason = "expired before it could start"
         assert said == [("dead", id, NOW + 5, "node-1", reason) for id in ("first", "late")]
         assert {event.who for event in store.history.events()} == {whoami()}
-        assert store.runs.claim("node-1", [1, 2], [], now=NOW + 6) == ([], [])
+        again = claim(store, "node-1", [1, 2], [], now=NOW + 6)
+        assert (*again.jobs, *again.buried) == ()
         assert len(store.history.events()) == 2
 
     def test_very_many_are_told_a_thousand_at_a_time(self, store: Store) -> None:
         store.jobs.enqueue([NewJob(command="x", expires_at=NOW + 1) for _ in range(1_100)], now=NOW)
-        told = [store.runs.claim("node-1", [1], [], now=NOW + 1) for _ in range(3)]
-        assert [(len(jobs), len(buried)) for jobs, buried in told] == [(0, 1_000), (0, 100), (0, 0)]
+        told = [claim(store, "node-1", [1], [], now=NOW + 1) for _ in range(3)]
+        assert [(len(jobs), len(buried)) for jobs, buried, *_ in told] == [
+            (0, 1_000),
+            (0, 100),
+            (0, 0),
+        ]
         events = store.history.events(limit=2_000)
         assert len(events) == len({event.job for event in events}) == 1_100
 
@@ -501,8 +508,8 @@ class TestSuspects:
 
     def claim(self, store: Store, *, idle: bool, since: int = NOW) -> list[str]:
         """Claim what a node with four free workers gets."""
-        suspects = Suspects(crashes=1, since=since, idle=idle)
-        return ids(store.runs.claim("node-1", [1, 2, 3, 4], [], now=NOW, suspects=suspects).jobs)
+        suspects = Suspects(crashes=1, patience=NOW - since, idle=idle)
+        return ids(claim(store, "node-1", [1, 2, 3, 4], [], now=NOW, suspects=suspects).jobs)
 
     @pytest.mark.parametrize("idle", [True, False])
     def test_the_line_ends_before_one(self, store: Store, idle: bool) -> None:
@@ -522,7 +529,7 @@ class TestSuspects:
         assert got == ["first", "suspect", "last", "other-suspect"]
 
     def test_who_names_no_suspects_gets_all(self, store: Store) -> None:
-        jobs = store.runs.claim("node-1", [1, 2, 3, 4], [], now=NOW).jobs
+        jobs = claim(store, "node-1", [1, 2, 3, 4], [], now=NOW).jobs
         assert ids(jobs) == ["first", "suspect", "last", "other-suspect"]
 
 

@@ -16,6 +16,8 @@ from tests.contract.tools import (
     add,
     assert_counts_are_right,
     ended,
+    finish,
+    release,
     take,
     take_one,
     the,
@@ -46,9 +48,9 @@ class TestRunning:
         before = client.run("SELECT * FROM {counts}")
         jobs = take(store, 3)
         assert client.run("SELECT * FROM {counts}") == before
-        store.runs.put_back(jobs[:2], now=LATER)
+        release(store, jobs[:2], now=LATER)
         assert client.run("SELECT * FROM {counts}") == before
-        assert store.runs.finish([ended(jobs[2], now=LATER)]) == []
+        assert finish(store, [ended(jobs[2], now=LATER)]) == []
         assert client.run("SELECT * FROM {counts}") != before
 
     def test_what_runs_is_counted_as_pending(self, store: Store, client: Client) -> None:
@@ -69,8 +71,7 @@ class TestRunning:
         ends: list[Outcome] = [Exited(0), Exited(1), Released()]
         jobs = take(store, 12)
         assert (
-            store.runs.finish([ended(job, ends[n % 3], now=LATER) for n, job in enumerate(jobs)])
-            == []
+            finish(store, [ended(job, ends[n % 3], now=LATER) for n, job in enumerate(jobs)]) == []
         )
         assert_counts_are_right(store, client)
         assert {count.state for count in store.jobs.counts()} == {
@@ -85,7 +86,7 @@ class TestRunning:
             add(store, f"job {n}", timeout=5)
         jobs = take(store, 4)
         client.run(f"UPDATE {{jobs}} SET {change} WHERE id = 'job 1'")
-        assert store.runs.finish([ended(job, now=LATER) for job in jobs]) == []
+        assert finish(store, [ended(job, now=LATER) for job in jobs]) == []
         assert_counts_are_right(store, client)
         assert {count.state for count in store.jobs.counts()} == {State.COMPLETED}
 
@@ -99,7 +100,7 @@ class TestRunning:
         self, store: Store, client: Client
     ) -> None:
         add(store, "a", max_retries=3)
-        assert store.runs.finish([ended(take_one(store), Exited(1), now=LATER)]) == []
+        assert finish(store, [ended(take_one(store), Exited(1), now=LATER)]) == []
         assert the(store, "a").state == State.FAILED
         with suppress(Exception):
             client.run("UPDATE {jobs} SET ready = 1 WHERE state = 'failed'")

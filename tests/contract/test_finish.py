@@ -35,8 +35,10 @@ from tests.contract.tools import (
     a_node,
     add,
     ask_cancel,
+    claim,
     ended,
     everything,
+    finish,
     hear,
     ids,
     quieten,
@@ -134,7 +136,7 @@ class TestTransitions:
     ) -> None:
         add(store, "x", tags=("red",), timeout=9, cwd="/a", env={"B": "c"}, **fields)
         job = take_one(store)
-        assert store.runs.finish([ended(job, outcome, now=END)]) == []
+        assert finish(store, [ended(job, outcome, now=END)]) == []
         always = {"updated_at": END, "started_at": NOW + 21, "duration_ms": 4_022}
         assert the(store, "x") == replace(job, **{**always, **changes})
 
@@ -156,7 +158,7 @@ class TestTransitions:
         while the(store, "x").state != State.DEAD:
             now = the(store, "x").run_at
             end = now + 100
-            store.runs.finish([ended(take_one(store, now=now), Exited(1), now=end)])
+            finish(store, [ended(take_one(store, now=now), Exited(1), now=end)])
             waits.append(the(store, "x").run_at - end)
         assert waits[:2] == [2_000, 4_000]
         assert len(waits) == 3
@@ -185,9 +187,9 @@ class TestTransitions:
     def test_one_that_has_lost_its_lease_leaves_none(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
-        assert store.runs.finish([ended(job, Released(), now=END)]) == []
+        assert finish(store, [ended(job, Released(), now=END)]) == []
         late = ended(job, Exited(1), policy=Policy(max_retries=0))
-        assert store.runs.finish([late]) == [late]
+        assert finish(store, [late]) == [late]
         assert store.history.events() == []
 
     def test_a_finished_job_is_never_given_out_again(self, store: Store) -> None:
@@ -201,12 +203,12 @@ class TestTransitions:
         for n in range(100):
             add(store, f"job {n}", max_retries=n % 2)
         ends = [ended(job, Exited(n % 3)) for n, job in enumerate(take(store, 100))]
-        assert store.runs.finish(ends) == []
+        assert finish(store, ends) == []
         for n, end in enumerate(ends):
             assert the(store, f"job {n}").state == end.transition.state
 
     def test_none_at_all(self, store: Store) -> None:
-        assert store.runs.finish([]) == []
+        assert finish(store, []) == []
 
     def test_a_write_that_fails_half_way_changes_nothing(
         self, store: Store, client: Client
@@ -216,9 +218,9 @@ class TestTransitions:
         good, bad = take(store, 2)
         before = everything(client)
         with pytest.raises(StoreError):
-            store.runs.finish([ended(good), ended(bad, host=cast(str, None))])
+            finish(store, [ended(good), ended(bad, host=cast(str, None))])
         assert everything(client) == before
-        assert store.runs.finish([ended(good), ended(bad)]) == []
+        assert finish(store, [ended(good), ended(bad)]) == []
 
 
 class TestFence:
@@ -251,31 +253,31 @@ class TestFence:
         for n, outcome in enumerate(outcomes):
             add(store, f"x{n}", max_retries=0, priority=-n)
             job = take_one(store)
-            store.runs.finish([ended(job, outcome)])
+            finish(store, [ended(job, outcome)])
             self.check_lost(store, client, ended(job, Exited(0), now=END + 1))
             self.check_lost(store, client, ended(job, Exited(5), now=END + 1))
 
     def test_a_run_that_was_rescued(self, store: Store, client: Client) -> None:
         add(store, "x")
         job = take_one(store)
-        store.runs.finish([ended(job, Lost("gone"))])
+        finish(store, [ended(job, Lost("gone"))])
         self.check_lost(store, client, ended(job))
 
     def test_a_run_whose_job_another_node_has_now(self, store: Store, client: Client) -> None:
         add(store, "x")
         old = take_one(store, node="node-1")
-        store.runs.finish([ended(old, Lost("gone"))])
+        finish(store, [ended(old, Lost("gone"))])
         new = take_one(store, node="node-2", now=END)
         self.check_lost(store, client, ended(old))
-        assert store.runs.finish([ended(new)]) == []
+        assert finish(store, [ended(new)]) == []
 
     def test_a_run_whose_job_the_same_node_has_again(self, store: Store, client: Client) -> None:
         add(store, "x")
         old = take_one(store)
-        store.runs.finish([ended(old, Released())])
+        finish(store, [ended(old, Released())])
         new = take_one(store, now=END)
         self.check_lost(store, client, ended(old))
-        assert store.runs.finish([ended(new)]) == []
+        assert finish(store, [ended(new)]) == []
 
     def test_a_job_that_never_ran(self, store: Store, client: Client) -> None:
         job = add(store, "x")
@@ -294,29 +296,29 @@ class TestFence:
         add(store, "x", command="another")
         new = take_one(store, now=NOW + SECOND)
         self.check_lost(store, client, ended(job))
-        assert store.runs.finish([ended(new)]) == []
+        assert finish(store, [ended(new)]) == []
 
     def test_does_not_harm_the_others_of_a_group(self, store: Store) -> None:
         for id in ("a", "b", "c"):
             add(store, id)
         a, b, c = take(store, 3)
-        store.runs.finish([ended(b, Released())])
+        finish(store, [ended(b, Released())])
         stale = ended(b)
-        assert store.runs.finish([ended(a), stale, ended(c, Exited(1))]) == [stale]
+        assert finish(store, [ended(a), stale, ended(c, Exited(1))]) == [stale]
         assert states(store) == {"a": State.COMPLETED, "b": State.PENDING, "c": State.FAILED}
 
     def test_holds_within_a_group(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
         first, second = ended(job, Exited(0)), ended(job, Exited(1))
-        assert store.runs.finish([first, second]) == [second]
+        assert finish(store, [first, second]) == [second]
         assert the(store, "x").state == State.COMPLETED
         assert len(store.history.attempts(job)) == 1
 
     def check_lost(self, store: Store, client: Client, end: Ended) -> None:
         """Check that an end is returned as lost and leaves every table as it is."""
         before = everything(client)
-        assert store.runs.finish([end]) == [end]
+        assert finish(store, [end]) == [end]
         assert everything(client) == before
 
 
@@ -328,14 +330,14 @@ class TestRescue:
         lost = take_one(store, node="node-1")
         with store.transaction():
             ends = [ended(job, Lost("died"), output=Output()) for job in store.runs.held("node-1")]
-            assert store.runs.finish(ends) == []
+            assert finish(store, ends) == []
             store.nodes.forget("node-1")
         job = the(store, "x")
         assert (job.state, job.crashes, job.failures, job.attempts) == (State.PENDING, 1, 0, 1)
         again = take_one(store, node="node-2", now=END)
         assert (again.attempts, again.node) == (2, "node-2")
-        assert store.runs.finish([ended(lost)]) != []
-        assert store.runs.finish([ended(again)]) == []
+        assert finish(store, [ended(lost)]) != []
+        assert finish(store, [ended(again)]) == []
         assert [run.outcome for run in store.history.attempts(job)] == ["lost", "exited"]
 
     def test_a_run_that_was_lost_may_have_ended_long_before_somebody_noticed(
@@ -345,7 +347,7 @@ class TestRescue:
         job = take_one(store)
         noticed = NOW + HOUR
         end = ended(job, Lost("died"), now=noticed, finished_at=END, noticed_at=noticed)
-        assert store.runs.finish([end]) == []
+        assert finish(store, [end]) == []
         (lost,) = store.history.attempts(job)
         assert (lost.started_at, lost.finished_at) == (NOW + 21, END)
         given_back = the(store, "x")
@@ -354,7 +356,7 @@ class TestRescue:
         again = take_one(store, now=noticed)
         later = noticed + HOUR
         end = ended(again, Cancelled("x"), now=later, finished_at=noticed + 5, noticed_at=later)
-        assert store.runs.finish([end]) == []
+        assert finish(store, [end]) == []
         over = the(store, "x")
         assert (over.state, over.finished_at, over.updated_at) == (State.CANCELLED, later, later)
         # What became of the job counts where it became so; how long the run took is its own.
@@ -391,8 +393,8 @@ class TestAttempts:
         self, store: Store, outcome: Outcome, name: str, exit_code: int | None, signal: int | None
     ) -> None:
         add(store, "x")
-        (job,) = store.runs.claim("node-1", [31], [], now=NOW).jobs
-        store.runs.finish([ended(job, outcome)])
+        (job,) = claim(store, "node-1", [31], [], now=NOW).jobs
+        finish(store, [ended(job, outcome)])
         error = None if outcome == Exited(0) else "error 24"
         assert store.history.attempts(job) == [
             Attempt(
@@ -485,7 +487,7 @@ class TestHeld:
             add(store, f"job {n}", priority=n)
         mine = take(store, 3, node="node-1")
         theirs = take(store, 2, node="node-2")
-        store.runs.finish([ended(mine[0])])
+        finish(store, [ended(mine[0])])
         assert ids(store.runs.held("node-1")) == ["job 3", "job 4"]
         assert store.runs.held("node-1") == sorted(mine[1:], key=lambda job: job.seq)
         assert ids(store.runs.held("node-2")) == ids(sorted(theirs, key=lambda job: job.seq))
@@ -498,11 +500,13 @@ class TestStrays:
             add(store, f"job {n}")
         one, two = take(store, 2, node="node-1")
         take(store, 1, node="node-2")
-        assert (store.runs.strays(), store.runs.strayed_from()) == ([], [])
+        assert store.runs.strays() == []
         store.nodes.forget("node-1")
-        assert (store.runs.strays(), store.runs.strayed_from()) == ([one, two], ["node-1"])
-        store.runs.finish([ended(one, Lost("gone"))])
-        assert store.runs.strays() == [two]
+        assert store.runs.strays() == ["node-1"]
+        finish(store, [ended(one, Lost("gone"))])
+        assert store.runs.strays() == ["node-1"]
+        finish(store, [ended(two, Lost("gone"))])
+        assert store.runs.strays() == []
 
 
 class TestToCancel:
@@ -513,18 +517,18 @@ class TestToCancel:
         (four,) = take(store, node="node-2")
         for job in (two, four):
             assert ask_cancel(store, job, f"stop {job.id}", now=NOW + 7)
-        assert store.runs.to_cancel("node-1") == [the(store, "job 1")]
-        assert store.runs.to_cancel("node-1")[0].cancel_reason == "stop job 1"
-        assert ids(store.runs.to_cancel("node-2")) == ["job 3"]
-        store.runs.finish([ended(job) for job in (one, two, three, four)])
-        assert store.runs.to_cancel("node-1") == []
+        assert store.runs.held("node-1", to_cancel=True) == [the(store, "job 1")]
+        assert store.runs.held("node-1", to_cancel=True)[0].cancel_reason == "stop job 1"
+        assert ids(store.runs.held("node-2", to_cancel=True)) == ["job 3"]
+        finish(store, [ended(job) for job in (one, two, three, four)])
+        assert store.runs.held("node-1", to_cancel=True) == []
 
     def test_a_run_that_is_being_cancelled_ends_cancelled(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)
         ask_cancel(store, job, "stop it", now=NOW + 7)
-        (asked,) = store.runs.to_cancel("node-1")
-        store.runs.finish([ended(asked, Cancelled(asked.cancel_reason or ""))])
+        (asked,) = store.runs.held("node-1", to_cancel=True)
+        finish(store, [ended(asked, Cancelled(asked.cancel_reason or ""))])
         job = the(store, "x")
         assert (job.state, job.reason, job.cancel_reason) == (State.CANCELLED, "stop it", None)
         assert not ask_cancel(store, job, "again", now=END)
@@ -541,7 +545,7 @@ class TestWakeUp:
         listener = other.listen()
         try:
             quieten(listener)
-            store.runs.finish([ended(job, outcome)])
+            finish(store, [ended(job, outcome)])
             assert hear(listener, Topic.WORK)
         finally:
             listener.close()
@@ -560,7 +564,7 @@ class TestRollups:
             duration_ms=20,
             started_at=job.run_at + 7,
         )
-        store.runs.finish([end])
+        finish(store, [end])
         told = {
             (r.measure, r.count, r.total_ms, r.least_ms, r.most_ms) for r in store.history.rollups()
         }
@@ -598,7 +602,7 @@ class TestRollups:
             ended(job, duration_ms=1_000 + n, started_at=NOW)
             for n, job in enumerate(take(store, 10))
         ]
-        store.runs.finish(ends)
+        finish(store, ends)
         rows = [row for row in store.history.rollups() if row.measure == "completed"]
         assert sum(row.count for row in rows) == 10
         assert sum(row.total_ms for row in rows) == 10 * 1_000 + 45
@@ -608,5 +612,5 @@ class TestRollups:
     def test_a_lost_run_counts_for_nothing(self, store: Store) -> None:
         add(store, "x")
         job: Job = take_one(store)
-        store.runs.finish([ended(replace(job, attempts=9))])
+        finish(store, [ended(replace(job, attempts=9))])
         assert store.history.rollups() == []

@@ -26,7 +26,18 @@ from queuectl.job import WAITING, Exited, Job, Lost, NewJob, Outcome, Released, 
 from queuectl.lifecycle import Policy, cancelled, retried
 from queuectl.store import Store, open_store
 from queuectl.store.contract import Ended
-from tests.contract.tools import NOW, a_node, apply, ask_cancel, ended, ids, remove, the
+from tests.contract.tools import (
+    NOW,
+    a_node,
+    apply,
+    ask_cancel,
+    claim,
+    ended,
+    finish,
+    ids,
+    remove,
+    the,
+)
 
 NODES = ("node-1", "node-2")
 QUEUES = ("one", "two")
@@ -145,7 +156,7 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def claim(self, node: str, count: int, queues: tuple[str, ...]) -> None:
         late = [m for m in self.line if m.state in WAITING and m.has_expired(self.now)]
-        jobs, buried = self.store.runs.claim(node, range(count), queues, now=self.now)
+        jobs, buried, *_ = claim(self.store, node, range(count), queues, now=self.now)
         assert ids(jobs) == [model.id for model in self.expected(node, count, queues)]
         assert ids(buried) == [model.id for model in late]
         for job in jobs:
@@ -191,7 +202,7 @@ class StoreMachine(RuleBasedStateMachine):
     def end(self, job: Job, outcome: Outcome) -> None:
         """End a run in the store and in the model."""
         end = ended(job, outcome, now=self.now, policy=POLICY, started_at=self.now)
-        assert self.store.runs.finish([end]) == []
+        assert finish(self.store, [end]) == []
         self.model(job.id).ends(outcome, self.now)
         self.past.append(end)
 
@@ -199,7 +210,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def finish_again(self, data: st.DataObject) -> None:
         end = data.draw(st.sampled_from(self.past))
-        assert self.store.runs.finish([end]) == [end]
+        assert finish(self.store, [end]) == [end]
 
     @precondition(lambda self: self.line)
     @rule(data=st.data())
@@ -218,9 +229,9 @@ class StoreMachine(RuleBasedStateMachine):
     def end_cancelled(self, model: Model) -> None:
         """Let the node of a run end it because it was asked to."""
         assert model.node is not None
-        (job,) = self.store.runs.to_cancel(model.node)
+        (job,) = self.store.runs.held(model.node, to_cancel=True)
         end = ended(job, Exited(9), now=self.now, policy=POLICY, started_at=self.now)
-        assert self.store.runs.finish([end]) == []
+        assert finish(self.store, [end]) == []
         del self.runs[job.id]
         self.past.append(end)
         model.state, model.node = State.CANCELLED, None

@@ -14,9 +14,11 @@ from tests.contract.tools import (
     add,
     ask_cancel,
     ended,
+    finish,
     hear,
     ids,
     quieten,
+    release,
     take,
     take_one,
     the,
@@ -35,7 +37,7 @@ def nodes(store: Store) -> None:
 def test_the_job_is_as_it_was(store: Store) -> None:
     before = add(store, "a", priority=3)
     job = take_one(store)
-    assert store.runs.put_back([job], now=LATER) == []
+    assert release(store, [job], now=LATER) == []
     assert the(store, "a") == replace(before, updated_at=LATER)
     assert store.history.attempts(job) == []
     assert store.runs.held("node-1") == []
@@ -45,27 +47,27 @@ def test_it_keeps_its_place_in_the_line(store: Store) -> None:
     for id in "abcd":
         add(store, id)
     jobs = take(store, 3)
-    store.runs.put_back(jobs[1:], now=LATER)
+    release(store, jobs[1:], now=LATER)
     assert ids(take(store, 3)) == ["b", "c", "d"]
 
 
 def test_its_number_is_given_to_the_next_run(store: Store) -> None:
     add(store, "a")
-    store.runs.put_back([take_one(store)], now=LATER)
+    release(store, [take_one(store)], now=LATER)
     again = take_one(store, node="node-2")
     assert (again.attempts, again.node) == (1, "node-2")
-    assert store.runs.finish([ended(again, Exited(0), now=LATER)]) == []
+    assert finish(store, [ended(again, Exited(0), now=LATER)]) == []
     assert [run.number for run in store.history.attempts(again)] == [1]
 
 
 def test_a_late_end_of_what_was_put_back_is_refused(store: Store) -> None:
     add(store, "a")
     job = take_one(store)
-    store.runs.put_back([job], now=LATER)
+    release(store, [job], now=LATER)
     end = ended(job, Exited(0), now=LATER)
-    assert store.runs.finish([end]) == [end]
+    assert finish(store, [end]) == [end]
     take_one(store, node="node-2")
-    assert store.runs.finish([end]) == [end]
+    assert finish(store, [end]) == [end]
     assert the(store, "a").state == State.PROCESSING
 
 
@@ -73,9 +75,9 @@ def test_what_another_node_has_by_now_stays_there(store: Store) -> None:
     for id in "ab":
         add(store, id)
     mine = take(store, 2)
-    store.runs.put_back(mine[:1], now=LATER)
+    release(store, mine[:1], now=LATER)
     theirs = take_one(store, node="node-2")
-    assert store.runs.put_back(mine, now=LATER) == mine[:1]
+    assert release(store, mine, now=LATER) == mine[:1]
     assert the(store, "a") == theirs
     assert the(store, "b").state == State.PENDING
 
@@ -84,15 +86,15 @@ def test_what_is_to_be_cancelled_is_not_put_back(store: Store) -> None:
     add(store, "a")
     job = take_one(store)
     ask_cancel(store, job, "not needed", now=NOW)
-    assert store.runs.put_back([job], now=LATER) == [job]
+    assert release(store, [job], now=LATER) == [job]
     assert the(store, "a").state == State.PROCESSING
 
 
 def test_a_retry_stays_one(store: Store) -> None:
     add(store, "a", max_retries=3)
-    store.runs.finish([ended(take_one(store), Exited(1), now=NOW)])
+    finish(store, [ended(take_one(store), Exited(1), now=NOW)])
     second = take_one(store, now=NOW + 3600 * SECOND)
-    store.runs.put_back([second], now=LATER)
+    release(store, [second], now=LATER)
     job = the(store, "a")
     assert (job.state, job.attempts, job.failures) == (State.PENDING, 1, 1)
     assert take_one(store, now=NOW + 3600 * SECOND).attempts == 2
@@ -103,7 +105,7 @@ def test_it_wakes_those_who_wait_for_work(store: Store) -> None:
     job = take_one(store)
     listener = store.listen()
     quieten(listener)
-    store.runs.put_back([job], now=LATER)
+    release(store, [job], now=LATER)
     assert hear(listener, Topic.WORK)
     listener.close()
 
@@ -111,11 +113,11 @@ def test_it_wakes_those_who_wait_for_work(store: Store) -> None:
 def test_counters_follow(store: Store) -> None:
     for id in "abc":
         add(store, id)
-    store.runs.put_back(take(store, 3)[:2], now=LATER)
+    release(store, take(store, 3)[:2], now=LATER)
     counted = {count.state: count.jobs for count in store.jobs.counts() if count.jobs}
     assert counted == {State.PENDING: 2, State.PROCESSING: 1}
     assert store.verify() == []
 
 
 def test_nothing_is_nothing(store: Store) -> None:
-    assert store.runs.put_back([], now=LATER) == []
+    assert release(store, [], now=LATER) == []

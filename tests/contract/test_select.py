@@ -19,6 +19,7 @@ from tests.contract.tools import (
     apply,
     assert_counts_are_right,
     ended,
+    finish,
     ids,
     remove,
     run,
@@ -454,6 +455,6 @@ class TestWaiting:
         add(store, "x")
         (job,) = take(store)
         assert store.waiting() == 0
-        store.runs.finish([ended(job)])
+        finish(store, [ended(job)])
         assert store.waiting() == 0
         assert states(store) == {"x": State.COMPLETED}

@@ -28,6 +28,7 @@ from tests.contract.tools import (
     a_node,
     assert_counts_are_right,
     ended,
+    finish,
     raw,
     take,
 )
@@ -399,5 +400,5 @@ class TestFresh:
             before = server.rows_read()
             jobs = take(store, AT_ONCE)
             assert len(jobs) == AT_ONCE
-            assert store.runs.finish([ended(job, now=NOW + MINUTE) for job in jobs]) == []
+            assert finish(store, [ended(job, now=NOW + MINUTE) for job in jobs]) == []
             assert server.rows_read() - before < FEW // 2

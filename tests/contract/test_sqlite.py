@@ -38,6 +38,7 @@ from tests.contract.tools import (
     a_node,
     add,
     ended,
+    finish,
     ids,
     quieten,
     raw,
@@ -389,20 +390,20 @@ class TestWakeUps:
         assert Topic.WORK in listener.heard()
 
     def test_a_job_that_goes_back_in_line_does(self, store: SqlStore, listener: Listener) -> None:
-        store.runs.finish([ended(the(store, "running"), Released())])
+        finish(store, [ended(the(store, "running"), Released())])
         assert Topic.WORK in listener.heard()
 
     @pytest.mark.parametrize("outcome", [Exited(0), Exited(1)])
     def test_a_job_that_does_not_go_back_does_not(
         self, store: SqlStore, listener: Listener, outcome: Exited
     ) -> None:
-        store.runs.finish([ended(the(store, "running"), outcome)])
+        finish(store, [ended(the(store, "running"), outcome)])
         assert listener.heard() == set()
 
     def test_what_a_node_writes_itself_is_no_news(
         self, store: SqlStore, listener: Listener
     ) -> None:
-        store.runs.finish([ended(the(store, "running"), Exited(0))])
+        finish(store, [ended(the(store, "running"), Exited(0))])
         assert quieten(listener) == set()
 
     def test_what_it_disregards_it_does_not_look_for(

@@ -34,7 +34,7 @@ from tests.contract.plans import (
     names,
     rendered,
 )
-from tests.contract.tools import HOUR, NOW, a_node, apply, ended, raw, take, the
+from tests.contract.tools import HOUR, NOW, a_node, apply, ended, finish, raw, take, the
 
 MANY = 2_000
 
@@ -75,7 +75,7 @@ def fill(store: SqlStore) -> None:
         ended(job, Exited(job.seq % 2), duration_ms=job.seq, now=NOW + job.seq)
         for job in take(store, 2 * MANY)
     ]
-    store.runs.finish(ends)
+    finish(store, ends)
     take(store, 100)
     delayed = [
         NewJob(command="x", queue=f"queue {n % 3}", priority=9, run_at=NOW + HOUR + n)

@@ -12,7 +12,7 @@ import pytest
 from queuectl.job import NewJob, State
 from queuectl.store import Store, open_store
 from tests.contract.actors import Actor
-from tests.contract.tools import NOW, a_node, add, ended, states, take_one
+from tests.contract.tools import NOW, a_node, add, claim, ended, finish, states, take_one
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ class TestThreads:
             try:
                 for n in range(each):
                     add(store, f"{number} {n}", queue=f"queue {n % 3}", priority=n % 5)
-                    (job,) = store.runs.claim("node-1", [number], [], now=NOW).jobs
+                    (job,) = claim(store, "node-1", [number], [], now=NOW).jobs
                     taken.append(job.id)
-                    assert store.runs.finish([ended(job)]) == []
+                    assert finish(store, [ended(job)]) == []
             except BaseException as error:
                 errors.append(error)
                 raise

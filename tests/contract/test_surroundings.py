@@ -11,6 +11,7 @@ from tests.contract.tools import (
     Client,
     a_node,
     add,
+    release,
     remove,
     run,
     take_one,
@@ -73,7 +74,7 @@ class TestStdin:
         for _ in range(2):
             job = take_one(store)
             assert (job.stdin_bytes, store.jobs.stdin(job)) == (len(BYTES), BYTES)
-            store.runs.put_back([job], now=NOW)
+            release(store, [job], now=NOW)
         assert store.jobs.stdin(run(store, "x")) == BYTES
 
     def test_it_goes_with_its_job(self, store: Store, client: Client) -> None:

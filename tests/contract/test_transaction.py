@@ -23,6 +23,7 @@ from tests.contract.tools import (
     a_node,
     add,
     ended,
+    finish,
     hear,
     quieten,
     remove,
@@ -41,7 +42,7 @@ def do_everything(store: Store) -> None:
     """Use every verb that writes, on an empty store."""
     a_node(store)
     add(store, "x", tags=("red",))
-    store.runs.finish([ended(take_one(store))])
+    finish(store, [ended(take_one(store))])
     remove(store, add(store, "y"))
     store.settings.set_paused("one", paused=True, who="me", now=NOW)
     store.settings.set_config("jitter", "0.5", now=NOW)

@@ -6,11 +6,21 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Protocol
 
+from queuectl.admission import Offer, Suspects
 from queuectl.facts import Node
 from queuectl.job import Exited, Job, NewJob, Outcome, Output, State, Transition
 from queuectl.lifecycle import Policy, decide
 from queuectl.store import Store
-from queuectl.store.contract import Decision, Ended, EndRun, Listener, Topic
+from queuectl.store.contract import (
+    Asked,
+    Decision,
+    Ended,
+    EndRun,
+    Listener,
+    Over,
+    Topic,
+    Turned,
+)
 from queuectl.store.polling import PollingListener
 from queuectl.store.sqlstore import SqlStore
 from tests.contract.actors import Row
@@ -96,7 +106,7 @@ def take(
     now: int = NOW,
 ) -> list[Job]:
     """Claim jobs for so many workers of a node, numbered from 1."""
-    return store.runs.claim(node, range(1, count + 1), queues, now=now).jobs
+    return list(claim(store, node, range(1, count + 1), queues, now=now).jobs)
 
 
 def take_one(store: Store, *, node: str = "node-1", now: int = NOW) -> Job:
@@ -142,7 +152,7 @@ def run(
     """Claim the next job, which must have this id, end its run, and return it as it is then."""
     job = take_one(store, node=node, now=now - 5 * SECOND)
     assert job.id == id
-    assert store.runs.finish([ended(job, outcome, now=now, policy=policy, **changes)]) == []
+    assert finish(store, [ended(job, outcome, now=now, policy=policy, **changes)]) == []
     return the(store, id)
 
 
@@ -253,3 +263,37 @@ def _change_same(
         return {seq: decision for seq, decision in wanted.items() if seq in same}
 
     return set(store.jobs.change(jobs, decide, now=now))
+
+
+# -- the parts of a turn, one by one -------------------------------------------------------------
+
+
+def claim(
+    store: Store,
+    node: str,
+    workers: Sequence[int],
+    queues: Sequence[str] = (),
+    *,
+    now: int | None = None,
+    suspects: Suspects | None = None,
+) -> Turned:
+    """Give a node jobs for these workers."""
+    return store.runs.turn(node, None, Offer(workers, queues, suspects), now=now)
+
+
+def finish(store: Store, ends: Sequence[Ended]) -> list[Ended]:
+    """Write down how runs ended; returns those whose lease was lost."""
+    over = Over(judge=lambda stuck, asked, now: ends)
+    return list(store.runs.turn("", over, None).lost)
+
+
+def release(store: Store, jobs: Sequence[Job], *, now: int) -> list[Job]:
+    """Put claimed jobs back in line that were never started; returns those that couldn't be."""
+    left: list[Job] = []
+
+    def judge(stuck: Sequence[Job], asked: Asked, now: int) -> list[Ended]:
+        left[:] = stuck
+        return []
+
+    store.runs.turn("", Over(jobs, judge), None, now=now)
+    return left

@@ -12,7 +12,7 @@ import pytest
 from queuectl import Queue, State
 from queuectl.job import Exited, Output
 from tests.cli.test_manners import EVERY, command_at
-from tests.contract.tools import a_node, ended, take
+from tests.contract.tools import a_node, ended, finish, take
 from tests.docs.markdown import PAGES, blocks
 
 MANY = 55
@@ -94,11 +94,12 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
         )
         now = store.now()
         wrote = Output(stderr=b"no space\n", stderr_bytes=9)
-        store.runs.finish(
+        finish(
+            store,
             [
                 ended(job, Exited(1), now=now + 5, started_at=now, output=wrote)
                 for job in take(store, MANY, now=now)
-            ]
+            ],
         )
         queue.enqueue("true", id=ID)
         store.nodes.forget("node-1")

@@ -8,13 +8,15 @@ been given to somebody else: `got ID ATTEMPT` and `lost ID ATTEMPT`.
 
 import sys
 import time
+from collections.abc import Sequence
 from itertools import count
 
 from queuectl import Queue
+from queuectl.admission import Offer
 from queuectl.errors import StoreUnreachableError
 from queuectl.job import Exited, Job, Outcome, Output, Signalled, Strategy
 from queuectl.lifecycle import Policy
-from queuectl.store.contract import Ended
+from queuectl.store.contract import Asked, Ended, Over
 from tests.contract.tools import a_node, ended
 
 QUEUES = ("storm-1", "storm-2")
@@ -66,17 +68,14 @@ def take_turn(
     """
     store = queue.store
 
-    def turn() -> tuple[list[Ended], list[Job]]:
-        now = store.now()
-        ends = [
+    def judge(stuck: Sequence[Job], asked: Asked, now: int) -> list[Ended]:
+        return [
             ended(job, OUTCOMES[n % 2], now=now, policy=POLICY, output=Output())
             for n, job in enumerate(running)
         ]
-        return store.runs.finish(ends), store.runs.claim(
-            name, range(1, free + 1), QUEUES, now=now
-        ).jobs
 
-    return store.transact(turn)
+    turned = store.runs.turn(name, Over(judge=judge), Offer(range(1, free + 1), QUEUES))
+    return list(turned.lost), list(turned.jobs)
 
 
 def opened() -> Queue:

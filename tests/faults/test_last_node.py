@@ -4,6 +4,7 @@ import pytest
 
 from queuectl import Queue
 from queuectl.facts import Node
+from tests.contract.tools import claim
 from tests.support import Lab, wait_for
 
 LEASE = 1_500
@@ -36,7 +37,7 @@ def hold_elsewhere(queue: Queue, id: str) -> None:
             lease_until=over,
         )
     )
-    assert [job.id for job in store.runs.claim("dead", [1], [], now=store.now()).jobs] == [id]
+    assert [job.id for job in claim(store, "dead", [1], [], now=store.now()).jobs] == [id]
     wait_for(lambda: store.steady() > over, "the end of its lease")
 
 

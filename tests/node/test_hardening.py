@@ -25,6 +25,7 @@ from queuectl.node.log import Log, RotatingFile
 from queuectl.place import find_place
 from queuectl.spool import files_of
 from tests.contract.actors import Actor
+from tests.contract.tools import claim
 from tests.support import Lab, is_gone, lab_in, wait_for
 
 
@@ -254,7 +255,7 @@ def test_a_node_from_before_a_reboot_is_dead(lab: Lab) -> None:
         lease_until=store.steady() + 10**9,
     )
     store.nodes.register(old)
-    assert [job.id for job in store.runs.claim("before", [1], (), now=store.now()).jobs] == [id]
+    assert [job.id for job in claim(store, "before", [1], (), now=store.now()).jobs] == [id]
     lab.node()
     job = lab.wait_state(id, State.COMPLETED)
     assert (job.attempts, job.crashes, job.failures) == (2, 1, 0)

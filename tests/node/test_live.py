@@ -21,6 +21,7 @@ from queuectl.node.broadcast import MARGIN, NEVER, PER_TURN, Broadcast
 from queuectl.node.runs import Run
 from queuectl.store import Store
 from queuectl.store.contract import LONGEST_PIECE, Piece
+from tests.contract.tools import claim
 from tests.support import PATIENCE, Lab, lab_in, wait_for
 
 LIMIT = 2**20
@@ -350,7 +351,7 @@ class Spooling:
 
         a_node(self.store)
         lab.queue.enqueue("true")
-        (job,) = self.store.runs.claim("node-1", [1], [], now=self.store.now()).jobs
+        (job,) = claim(self.store, "node-1", [1], [], now=self.store.now()).jobs
         return job
 
     @property

@@ -9,6 +9,7 @@ from queuectl import State
 from queuectl.facts import Node
 from queuectl.host import host_identity, host_name
 from queuectl.spool import own_files
+from tests.contract.tools import claim
 from tests.support import Lab
 
 HOUR = 3_600_000
@@ -47,7 +48,7 @@ def test_a_lost_run_ends_when_its_node_was_last_heard_of(lab: Lab, seen: int, to
     store = lab.queue.store
     began = store.now() - HOUR
     gone_node(lab, seen_at=began + seen)
-    store.runs.claim("gone", [1], (), now=began)
+    claim(store, "gone", [1], (), now=began)
     lab.node()
     lab.wait_state(id, State.COMPLETED)
     lost, _ = lab.queue.attempts(id)
@@ -62,7 +63,7 @@ def test_a_lost_run_ends_when_it_last_wrote_something(lab: Lab) -> None:
     store = lab.queue.store
     began = store.now() - HOUR
     spool = gone_node(lab, seen_at=began)
-    (job,) = store.runs.claim("gone", [1], (), now=began).jobs
+    (job,) = claim(store, "gone", [1], (), now=began).jobs
     out, err = own_files(spool, job)
     for path, minutes in ((out, 20), (err, 50)):
         Path(path).write_text("words")
@@ -81,7 +82,7 @@ def test_a_job_that_died_with_its_node_is_dead_from_when_that_was_noticed(lab: L
     store = lab.queue.store
     began = store.now() - HOUR
     gone_node(lab, seen_at=began + 2_000)
-    store.runs.claim("gone", [1], (), now=began)
+    claim(store, "gone", [1], (), now=began)
     before = store.now()
     lab.node()
     job = lab.wait_state(id, State.DEAD)

@@ -201,7 +201,7 @@ class Broadcast:
         limit = self._limit()
         batch, left = self._read(limit)
         if batch:
-            self._store.transact(lambda: self._show(batch))
+            self._store.live.show(*((job, pieces) for job, _, pieces in batch))
         for job, stream, pieces in batch:
             for piece in pieces:
                 stream.shown(piece)
@@ -221,10 +221,6 @@ class Broadcast:
             if left <= 0:
                 break
         return batch, left
-
-    def _show(self, batch: _Batch) -> None:
-        for job, _, pieces in batch:
-            self._store.live.show(job, pieces)
 
     def end(self, runs: Iterable[Run]) -> None:
         """Clear up after runs whose ends are stored: what they wrote is kept with them."""

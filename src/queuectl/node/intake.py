@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import inf
 
+from queuectl.admission import Offer, Suspects
 from queuectl.lifecycle import ROOM_WITHIN
 from queuectl.node.caution import Caution
 from queuectl.node.config import Config
@@ -10,7 +11,7 @@ from queuectl.node.crew import Crew
 from queuectl.node.membership import Membership
 from queuectl.node.orders import Orders
 from queuectl.node.runs import Run
-from queuectl.store.contract import Store, Suspects
+from queuectl.store.contract import Store
 
 
 class Intake:
@@ -58,16 +59,13 @@ class Intake:
         """Whether it is time to claim: there may be work, and the workers need some."""
         return self.may_be_work and self._crew.workers.hungry and self.may_claim
 
-    def offer(self) -> list[int]:
-        """Return the workers to claim a job for, one each."""
-        if not self.may_be_work or not self.may_claim:
-            return []
-        return self._caution.few(self._crew.workers.wanted())
-
-    def suspects(self, now: int) -> Suspects:
-        """Say which jobs a claim gives to nobody, or to us alone."""
+    def offer(self) -> Offer:
+        """Return what we have room for: the workers to claim a job for, and which we get alone."""
+        workers: list[int] = []
+        if self.may_be_work and self.may_claim:
+            workers = self._caution.few(self._crew.workers.wanted())
         crashes, idle = self._config.policy.suspicious, not self._crew.running
-        return Suspects(crashes, since=now - ROOM_WITHIN, idle=idle)
+        return Offer(workers, self._queues, Suspects(crashes, patience=ROOM_WITHIN, idle=idle))
 
     # -- when to look again -------------------------------------------------------------
 

@@ -468,7 +468,7 @@ class NodeLoop:
             self.orders.release(f"Stop requested: {releasing(self.orders.what_runs())}.")
         running = self.crew.running
         by_seq = {run.job.seq: number for number, run in running.items()}
-        for job in self.store.runs.to_cancel(self.id) if running else ():
+        for job in self.store.runs.held(self.id, to_cancel=True) if running else ():
             number = by_seq.get(job.seq)
             if number is not None and running[number].job.cancel_reason is None:
                 runs.with_cancel(running[number], job.cancel_reason or "cancelled")
@@ -534,7 +534,7 @@ class NodeLoop:
 
     def _take_turn(self) -> Turn | None:
         self.crew.workers.commit_takes = self.turns.takes
-        return self.turns.take(self.intake.offer(), self.intake.suspects)
+        return self.turns.take(self.intake.offer())
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""

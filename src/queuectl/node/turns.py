@@ -4,20 +4,20 @@ A store that can't be reached is borne with: what ended is kept until it can be 
 nobody knows whether a commit came through, nothing else is written until that is known.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
 from random import uniform
 from time import monotonic
-from typing import Any
 
+from queuectl.admission import Offer
 from queuectl.errors import StoreError, StoreMissingError, StoreUnsettledError
 from queuectl.job import Job, Released
 from queuectl.node import runs
 from queuectl.node.config import Config
 from queuectl.node.membership import Membership
 from queuectl.node.runs import Run
-from queuectl.store.contract import Claimed, Ended, Store, Suspects
+from queuectl.store.contract import Asked, Ended, Over, Store, Turned
 
 LINGER = 0.005
 """Seconds that the end of a run waits for others, to be written down with them, while no worker
@@ -40,16 +40,11 @@ class Turn:
     asked: int
     """For how many workers jobs were asked for."""
     over: tuple[Run, ...]
-    ends: list[Ended]
-    lost: list[Ended]
-    jobs: list[Job]
-    buried: list[Job] = field(default_factory=list)
+    ends: Sequence[Ended]
+    lost: Sequence[Ended]
+    jobs: Sequence[Job]
+    buried: Sequence[Job]
     """Jobs that were found dead while others were claimed."""
-
-
-def _as_it_is(turn: Any) -> Turn:
-    known: Turn = turn
-    return known
 
 
 class Turns:
@@ -72,8 +67,8 @@ class Turns:
         self._since = 0.0
         """When the first of these ended."""
         self._doubt: StoreUnsettledError | None = None
-        self._doubtful: Callable[[Any], Turn] = _as_it_is
-        """Makes a turn of what a commit in doubt came to."""
+        self._doubtful: tuple[tuple[Run, ...], int] = ((), 0)
+        """What the last commit was about: runs that are over, and how many workers were offered."""
         self._retry_at = 0.0
         self.refusals = 0
         """How often in a row the store has refused a commit."""
@@ -111,65 +106,43 @@ class Turns:
     def _linger(self) -> float:
         return min(max(LINGER, 2 * self.takes), LONGEST_LINGER)
 
-    def take(self, workers: Sequence[int], suspects: Callable[[int], Suspects]) -> Turn | None:
+    def take(self, offer: Offer) -> Turn | None:
         """Make one commit, if there is something to do; or learn what became of the last one."""
         if self._doubt is not None:
             committed, result = self._doubt.committed(), self._doubt.result
             self._doubt = None
             if committed:
-                return self._doubtful(result)
-        if not self.ended and not workers:
+                return self._made(result)
+        if not self.ended and not offer.workers:
             return None
         over = tuple(self.ended)
+        self._doubtful = over, len(offer.workers)
         self._unfolded = True
         began = monotonic()
-        if over:
-            self._doubtful = _as_it_is
-            turn = self._store.transact(lambda: self._commit(over, workers, suspects))
-        else:
-            turn = self._claim_only(workers, suspects)
+        # A claim that ends nothing is a transaction by itself, and quicker alone.
+        turned = self._store.runs.turn(self._member.id, self._over(over) if over else None, offer)
         self.takes += (monotonic() - began - self.takes) * _WEIGHT
-        return turn
+        return self._made(turned)
 
-    def _claim_only(self, workers: Sequence[int], suspects: Callable[[int], Suspects]) -> Turn:
-        """Make a turn that ends nothing: a claim is a transaction by itself, and quicker alone."""
-        now = self._store.now()
+    def _made(self, turned: Turned) -> Turn:
+        over, asked = self._doubtful
+        return Turn(now=self._store.now(), asked=asked, over=over, **turned._asdict())
 
-        def made(claimed: Claimed) -> Turn:
-            return Turn(now=now, asked=len(workers), over=(), ends=[], lost=[], **claimed._asdict())
+    def _over(self, over: tuple[Run, ...]) -> Over:
+        def judge(stuck: Sequence[Job], asked: Asked, now: int) -> list[Ended]:
+            # What can't be released has been cancelled meanwhile, or isn't ours any more.
+            rest = [run for run in over if not run.unstarted or run.job in stuck]
+            return self._ends(rest, asked, now)
 
-        self._doubtful = made
-        return made(
-            self._store.runs.claim(
-                self._member.id, workers, self._queues, now=now, suspects=suspects(now)
-            )
-        )
+        return Over([run.job for run in over if run.unstarted], judge)
 
-    def _commit(
-        self, over: tuple[Run, ...], workers: Sequence[int], suspects: Callable[[int], Suspects]
-    ) -> Turn:
-        now = self._store.now()
-        unstarted = [run.job for run in over if run.unstarted]
-        kept = self._store.runs.put_back(unstarted, now=now)
-        # What can't be released has been cancelled meanwhile, or isn't ours any more.
-        ends = self._ends([run for run in over if not run.unstarted or run.job in kept], now)
-        lost = self._store.runs.finish(ends)
-        claimed = self._store.runs.claim(
-            self._member.id, workers, self._queues, now=now, suspects=suspects(now)
-        )
-        return Turn(
-            now=now, asked=len(workers), over=over, ends=ends, lost=lost, **claimed._asdict()
-        )
-
-    def _ends(self, over: Sequence[Run], now: int) -> list[Ended]:
+    def _ends(self, over: Sequence[Run], asked: Asked, now: int) -> list[Ended]:
         """Decide what becomes of the jobs whose runs are over."""
         if any(not run.job.cancel_reason for run in over if run.outcome != runs.SUCCESS):
             # Somebody may have asked to cancel a run just as it failed: then it isn't retried.
-            asked = {
-                job.seq: job.cancel_reason for job in self._store.runs.to_cancel(self._member.id)
-            }
+            reasons = asked()
             for run in over:
-                if (reason := asked.get(run.job.seq)) is not None:
+                if (reason := reasons.get(run.job.seq)) is not None:
                     runs.with_cancel(run, reason)
         policy, host = self._config.policy, self._member.host
         limit = self._config.settings.output_limit
@@ -198,22 +171,21 @@ class Turns:
 
     def release_all(self) -> Turn:
         """Release all our jobs that nobody has taken over, and leave the register."""
-        turn = self._store.transact(self._release_all)
+        over = tuple(self.ended)
+        mine = {run.job.seq for run in over}
+
+        def plan(held: Sequence[Job], now: int) -> Over:
+            # Others were claimed in a commit whose answer never came: they were never started.
+            unknown = [
+                Run(job=job, spool=self._member.spool, claimed=0, outcome=Released())
+                for job in held
+                if job.seq not in mine
+            ]
+            return Over(judge=lambda _, asked, now: self._ends([*over, *unknown], asked, now))
+
+        turned = self._store.runs.rescue(self._member.id, plan)
+        assert turned is not None
         # What was claimed in doubt was given up with the rest.
         self._doubt = None
-        return turn
-
-    def _release_all(self) -> Turn:
-        # First, as it waits for a claim of ours that may still be under way; then we see its jobs.
-        self._store.nodes.forget(self._member.id)
-        now = self._store.now()
-        over = tuple(self.ended)
-        ends = self._ends(over, now)
-        mine = {run.job.seq for run in over}
-        for job in self._store.runs.held(self._member.id):
-            if job.seq not in mine:
-                # Claimed in a commit whose answer never came: it was never started.
-                run = Run(job=job, spool=self._member.spool, claimed=0, outcome=Released())
-                ends += self._ends([run], now)
-        lost = self._store.runs.finish(ends)
-        return Turn(now=now, asked=0, over=over, ends=ends, lost=lost, jobs=[])
+        self._doubtful = over, 0
+        return self._made(turned)

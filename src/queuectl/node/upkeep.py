@@ -20,12 +20,9 @@ from queuectl.node.config import Config
 from queuectl.queue import Queue
 from queuectl.settings import Settings
 from queuectl.spool import name_left
-from queuectl.store.contract import Ended
+from queuectl.store.contract import Asked, Ended, Over, Turned
 
 PRUNED_AT_ONCE = 500
-
-Fate = tuple[Job, Ended | None]
-"""A job whose node is gone, and how its run ended, if it had begun."""
 
 
 @dataclass(kw_only=True)
@@ -49,7 +46,7 @@ class Rescuer:
         for node in others:
             if self.queue.is_dead(node):
                 self._rescue_node(node)
-        unknown = set(self.queue.store.runs.strayed_from())
+        unknown = set(self.queue.store.runs.strays())
         for gone in self._unknown_since.keys() - unknown:
             del self._unknown_since[gone]
         for node_id in unknown:
@@ -60,24 +57,14 @@ class Rescuer:
         if local and self._kill_leftovers(node.id):
             # Something can't be killed yet; to run its job again beside it would be worse.
             return
-        store = self.queue.store
         why = _reason(node, local)
-
-        def release() -> list[Fate] | None:
-            # First strike it out, if it has shown no life since: from here on it can neither
-            # renew its lease nor claim, and whatever it still writes is refused.
-            if not store.nodes.forget(node.id, beat=node.beat):
-                return None
-            held = store.runs.held(node.id)
-            name_left(self._spool_of(node.id), held)
-            return self._release(held, node.spool, node.host, why, local=local, heard=node.seen_at)
-
-        rescued = store.transact(release)
-        if rescued is None:
+        plan = self._plan(node.id, node.spool, node.host, why, local=local, heard=node.seen_at)
+        # If it has shown no life since: from here on, whatever it still writes is refused.
+        turned = self.queue.store.runs.rescue(node.id, plan, beat=node.beat)
+        if turned is None:
             # Somebody was first, and tidies up.
             return
-        for job, end in rescued:
-            self.heard(job, end, why)
+        plan.tell(turned, self.heard)
         if node.host == host_name():
             rmtree(self._spool_of(node.id), ignore_errors=True)
 
@@ -90,17 +77,12 @@ class Rescuer:
         if self._kill_leftovers(node_id):
             return
         why = f"node {node_id} isn't registered any more"
-
-        def release() -> list[Fate]:
-            strays = [job for job in store.runs.strays() if job.node == node_id]
-            spool = self._spool_of(node_id)
-            name_left(spool, strays)
-            # When it last showed life was in its row. What its runs wrote may still tell.
-            return self._release(strays, spool, "unknown", why, local=False, heard=0)
-
-        rescued = store.transact(release)
-        for job, end in rescued:
-            self.heard(job, end, why)
+        # When it last showed life was in its row. What its runs wrote may still tell.
+        spool = self._spool_of(node_id)
+        plan = self._plan(node_id, spool, "unknown", why, local=False, heard=0)
+        turned = store.runs.rescue(node_id, plan, registered=False)
+        if turned is not None:
+            plan.tell(turned, self.heard)
 
     def _spool_of(self, node_id: str) -> str:
         """Return where a node of this queue keeps output on this host.
@@ -114,39 +96,73 @@ class Rescuer:
         mark = runs.owner_of(node_id, self.queue.store.identity)
         return bool(kill_leftovers(OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
 
-    def _release(
-        self, jobs: Sequence[Job], spool: str, host: str, why: str, *, local: bool, heard: int
-    ) -> list[Fate]:
-        """Put jobs back in line, or finish them, and return what became of each."""
-        store = self.queue.store
-        now = store.now()
-        # What was written before the host went down may not have reached its disk.
-        begun = read_boards(spool) if local else None
-        kept = store.runs.put_back(
-            [job for job in jobs if not runs.may_have_begun(job, begun)], now=now
-        )
-        ends = runs.lost_by(
-            [job for job in jobs if runs.may_have_begun(job, begun) or job in kept],
-            spool,
-            why,
-            begun=begun,
-            heard=heard,
-            now=now,
-            policy=self.config.policy,
-            limit=self.config.settings.output_limit,
+    def _plan(
+        self, node: str, spool: str, host: str, why: str, *, local: bool, heard: int
+    ) -> "_Plan":
+        return _Plan(
+            config=self.config,
+            left=self._spool_of(node),
+            spool=spool,
             host=host,
+            why=why,
+            # What was written before the host went down may not have reached its disk.
+            boards=local,
+            heard=heard,
         )
-        late = {end.job.seq for end in store.runs.finish(ends)}
-        by_seq = {end.job.seq: end for end in ends}
-        fates = [(job, by_seq.get(job.seq)) for job in jobs if job.seq not in late]
-        store.history.record(
-            *[
-                Event(at=now, kind=kind, job=job.id, node=job.node, who=whoami(), detail=why)
-                for job, end in fates
-                if (kind := _kind(end)) is not None
-            ]
-        )
-        return fates
+
+
+@dataclass(kw_only=True)
+class _Plan:
+    """What becomes of the jobs in the hands of a node that is gone."""
+
+    config: Config
+    left: str
+    """Where the node kept output, if that was on this host."""
+    spool: str
+    host: str
+    why: str
+    boards: bool
+    """Whether its boards say which runs had begun."""
+    heard: int
+    """When it last showed life."""
+    jobs: Sequence[Job] = ()
+
+    def __call__(self, held: Sequence[Job], now: int) -> Over:
+        """Release jobs whose runs never began, and take the others for lost."""
+        self.jobs = held
+        name_left(self.left, held)
+        begun = read_boards(self.spool) if self.boards else None
+        unstarted = [job for job in held if not runs.may_have_begun(job, begun)]
+        spared = {job.seq for job in unstarted}
+
+        def judge(stuck: Sequence[Job], asked: Asked, now: int) -> list[Ended]:
+            return runs.lost_by(
+                [job for job in held if job.seq not in spared or job in stuck],
+                self.spool,
+                self.why,
+                begun=begun,
+                heard=self.heard,
+                now=now,
+                policy=self.config.policy,
+                limit=self.config.settings.output_limit,
+                host=self.host,
+            )
+
+        return Over(unstarted, judge, self._note)
+
+    def _note(self, job: Job, end: Ended | None, now: int) -> Event | None:
+        kind = _kind(end)
+        if kind is None:
+            return None
+        return Event(at=now, kind=kind, job=job.id, node=job.node, who=whoami(), detail=self.why)
+
+    def tell(self, turned: Turned, heard: Callable[[Job, Ended | None, str], None]) -> None:
+        """Tell what became of each job; nothing of those that somebody else has by now."""
+        late = {end.job.seq for end in turned.lost}
+        by_seq = {end.job.seq: end for end in turned.ends}
+        for job in self.jobs:
+            if job.seq not in late:
+                heard(job, by_seq.get(job.seq), self.why)
 
 
 def _kind(end: Ended | None) -> str | None:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
+from queuectl.admission import Offer
 from queuectl.errors import UsageError
 from queuectl.facts import Batch, Count, Event, Node, QueueInfo, Rollup, Stop
 from queuectl.filter import Filter, Sort
@@ -25,6 +26,18 @@ ONLY_FILES_ARE_SHARED = (
 )
 
 
+class Capability(StrEnum):
+    """What a store may be able to do, or not."""
+
+    TRANSACTIONS = "transactions"
+    """Several verbs can be one durable write (`transaction`, `transact`), and what is about many
+    jobs is done to all of them or none."""
+    LENDING = "lending"
+    """A connection of somebody else's can be used (`borrowed`)."""
+    NOTIFICATIONS = "notifications"
+    """Listeners are told (`listen`, `nudge`); else they have to look."""
+
+
 class Topic(StrEnum):
     """What a wake-up is about."""
 
@@ -32,48 +45,6 @@ class Topic(StrEnum):
     """There may be a job to claim."""
     CONTROL = "control"
     """A node should look for stop requests, cancellations or changed settings."""
-
-
-class InLine(NamedTuple):
-    """What a claim looks at to see whose turn it is."""
-
-    priority: int
-    seq: int
-    crashes: int
-    run_at: int
-    row: tuple[Any, ...] | None = None
-    """All that is stored of the job, if that was read at once."""
-
-
-class Suspects(NamedTuple):
-    """Jobs that one more crash would bury: each gets a node for itself, if that can be had soon."""
-
-    crashes: int
-    """Who crashed so often is one."""
-    since: int
-    """Who was due before that has waited long enough, and takes its turn like all others."""
-    idle: bool
-    """Whether nothing runs on the node that claims."""
-
-    def has(self, job: InLine) -> bool:
-        """Tell whether a job is one of them."""
-        return job.crashes >= self.crashes and job.run_at >= self.since
-
-    def admit(self, line: list[InLine]) -> list[InLine]:
-        """Return those of the first in line who may run now: up to a suspect, or that one alone."""
-        for place, job in enumerate(line):
-            if self.has(job):
-                return line[:1] if self.idle and place == 0 else line[:place]
-        return line
-
-
-class Claimed(NamedTuple):
-    """What a claim came to."""
-
-    jobs: list[Job]
-    """Those to run: processing, each with the number of the run that must now be made."""
-    buried: list[Job]
-    """Those that are dead instead: they have expired, or can't be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +80,35 @@ class Piece:
     """How many bytes the stream had before it; more than were shown when some were left out."""
     data: bytes
     """No bytes at all say that up to here this is all, for now."""
+
+
+Asked = Callable[[], Mapping[int, str]]
+"""Tells which of a node's jobs somebody wants cancelled, and why, by their places in the line."""
+
+
+class Over(NamedTuple):
+    """What is over on a node, to be written down."""
+
+    unstarted: Sequence[Job] = ()
+    """Claimed jobs whose runs never began: they are released, as if they hadn't been claimed."""
+    judge: Callable[[Sequence[Job], Asked, int], Sequence[Ended]] = lambda stuck, asked, now: []
+    """Says how runs ended, at this time. It is told which of the unstarted couldn't be released:
+    their lease is lost, or somebody wants them cancelled. Called again, if need be."""
+    note: Callable[[Job, Ended | None, int], Event | None] | None = None
+    """Says what else is kept of a job that was released, or whose end was written."""
+
+
+class Turned(NamedTuple):
+    """What a turn came to."""
+
+    jobs: Sequence[Job] = ()
+    """Those to run: processing, each with the number of the run that must now be made."""
+    buried: Sequence[Job] = ()
+    """Those that are dead instead: they have expired, or can't be read."""
+    ends: Sequence[Ended] = ()
+    """How runs ended."""
+    lost: Sequence[Ended] = ()
+    """Those of these ends that change nothing: the lease was lost."""
 
 
 class EndRun(NamedTuple):
@@ -251,21 +251,41 @@ class Runs(ABC):
     """Claiming jobs and ending their runs."""
 
     @abstractmethod
-    def claim(
+    def turn(
+        self, node: str, over: Over | None, offer: Offer | None, *, now: int | None = None
+    ) -> Turned:
+        """Write down what is over on a node, and give it ready jobs, as one durable write.
+
+        Each worker that is offered gets one job: by priority, then first come, as far as they are
+        admitted. Due jobs are promoted and expired ones buried first, each with an event. Ends
+        apply their transitions, keep the attempts, and an event of each job that is dead then. A
+        node whose lease doesn't hold gets a `LeaseLostError` and no job. `now` is the store's
+        clock, unless it is given.
+        """
+
+    @abstractmethod
+    def rescue(
         self,
         node: str,
-        workers: Sequence[int],
-        queues: Sequence[str],
+        plan: Callable[[Sequence[Job], int], Over],
         *,
-        now: int,
-        suspects: Suspects | None = None,
-    ) -> Claimed:
-        """Give one ready job to each of these workers: by priority, then first come.
+        beat: int | None = None,
+        registered: bool = True,
+    ) -> Turned | None:
+        """Strike a node from the register and write down what becomes of all that it holds.
 
-        Due jobs are promoted and expired ones buried first, each with an event. A suspect is
-        given alone, to an idle node; for another node the line ends before it, so that it becomes
-        idle. A node whose lease doesn't hold gets a `LeaseLostError` and no job.
+        From then on it can neither renew its lease nor claim. With `beat`, only if it hasn't
+        renewed it since; if not `registered`, only if it isn't there: else it is None. `plan` is
+        told of the jobs in its hands, and the time.
         """
+
+    @abstractmethod
+    def held(self, node: str, *, to_cancel: bool = False) -> list[Job]:
+        """Return the jobs a node has in processing; or those that somebody wants cancelled."""
+
+    @abstractmethod
+    def strays(self) -> list[str]:
+        """Return names of nodes that aren't registered, but have jobs in processing."""
 
     @abstractmethod
     def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
@@ -273,36 +293,6 @@ class Runs(ABC):
 
         And if nothing is ready, when the next job becomes so, or expires.
         """
-
-    @abstractmethod
-    def finish(self, ends: Sequence[Ended]) -> list[Ended]:
-        """Apply transitions, keep the attempts, and an event of each job that is dead then.
-
-        Returns those whose lease was lost: unchanged.
-        """
-
-    @abstractmethod
-    def put_back(self, jobs: Sequence[Job], *, now: int) -> list[Job]:
-        """Put claimed jobs back in line whose runs were never started, as if they hadn't been.
-
-        Returns those that weren't: the lease is lost, or somebody wants them cancelled.
-        """
-
-    @abstractmethod
-    def held(self, node: str) -> list[Job]:
-        """Return the jobs a node has in processing."""
-
-    @abstractmethod
-    def strays(self) -> list[Job]:
-        """Return jobs in processing on a node that isn't registered: they are in nobody's hands."""
-
-    @abstractmethod
-    def strayed_from(self) -> list[str]:
-        """Return the names of these nodes, which is much less to read."""
-
-    @abstractmethod
-    def to_cancel(self, node: str) -> list[Job]:
-        """Return those of its jobs that somebody wants cancelled."""
 
 
 class History(ABC):
@@ -347,11 +337,12 @@ class LiveOutput(ABC):
     """The output of a run while it goes on, for those who can't see the files of its host."""
 
     @abstractmethod
-    def watch(self, job: Job, *, until: int, now: int) -> None:
+    def watch(self, job: Job, *, until: int, now: int, first: bool = False) -> None:
         """Ask the node of a running attempt to show what it writes, until a time.
 
-        Asking again extends it. What was shown to those who stopped watching is taken away, so
-        whatever is there was written for somebody who watches now.
+        The `first` time the node is woken for it; asking again extends it. What was shown to those
+        who stopped watching is taken away, so whatever is there was written for somebody who
+        watches now.
         """
 
     @abstractmethod
@@ -359,8 +350,8 @@ class LiveOutput(ABC):
         """Return which of these running attempts somebody watches: seq of the job, until when."""
 
     @abstractmethod
-    def show(self, job: Job, pieces: Sequence[Piece]) -> None:
-        """Show pieces of what a running attempt wrote, each of at most `LONGEST_PIECE` bytes.
+    def show(self, *shown: tuple[Job, Sequence[Piece]]) -> None:
+        """Show pieces of what running attempts wrote, each of at most `LONGEST_PIECE` bytes.
 
         A piece takes the place of one with the same start: to show it twice does no harm.
         """
@@ -423,8 +414,8 @@ class Nodes(ABC):
         """Say anew how many workers a node has, and its version."""
 
     @abstractmethod
-    def ask_stop(self, node: str, how: Stop) -> bool:
-        """Ask a node to stop; False when there is no such node."""
+    def ask_stop(self, node: str, how: Stop, *, event: Event | None = None) -> bool:
+        """Ask a node to stop, and keep an event of that; False when there is no such node."""
 
 
 class SharedSettings(ABC):
@@ -435,16 +426,29 @@ class SharedSettings(ABC):
         """Return the queues on which something was set."""
 
     @abstractmethod
-    def set_paused(self, queue: str, *, paused: bool, who: str, now: int) -> bool:
-        """Pause or resume a queue; False when it was so already."""
+    def set_paused(
+        self, queue: str, *, paused: bool, who: str, now: int, event: Event | None = None
+    ) -> bool:
+        """Pause or resume a queue, and keep an event of that; False when it was so already."""
 
     @abstractmethod
     def config(self) -> dict[str, str]:
         """Return the shared settings, as text."""
 
     @abstractmethod
-    def set_config(self, name: str, value: str | None, *, now: int) -> None:
-        """Set a shared setting, or with None forget it."""
+    def set_config(
+        self,
+        name: str,
+        value: str | None,
+        *,
+        now: int,
+        check: Callable[[Mapping[str, str]], None] | None = None,
+        event: Event | None = None,
+    ) -> None:
+        """Set a shared setting, or with None forget it, and keep an event of that.
+
+        `check` is told what all of them would be then, and may raise.
+        """
 
 
 class Store(ABC):
@@ -458,6 +462,8 @@ class Store(ABC):
     """Environment variables in which its password may be: jobs don't get to see them."""
     is_new: bool = False
     """Whether it was made when it was opened."""
+    capabilities: frozenset[Capability] = frozenset()
+    """What it can do besides what every store can."""
     patience: float
     """Seconds to wait for a server that has gone away before saying so."""
     before_commit: Callable[[], None] | None
@@ -514,11 +520,10 @@ class Store(ABC):
         """Tell whether a node works on another store, of which this one is a copy."""
         return False
 
-    @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
         """Make everything inside one durable write: all of it or nothing. May be nested."""
+        raise _unable(Capability.TRANSACTIONS)
 
-    @abstractmethod
     def transact(self, action: Callable[[], T]) -> T:
         """Do something as one durable write, and do it again if the database says so.
 
@@ -526,22 +531,23 @@ class Store(ABC):
         action must change nothing outside the store. When it can't be told whether the commit
         came through, that is found out before this returns, or it is a `StoreUnsettledError`.
         """
+        raise _unable(Capability.TRANSACTIONS)
 
-    @abstractmethod
     def borrowed(self, connection: Any) -> AbstractContextManager[None]:
         """Do everything inside on a connection that isn't ours, as part of its transaction.
 
         Whoever owns it commits or rolls back; only then do the jobs exist or not. One that this
         store can't use is a `UsageError`.
         """
+        raise _unable(Capability.LENDING)
 
-    @abstractmethod
     def listen(self) -> Listener:
         """Start hearing about new work and control messages from any process or host."""
+        raise _unable(Capability.NOTIFICATIONS)
 
-    @abstractmethod
     def nudge(self, topic: Topic) -> None:
         """Wake the listeners, after the current transaction if there is one."""
+        return
 
     @abstractmethod
     def changed(self) -> bool:
@@ -598,6 +604,10 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of everything. A closed store can't be used again."""
+
+
+def _unable(capability: Capability) -> UsageError:
+    return UsageError(f"The store of this queue has no {capability}.")
 
 
 def chunks(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:

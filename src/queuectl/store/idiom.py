@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from queuectl import lifecycle
+from queuectl.admission import Candidate, Offer, admit
 from queuectl.errors import LeaseLostError
 from queuectl.facts import Event
 from queuectl.job import Job
-from queuectl.store.contract import Claimed, Ended, InLine, Suspects, Topic
+from queuectl.store.contract import Ended, Topic, Turned
 from queuectl.store.database import Database
 from queuectl.store.driver import Params, Row
 from queuectl.store.rows import (
@@ -89,36 +90,21 @@ class Idiom:
 
     # -- claiming: candidates, policy, fenced begin -----------------------------------------
 
-    def claim(
-        self,
-        node: str,
-        workers: Sequence[int],
-        queues: Sequence[str],
-        now: int,
-        suspects: Suspects | None,
-    ) -> Claimed:
+    def claim(self, node: str, offer: Offer, now: int | None) -> Turned:
         """Give ready jobs to workers, all or nothing."""
-        return self.db.atomic(lambda: self.claim_within(node, workers, queues, now, suspects))
+        return self.db.atomic(lambda: self.claim_within(node, offer, self.time(now)))
 
-    def claim_within(
-        self,
-        node: str,
-        workers: Sequence[int],
-        queues: Sequence[str],
-        now: int,
-        suspects: Suspects | None,
-    ) -> Claimed:
+    def claim_within(self, node: str, offer: Offer, now: int) -> Turned:
         """Claim as a part of a transaction."""
         look = self._look(node)
         # No job is due, and none has expired, by a clock that was put back a moment ago.
         now -= look.ahead
         buried = self._make_way(look, node, now)
-        line = self.candidates(queues, len(workers), now)
-        line = line if suspects is None else suspects.admit(line)
-        jobs = self._begin_runs(line, workers, {"node": node, "now": now}) if line else []
+        line = admit(self.candidates(offer, now), offer, now)
+        jobs = self._begin_runs(line, offer.workers, {"node": node, "now": now}) if line else []
         if jobs:
             self._keep_lease(node)
-        return Claimed(jobs, buried)
+        return Turned(jobs, buried)
 
     def _look(self, node: str) -> Look:
         """Check a node's lease, and see what else there is to do for a claim."""
@@ -163,16 +149,16 @@ class Idiom:
         self.after_change([Changed(death_of(job, job.reason, at=now, node=node)) for job in buried])
         return buried
 
-    def candidates(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
+    def candidates(self, offer: Offer, now: int) -> list[Candidate]:
         """Return the first ready jobs over all queues a node serves, held for this claim."""
-        names = self.ready_queues(queues)
+        names, limit = self.ready_queues(offer.queues), len(offer.workers)
         if len(names) == 1:
             rows = self.db.rows(self.sql.READY_WHOLE, queue=names[0], limit=limit, now=now)
             return list(map(whole_in_line, rows))
-        found: list[InLine] = []
+        found: list[Candidate] = []
         for queue in names:
             rows = self.db.rows(self.sql.READY, queue=queue, limit=limit, now=now)
-            found += [InLine(*row) for row in rows]
+            found += [Candidate(*row) for row in rows]
         found.sort(key=lambda job: (-job.priority, job.seq))
         return found[:limit]
 
@@ -182,7 +168,7 @@ class Idiom:
         return [name for name in names if name in queues] if queues else names
 
     def _begin_runs(
-        self, line: Sequence[InLine], workers: Sequence[int], same: Params
+        self, line: Sequence[Candidate], workers: Sequence[int], same: Params
     ) -> list[Job]:
         """Begin a run of each of these jobs that is still ready, and return them as they are then.
 
@@ -234,6 +220,10 @@ class Idiom:
         self.db.write(self.sql.DROP_EMPTY_COUNTS)
 
     # -- what all of these need ---------------------------------------------------------------
+
+    def time(self, given: int | None) -> int:
+        """Return the time that was given, or that it is."""
+        return self.db.driver.clock.now() if given is None else given
 
     def jobs(self, statement: str, **params: object) -> list[Job]:
         """Run a statement that reads jobs."""

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from queuectl.admission import Candidate
 from queuectl.facts import Count, Event
 from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, Like, NewJob, State, Transition
-from queuectl.store.contract import Ended, InLine
+from queuectl.store.contract import Ended
 from queuectl.store.driver import Row
 from queuectl.store.ids import job_ids
 from queuectl.store.statements.shared import NEW_JOB
@@ -157,10 +158,10 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
     }
 
 
-def whole_in_line(row: Row) -> InLine:
+def whole_in_line(row: Row) -> Candidate:
     """Make what a claim looks at of a row that has `JOB_COLUMNS` in their order."""
     priority, seq, crashes, run_at = _in_line(row)
-    return InLine(priority, seq, crashes, run_at, row)
+    return Candidate(priority, seq, crashes, run_at, row)
 
 
 def claimed_job(row: Sequence[Any], run: Mapping[str, Any]) -> Job:

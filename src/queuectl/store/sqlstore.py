@@ -14,6 +14,7 @@ from queuectl.store import files
 from queuectl.store.administration import Administration
 from queuectl.store.contract import (
     ONLY_FILES_ARE_SHARED,
+    Capability,
     History,
     Jobs,
     Listener,
@@ -37,6 +38,8 @@ GLANCE = 0.1
 
 class SqlStore(Store):
     """A store in an SQL database. What a command doesn't need isn't imported for it."""
+
+    capabilities = frozenset(Capability)
 
     def __init__(
         self,

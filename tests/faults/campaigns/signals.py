@@ -66,6 +66,8 @@ STARTING = {-signal.SIGTERM, -signal.SIGINT, -signal.SIGQUIT, INTERRUPTED}
 DROPPED = "Exception ignored in"
 FATES = {1: ("exited",), 2: ("exited", "released"), 3: ("exited", "released", "lost")}
 """What may become of the runs of a node that heeded so many signals."""
+ANY = FATES[3]
+"""What may become of those of a node that heeded none: that it didn't is told by itself."""
 
 
 @campaign(
@@ -320,7 +322,7 @@ def _judge_runs(arena: Arena, trials: Sequence[Trial]) -> None:
     for job in arena.queue.list(limit=None):
         kept = arena.queue.attempts(job.id)
         for attempt in kept:
-            fates = FATES[heeded.get(attempt.node, 1)]
+            fates = FATES.get(heeded.get(attempt.node, 1), ANY)
             arena.report.expect(
                 attempt.outcome in fates,
                 f"{job.id} #{attempt.number} was {attempt.outcome}, not {' or '.join(fates)}",

@@ -260,11 +260,11 @@ def check_queue(store: Store, is_alive: Callable[[Node], bool]) -> Iterator[Find
     for node in nodes:
         if node not in alive:
             yield _stale(store, node)
-    if strays := store.runs.strays():
-        names = ", ".join(sorted({str(job.node) for job in strays}))
+    if strays := {node: len(store.runs.held(node)) for node in store.runs.strays()}:
+        names = ", ".join(sorted(strays))
         yield warning(
             "nodes",
-            f"{_jobs(len(strays))} processing on nodes that aren't registered ({names}).",
+            f"{_jobs(sum(strays.values()))} processing on nodes that aren't registered ({names}).",
             "Any running node takes them over; start one with `queuectl worker start`.",
         )
     yield from _check_alive(store, alive)

@@ -5,9 +5,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from queuectl.admission import Candidate, Offer
 from queuectl.guard.output import halves
 from queuectl.job import JOB_COLUMNS, State
-from queuectl.store.contract import Ended, InLine
+from queuectl.store.contract import Ended
 from queuectl.store.database import Database
 from queuectl.store.driver import Params, Row
 from queuectl.store.idiom import Idiom
@@ -40,18 +41,19 @@ class MysqlIdiom(Idiom):
 
     # -- claiming -----------------------------------------------------------------------
 
-    def candidates(self, queues: Sequence[str], limit: int, now: int) -> list[InLine]:
-        found: list[InLine] = []
-        for queue in self.ready_queues(queues):
+    def candidates(self, offer: Offer, now: int) -> list[Candidate]:
+        found: list[Candidate] = []
+        limit = len(offer.workers)
+        for queue in self.ready_queues(offer.queues):
             rows = self.db.rows(self.sql.READY_UNLOCKED, queue=queue, limit=limit, now=now)
-            found += [InLine(*row) for row in rows]
+            found += [Candidate(*row) for row in rows]
         found.sort(key=lambda job: (-job.priority, job.seq))
         found = found[:limit]
         stored = self._lock_ready([job.seq for job in found])
         if len(stored) == len(found):
             return [job._replace(row=stored[job.seq]) for job in found]
         # Others claim at the same time: look again, and pass over what they have locked.
-        return super().candidates(queues, limit, now)
+        return super().candidates(offer, now)
 
     def _lock_ready(self, seqs: Sequence[int]) -> dict[int, Row]:
         """Lock jobs that are still ready, as far as nobody else has; returns them by their seq."""

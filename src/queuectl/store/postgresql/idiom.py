@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 
+from queuectl.admission import Offer
 from queuectl.errors import StoreUnreachableError
 from queuectl.job import Job
-from queuectl.store.contract import Claimed, Suspects
+from queuectl.store.contract import Turned
 from queuectl.store.driver import ConflictError, DisconnectedError, Params, Row
 from queuectl.store.idiom import Idiom, no_lease
 from queuectl.store.rows import NEW_COLUMNS, OWN_COLUMNS, NewRow, named
@@ -59,64 +60,55 @@ class PostgresIdiom(Idiom):
 
     # -- claiming -----------------------------------------------------------------------
 
-    def claim(
-        self,
-        node: str,
-        workers: Sequence[int],
-        queues: Sequence[str],
-        now: int,
-        suspects: Suspects | None,
-    ) -> Claimed:
+    def claim(self, node: str, offer: Offer, now: int | None) -> Turned:
         """Claim in one statement; step by step, if something has to be seen to first."""
-        asked = {
-            "node": node,
-            "workers": list(workers),
-            "limit": len(workers),
-            "queues": list(queues),
-            "crashes": None if suspects is None else suspects.crashes,
-            "now": now,
-        }
+        then = self.time(now)
 
-        def claim() -> Claimed | int:
+        def claim() -> Turned | None:
+            nonlocal then
+            then = self.time(now)
             with self.db.session() as session:
-                if not session.depth:
-                    return self._claim_alone(session, asked)
-                return self._claim_at_once(session, self.sql.CLAIM_AT_ONCE, asked)
+                asked = _asked(node, offer, then)
+                if session.depth:
+                    turned, ahead = self._claim_at_once(session, self.sql.CLAIM_AT_ONCE, asked)
+                else:
+                    turned, ahead = self._claim_alone(session, asked)
+            then -= ahead
+            return turned
 
-        found = self.db.alone(claim)
-        if isinstance(found, Claimed):
-            return found
-        then = found
-        return self.db.atomic(lambda: self.claim_within(node, workers, queues, then, suspects))
+        turned = self.db.alone(claim)
+        if turned is not None:
+            return turned
+        return self.db.atomic(lambda: self.claim_within(node, offer, then))
 
-    def _claim_alone(self, session: Session, asked: Params) -> Claimed | int:
+    def _claim_alone(self, session: Session, asked: Params) -> tuple[Turned | None, int]:
         """Claim in a statement that is a transaction by itself."""
         receipt = session.next_receipt()
         try:
             return self._claim_at_once(session, self.sql.CLAIM_ALONE, {**receipt, **asked})
         except DisconnectedError as error:
             mine = {"serial": receipt["serial"], "node": asked["node"]}
-            found: Claimed = session.settle(mine["serial"], error, partial(self._claimed, mine))
-            return found
+            return session.settle(mine["serial"], error, partial(self._claimed, mine)), 0
 
-    def _claim_at_once(self, session: Session, statement: str, asked: Params) -> Claimed | int:
-        """Run the statement that claims; or return what time it is, if it left that to others."""
+    def _claim_at_once(
+        self, session: Session, statement: str, asked: Params
+    ) -> tuple[Turned | None, int]:
+        """Run the statement that claims, if it can do all there is; says how far we ran ahead."""
         rows, ahead = session.timed(statement, asked)
         if not rows or rows[0][2]:
             raise no_lease(asked["node"])
         if rows[0][1]:
-            then: int = asked["now"] - ahead
-            return then
+            return None, ahead
         jobs = [Job.from_row(row[3:]) for row in rows if row[3] is not None]
         if jobs and ahead and session.depth:
             raise ConflictError(f"The clock of {self.db.driver.url} was put back.")
         session.wrote |= bool(jobs)
         jobs.sort(key=lambda job: (-job.priority, job.seq))
-        return Claimed(jobs, [])
+        return Turned(jobs), ahead
 
-    def _claimed(self, mine: Params, client: str) -> Claimed:
+    def _claimed(self, mine: Params, client: str) -> Turned:
         """Return the jobs of a claim whose answer was lost."""
-        return Claimed(self.jobs(self.sql.CLAIMED, client=client, **mine), [])
+        return Turned(self.jobs(self.sql.CLAIMED, client=client, **mine))
 
     # -- ending -------------------------------------------------------------------------
 
@@ -128,6 +120,17 @@ class PostgresIdiom(Idiom):
     def fold(self) -> None:
         if self.db.value(self.sql.MANY_COUNTS, limit=FOLD_AT) >= FOLD_AT:
             self.db.again(self.sql.FOLD)
+
+
+def _asked(node: str, offer: Offer, now: int) -> Params:
+    return {
+        "node": node,
+        "workers": list(offer.workers),
+        "limit": len(offer.workers),
+        "queues": list(offer.queues),
+        "crashes": None if offer.suspects is None else offer.suspects.crashes,
+        "now": now,
+    }
 
 
 def _filled(rows: Sequence[NewRow]) -> tuple[list[str], Iterator[Row]]:

@@ -5,8 +5,9 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from queuectl.admission import Offer
 from queuectl.job import DEFAULT_QUEUE, Job
-from queuectl.store.contract import Claimed, Suspects
+from queuectl.store.contract import Turned
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.ids import new_ids
 from queuectl.store.rows import NewRow, all_columns, death_of
@@ -63,21 +64,14 @@ class SqliteIdiom(Idiom):
 
     # -- claiming -----------------------------------------------------------------------
 
-    def claim_within(
-        self,
-        node: str,
-        workers: Sequence[int],
-        queues: Sequence[str],
-        now: int,
-        suspects: Suspects | None,
-    ) -> Claimed:
+    def claim_within(self, node: str, offer: Offer, now: int) -> Turned:
         try:
-            return super().claim_within(node, workers, queues, now, suspects)
+            return super().claim_within(node, offer, now)
         except UnreadableError:
             # Another program wrote it. One odd job must not stop the others.
             aside = self._put_aside(now)
-            jobs, buried = super().claim_within(node, workers, queues, now, suspects)
-            return Claimed(jobs, aside + buried)
+            jobs, buried, *_ = super().claim_within(node, offer, now)
+            return Turned(jobs, [*aside, *buried])
 
     def _put_aside(self, now: int) -> list[Job]:
         """Bury the waiting jobs that hold what isn't text; it stays in their rows."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from queuectl.job import Job
-from queuectl.store.contract import LONGEST_PIECE, LiveOutput, Piece
+from queuectl.store.contract import LONGEST_PIECE, LiveOutput, Piece, Topic
 from queuectl.store.database import Database
 
 PIECES_AT_ONCE = 8
@@ -18,7 +18,7 @@ class SqlLiveOutput(LiveOutput):
         self._db = db
         self._sql = db.sql
 
-    def watch(self, job: Job, *, until: int, now: int) -> None:
+    def watch(self, job: Job, *, until: int, now: int, first: bool = False) -> None:
         run = _run_of(job)
 
         def ask() -> None:
@@ -27,6 +27,8 @@ class SqlLiveOutput(LiveOutput):
                 self._db.change(self._sql.DROP_LIVE, run)
             else:
                 self._db.change(self._sql.EXTEND_WATCH, {**run, "until": until})
+            if first:
+                self._db.nudge(Topic.CONTROL)
 
         self._db.atomic(ask)
 
@@ -38,11 +40,12 @@ class SqlLiveOutput(LiveOutput):
         rows = self._db.rows(self._sql.WATCHED, seqs=seqs, now=now)
         return {seq: until for seq, number, until in rows if numbers[seq] == number}
 
-    def show(self, job: Job, pieces: Sequence[Piece]) -> None:
+    def show(self, *shown: tuple[Job, Sequence[Piece]]) -> None:
         def add() -> None:
-            for piece in pieces:
-                shown = {"stream": piece.stream, "start": piece.start, "data": piece.data}
-                self._db.change(self._sql.ADD_LIVE, _run_of(job) | shown)
+            for job, pieces in shown:
+                for piece in pieces:
+                    row = {"stream": piece.stream, "start": piece.start, "data": piece.data}
+                    self._db.change(self._sql.ADD_LIVE, _run_of(job) | row)
 
         self._db.atomic(add)
 

@@ -3,10 +3,11 @@
 import json
 from time import clock_gettime
 
-from queuectl.facts import Node, Stop
+from queuectl.facts import Event, Node, Stop
 from queuectl.store.clock import ELAPSED
-from queuectl.store.contract import Nodes
+from queuectl.store.contract import Nodes, Topic
 from queuectl.store.database import Database
+from queuectl.store.rows import event_row
 from queuectl.values import fields
 
 
@@ -59,8 +60,16 @@ class SqlNodes(Nodes):
     def describe(self, node: str, *, workers: int, version: str) -> None:
         self._db.again(self._sql.DESCRIBE, id=node, workers=workers, version=version)
 
-    def ask_stop(self, node: str, how: Stop) -> bool:
-        return self._db.write(self._sql.ASK_STOP, id=node, how=how.value) > 0
+    def ask_stop(self, node: str, how: Stop, *, event: Event | None = None) -> bool:
+        def ask() -> bool:
+            if not self._db.change(self._sql.ASK_STOP, {"id": node, "how": how.value}):
+                return False
+            if event is not None:
+                self._db.insert(self._sql.RECORD, [event_row(event)])
+                self._db.nudge(Topic.CONTROL)
+            return True
+
+        return self._db.atomic(ask)
 
 
 class WatchedNodes(SqlNodes):

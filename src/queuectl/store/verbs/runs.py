@@ -1,9 +1,10 @@
 """Verbs about runs: claiming jobs, ending their runs, and what a node has in its hands."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from queuectl.admission import Offer
 from queuectl.job import Job, State
-from queuectl.store.contract import Claimed, Ended, Runs, Suspects
+from queuectl.store.contract import Ended, Over, Runs, Turned
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rollups import Tally
 from queuectl.store.rows import death_of, ended_row, fence, output_row
@@ -17,18 +18,46 @@ class SqlRuns(Runs):
         self._db = idiom.db
         self._sql = idiom.sql
 
-    def claim(
+    def turn(
+        self, node: str, over: Over | None, offer: Offer | None, *, now: int | None = None
+    ) -> Turned:
+        if over is not None:
+            return self._db.atomic(lambda: self._turn(node, over, offer, self._idiom.time(now)))
+        if offer is not None and offer.workers:
+            return self._idiom.claim(node, offer, now)
+        return Turned()
+
+    def _turn(self, node: str, over: Over, offer: Offer | None, now: int) -> Turned:
+        ended = self._end(node, over, now)
+        if offer is None or not offer.workers:
+            return ended
+        claimed = self._idiom.claim(node, offer, now)
+        return ended._replace(jobs=claimed.jobs, buried=claimed.buried)
+
+    def rescue(
         self,
         node: str,
-        workers: Sequence[int],
-        queues: Sequence[str],
+        plan: Callable[[Sequence[Job], int], Over],
         *,
-        now: int,
-        suspects: Suspects | None = None,
-    ) -> Claimed:
-        if not workers:
-            return Claimed([], [])
-        return self._idiom.claim(node, workers, queues, now, suspects)
+        beat: int | None = None,
+        registered: bool = True,
+    ) -> Turned | None:
+        def rescue() -> Turned | None:
+            # First, as it waits for a claim that may still be under way; then we see its jobs.
+            if not self._strike(node, beat, registered=registered):
+                return None
+            now = self._idiom.time(None)
+            return self._end(node, plan(self.held(node), now), now)
+
+        return self._db.atomic(rescue)
+
+    def _strike(self, node: str, beat: int | None, *, registered: bool) -> bool:
+        if not registered:
+            return node in self.strays()
+        if beat is None:
+            self._db.change(self._sql.FORGET, {"id": node})
+            return True
+        return self._db.change(self._sql.FORGET_SILENT, {"id": node, "beat": beat}) > 0
 
     def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
         rows = self._db.rows(self._sql.OUTLOOK)
@@ -37,12 +66,48 @@ class SqlRuns(Runs):
         soonest = min((at for at in rows[0][:2] if at is not None), default=None)
         return soonest is not None and soonest <= now, soonest
 
-    def finish(self, ends: Sequence[Ended]) -> list[Ended]:
-        if not ends:
-            return []
+    def held(self, node: str, *, to_cancel: bool = False) -> list[Job]:
+        return self._idiom.jobs(self._sql.TO_CANCEL if to_cancel else self._sql.HELD, node=node)
+
+    def strays(self) -> list[str]:
+        return [node for (node,) in self._db.rows(self._sql.STRAYED_FROM)]
+
+    # -- ending runs --------------------------------------------------------------------
+
+    def _end(self, node: str, over: Over, now: int) -> Turned:
+        """Release what never began, and finish what did."""
+        stuck = self._release(over.unstarted, now) if over.unstarted else []
+
+        def asked() -> dict[int, str]:
+            wanted = self.held(node, to_cancel=True)
+            return {job.seq: job.cancel_reason or "" for job in wanted}
+
+        ends = over.judge(stuck, asked, now)
         fitting = [self._idiom.fit(end) for end in ends]
-        lost = set(map(id, self._db.atomic(lambda: self._finish(fitting))))
-        return [end for end, fits in zip(ends, fitting, strict=True) if id(fits) in lost]
+        late = set(map(id, self._finish(fitting))) if ends else set()
+        lost = [end for end, fits in zip(ends, fitting, strict=True) if id(fits) in late]
+        if over.note is not None:
+            self._note(over, stuck, ends, lost, now)
+        return Turned(ends=ends, lost=lost)
+
+    def _note(
+        self,
+        over: Over,
+        stuck: Sequence[Job],
+        ends: Sequence[Ended],
+        lost: Sequence[Ended],
+        now: int,
+    ) -> None:
+        """Keep what whoever ends runs has to say about them."""
+        note = over.note
+        assert note is not None
+        kept = {job.seq for job in stuck}
+        late = set(map(id, lost))
+        told: list[tuple[Job, Ended | None]] = [
+            (job, None) for job in over.unstarted if job.seq not in kept
+        ]
+        told += [(end.job, end) for end in ends if id(end) not in late]
+        self._idiom.after_change([Changed(note(job, end, now)) for job, end in told])
 
     def _finish(self, ends: Sequence[Ended]) -> list[Ended]:
         first: dict[int, Ended] = {}
@@ -79,23 +144,9 @@ class SqlRuns(Runs):
         self._idiom.after_change(changed)
         return lost
 
-    def put_back(self, jobs: Sequence[Job], *, now: int) -> list[Job]:
-        return self._db.atomic(lambda: self._put_back(jobs, now)) if jobs else []
-
-    def _put_back(self, jobs: Sequence[Job], now: int) -> list[Job]:
+    def _release(self, jobs: Sequence[Job], now: int) -> list[Job]:
+        """Put claimed jobs back in line, and return those that couldn't be."""
         rows = [fence(job) | {"node": job.node, "now": now} for job in jobs]
         back = self._db.update(self._sql.PUT_BACK, rows)
         self._idiom.after_change([Changed(ready=True)] * len(back))
         return [job for job in jobs if job.seq not in back]
-
-    def held(self, node: str) -> list[Job]:
-        return self._idiom.jobs(self._sql.HELD, node=node)
-
-    def strays(self) -> list[Job]:
-        return self._idiom.jobs(self._sql.STRAYS)
-
-    def strayed_from(self) -> list[str]:
-        return [node for (node,) in self._db.rows(self._sql.STRAYED_FROM)]
-
-    def to_cancel(self, node: str) -> list[Job]:
-        return self._idiom.jobs(self._sql.TO_CANCEL, node=node)

@@ -1,8 +1,11 @@
 """Verbs about what was set: the shared settings, and which queues are paused."""
 
-from queuectl.facts import QueueInfo
-from queuectl.store.contract import SharedSettings
+from collections.abc import Callable, Mapping
+
+from queuectl.facts import Event, QueueInfo
+from queuectl.store.contract import SharedSettings, Topic
 from queuectl.store.database import Database
+from queuectl.store.rows import event_row
 
 
 class SqlSettings(SharedSettings):
@@ -18,21 +21,49 @@ class SqlSettings(SharedSettings):
             for name, paused_at, paused_by in self._db.rows(self._sql.QUEUES)
         ]
 
-    def set_paused(self, queue: str, *, paused: bool, who: str, now: int) -> bool:
-        if not paused:
-            return self._db.write(self._sql.RESUME, name=queue) > 0
+    def set_paused(
+        self, queue: str, *, paused: bool, who: str, now: int, event: Event | None = None
+    ) -> bool:
+        def change() -> bool:
+            if paused:
+                self._db.change(self._sql.ADD_QUEUE, {"name": queue})
+                by = {"name": queue, "who": who, "now": now}
+                changed = self._db.change(self._sql.PAUSE, by) > 0
+            else:
+                changed = self._db.change(self._sql.RESUME, {"name": queue}) > 0
+            if changed:
+                self._tell(event, Topic.WORK)
+            return changed
 
-        def pause() -> bool:
-            self._db.change(self._sql.ADD_QUEUE, {"name": queue})
-            return self._db.change(self._sql.PAUSE, {"name": queue, "who": who, "now": now}) > 0
+        return self._db.atomic(change)
 
-        return self._db.atomic(pause)
+    def _tell(self, event: Event | None, topic: Topic) -> None:
+        """Keep the event of a change, and wake whom it concerns."""
+        if event is not None:
+            self._db.insert(self._sql.RECORD, [event_row(event)])
+            self._db.nudge(topic)
 
     def config(self) -> dict[str, str]:
         return dict(self._db.rows(self._sql.CONFIG))
 
-    def set_config(self, name: str, value: str | None, *, now: int) -> None:
-        if value is None:
-            self._db.write(self._sql.UNSET_CONFIG, name=name)
-        else:
-            self._db.write(self._sql.SET_CONFIG, name=name, value=value, now=now)
+    def set_config(
+        self,
+        name: str,
+        value: str | None,
+        *,
+        now: int,
+        check: Callable[[Mapping[str, str]], None] | None = None,
+        event: Event | None = None,
+    ) -> None:
+        def change() -> None:
+            if check is not None:
+                others = {key: text for key, text in self.config().items() if key != name}
+                check(others if value is None else others | {name: value})
+            if value is None:
+                self._db.change(self._sql.UNSET_CONFIG, {"name": name})
+            else:
+                text = {"name": name, "value": value, "now": now}
+                self._db.change(self._sql.SET_CONFIG, text)
+            self._tell(event, Topic.CONTROL)
+
+        self._db.atomic(change)
