@@ -1,5 +1,10 @@
-"""One store per test, on every database there is. A new database is one entry in `ENGINES`."""
+"""One store per test, on every database there is. A new database is one entry in `ENGINES`.
 
+A toy store is driven through what it is capable of: a test that needs more says so
+(`pytest.mark.needs`), or by asking for a client of the database, or its URL.
+"""
+
+import inspect
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,16 +14,33 @@ import pytest
 from queuectl.store import Store, open_store
 from tests.contract.actors import SqliteClient
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
-from tests.contract.tools import Client, Engine, assert_counts_are_right
+from tests.contract.model import Toy
+from tests.contract.tools import Client, Engine, assert_counts_are_right, no_client
 
 ENGINES = (
     Engine(name="sqlite", client=SqliteClient),
     Engine(name="postgresql", client=PostgresClient, knows=False),
     Engine(name="mariadb", client=MariaDBClient, tells=False, knows=False),
 )
+TOY = Engine(name="toy", client=no_client, capabilities=frozenset())
+SQL = "sql"
+"""What a test needs that uses the tables of a store, besides the capabilities of the contract."""
 
 
-@pytest.fixture(params=ENGINES, ids=lambda engine: engine.name)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on all databases that are capable of what it needs."""
+    chosen = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "engine" not in metafunc.fixturenames or "engine" in chosen:
+        return
+    needed = {need for mark in metafunc.definition.iter_markers("needs") for need in mark.args}
+    own = inspect.signature(metafunc.function).parameters
+    if "client" in metafunc.fixturenames or {"url", "place", "engine"} & set(own):
+        needed.add(SQL)
+    engines = [*ENGINES, *([TOY] if needed <= TOY.capabilities else [])]
+    metafunc.parametrize("engine", engines, ids=lambda engine: engine.name, indirect=True)
+
+
+@pytest.fixture
 def engine(request: pytest.FixtureRequest) -> Engine:
     """The database under test."""
     found: Engine = request.param
@@ -28,6 +50,8 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 @pytest.fixture
 def place(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[], str]:
     """Gives a place for an empty store, again and again; the last one is gone then."""
+    if engine == TOY:
+        return lambda: "toy:"
     if engine.name == "sqlite":
         return lambda: f"sqlite:{tmp_path}/{secrets.token_hex(4)}.db"
     wiped: Callable[[], str] = request.getfixturevalue(f"{engine.name}_place")
@@ -71,6 +95,9 @@ def url(place: Callable[[], str]) -> str:
 @pytest.fixture
 def store(url: str, engine: Engine) -> Iterator[Store]:
     """An empty store. Whatever a test does with it, its counters must be right in the end."""
+    if engine == TOY:
+        yield Toy()
+        return
     store = open_store(url, create=True)
     yield store
     client = engine.client(url)
@@ -84,6 +111,9 @@ def store(url: str, engine: Engine) -> Iterator[Store]:
 @pytest.fixture
 def other(store: Store, url: str) -> Iterator[Store]:
     """The same store, opened once more: what another process would see and do."""
+    if isinstance(store, Toy):
+        yield Toy(store.memory)
+        return
     other = open_store(url)
     yield other
     other.close()

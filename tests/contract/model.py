@@ -15,11 +15,21 @@ from time import CLOCK_MONOTONIC, clock_gettime_ns, time_ns
 from typing import Any, TypeVar
 
 from queuectl.admission import Candidate, Offer, admit
-from queuectl.errors import DuplicateError, LeaseLostError, StateError, UsageError
+from queuectl.errors import DuplicateError, LeaseLostError, StateError, StoreError, UsageError
 from queuectl.facts import Batch, Count, Event, Node, QueueInfo, Rollup, Stop
 from queuectl.filter import Filter, Sort
 from queuectl.host import whoami
-from queuectl.job import FINISHED, Attempt, Job, Like, NewJob, Output, State, Transition
+from queuectl.job import (
+    FINISHED,
+    JOB_COLUMNS,
+    Attempt,
+    Job,
+    Like,
+    NewJob,
+    Output,
+    State,
+    Transition,
+)
 from queuectl.lifecycle import expired
 from queuectl.store.contract import (
     LONGEST_PIECE,
@@ -149,7 +159,10 @@ class ToyJobs(Jobs):
         if not skip_duplicates and (taken := set(given) & set(self._memory.line)):
             raise DuplicateError(f"The id {taken.pop()!r} is taken; choose another.")
         if not skip_duplicates and len(set(given)) < len(given):
-            raise DuplicateError("An id is given twice in one request; nothing was enqueued.")
+            twice = next(id for id in given if given.count(id) > 1)
+            raise DuplicateError(
+                f"The id {twice!r} is given twice in one request; nothing was enqueued."
+            )
         stored, duplicates = [], []
         for job in new:
             if job.id in self._memory.line:
@@ -202,6 +215,8 @@ class ToyJobs(Jobs):
     def select(
         self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
     ) -> list[Job]:
+        if len(which.text) > 1_000:
+            raise UsageError("A text to search for can have 1,000 characters at most.")
         line = list(self._memory.line.values())
         if not oldest:
             line.reverse()
@@ -212,6 +227,8 @@ class ToyJobs(Jobs):
     def places(self, which: Filter, by: Sequence[Sort], *, limit: int | None) -> list[int]:
         found = self.select(which, limit=None)
         for sort in reversed(by):
+            if sort.column not in JOB_COLUMNS:
+                raise ValueError(f"jobs have no column {sort.column!r}")
             there = [job for job in found if getattr(job, sort.column) is not None]
             missing = [job for job in found if getattr(job, sort.column) is None]
             there.sort(key=lambda job: _sortable(job, sort.column), reverse=sort.descending)
@@ -301,8 +318,6 @@ def _sortable(job: Job, column: str) -> Any:
 
 def _fits(job: Job, which: Filter) -> bool:
     finished = job.finished_at
-    if len(which.text) > 1_000:
-        raise UsageError("A text to search for can have 1,000 characters at most.")
     return (
         (not which.states or job.state in which.states)
         and (not which.queues or job.queue in which.queues)
@@ -625,6 +640,8 @@ class ToyNodes(Nodes):
         self._read_at = 0
 
     def register(self, node: Node) -> None:
+        if node.id in self._memory.nodes:
+            raise StoreError(f"There is a node {node.id} already.")
         lease = node.lease_until - _steady()
         self._memory.nodes[node.id] = replace(node, lease=lease)
 

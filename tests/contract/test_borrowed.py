@@ -19,6 +19,8 @@ from tests.contract.tools import Engine, a_node, take
 from tests.servers.mariadb import MariaDBAccess
 from tests.servers.postgres import PostgresAccess
 
+pytestmark = pytest.mark.needs("lending")
+
 BEGIN = {"sqlite": "BEGIN", "postgresql": "BEGIN", "mariadb": "BEGIN"}
 
 

@@ -209,6 +209,7 @@ class TestRemove:
         assert not remove(store, job)
         assert the(store, "x") == job
 
+    @pytest.mark.needs("transactions")
     def test_one_that_is_being_claimed_is_waited_for(self, store: Store, other: Store) -> None:
         job = add(store, "x")
         done: list[bool] = []
@@ -419,6 +420,7 @@ class TestPrune:
         assert store.jobs.prune(State.DEAD, NOW + DAY, limit=100) == 2
         assert the(store, "dead 0").state == State.PENDING
 
+    @pytest.mark.needs("transactions")
     def test_nor_is_one_that_somebody_is_retrying(self, store: Store, other: Store) -> None:
         job = the(store, "dead 0")
         done: list[int] = []
@@ -471,10 +473,11 @@ class TestDeciding:
         event = Event(at=NOW, kind="test", job="off", node=None, who="me", detail="why")
 
         def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
-            return {
-                jobs["off"].seq: Decision(cancelled(held[jobs["off"].seq], "no"), event),
+            made = {
+                jobs["off"].seq: Decision(cancelled(jobs["off"], "no"), event),
                 running.seq: Decision(EndRun("enough")),
             }
+            return {seq: decision for seq, decision in made.items() if seq in held}
 
         made = store.jobs.change(list(jobs.values()), decide, now=LATER)
         assert running.id == "runs"
@@ -483,6 +486,7 @@ class TestDeciding:
         assert the(store, "runs").cancel_reason == "enough"
         assert store.history.events() == [event]
 
+    @pytest.mark.needs("transactions")
     def test_one_that_runs_is_never_deleted(self, store: Store) -> None:
         add(store, "runs")
         job = take_one(store)
@@ -495,6 +499,7 @@ class TestDeciding:
             store.jobs.change([other, job], decide)
         assert states(store) == {"runs": State.PROCESSING, "other": State.PENDING}
 
+    @pytest.mark.needs("transactions")
     def test_others_wait_until_it_is_done(self, store: Store, other: Store) -> None:
         job = add(store, "x")
         done: list[bool] = []

@@ -16,6 +16,8 @@ from queuectl.when import human
 from tests.contract.conftest import ENGINES
 from tests.contract.tools import DAY, HOUR, NOW, Client, Engine, a_node, add, claim, take
 
+pytestmark = pytest.mark.needs("sql")
+
 NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mariadb": "MariaDB"}
 
 
@@ -83,12 +85,9 @@ class TestAStoreThatIsInUse:
             store.administration.set_meta(VERSION, str(current()))
 
 
+@pytest.mark.parametrize("engine", ENGINES[1:], ids=lambda engine: engine.name, indirect=True)
 class TestAServer:
-    @pytest.fixture(params=ENGINES[1:], ids=lambda engine: engine.name)
-    def engine(self, request: pytest.FixtureRequest) -> Engine:
-        """Not SQLite, which has neither rights nor a clock of its own."""
-        found: Engine = request.param
-        return found
+    """Not SQLite, which has neither rights nor a clock of its own."""
 
     @pytest.fixture
     def server(self, store: Store) -> SqlStore:

@@ -46,6 +46,7 @@ def node(store: Store) -> None:
     a_node(store, "node-1")
 
 
+@pytest.mark.needs("sql")
 class TestClockPutBack:
     def test_no_job_is_due_or_expired_by_a_clock_of_the_past(self, store: Store) -> None:
         assert isinstance(store, SqlStore)
@@ -134,6 +135,7 @@ class TestOneJob:
         assert job.error == "the last words"
         assert (job.attempts, job.failures) == (2, 0)
 
+    @pytest.mark.needs("transactions")
     def test_two_who_claim_at_once_on_a_server_get_one_each(
         self, store: Store, other: Store
     ) -> None:
@@ -444,6 +446,7 @@ class TestExpiry:
 
 
 class TestLease:
+    @pytest.mark.needs("transactions")
     def test_whoever_strikes_a_node_out_sees_all_that_it_has_claimed(
         self, store: Store, other: Store
     ) -> None:
@@ -593,6 +596,7 @@ class TestClaimable:
         assert take(store, queues=queues, now=NOW + 1) == []
         assert not store.runs.outlook(queues, now=NOW + 1)[0]
 
+    @pytest.mark.needs("transactions")
     def test_looking_waits_for_nobody(self, store: Store, other: Store) -> None:
         with other.transaction():
             add(other, "x")

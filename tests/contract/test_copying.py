@@ -54,6 +54,8 @@ from tests.contract.tools import (
 from tests.servers import HOST
 from tests.servers.proxy import Proxy
 
+pytestmark = pytest.mark.needs("sql")
+
 KEPT_BY_THE_TARGET = {"meta", "counts", "tags"}
 OF_THE_LIVING = {"nodes", "receipts", "watches", "live"}
 ODD = "ü\u2028 'q' \"d\" \\ %s :x {y} 🦄\n\ttab"

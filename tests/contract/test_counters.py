@@ -23,6 +23,8 @@ from tests.contract.tools import (
     the,
 )
 
+pytestmark = pytest.mark.needs("sql")
+
 LATER = NOW + 5 * SECOND
 
 

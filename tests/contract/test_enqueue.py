@@ -329,6 +329,7 @@ class TestDuplicates:
         add(store, "z")
         assert list(states(store)) == ["x", "y", "z"]
 
+    @pytest.mark.needs("transactions")
     def test_an_error_handled_inside_a_transaction_stores_none_of_the_request(
         self, store: Store
     ) -> None:

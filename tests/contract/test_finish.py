@@ -1,5 +1,6 @@
 """The end of a run: transitions, the fence, and what is kept of every attempt."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -25,7 +26,7 @@ from queuectl.job import (
 )
 from queuectl.lifecycle import Policy
 from queuectl.store import Store
-from queuectl.store.contract import Ended, Topic
+from queuectl.store.contract import Asked, Ended, Over, Topic
 from tests.contract.tools import (
     HOUR,
     MINUTE,
@@ -323,15 +324,80 @@ class TestFence:
 
 
 class TestRescue:
-    """What a node does for another that is gone, in the words of the store."""
+    """What a node does for another that is gone."""
+
+    def plan(self, held: Sequence[Job], now: int) -> Over:
+        """Take all runs for lost."""
+        return Over(
+            judge=lambda stuck, asked, now: [
+                ended(job, Lost("died"), output=Output()) for job in held
+            ]
+        )
+
+    def test_one_that_has_shown_life_since_is_left_alone(self, store: Store) -> None:
+        add(store, "x")
+        job = take_one(store)
+        beat = next(node.beat for node in store.nodes.all() if node.id == "node-1")
+        assert store.nodes.renew("node-1", until=store.steady() + HOUR)
+        assert store.runs.rescue("node-1", self.plan, beat=beat) is None
+        assert the(store, "x") == job
+        assert store.runs.rescue("node-1", self.plan, beat=beat + 1) is not None
+        assert the(store, "x").state == State.PENDING
+        assert store.runs.rescue("node-1", self.plan, beat=beat + 1) is None
+
+    def test_one_that_is_registered_is_no_stray(self, store: Store) -> None:
+        add(store, "x")
+        job = take_one(store)
+        assert store.runs.rescue("node-1", self.plan, registered=False) is None
+        assert the(store, "x") == job
+        store.nodes.forget("node-1")
+        assert store.runs.rescue("node-1", self.plan, registered=False) is not None
+        assert the(store, "x").state == State.PENDING
+
+    def test_what_never_began_is_released_and_each_is_noted(self, store: Store) -> None:
+        for id in ("began", "unstarted", "unwanted"):
+            add(store, id)
+        jobs = {job.id: job for job in take(store, 3)}
+        assert ask_cancel(store, jobs["unwanted"], "no need", now=NOW)
+        seen: list[list[str]] = []
+
+        def plan(held: Sequence[Job], now: int) -> Over:
+            def judge(stuck: Sequence[Job], asked: Asked, now: int) -> list[Ended]:
+                seen.append(ids(stuck))
+                assert asked() == {jobs["unwanted"].seq: "no need"}
+                return [
+                    ended(jobs["began"], Lost("died"), output=Output()),
+                    ended(jobs["unwanted"], Cancelled("no need"), output=Output()),
+                ]
+
+            def note(job: Job, end: Ended | None, now: int) -> Event | None:
+                if end is not None and end.transition.state == State.CANCELLED:
+                    return None
+                kind = "released" if end is None else "rescue"
+                return Event(at=NOW, kind=kind, job=job.id, node=None, who="me", detail=None)
+
+            return Over([jobs["unstarted"], jobs["unwanted"]], judge, note)
+
+        assert store.runs.rescue("node-1", plan) is not None
+        assert seen == [["unwanted"]]
+        assert states(store) == {
+            "began": State.PENDING,
+            "unstarted": State.PENDING,
+            "unwanted": State.CANCELLED,
+        }
+        assert (the(store, "began").attempts, the(store, "unstarted").attempts) == (1, 0)
+        assert [(event.kind, event.job) for event in store.history.events()] == [
+            ("rescue", "began"),
+            ("released", "unstarted"),
+        ]
 
     def test_gives_the_job_back_and_keeps_the_attempt(self, store: Store) -> None:
         add(store, "x", max_retries=0)
         lost = take_one(store, node="node-1")
-        with store.transaction():
-            ends = [ended(job, Lost("died"), output=Output()) for job in store.runs.held("node-1")]
-            assert finish(store, ends) == []
-            store.nodes.forget("node-1")
+        turned = store.runs.rescue("node-1", self.plan)
+        assert turned is not None
+        assert [end.job.id for end in turned.ends] == ["x"]
+        assert [node.id for node in store.nodes.all()] == ["node-2"]
         job = the(store, "x")
         assert (job.state, job.crashes, job.failures, job.attempts) == (State.PENDING, 1, 0, 1)
         again = take_one(store, node="node-2", now=END)
@@ -535,6 +601,7 @@ class TestToCancel:
         assert take(store, now=NOW + HOUR) == []
 
 
+@pytest.mark.needs("notifications")
 class TestWakeUp:
     @pytest.mark.parametrize("outcome", [Released(), Lost("gone")])
     def test_a_job_that_goes_back_in_line_wakes_the_others(

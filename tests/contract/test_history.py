@@ -207,6 +207,7 @@ class TestRollups:
         store.history.coarsen(now=now)
         assert Counter(client.run("SELECT * FROM {rollups}")) == once
 
+    @pytest.mark.needs("transactions")
     def test_who_does_it_at_the_same_time_counts_nothing_twice(
         self, store: Store, other: Store
     ) -> None:
@@ -262,6 +263,7 @@ class TestRollups:
         return int(count)
 
 
+@pytest.mark.needs("sql")
 class TestInfo:
     def test_describes_the_store(self, store: Store) -> None:
         info = store.info()

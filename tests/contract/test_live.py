@@ -175,6 +175,7 @@ class TestEnd:
         assert store.live.pieces(job, "stderr", after=0) == []
 
 
+@pytest.mark.needs("transactions")
 def test_two_who_begin_to_watch_at_once_get_along(store: Store, other: Store, job: Job) -> None:
     with store.transaction():
         store.live.watch(job, until=NOW + 5, now=NOW)

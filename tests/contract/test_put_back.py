@@ -100,6 +100,7 @@ def test_a_retry_stays_one(store: Store) -> None:
     assert take_one(store, now=NOW + 3600 * SECOND).attempts == 2
 
 
+@pytest.mark.needs("notifications")
 def test_it_wakes_those_who_wait_for_work(store: Store) -> None:
     add(store, "a")
     job = take_one(store)

@@ -33,6 +33,8 @@ from tests.contract.tools import (
 )
 from tests.support import wait_for
 
+pytestmark = pytest.mark.needs("transactions")
+
 
 class Surprise(BaseException):
     """Something that isn't even an Exception, like Ctrl+C."""

@@ -13,6 +13,7 @@ from queuectl.lifecycle import Policy, decide
 from queuectl.store import Store
 from queuectl.store.contract import (
     Asked,
+    Capability,
     Decision,
     Ended,
     EndRun,
@@ -53,6 +54,12 @@ class Engine:
     """Whether it tells its listeners of changes; if not, they have to look again and again."""
     knows: bool = True
     """Whether it knows if anybody else wrote; if not, it says so now and then."""
+    capabilities: frozenset[str] = frozenset(Capability)
+
+
+def no_client(url: str) -> Client:
+    """Stand for the client of a store that has none."""
+    raise AssertionError("no other program can use that store")
 
 
 def add(store: Store, id: str, *, now: int = NOW, **fields: Any) -> Job:
