@@ -255,9 +255,8 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(old="AND +(ready = 1)", new="", inside="sqlite:CLAIM"),
             Edit(
-                old="return self.db.atomic("
-                "lambda: self.claim_within(node, workers, queues, now, suspects))",
-                new="return self.claim_within(node, workers, queues, now, suspects)",
+                old="return self.db.atomic(lambda: self.claim_within(node, offer, self.time(now)))",
+                new="return self.claim_within(node, offer, self.time(now))",
                 inside="Idiom.claim",
             ),
         ],
@@ -271,9 +270,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="A claim on SQLite is several transactions: cut off, it is half done.",
         edits=[
             Edit(
-                old="return self.db.atomic("
-                "lambda: self.claim_within(node, workers, queues, now, suspects))",
-                new="return self.claim_within(node, workers, queues, now, suspects)",
+                old="return self.db.atomic(lambda: self.claim_within(node, offer, self.time(now)))",
+                new="return self.claim_within(node, offer, self.time(now))",
                 inside="Idiom.claim",
             )
         ],
@@ -905,7 +903,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="All that a dead node had claimed counts a crash, whether or not it was begun.",
         edits=[
             Edit(
-                old="read_boards(spool) if local else None",
+                old="read_boards(self.spool) if self.boards else None",
                 new="None",
             )
         ],
@@ -947,7 +945,13 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="expired-unheard",
         broken="A job that expired is dead, and no event says so.",
-        edits=[Edit(old="if deaths:", new="if False:", inside="Idiom._bury_expired")],
+        edits=[
+            Edit(
+                old="[Changed(death_of(job, job.reason, at=now, node=node)) for job in buried]",
+                new="[]",
+                inside="Idiom._bury_expired",
+            )
+        ],
         tests=[
             "tests/contract/test_claim.py"
             "::TestExpiry::test_whoever_claims_is_told_and_so_is_everybody_else[sqlite]",
