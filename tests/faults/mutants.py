@@ -573,7 +573,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="unlock-before-write",
         broken="What a thread does in its transaction is done on whichever connection is free.",
-        edits=[Edit(old="self._mine.session = session", new="pass", inside="Database.session")],
+        edits=[Edit(old="self._mine.session = session", new="pass", inside="Database._take")],
         tests=[
             "tests/contract/test_transaction.py"
             "::TestTransaction::test_another_thread_is_not_drawn_into_it",
@@ -584,9 +584,9 @@ MUTANTS: Sequence[Mutant] = (
         broken="Two threads use one connection at the same time.",
         edits=[
             Edit(
-                old="self._idle.pop() if self._idle else",
-                new="self._idle[-1] if self._idle else",
-                inside="Database.session",
+                old="session = self._idle.pop()",
+                new="session = self._idle[-1]",
+                inside="Database._take",
             )
         ],
         tests=[

@@ -7,7 +7,7 @@ whichever is free, and a thread that is alone always gets the same one.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import getpid
-from threading import BoundedSemaphore, local
+from threading import Condition, local
 from typing import Any, TypeVar
 
 from queuectl.errors import StoreError
@@ -33,7 +33,9 @@ class Database:
         self.driver = driver
         self.sql: Any = driver.sql
         self._idle: list[Session] = []
-        self._room = BoundedSemaphore(MOST_SESSIONS)
+        self._made = 0
+        self._waiting = 0
+        self._free = Condition()
         self._mine = local()
         self._pid = getpid()
         self._closed = False
@@ -47,9 +49,11 @@ class Database:
         return found
 
     @property
-    def in_transaction(self) -> bool:
-        """Whether this thread is in a transaction."""
-        return self.mine is not None and self.mine.depth > 0
+    def here(self) -> Session:
+        """The session that this thread is using, inside of one."""
+        session = self.mine
+        assert session is not None, "this is done inside of a session"
+        return session
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -58,17 +62,44 @@ class Database:
         if mine is not None:
             yield mine
             return
+        session = self._take()
+        try:
+            yield session
+        finally:
+            self._give_back(session)
+
+    def _take(self) -> Session:
+        """Give this thread a session that is free, or wait for one."""
         self.check_open()
-        with self._room:
-            session = self._idle.pop() if self._idle else Session(self, self.driver)
-            self._mine.session = session
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            session = self._make_or_wait()
+        self._mine.session = session
+        return session
+
+    def _make_or_wait(self) -> Session:
+        with self._free:
+            if self._made < MOST_SESSIONS:
+                self._made += 1
+                return Session(self, self.driver)
+            self._waiting += 1
             try:
-                yield session
+                # Whoever gives one back looks for us only once we are counted.
+                self._free.wait_for(lambda: bool(self._idle))
+                return self._idle.pop()
             finally:
-                self._mine.session = None
-                self._idle.append(session)
-                if self._closed:
-                    self.close()
+                self._waiting -= 1
+
+    def _give_back(self, session: Session) -> None:
+        self._mine.session = None
+        if self._closed:
+            session.drop(politely=True)
+            return
+        self._idle.append(session)
+        if self._waiting:
+            with self._free:
+                self._free.notify()
 
     @contextmanager
     def borrowed(self, connection: Any) -> Iterator[None]:
@@ -98,11 +129,14 @@ class Database:
     # -- statements ---------------------------------------------------------------------
 
     def _on_session(self, do: Callable[..., T], *args: Any) -> T:
-        mine = self.mine
+        mine: Session | None = getattr(self._mine, "session", None)
         if mine is not None:
             return do(mine, *args)
-        with self.session() as session:
+        session = self._take()
+        try:
             return do(session, *args)
+        finally:
+            self._give_back(session)
 
     def rows(self, statement: str, **params: Any) -> list[Row]:
         """Run a statement that writes nothing, and return its rows."""
@@ -170,18 +204,18 @@ class Database:
 
     def transact(self, action: Callable[[], T]) -> T:
         """Do something as one durable write, and do it again if the database says so."""
-        with self.session() as session:
-            return session.transact(action)
+        done: T = self._on_session(Session.transact, action)
+        return done
 
     def atomic(self, action: Callable[[], T]) -> T:
         """Be in a transaction, without a part of it that can fail by itself."""
-        with self.session() as session:
-            return session.atomic(action)
+        done: T = self._on_session(Session.atomic, action)
+        return done
 
     def alone(self, action: Callable[[], T]) -> T:
         """Do what takes no more than one statement, durably."""
-        with self.session() as session:
-            return session.alone(action)
+        done: T = self._on_session(Session.alone, action)
+        return done
 
     def nudge(self, topic: Topic) -> None:
         """Wake the listeners, after the current transaction if there is one."""

@@ -108,8 +108,7 @@ class Idiom:
 
     def _look(self, node: str) -> Look:
         """Check a node's lease, and see what else there is to do for a claim."""
-        with self.db.session() as session:
-            rows, ahead = session.timed(self.sql.LOOK, self._leased(node))
+        rows, ahead = self.db.here.timed(self.sql.LOOK, self._leased(node))
         if not rows:
             raise no_lease(node)
         return Look(ahead, *rows[0][1:])

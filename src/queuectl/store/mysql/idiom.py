@@ -71,14 +71,14 @@ class MysqlIdiom(Idiom):
     # -- ending -------------------------------------------------------------------------
 
     def end_runs(self, rows: Mapping[int, Params]) -> set[int]:
-        with self.db.session() as session:
-            if session.one_by_one or len(rows) == 1:
-                return super().end_runs(rows)
-            ended = session.update(self.sql.FINISH_COUNTED, list(rows.values()))
-            session.insert(self.sql.KEEP_ATTEMPTS, list(rows.values()))
-            if moved := _moved(rows.values(), slot=session.db.thread_id() % SLOTS):
-                session.insert(self.sql.ADD_COUNTS, moved)
-            return ended
+        session = self.db.here
+        if session.one_by_one or len(rows) == 1:
+            return super().end_runs(rows)
+        ended = session.update(self.sql.FINISH_COUNTED, list(rows.values()))
+        session.insert(self.sql.KEEP_ATTEMPTS, list(rows.values()))
+        if moved := _moved(rows.values(), slot=session.db.thread_id() % SLOTS):
+            session.insert(self.sql.ADD_COUNTS, moved)
+        return ended
 
     def fit(self, end: Ended) -> Ended:
         """Cut out the middle of output that the server wouldn't take in one piece."""

@@ -25,8 +25,8 @@ class PostgresIdiom(Idiom):
     # -- storing ------------------------------------------------------------------------
 
     def insert_job(self, row: NewRow) -> int:
-        with self.db.session() as session:
-            return super().insert_job(row) if session.depth else self._insert_alone(session, row)
+        session = self.db.here
+        return super().insert_job(row) if session.depth else self._insert_alone(session, row)
 
     def _insert_alone(self, session: Session, row: NewRow) -> int:
         """Store a job in a statement that is a transaction by itself."""
@@ -67,12 +67,11 @@ class PostgresIdiom(Idiom):
         def claim() -> Turned | None:
             nonlocal then
             then = self.time(now)
-            with self.db.session() as session:
-                asked = _asked(node, offer, then)
-                if session.depth:
-                    turned, ahead = self._claim_at_once(session, self.sql.CLAIM_AT_ONCE, asked)
-                else:
-                    turned, ahead = self._claim_alone(session, asked)
+            session, asked = self.db.here, _asked(node, offer, then)
+            if session.depth:
+                turned, ahead = self._claim_at_once(session, self.sql.CLAIM_AT_ONCE, asked)
+            else:
+                turned, ahead = self._claim_alone(session, asked)
             then -= ahead
             return turned
 

@@ -29,10 +29,10 @@ class SqliteIdiom(Idiom):
 
     def insert_job(self, row: NewRow) -> int:
         # Cheaper than to have it returned. Triggers don't change what this says.
-        with self.db.session() as session:
-            session.change(self.enqueue_row, all_columns(row))
-            seq: int = session.db.last_insert_rowid()
-            return seq
+        session = self.db.here
+        session.change(self.enqueue_row, all_columns(row))
+        seq: int = session.db.last_insert_rowid()
+        return seq
 
     def insert_jobs(self, rows: Sequence[NewRow]) -> None:
         # A statement that writes one row costs as much as the row: so it writes many at once.
