@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import cache
 from itertools import repeat
 
+from queuectl.fields import REQUESTED
 from queuectl.job import Like, NewJob
 from queuectl.request import (
     Values,
@@ -17,6 +18,7 @@ from queuectl.values import fields, in_order, replace
 
 MOST_MODELS = 1_000
 """What is different each time need not be remembered."""
+_RAISED = {f.name: f.at_least for f in REQUESTED if f.at_least}
 _NOTHING: Values = {}
 """What a request says that is no more than a command."""
 
@@ -30,15 +32,7 @@ class Completion:
         # All fields of a job, in their order.
         self._usual: Values = {
             **{f.name: f.default for f in fields(NewJob)},
-            "shell": settings.shell,
-            "env_all": settings.env_all,
-            "expire": settings.expire,
-            "timeout": settings.job_timeout,
-            "max_retries": settings.max_retries,
-            "backoff": settings.backoff,
-            "backoff_base": settings.backoff_base,
-            "retry_delay": settings.retry_delay,
-            "max_backoff": settings.max_backoff,
+            **{f.name: getattr(settings, f.setting) for f in REQUESTED if f.setting},
         }
 
     def job(
@@ -53,9 +47,9 @@ class Completion:
         `folder` finds the current folder, and `environment` the current one, if that is needed.
         """
         values = self._usual | given
-        if "retry_delay" in given and "max_backoff" not in given:
-            # Whoever asks for a long delay means it, whatever the general cap is.
-            values["max_backoff"] = max(values["max_backoff"], given["retry_delay"])
+        for name, other in _RAISED.items():
+            if other in given and name not in given:
+                values[name] = max(values[name], given[other])
         if "cwd" not in given:
             values["cwd"] = folder()
         if "env" not in given:

@@ -66,6 +66,7 @@ FOR_ENQUEUE = (
         "queuectl.cli.options",
         "queuectl.completion",
         "queuectl.facts",
+        "queuectl.fields",
         "queuectl.filter",
         "queuectl.host",
         "queuectl.intake",

@@ -5,11 +5,12 @@ And what comes out of rows, where it takes more than their columns.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from queuectl.facts import Count, Event
+from queuectl.fields import COPIED
 from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, Like, NewJob, State, Transition
 from queuectl.store.contract import Ended, InLine
 from queuectl.store.driver import Row
@@ -30,6 +31,22 @@ _CLEARED = tuple(
 )
 _in_line = itemgetter(*(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at")))
 
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+_WRITE: dict[str, Callable[[Any], Any]] = {
+    "bytes": len,
+    "flag": int,
+    "labels": _json,
+    "program": lambda program: None if program == SHELL else program,
+    "strategy": str,
+    "variables": lambda env: _json(dict(env)),
+}
+"""What goes into a column for a value of these kinds; for one that is empty, nothing does."""
+_WRITTEN = [(n, _WRITE[field.kind]) for n, field in enumerate(COPIED) if field.kind in _WRITE]
+_copied = attrgetter(*(field.name for field in COPIED))
 
 NewRow = tuple[str, str | None, str | None, Row]
 """A job to be stored: its id, command and argv, and what goes into the other columns.
@@ -88,28 +105,11 @@ def new_rows(jobs: Sequence[Like], now: int) -> list[NewRow]:
 
 def _rest(job: NewJob, now: int) -> Row:
     run_at, expires_at = _times(job, now)
-    return (
-        job.queue,
-        _PENDING,
-        1 if run_at <= now else 0,
-        job.priority,
-        run_at,
-        job.cwd,
-        _json(dict(job.env)) if job.env else None,
-        1 if job.env_all else None,
-        None if job.shell == SHELL else job.shell,
-        len(job.stdin) if job.stdin else None,
-        _json(job.tags) if job.tags else None,
-        expires_at,
-        job.timeout,
-        job.max_retries,
-        None if job.backoff is None else job.backoff.value,
-        job.backoff_base,
-        job.retry_delay,
-        job.max_backoff,
-        now,
-        now,
-    )
+    asked = list(_copied(job))
+    for place, write in _WRITTEN:
+        value = asked[place]
+        asked[place] = write(value) if value else None
+    return (_PENDING, 1 if run_at <= now else 0, run_at, expires_at, now, now, *asked)
 
 
 def _times(job: NewJob, now: int) -> tuple[int, int | None]:
@@ -118,10 +118,6 @@ def _times(job: NewJob, now: int) -> tuple[int, int | None]:
     if job.expires_at is None and job.expire:
         return run_at, min(max(now, run_at) + job.expire, LATEST)
     return run_at, job.expires_at
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def storable(text: str) -> bool:
