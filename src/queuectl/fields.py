@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypedDict
 
-from queuectl.values import dataclass
-
 Kind = Literal[
     "text",
     "arguments",
@@ -40,42 +38,48 @@ Kind = Literal[
 to show it."""
 
 
-@dataclass(frozen=True, slots=True)
 class Field:
     """One field of a job, or another way to give one in a request."""
 
-    name: str
-    kind: Kind
-    flags: tuple[str, ...] = ()
-    """Its option of `enqueue`, if it has one."""
-    metavar: str | None = None
-    help: str = ""
-    also: tuple[str, ...] = ()
-    """Other names that a request may use."""
-    gives: str = ""
-    """The field that it is another way to give; otherwise empty."""
-    stored: str = ""
-    """The column that it decides, if that isn't one of its own name."""
-    setting: str = ""
-    """What it is taken from where a request doesn't say it."""
-    at_least: str = ""
-    """The field that raises what the setting says, if a request has that and not this one."""
-    is_hidden: bool = False
-    """Whether it is left out of `--json`."""
-    is_secret: bool = False
-    """Whether what is in it is shown nowhere."""
-    is_long: bool = False
-    """Whether it may be megabytes."""
-
-    @property
-    def column(self) -> str:
-        """The column that it decides."""
-        return self.stored or self.gives or self.name
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether `--json` has it: it is stored, and not left out."""
-        return self.column == self.name and not self.is_hidden
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        flags: tuple[str, ...] = (),
+        metavar: str | None = None,
+        help: str = "",
+        *,
+        also: tuple[str, ...] = (),
+        gives: str = "",
+        stored: str = "",
+        setting: str = "",
+        at_least: str = "",
+        is_hidden: bool = False,
+        is_secret: bool = False,
+        is_long: bool = False,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.flags = flags
+        """Its option of `enqueue`, if it has one."""
+        self.metavar = metavar
+        self.help = help
+        self.also = also
+        """Other names that a request may use."""
+        self.gives = gives
+        """The field that it is another way to give; otherwise empty."""
+        self.column = stored or gives or name
+        """The column that it decides, most often one of its own name."""
+        self.setting = setting
+        """What it is taken from where a request doesn't say it."""
+        self.at_least = at_least
+        """The field that raises what the setting says, if a request has that and not this one."""
+        self.is_shown = self.column == name and not is_hidden
+        """Whether `--json` has it."""
+        self.is_secret = is_secret
+        """Whether what is in it is shown nowhere."""
+        self.is_long = is_long
+        """Whether it may be megabytes."""
 
 
 REQUESTED = (

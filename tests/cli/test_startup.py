@@ -64,7 +64,6 @@ FOR_ENQUEUE = (
         "queuectl.cli.moments",
         "queuectl.cli.notes",
         "queuectl.cli.options",
-        "queuectl.completion",
         "queuectl.facts",
         "queuectl.fields",
         "queuectl.filter",

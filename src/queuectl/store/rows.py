@@ -11,7 +11,7 @@ from typing import Any
 
 from queuectl.facts import Count, Event
 from queuectl.fields import COPIED
-from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, Like, NewJob, State, Transition
+from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, NewJob, OneOfMany, State, Transition
 from queuectl.store.contract import Ended, InLine
 from queuectl.store.driver import Row
 from queuectl.store.ids import job_ids
@@ -85,12 +85,12 @@ def stored_job(row: NewRow, seq: int) -> Job:
     return Job.from_row(_in_columns((seq, *all_columns(row), *_FRESH)))
 
 
-def as_like(job: NewJob) -> Like:
-    """Return a request as one that may be like others."""
+def one_of_many(job: NewJob) -> OneOfMany:
+    """Return a job by itself as one that may share with others."""
     return job.id, job.command, job.argv, job
 
 
-def new_rows(jobs: Sequence[Like], now: int) -> list[NewRow]:
+def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
     """Describe jobs to be stored; one without an id gets one."""
     made = iter(job_ids([job[0] for job in jobs].count(None)))
     rows: list[NewRow] = []
