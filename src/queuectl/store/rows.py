@@ -49,12 +49,13 @@ _WRITTEN = [(n, _WRITE[field.kind]) for n, field in enumerate(COPIED) if field.k
 _copied = attrgetter(*(field.name for field in COPIED))
 
 NewRow = tuple[str, str | None, str | None, Row]
-"""A job to be stored: its id, command and argv, and what goes into the other columns.
+"""The row of a new job: its own id, command and argv, and the rest of `NEW_COLUMNS`.
 
-`ENQUEUE` names them in this order. Jobs like one model share the last part.
+The rest is one and the same tuple for all jobs that share it, so that it is made only once.
 """
 OWN_COLUMNS = 3
 NEW_COLUMNS = tuple(NEW_JOB.split(", "))
+_in_new_row = itemgetter(*NEW_COLUMNS[OWN_COLUMNS : -len(COPIED)])
 _EVENT = tuple(f.name for f in fields(Event) if f.name != "seq")
 _FRESH = (0, None)
 """What a new job counts, and what it has in all columns that aren't given."""
@@ -95,21 +96,30 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
     made = iter(job_ids([job[0] for job in jobs].count(None)))
     rows: list[NewRow] = []
     known: NewJob | None = None
-    for id, command, argv, model in jobs:
-        if model is not known:
-            known, rest = model, _rest(model, now)
+    for id, command, argv, shared in jobs:
+        if shared is not known:
+            known, rest = shared, _rest(shared, now)
         text = None if argv is None else _json(argv)
         rows.append((next(made) if id is None else id, command, text, rest))
     return rows
 
 
 def _rest(job: NewJob, now: int) -> Row:
+    """Return what goes into the columns that a job may share with others."""
     run_at, expires_at = _times(job, now)
+    found = {
+        "state": _PENDING,
+        "ready": 1 if run_at <= now else 0,
+        "run_at": run_at,
+        "expires_at": expires_at,
+        "created_at": now,
+        "updated_at": now,
+    }
     asked = list(_copied(job))
     for place, write in _WRITTEN:
         value = asked[place]
         asked[place] = write(value) if value else None
-    return (_PENDING, 1 if run_at <= now else 0, run_at, expires_at, now, now, *asked)
+    return (*_in_new_row(found), *asked)
 
 
 def _times(job: NewJob, now: int) -> tuple[int, int | None]:
