@@ -22,7 +22,7 @@ Kind = Literal[
     "duration",
     "milliseconds",  # a duration that is given as such
     "limit",  # a duration; 0 is none
-    "wait",  # a duration, read like the setting of its name
+    "wait",  # a duration, between two runs
     "strategy",
     "folder",
     "program",
@@ -35,7 +35,7 @@ Kind = Literal[
     "state",
 ]
 """What a field is. `request` knows how to read it, `store.rows` how to store it, and `report` how
-to show it."""
+to show it. A number, a wait, a strategy and a program are read as the setting of that name is."""
 
 
 class Field:

@@ -49,6 +49,10 @@ class TestTable:
         filling = {field.setting for field in FIELDS if field.setting}
         assert filling == {name for name in NAMES if taken(name) == Taken.JOBS}
 
+    def test_what_is_read_like_a_setting_is_filled_by_the_one_of_its_name(self) -> None:
+        read = [f for f in FIELDS if f.kind in ("number", "wait", "strategy", "program")]
+        assert [field.setting for field in read] == [field.name for field in read]
+
     def test_secrets_are_in_no_words(self) -> None:
         secret = {field.name for field in FIELDS if field.is_secret}
         quiet = {f.name for kind in (Job, NewJob) for f in fields(kind) if not f.repr}

@@ -59,7 +59,7 @@ _FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
     "expires": (Column("EXPIRES"), lambda job, _: _at(job.expires_at)),
 }
 """The columns of a list, with what they show at a time `now`."""
-_NUMBERS = ("count", "limit", "number", "wait")
+_NUMBERS = ("count", "integer", "limit", "number", "wait")
 """Kinds that stand on the right."""
 
 NAMES = (*_FOR_PEOPLE, *(name for name in PLAIN if name not in _FOR_PEOPLE))
