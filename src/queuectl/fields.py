@@ -45,8 +45,7 @@ class Field:
         self,
         name: str,
         kind: Kind,
-        flags: tuple[str, ...] = (),
-        metavar: str | None = None,
+        option: str = "",
         help: str = "",
         *,
         also: tuple[str, ...] = (),
@@ -60,9 +59,8 @@ class Field:
     ) -> None:
         self.name = name
         self.kind = kind
-        self.flags = flags
-        """Its option of `enqueue`, if it has one."""
-        self.metavar = metavar
+        self.option = option
+        """How `enqueue` takes it: flags and, unless it is a switch, a word for what follows."""
         self.help = help
         self.also = also
         """Other names that a request may use."""
@@ -81,18 +79,28 @@ class Field:
         self.is_long = is_long
         """Whether it may be megabytes."""
 
+    @property
+    def flags(self) -> list[str]:
+        """The names of its option, if it has one."""
+        return [word for word in self.option.split() if word.startswith("-")]
+
+    @property
+    def metavar(self) -> str | None:
+        """The word for what its option takes; a switch has none."""
+        word = self.option.rpartition(" ")[2]
+        return None if word.startswith("-") else word
+
 
 REQUESTED = (
     Field("command", "text", is_long=True, also=("cmd",)),
     Field("argv", "arguments", is_long=True),
-    Field("id", "id", ("--id",), "ID", "Its id, unique; random by default."),
-    Field("queue", "name", ("--queue", "-Q"), "NAME", "The queue it waits in.  [default: default]"),
-    Field("priority", "integer", ("--priority", "-p"), "N", "Higher runs first; may be negative."),
+    Field("id", "id", "--id ID", "Its id, unique; random by default."),
+    Field("queue", "name", "--queue -Q NAME", "The queue it waits in.  [default: default]"),
+    Field("priority", "integer", "--priority -p N", "Higher runs first; may be negative."),
     Field(
         "timeout",
         "limit",
-        ("--timeout", "-t"),
-        "D",
+        "--timeout -t D",
         "Kill a run after this time; 0 for never.",
         setting="job_timeout",
     ),
@@ -101,64 +109,56 @@ REQUESTED = (
     Field(
         "run_at",
         "time",
-        ("--run-at", "-r"),
-        "TIME",
+        "--run-at -r TIME",
         "Not before: +5m, 17:30, 'tomorrow 09:00', ISO-8601.",
         also=("run_after",),
     ),
     Field(
         "delay",
         "duration",
-        ("--delay", "-d"),
-        "D",
+        "--delay -d D",
         "Not before this time has passed: 90, 30s, 1h30m.",
         stored="run_at",
     ),
     Field(
         "max_retries",
         "count",
-        ("--max-retries", "--retries"),
-        "N",
+        "--max-retries --retries N",
         "Retries after a failure: 2 means up to 3 runs.",
         setting="max_retries",
     ),
     Field(
         "max_attempts",
         "runs",
-        ("--max-attempts",),
-        "N",
+        "--max-attempts N",
         "The same as runs: 3 means up to 2 retries.",
         gives="max_retries",
     ),
     Field(
         "backoff",
         "strategy",
-        ("--backoff",),
-        "HOW",
+        "--backoff HOW",
         "How waits grow: exponential, linear or fixed.",
         setting="backoff",
     ),
     Field(
         "backoff_base",
         "number",
-        ("--backoff-base",),
-        "B",
+        "--backoff-base B",
         "Exponential: the k-th retry waits B**k seconds.",
         setting="backoff_base",
     ),
     Field(
         "retry_delay",
         "wait",
-        ("--retry-delay",),
-        "D",
+        "--retry-delay D",
         "Linear and fixed: the step; alone it means fixed.",
         setting="retry_delay",
     ),
     Field(
         "max_backoff",
         "wait",
-        ("--max-backoff",),
-        "D",
+        "--max-backoff D",
         "No wait for a retry is longer.",
         also=("max_backoff_seconds",),
         setting="max_backoff",
@@ -168,8 +168,7 @@ REQUESTED = (
     Field(
         "expire",
         "duration",
-        ("--expire",),
-        "D",
+        "--expire D",
         "Dead if not started within this time.",
         stored="expires_at",
         setting="expire",
@@ -178,8 +177,7 @@ REQUESTED = (
     Field(
         "env",
         "variables",
-        ("--env", "-e"),
-        "NAME[=VALUE]",
+        "--env -e NAME[=VALUE]",
         "Set a variable for it; without a value, copy ours. Repeat it.",
         is_secret=True,
         is_long=True,
@@ -187,39 +185,28 @@ REQUESTED = (
     Field(
         "env_all",
         "flag",
-        ("--env-all/--no-env-all",),
-        None,
+        "--env-all/--no-env-all",
         "Run it in our whole environment, kept with it, and not in the worker's.",
         setting="env_all",
     ),
     Field(
         "shell",
         "program",
-        ("--shell",),
-        "PROGRAM",
+        "--shell PROGRAM",
         "What reads the command, such as bash.  [default: /bin/sh]",
         setting="shell",
     ),
     Field(
         "stdin",
         "bytes",
-        ("--stdin",),
-        "FILE",
+        "--stdin FILE",
         "What each run finds on stdin, kept with the job; - is ours. 16 MiB at most.",
         stored="stdin_bytes",
         is_secret=True,
     ),
     Field("stdin_base64", "base64", gives="stdin", stored="stdin_bytes"),
-    Field("cwd", "folder", ("--cwd",), "DIR", "Where it runs.  [default: this directory]"),
-    Field(
-        "tags",
-        "labels",
-        ("--tag", "-T"),
-        "TAG",
-        "A label; repeat it.",
-        also=("tag",),
-        is_long=True,
-    ),
+    Field("cwd", "folder", "--cwd DIR", "Where it runs.  [default: this directory]"),
+    Field("tags", "labels", "--tag -T TAG", "A label; repeat it.", also=("tag",), is_long=True),
 )
 """What a request may say, in the order of the options."""
 
