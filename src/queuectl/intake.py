@@ -1,18 +1,30 @@
 """Taking jobs in: reads requests, completes them by the settings, and stores them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from itertools import chain, islice
+from functools import cache
+from itertools import chain, islice, repeat
 from time import monotonic
 from typing import Any, TypeVar
 
-from queuectl.completion import Completion, Series
 from queuectl.errors import BadJobError, UsageError
 from queuectl.facts import Batch, Progress
-from queuectl.job import Job, Like, NewJob
+from queuectl.fields import REQUESTED
+from queuectl.job import Job, NewJob, OneOfMany
 from queuectl.place import Place
-from queuectl.request import Values, check_command, check_request, read_values
+from queuectl.request import (
+    Values,
+    check_command,
+    check_commands,
+    check_request,
+    current_environment,
+    current_folder,
+    read_values,
+    with_environment,
+)
+from queuectl.settings import Settings
 from queuectl.store.contract import Store, chunks
+from queuectl.values import fields, in_order, replace
 
 T = TypeVar("T")
 Request = str | Sequence[str] | Mapping[str, Any] | NewJob
@@ -26,6 +38,107 @@ SETTINGS_HOLD = 1.0
 """Seconds for which new jobs get what the settings said when they were last read. To ask a server
 before each of them would take about as long as to store it."""
 
+MOST_MODELS = 1_000
+"""What is different each time need not be remembered."""
+_RAISED = {f.name: f.at_least for f in REQUESTED if f.at_least}
+_NOTHING: Values = {}
+"""What a request says that is no more than a command."""
+
+
+class Defaults:
+    """What a job gets where its request says nothing: by the settings, from here and now."""
+
+    def __init__(self, settings: Settings, *, hidden: Collection[str] = ()) -> None:
+        """Take the settings, and the variables in which passwords of the store may be."""
+        self._hidden = tuple(hidden)
+        # All fields of a job, in their order.
+        self._usual: Values = {
+            **{f.name: f.default for f in fields(NewJob)},
+            **{f.name: getattr(settings, f.setting) for f in REQUESTED if f.setting},
+        }
+
+    def complete(
+        self,
+        given: Values,
+        *,
+        folder: Callable[[], str] = current_folder,
+        environment: Callable[[tuple[str, ...]], Mapping[str, str]] = current_environment,
+    ) -> NewJob:
+        """Make a job of what is given.
+
+        `folder` finds the current folder, and `environment` the current one, if that is needed.
+        """
+        values = self._usual | given
+        for name, other in _RAISED.items():
+            if other in given and name not in given:
+                values[name] = max(values[name], given[other])
+        if "cwd" not in given:
+            values["cwd"] = folder()
+        if "env" not in given:
+            values["env"] = {}
+        if values["env_all"]:
+            values["env"] = with_environment(environment(self._hidden), values["env"])
+        return in_order(NewJob, values.values())
+
+
+class BulkDefaults:
+    """The same for requests that are enqueued together: what they share is made once."""
+
+    def __init__(self, defaults: Callable[[], Defaults]) -> None:
+        """Take from `defaults` what goes for a request at the moment."""
+        self._defaults = defaults
+        self._folder = cache(current_folder)
+        self._environment = cache(current_environment)
+        self._by: Defaults | None = None
+        self._models: dict[Hashable, NewJob] = {}
+        self._given: Values | None = None
+        self._model = NewJob()
+
+    def complete(self, given: Values) -> OneOfMany:
+        """Make a job of what is given, which is taken apart.
+
+        What doesn't differ from a request before isn't made again.
+        """
+        id = given.pop("id", None)
+        command = given.pop("command", None)
+        argv = given.pop("argv", None)
+        stdin = given.pop("stdin", None)
+        model = self._model_for(given)
+        if stdin is not None:
+            # It may be long, and so isn't kept for those that follow.
+            model = replace(model, stdin=stdin)
+        return id, command, argv, model
+
+    def complete_commands(self, texts: list[str]) -> list[OneOfMany]:
+        """Make jobs of commands that say no more."""
+        nothing, model = repeat(None), repeat(self._model_for(_NOTHING))
+        return list(zip(nothing, check_commands(texts), nothing, model, strict=False))
+
+    def _model_for(self, given: Values) -> NewJob:
+        defaults = self._defaults()
+        if defaults is not self._by:
+            self._by, self._given = defaults, None
+            self._models.clear()
+        if given != self._given:
+            self._given, self._model = given, self._find_model(defaults, given)
+        return self._model
+
+    def _find_model(self, defaults: Defaults, given: Values) -> NewJob:
+        what = tuple(given.items())
+        try:
+            model = self._models.get(what)
+        except TypeError:
+            # It sets variables, and so can't be looked up.
+            return self._make(defaults, given)
+        if model is None:
+            if len(self._models) == MOST_MODELS:
+                self._models.clear()
+            model = self._models[what] = self._make(defaults, given)
+        return model
+
+    def _make(self, defaults: Defaults, given: Values) -> NewJob:
+        return defaults.complete(given, folder=self._folder, environment=self._environment)
+
 
 class Intake:
     """Where jobs enter a queue. `Queue` has the same verbs, with what they promise."""
@@ -35,7 +148,7 @@ class Intake:
         self._place = place
         self._settings_changed = 0
         """How often we have changed settings ourselves."""
-        self._completed_by: tuple[int, float, Completion] | None = None
+        self._known_defaults: tuple[int, float, Defaults] | None = None
 
     def note_new_settings(self) -> None:
         """Read the settings again for the next job: they were changed here."""
@@ -45,11 +158,11 @@ class Intake:
         """Store one job, as `Queue.enqueue` does."""
         # One look at the clock: a delay counts from the moment the job is created.
         now = self._store.now()
-        new = self._completion().job(_read(what, fields, now))
+        new = self._defaults().complete(_read(what, fields, now))
         with self._on(connection):
             return self._store.jobs.enqueue_one(new, now=now)
 
-    def read(self, what: Iterable[Request], under: Mapping[str, Any]) -> Iterator[Like]:
+    def read(self, what: Iterable[Request], under: Mapping[str, Any]) -> Iterator[OneOfMany]:
         """Make jobs of several requests, laid over the fields that hold for all of them."""
         if isinstance(what, str | bytes | Mapping | NewJob):
             raise UsageError("enqueue_many takes several jobs, such as a list; enqueue takes one.")
@@ -59,30 +172,30 @@ class Intake:
 
     def _read_by_some(
         self, what: Iterable[Request], under: Mapping[str, Any]
-    ) -> Iterator[Iterable[Like]]:
-        series = Series(self._completion)
+    ) -> Iterator[Iterable[OneOfMany]]:
+        bulk = BulkDefaults(self._defaults)
         read = 0
         for some in _parts(what, SOME):
-            made: Iterable[Like] | None = None
+            made: Iterable[OneOfMany] | None = None
             commands = [item for item in some if type(item) is str]
             if len(commands) == len(some) and not under:
                 # If one is wrong, it is found, and named, by reading them one by one.
                 with suppress(BadJobError):
-                    made = series.commands(commands)
+                    made = bulk.complete_commands(commands)
             if made is None:
                 # A time such as +5m counts from when it is read; a delay, from when it is stored.
                 now = self._store.now()
-                made = map(series.job, _read_all(some, under, read + 1, now))
+                made = map(bulk.complete, _read_all(some, under, read + 1, now))
             yield made
             read += len(some)
 
-    def complete(self, given: Iterable[Values]) -> Iterator[Like]:
+    def complete(self, given: Iterable[Values]) -> Iterator[OneOfMany]:
         """Make jobs of several requests that `request.read_values` has read."""
-        return map(Series(self._completion).job, given)
+        return map(BulkDefaults(self._defaults).complete, given)
 
     def take_all(
         self,
-        requests: Iterator[Like],
+        requests: Iterator[OneOfMany],
         *,
         keep_going: bool,
         connection: Any,
@@ -115,7 +228,7 @@ class Intake:
 
     def _store_batches(
         self,
-        parts: Iterable[Sequence[Like]],
+        parts: Iterable[Sequence[OneOfMany]],
         progress: Progress | None,
         total: int,
         *,
@@ -133,18 +246,18 @@ class Intake:
                 progress(len(ids) + len(duplicates), total)
         return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
 
-    def _completion(self) -> Completion:
+    def _defaults(self) -> Defaults:
         """What the settings say for new jobs; what others have changed counts a moment later."""
         changed = self._settings_changed
-        known = self._completed_by
+        known = self._known_defaults
         if known is None or known[0] != changed or monotonic() - known[1] > SETTINGS_HOLD:
             # Another thread may change them from here on: then these hold for this job only.
-            known = self._completed_by = (changed, monotonic(), self._new_completion())
+            known = self._known_defaults = (changed, monotonic(), self._new_defaults())
         return known[2]
 
-    def _new_completion(self) -> Completion:
+    def _new_defaults(self) -> Defaults:
         settings, _ = self._place.settings(self._store.settings.config())
-        return Completion(settings, hidden=self._store.secret_variables)
+        return Defaults(settings, hidden=self._store.secret_variables)
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -80,10 +80,10 @@ class NewJob:
     tags: tuple[str, ...] = ()
 
 
-Like = tuple[str | None, str | None, tuple[str, ...] | None, NewJob]
-"""A request for a job: its own id, command and argv, and a model that it is like otherwise.
+OneOfMany = tuple[str | None, str | None, tuple[str, ...] | None, NewJob]
+"""One of many jobs that are enqueued at once: its own id, command and argv, and what it shares.
 
-Of many jobs that are enqueued at once, most differ in nothing more. So they share the model.
+The latter is a `NewJob` without these three, the same for all jobs that don't differ otherwise.
 """
 
 

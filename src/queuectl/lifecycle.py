@@ -112,6 +112,13 @@ def backoff(job: Job, failures: int, policy: Policy) -> int:
     return min(_jittered(wait, f"{job.id}:{failures}", policy.jitter), longest)
 
 
+def first_wait(job: Job) -> int | None:
+    """How many milliseconds a fixed or linear backoff begins with, if the job says so itself."""
+    if job.retry_delay is None or job.max_backoff is None:
+        return job.retry_delay
+    return min(job.retry_delay, job.max_backoff)
+
+
 def _to(
     job: Job,
     state: State,

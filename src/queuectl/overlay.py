@@ -3,21 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-Fields = dict[str, Any]
+from queuectl.fields import by_column
 
-SAME = (
-    ("command", "cmd", "argv"),
-    ("max_retries", "max_attempts"),
-    ("run_at", "run_after", "delay"),
-    ("expire", "expires_at"),
-    ("timeout", "timeout_ms", "timeout_seconds"),
-    ("max_backoff", "max_backoff_seconds"),
-    ("stdin", "stdin_base64"),
+_NAMES = (
+    [name for field in same for name in (field.name, *field.also)]
+    for same in by_column().values()
+    if same[0].kind != "labels"
 )
-"""Fields that say the same thing in several ways: the stronger one drives out the others."""
+SAME = [{"command", "cmd", "argv"}, *(set(names) for names in _NAMES if len(names) > 1)]
+"""Names that say the same thing in several ways: the stronger one drives out the others."""
 
 
-def overlay(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> Fields:
+def overlay(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> dict[str, Any]:
     """Lay stronger fields over weaker ones: they replace, but tags add up and env merges."""
     given = {_plain(name) for name in strong}
     hidden = {name for same in SAME if given.intersection(same) for name in same}

@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Any, Unpack
 
 from queuectl.facts import Batch, Count, Event, Node, Progress, QueueInfo
+from queuectl.fields import Keywords
 from queuectl.filter import Filter, Names
 from queuectl.intake import Intake, Request
 from queuectl.job import Attempt, Job, Named, Output, State
 from queuectl.place import Place, find_place
-from queuectl.request import Fields, Values
+from queuectl.request import Values
 from queuectl.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Queue:
     # -- enqueue --------------------------------------------------------------
 
     def enqueue(
-        self, what: Request | None = None, *, connection: Any = None, **fields: Unpack[Fields]
+        self, what: Request | None = None, *, connection: Any = None, **fields: Unpack[Keywords]
     ) -> Job:
         """Store a job and return it. When this returns, the job survives a power cut.
 
@@ -146,7 +147,7 @@ class Queue:
         connection: Any = None,
         progress: Progress | None = None,
         total: int = 0,
-        **fields: Unpack[Fields],
+        **fields: Unpack[Keywords],
     ) -> Batch:
         """Store many jobs in their order: all of them or, if one can't be, none.
 

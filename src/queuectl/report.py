@@ -4,12 +4,14 @@ The table on the terminal and `--json` are made from the same dicts. Only ever e
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappush, heappushpop
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from queuectl.changes import Changed, Refused
 from queuectl.facts import Count, Event, Node, QueueInfo, Rollup
+from queuectl.fields import FIELDS
 from queuectl.job import FINISHED, SHELL, Attempt, Job, State
 from queuectl.store.histogram import bucket_of, quantile
 from queuectl.store.rollups import EVER, WAIT, Tally
@@ -20,47 +22,50 @@ if TYPE_CHECKING:
     from queuectl.store.health import Finding
 
 
+def moment(ms: int | None) -> str | None:
+    """Write a stored time for `--json`; None stays None."""
+    return None if ms is None else iso(ms)
+
+
+def seconds(ms: int | None) -> float | int | None:
+    """Write a stored duration in seconds, whole where it is whole."""
+    if ms is None:
+        return None
+    return ms // 1000 if ms % 1000 == 0 else ms / 1000
+
+
+_FIRST = (
+    "id queue state command argv task data priority attempts failures crashes max_retries timeout"
+    " run_at created_at updated_at started_at finished_at duration_ms exit_code error reason node"
+    " worker cwd tags after unique_key expires_at"
+).split()
+"""The fields that `--json` began with; those that came later follow them."""
+_FORMS: dict[str, Callable[[Any], Any]] = {
+    "arguments": list,
+    "labels": list,
+    "limit": lambda ms: seconds(ms) or None,
+    "state": str,
+    "strategy": str,
+    "time": iso,
+    "variables": sorted,
+    "wait": seconds,
+}
+"""What makes a value of JSON of one of these kinds; others are that already."""
+_KINDS = {field.name: field.kind for field in FIELDS if field.is_shown}
+_SHOWN = tuple(dict.fromkeys((*_FIRST, *_KINDS)))
+_FORMED = [(name, _FORMS[kind]) for name, kind in _KINDS.items() if kind in _FORMS]
+_values = attrgetter(*_SHOWN)
+
+
 def job_dict(job: Job) -> dict[str, Any]:
     """Describe a job with the names and forms of the public interface."""
-    return {
-        "id": job.id,
-        "queue": job.queue,
-        "state": job.state.value,
-        "command": job.command,
-        "argv": None if job.argv is None else list(job.argv),
-        "task": job.task,
-        "data": _data(job),
-        "priority": job.priority,
-        "attempts": job.attempts,
-        "failures": job.failures,
-        "crashes": job.crashes,
-        "max_retries": job.max_retries,
-        "timeout": seconds(job.timeout) if job.timeout else None,
-        "run_at": moment(job.run_at),
-        "created_at": moment(job.created_at),
-        "updated_at": moment(job.updated_at),
-        "started_at": moment(job.started_at),
-        "finished_at": moment(job.finished_at),
-        "duration_ms": job.duration_ms,
-        "exit_code": job.exit_code,
-        "error": job.error,
-        "reason": job.reason,
-        "node": job.node,
-        "worker": job.worker,
-        "cwd": job.cwd,
-        "tags": list(job.tags),
-        "after": list(job.after),
-        "unique_key": job.unique_key,
-        "expires_at": moment(job.expires_at),
-        "backoff": None if job.backoff is None else job.backoff.value,
-        "backoff_base": job.backoff_base,
-        "retry_delay": seconds(job.retry_delay),
-        "max_backoff": seconds(job.max_backoff),
-        "env": sorted(job.env),
-        "env_all": job.env_all,
-        "shell": None if job.command is None else job.shell or SHELL,
-        "stdin_bytes": job.stdin_bytes,
-    }
+    told = dict(zip(_SHOWN, _values(job), strict=True))
+    for name, form in _FORMED:
+        if (value := told[name]) is not None:
+            told[name] = form(value)
+    told["data"] = _data(job)
+    told["shell"] = None if job.command is None else job.shell or SHELL
+    return told
 
 
 def _data(job: Job) -> str | None:
@@ -159,18 +164,6 @@ def finding_dict(finding: "Finding") -> dict[str, Any]:
         "text": finding.text,
         "advice": finding.advice or None,
     }
-
-
-def moment(ms: int | None) -> str | None:
-    """Write a stored time for `--json`; None stays None."""
-    return None if ms is None else iso(ms)
-
-
-def seconds(ms: int | None) -> float | int | None:
-    """Write a stored duration in seconds, whole where it is whole."""
-    if ms is None:
-        return None
-    return ms // 1000 if ms % 1000 == 0 else ms / 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,12 @@ fail with the same sentence. Nothing is stored, nothing is guessed.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any
 
 from queuectl.errors import BadJobError, BadSettingError, BadTimeError, shown
+from queuectl.fields import KEPT, REQUESTED, RESERVED, by_column
 from queuectl.job import NewJob
 from queuectl.settings import read_value
 from queuectl.values import fields
@@ -28,55 +29,14 @@ LONGEST_SPAN = 3_160_000_000_000
 """A hundred years in milliseconds, and some days."""
 
 
-class Fields(TypedDict, total=False):
-    """The keywords of `Queue.enqueue`, and the fields of a JSON job."""
-
-    command: str
-    argv: Sequence[str]
-    id: str
-    queue: str
-    priority: int
-    run_at: str | int | datetime
-    delay: str | int | float | timedelta
-    expire: str | int | float | timedelta
-    expires_at: str | int | datetime
-    timeout: str | int | float | timedelta
-    timeout_ms: int
-    timeout_seconds: int | float
-    max_retries: int
-    max_attempts: int
-    backoff: str
-    backoff_base: float
-    retry_delay: str | int | float | timedelta
-    max_backoff: str | int | float | timedelta
-    cwd: str
-    env: Mapping[str, str]
-    env_all: bool
-    shell: str
-    stdin: str | bytes
-    stdin_base64: str
-    tags: Sequence[str] | str
-
-
-SYSTEM_FIELDS = frozenset(
-    "seq state ready attempts failures crashes node worker created_at updated_at started_at "
-    "finished_at completed_at duration duration_ms exit_code error last_error reason locked_by "
-    "locked_at locked_until retry_at output stdout stderr stdin_bytes cancel_reason".split()
+SYSTEM_FIELDS = frozenset(field.name for field in KEPT).union(
+    "ready completed_at duration last_error locked_by locked_at locked_until retry_at output stdout"
+    " stderr".split()
 )
-LATER_FIELDS = frozenset("task data after unique_key depends_on".split())
-_ALIASES = {
-    "cmd": "command",
-    "tag": "tags",
-    "max_backoff_seconds": "max_backoff",
-    "run_after": "run_at",
-}
-_SAME = (
-    ("max_retries", "max_attempts"),
-    ("run_at", "delay"),
-    ("expire", "expires_at"),
-    ("timeout", "timeout_ms", "timeout_seconds"),
-    ("stdin", "stdin_base64"),
-)
+"""What queuectl sets, and what other queues call the like."""
+LATER_FIELDS = frozenset(field.name for field in RESERVED) | {"depends_on"}
+_ALIASES = {name: field.name for field in REQUESTED for name in field.also}
+_SAME = [[field.name for field in same] for same in by_column().values() if len(same) > 1]
 """Fields that say one thing in several ways."""
 _OTHER_WAYS = frozenset(name for names in _SAME for name in names[1:])
 
@@ -94,15 +54,15 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
     if len(given) == 1 and isinstance(command := given.get("command"), str):
         # Most say no more, and where they come by the thousand, the rest takes longer than this.
         return {"command": check_command(command)}
-    fields = _fields(given)
-    if not _OTHER_WAYS.isdisjoint(fields):
+    said = _by_name(given)
+    if not _OTHER_WAYS.isdisjoint(said):
         for names in _SAME:
-            _one_of(fields, *names)
-    values: dict[str, Any] = {}
+            _one_of(said, *names)
+    values: Values = {}
     try:
-        for name, value in fields.items():
-            key, read = _READERS[name]
-            values[key] = read(name, value, now)
+        for name, value in said.items():
+            field, read = _READERS[name]
+            values[field] = read(name, value, now)
     except (BadTimeError, BadSettingError) as error:
         raise BadJobError(f"Bad {name}: {error}") from None
     if "retry_delay" in values and "backoff" not in values:
@@ -140,27 +100,26 @@ def check_request(new: NewJob) -> Values:
 
 
 def _checked(name: str, value: object) -> Any:
-    if name in ("run_at", "expires_at"):
-        return _whole(name, value, 0, LATEST)
-    if name in ("delay", "expire", "timeout", "retry_delay", "max_backoff"):
-        return _whole(name, value, 0, LONGEST_SPAN)
+    most = _MOST_MILLISECONDS.get(_KINDS[name])
+    if most is not None:
+        return _whole(name, value, 0, most)
     try:
         return _READERS[name][1](name, value, 0)
     except BadSettingError as error:
         raise BadJobError(f"Bad {name}: {error}") from None
 
 
-def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+def _by_name(given: Mapping[str, Any]) -> dict[str, Any]:
     """Bring the fields to their one true names; two names for one field contradict each other."""
-    fields: dict[str, Any] = {}
+    said: dict[str, Any] = {}
     for name, value in given.items():
         key = name if name in _READERS else _field(name)
         if value is None:
             continue
-        if key in fields:
+        if key in said:
             raise BadJobError(f"The field {key!r} is given twice, once as {name!r}; keep one.")
-        fields[key] = value
-    return fields
+        said[key] = value
+    return said
 
 
 def current_folder() -> str:
@@ -246,8 +205,8 @@ def _field(name: str) -> str:
     raise BadJobError(f"Unknown field {shown(name)}; {hint}")
 
 
-def _one_of(fields: Mapping[str, Any], *names: str) -> None:
-    found = [name for name in names if name in fields]
+def _one_of(said: Mapping[str, Any], *names: str) -> None:
+    found = [name for name in names if name in said]
     if len(found) > 1:
         raise BadJobError(f"{' and '.join(found)} say the same thing twice; give one of them.")
 
@@ -293,11 +252,11 @@ def check_name(name: str, value: object, *, longest: int = LONGEST_NAME) -> str:
     return text
 
 
-def _command(name: str, value: object, now: int) -> str:
+def _text(name: str, value: object, now: int) -> str:
     return check_text(name, value, longest=LONGEST_COMMAND)
 
 
-def _argv(name: str, value: object, now: int) -> tuple[str, ...]:
+def _arguments(name: str, value: object, now: int) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         raise BadJobError(f"{name} must be a list of texts: the program, then its arguments.")
     texts = tuple(
@@ -313,7 +272,7 @@ def _id(name: str, value: object, now: int) -> str:
     return check_name(name, value, longest=LONGEST_ID)
 
 
-def _queue(name: str, value: object, now: int) -> str:
+def _name(name: str, value: object, now: int) -> str:
     return check_name(name, value)
 
 
@@ -335,15 +294,15 @@ def _as_int(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _priority(name: str, value: object, now: int) -> int:
+def _integer(name: str, value: object, now: int) -> int:
     return _whole(name, value, -LARGEST_PRIORITY - 1, LARGEST_PRIORITY)
 
 
-def _retries(name: str, value: object, now: int) -> int:
+def _count(name: str, value: object, now: int) -> int:
     return _whole(name, value, 0, LARGEST_PRIORITY)
 
 
-def _attempts(name: str, value: object, now: int) -> int:
+def _runs(name: str, value: object, now: int) -> int:
     return _whole(name, value, 1, LARGEST_PRIORITY) - 1
 
 
@@ -394,14 +353,14 @@ def _setting(name: str, value: object, now: int) -> Any:
     return read_value(name, plain(value))[1]
 
 
-def _cwd(name: str, value: object, now: int) -> str:
+def _folder(name: str, value: object, now: int) -> str:
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     path = check_text(name, value, longest=4096)
     return os.path.normpath(path if os.path.isabs(path) else f"{current_folder()}/{path}")
 
 
-def _env(name: str, value: object, now: int) -> dict[str, str]:
+def _variables(name: str, value: object, now: int) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise BadJobError(f"{name} must map names to texts, such as {{'LANG': 'C'}}.")
     env: dict[str, str] = {}
@@ -424,7 +383,7 @@ def _flag(name: str, value: object, now: int) -> bool:
     return value
 
 
-def _stdin(name: str, value: object, now: int) -> bytes:
+def _bytes(name: str, value: object, now: int) -> bytes:
     if isinstance(value, str):
         try:
             return _check_stdin(name, value.encode())
@@ -435,7 +394,7 @@ def _stdin(name: str, value: object, now: int) -> bytes:
     return _check_stdin(name, bytes(value))
 
 
-def _stdin_base64(name: str, value: object, now: int) -> bytes:
+def _base64(name: str, value: object, now: int) -> bytes:
     from base64 import b64decode
 
     text = check_text(name, value, longest=2 * LONGEST_STDIN, blank=True)
@@ -454,7 +413,7 @@ def _check_stdin(name: str, data: bytes) -> bytes:
     return data
 
 
-def _tags(name: str, value: object, now: int) -> tuple[str, ...]:
+def _labels(name: str, value: object, now: int) -> tuple[str, ...]:
     items: Iterable[object]
     if isinstance(value, str):
         items = [value]
@@ -478,30 +437,35 @@ def _tag(value: object) -> str:
     return tag
 
 
-_READERS: dict[str, tuple[str, Any]] = {
-    "command": ("command", _command),
-    "argv": ("argv", _argv),
-    "id": ("id", _id),
-    "queue": ("queue", _queue),
-    "priority": ("priority", _priority),
-    "run_at": ("run_at", _time),
-    "delay": ("delay", _duration),
-    "expire": ("expire", _duration),
-    "expires_at": ("expires_at", _time),
-    "timeout": ("timeout", _duration),
-    "timeout_ms": ("timeout", _milliseconds),
-    "timeout_seconds": ("timeout", _duration),
-    "max_retries": ("max_retries", _retries),
-    "max_attempts": ("max_retries", _attempts),
-    "backoff": ("backoff", _setting),
-    "backoff_base": ("backoff_base", _setting),
-    "retry_delay": ("retry_delay", _setting),
-    "max_backoff": ("max_backoff", _setting),
-    "cwd": ("cwd", _cwd),
-    "env": ("env", _env),
-    "env_all": ("env_all", _flag),
-    "shell": ("shell", _setting),
-    "stdin": ("stdin", _stdin),
-    "stdin_base64": ("stdin", _stdin_base64),
-    "tags": ("tags", _tags),
+_READ: dict[str, Callable[[str, object, int], Any]] = {
+    "text": _text,
+    "arguments": _arguments,
+    "id": _id,
+    "name": _name,
+    "integer": _integer,
+    "count": _count,
+    "runs": _runs,
+    "number": _setting,
+    "time": _time,
+    "duration": _duration,
+    "milliseconds": _milliseconds,
+    "limit": _duration,
+    "wait": _setting,
+    "strategy": _setting,
+    "folder": _folder,
+    "program": _setting,
+    "variables": _variables,
+    "flag": _flag,
+    "bytes": _bytes,
+    "base64": _base64,
+    "labels": _labels,
+}
+"""What reads a value of a kind: it takes the name of the field, the value, and the time."""
+_READERS = {field.name: (field.gives or field.name, _READ[field.kind]) for field in REQUESTED}
+_KINDS = {field.name: field.kind for field in REQUESTED}
+_MOST_MILLISECONDS = {
+    "time": LATEST,
+    "duration": LONGEST_SPAN,
+    "limit": LONGEST_SPAN,
+    "wait": LONGEST_SPAN,
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from queuectl import State
-from queuectl.cli.fields import NAMES, PLAIN
+from queuectl.cli.columns import NAMES, PLAIN
 from tests.cli.conftest import Cli
 from tests.contract.tools import a_node, ended, finish, take
 from tests.support import wait_for

@@ -24,8 +24,8 @@ from queuectl.job import (
     JOB_COLUMNS,
     Attempt,
     Job,
-    Like,
     NewJob,
+    OneOfMany,
     Output,
     State,
     Transition,
@@ -152,7 +152,7 @@ class ToyJobs(Jobs):
         return self._add(job, now)
 
     def enqueue(
-        self, jobs: Sequence[NewJob | Like], *, now: int, skip_duplicates: bool = False
+        self, jobs: Sequence[NewJob | OneOfMany], *, now: int, skip_duplicates: bool = False
     ) -> Batch:
         new = [job if isinstance(job, NewJob) else _whole(job) for job in jobs]
         given = [job.id for job in new if job.id is not None]
@@ -306,7 +306,7 @@ class ToyJobs(Jobs):
         return [job for job in of_state if job.finished_at is not None and job.finished_at < before]
 
 
-def _whole(like: Like) -> NewJob:
+def _whole(like: OneOfMany) -> NewJob:
     id, command, argv, model = like
     return replace(model, id=id, command=command, argv=argv)
 

@@ -9,7 +9,7 @@ import pytest
 from queuectl.errors import DuplicateError
 from queuectl.facts import Batch
 from queuectl.filter import Filter
-from queuectl.job import Cancelled, Exited, Job, Like, NewJob, State, Strategy
+from queuectl.job import Cancelled, Exited, Job, NewJob, OneOfMany, State, Strategy
 from queuectl.store import Store
 from queuectl.values import replace
 from tests.contract.tools import (
@@ -145,17 +145,17 @@ class TestEnqueue:
     ) -> None:
         models = EVERYTHING, NewJob(id="bare", command="x")
         full, bare = (store.jobs.enqueue_one(model, now=NOW) for model in models)
-        likes: list[Like] = []
+        many: list[OneOfMany] = []
         expected = []
         for place, length in enumerate(stretches):
             model, kept = [(models[0], full), (models[1], bare)][place % 2]
-            for n in range(len(likes), len(likes) + length):
+            for n in range(len(many), len(many) + length):
                 own: dict[str, Any] = {"id": f"job {n}", "command": f"echo {n}", "argv": None}
                 if n % 3 == 1:
                     own |= {"command": None, "argv": ("printf", f"ä {n}")}
-                likes.append((own["id"], own["command"], own["argv"], model))
+                many.append((own["id"], own["command"], own["argv"], model))
                 expected.append(replace(kept, **own))
-        store.jobs.enqueue(likes, now=NOW)
+        store.jobs.enqueue(many, now=NOW)
         found = _all(store)[2:]
         assert [replace(job, seq=0) for job in found] == [replace(job, seq=0) for job in expected]
         tagged = store.jobs.select(Filter(tags=EVERYTHING.tags), limit=None)

@@ -13,6 +13,7 @@ import pytest
 import queuectl
 from queuectl import Job, Queue, State, lifecycle
 from queuectl.cli.main import root
+from queuectl.fields import REQUESTED
 from queuectl.job import (
     JOB_COLUMNS,
     Cancelled,
@@ -27,6 +28,7 @@ from queuectl.job import (
 )
 from queuectl.lifecycle import Policy
 from queuectl.node.signals import orders
+from queuectl.report import job_dict
 from queuectl.settings import NAMES, Settings, Taken, aliases, taken
 from queuectl.when import format_duration, parse_duration
 from tests.docs.markdown import (
@@ -40,6 +42,7 @@ from tests.docs.markdown import (
     sections,
     table_with,
 )
+from tests.unit.samples import SAMPLE
 
 # -- commands -----------------------------------------------------------------------------
 
@@ -99,6 +102,37 @@ def test_there_is_no_section_for_a_command_that_is_not_there() -> None:
 def test_what_all_commands_share_is_explained_once() -> None:
     shared = SECTIONS["What all commands share"]
     assert COMMON | {"--version", "-V", "--json"} <= set(re.findall(r"[` ](--?[\w-]+)", shared))
+
+
+# -- fields of a job ---------------------------------------------------------------------------
+
+
+def test_the_table_of_fields_is_that_of_the_code() -> None:
+    rows = table_with(SECTIONS["queuectl enqueue"], "Field", "Or", "Meaning")
+    other = {f.name: {*f.also} for f in REQUESTED if not f.gives}
+    for field in REQUESTED:
+        if field.gives:
+            other[field.gives].add(field.name)
+    written = {row["Field"].strip("`"): set(re.findall(r"`(\w+)`", row["Or"])) for row in rows}
+    assert list(written.items()) == list(other.items())
+    assert all(row["Meaning"] for row in rows)
+
+
+def test_the_options_for_fields_are_listed_with_what_they_take() -> None:
+    rows = table_with(SECTIONS["queuectl enqueue"], "Option", "Meaning")
+    listed = [row["Option"].replace("`", "") for row in rows]
+    wanted = []
+    for field in REQUESTED:
+        if field.flags:
+            first, *more = "/".join(field.flags).split("/")
+            wanted.append(", ".join((f"{first} {field.metavar or ''}".strip(), *more)))
+    at = listed.index(wanted[0])
+    assert listed[at : at + len(wanted)] == wanted
+
+
+def test_the_fields_of_json_are_listed_in_their_order() -> None:
+    listed = SECTIONS["queuectl list"].partition("an array of jobs:")[2].partition(". New")[0]
+    assert re.findall(r"`(\w+)`", listed) == list(job_dict(SAMPLE))
 
 
 # -- settings -----------------------------------------------------------------------------

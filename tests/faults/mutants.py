@@ -694,8 +694,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="The password of the database is kept with a job that gets all of an environment.",
         edits=[
             Edit(
-                old="return Completion(settings, hidden=self._store.secret_variables)",
-                new="return Completion(settings)",
+                old="return Defaults(settings, hidden=self._store.secret_variables)",
+                new="return Defaults(settings)",
             )
         ],
         tests=[

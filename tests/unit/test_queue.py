@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from queuectl import Filter, NewJob, Queue, State, intake
-from queuectl.completion import Completion
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
+from queuectl.intake import Defaults
 from queuectl.settings import Settings
 from queuectl.when import LATEST
 from tests.support import wait_for
@@ -191,12 +191,12 @@ def test_a_new_setting_holds_for_the_next_job(queue: Queue) -> None:
 def test_what_is_set_while_another_thread_reads_holds_for_the_next_job(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(settings: Settings, hidden: tuple[str, ...]) -> Completion:
+    def slow(settings: Settings, hidden: tuple[str, ...]) -> Defaults:
         if settings.max_retries == 3:
             queue.set_setting("max_retries", 8)
-        return Completion(settings, hidden=hidden)
+        return Defaults(settings, hidden=hidden)
 
-    monkeypatch.setattr(intake, "Completion", slow)
+    monkeypatch.setattr(intake, "Defaults", slow)
     assert queue.enqueue("true").max_retries == 3
     assert queue.enqueue("true").max_retries == 8
 

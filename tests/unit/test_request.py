@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from queuectl.errors import BadJobError
+from queuectl.fields import Keywords
 from queuectl.job import NewJob, Strategy
 from queuectl.request import (
     LATER_FIELDS,
@@ -19,7 +20,6 @@ from queuectl.request import (
     LONGEST_COMMAND,
     LONGEST_STDIN,
     SYSTEM_FIELDS,
-    Fields,
     check_name,
     current_environment,
     read_request,
@@ -102,7 +102,7 @@ class TestWork:
         )
 
     def test_every_keyword_of_the_python_interface_is_a_field(self) -> None:
-        for name in Fields.__annotations__:
+        for name in Keywords.__annotations__:
             message = refusal({name: object()})
             assert "Unknown field" not in message
 
@@ -719,7 +719,7 @@ python_values = (
     | st.builds(PurePosixPath, st.just("x"))
 )
 field_names = (
-    st.sampled_from(sorted(Fields.__annotations__))
+    st.sampled_from(sorted(Keywords.__annotations__))
     | st.sampled_from(["tag", "run-at", "state", "after", "comand"])
     | st.text()
 )

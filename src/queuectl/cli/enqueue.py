@@ -15,6 +15,7 @@ from queuectl.cli.options import json_option, open_queue, quiet_option, raw_opti
 from queuectl.cli.outlet import outlet
 from queuectl.cli.render import plural, safe, say, shorten, write, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError, UsageError
+from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.values import dataclass
 from queuectl.when import format_duration, local
@@ -95,6 +96,27 @@ class Manner:
     as_json: bool
 
 
+_MORE: dict[str, dict[str, Any]] = {
+    "bytes": {"type": click.Path()},
+    "flag": {"default": None},
+    "labels": {"multiple": True},
+    "variables": {"multiple": True},
+}
+"""What the option of a field of these kinds takes besides one text."""
+
+
+def _field_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add an option for each field of a job that has one."""
+    for field in reversed(REQUESTED):
+        if field.flags:
+            more = _MORE.get(field.kind, {})
+            add = click.option(
+                *field.flags, field.name, metavar=field.metavar, help=field.help, **more
+            )
+            command = add(command)
+    return command
+
+
 @click.command(cls=_Enqueue, examples=EXAMPLES)
 @click.argument("text", nargs=-1, metavar="[COMMAND | JSON | -- PROGRAM [ARG]...]")
 @click.option("--command", metavar="TEXT", help="The shell command, even if it looks like JSON.")
@@ -109,48 +131,7 @@ class Manner:
     is_flag=True,
     help="Store the good lines of a file though others are bad; those are reported, exit code 1.",
 )
-@click.option("--id", metavar="ID", help="Its id, unique; random by default.")
-@click.option("--queue", "-Q", metavar="NAME", help="The queue it waits in.  [default: default]")
-@click.option("--priority", "-p", metavar="N", help="Higher runs first; may be negative.")
-@click.option("--timeout", "-t", metavar="D", help="Kill a run after this time; 0 for never.")
-@click.option(
-    "--run-at", "-r", metavar="TIME", help="Not before: +5m, 17:30, 'tomorrow 09:00', ISO-8601."
-)
-@click.option("--delay", "-d", metavar="D", help="Not before this time has passed: 90, 30s, 1h30m.")
-@click.option(
-    "--max-retries", "--retries", metavar="N", help="Retries after a failure: 2 means up to 3 runs."
-)
-@click.option("--max-attempts", metavar="N", help="The same as runs: 3 means up to 2 retries.")
-@click.option("--backoff", metavar="HOW", help="How waits grow: exponential, linear or fixed.")
-@click.option("--backoff-base", metavar="B", help="Exponential: the k-th retry waits B**k seconds.")
-@click.option(
-    "--retry-delay", metavar="D", help="Linear and fixed: the step; alone it means fixed."
-)
-@click.option("--max-backoff", metavar="D", help="No wait for a retry is longer.")
-@click.option("--expire", metavar="D", help="Dead if not started within this time.")
-@click.option(
-    "--env",
-    "-e",
-    multiple=True,
-    metavar="NAME[=VALUE]",
-    help="Set a variable for it; without a value, copy ours. Repeat it.",
-)
-@click.option(
-    "--env-all/--no-env-all",
-    default=None,
-    help="Run it in our whole environment, kept with it, and not in the worker's.",
-)
-@click.option(
-    "--shell", metavar="PROGRAM", help="What reads the command, such as bash.  [default: /bin/sh]"
-)
-@click.option(
-    "--stdin",
-    type=click.Path(),
-    metavar="FILE",
-    help="What each run finds on stdin, kept with the job; - is ours. 16 MiB at most.",
-)
-@click.option("--cwd", metavar="DIR", help="Where it runs.  [default: this directory]")
-@click.option("--tag", "-T", "tags", multiple=True, metavar="TAG", help="A label; repeat it.")
+@_field_options
 @click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
 @click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
 @raw_option

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuectl.address import without_secrets
+from queuectl.cli.columns import NAMES, check, column, due_in, for_people
 from queuectl.cli.command import DB, Command
-from queuectl.cli.fields import NAMES, check, column, due_in, for_people
 from queuectl.cli.notes import again
 from queuectl.cli.options import (
     JOB_ID,

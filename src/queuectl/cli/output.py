@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from queuectl.cli.columns import attempts_of
 from queuectl.cli.command import Command
-from queuectl.cli.fields import attempts_of
 from queuectl.cli.finish import ended_label
 from queuectl.cli.interrupts import raised
 from queuectl.cli.options import JOB_ID, json_option, open_queue, raw_option

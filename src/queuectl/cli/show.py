@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from queuectl.cli.columns import attempts_of
 from queuectl.cli.command import Command
-from queuectl.cli.fields import attempts_of
 from queuectl.cli.finish import ended_label
 from queuectl.cli.moments import ahead
 from queuectl.cli.options import JOB_ID, json_option, open_queue
 from queuectl.cli.render import Column, heading, size, write, write_facts, write_json, write_table
 from queuectl.facts import Event
 from queuectl.job import WAITING, Attempt, Job, signal_name
+from queuectl.lifecycle import first_wait
 from queuectl.report import attempt_dict, event_dict, job_dict
 from queuectl.when import format_duration, human, local
 
@@ -118,8 +119,8 @@ def _retries(job: Job) -> str | None:
     if how == "exponential":
         detail = f"base {job.backoff_base:g}" if job.backoff_base is not None else ""
     else:
-        waits = [wait for wait in (job.retry_delay, job.max_backoff) if wait is not None]
-        detail = format_duration(min(waits)) if job.retry_delay is not None else ""
+        wait = first_wait(job)
+        detail = "" if wait is None else format_duration(wait)
     return f"up to {job.max_retries}, {how} backoff" + (f" ({detail})" if detail else "")
 
 

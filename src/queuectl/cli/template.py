@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 from string import Formatter
 
-from queuectl.cli.fields import check, for_programs
+from queuectl.cli.columns import check, for_programs
 from queuectl.cli.render import safe
 from queuectl.errors import UsageError
 from queuectl.job import Job

@@ -1,7 +1,10 @@
 """The settings of a node as they are now, and what follows from them: its policy and its size."""
 
 from queuectl.lifecycle import Policy
-from queuectl.settings import Settings
+from queuectl.settings import NAMES, Settings
+from queuectl.values import fields
+
+_POLICY = [f.name for f in fields(Policy) if f.name in NAMES]
 
 
 class Config:
@@ -21,13 +24,7 @@ class Config:
         self.count = self._fixed_count or settings.workers
         """How many workers there are."""
         self.policy = Policy(
-            max_retries=settings.max_retries,
-            max_crashes=settings.max_crashes,
-            backoff=settings.backoff,
-            backoff_base=settings.backoff_base,
-            retry_delay=settings.retry_delay,
-            max_backoff=settings.max_backoff,
-            jitter=settings.jitter,
+            **{name: getattr(settings, name) for name in _POLICY},
             forced_base=self._forced_base,
         )
         """What becomes of a job where it says nothing itself."""

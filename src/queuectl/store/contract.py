@@ -15,7 +15,7 @@ from queuectl.admission import Offer
 from queuectl.errors import UsageError
 from queuectl.facts import Batch, Count, Event, Node, QueueInfo, Rollup, Stop
 from queuectl.filter import Filter, Sort
-from queuectl.job import Attempt, Job, Like, NewJob, Outcome, Output, State, Transition
+from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition
 from queuectl.values import dataclass
 
 T = TypeVar("T")
@@ -168,7 +168,7 @@ class Jobs(ABC):
 
     @abstractmethod
     def enqueue(
-        self, jobs: Sequence[NewJob | Like], *, now: int, skip_duplicates: bool = False
+        self, jobs: Sequence[NewJob | OneOfMany], *, now: int, skip_duplicates: bool = False
     ) -> Batch:
         """Store jobs, complete with policy, in this order. A delay or expiry counts from `now`.
 

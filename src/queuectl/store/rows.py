@@ -5,13 +5,14 @@ And what comes out of rows, where it takes more than their columns.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from queuectl.admission import Candidate
 from queuectl.facts import Count, Event
-from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, Like, NewJob, State, Transition
+from queuectl.fields import COPIED
+from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, NewJob, OneOfMany, State, Transition
 from queuectl.store.contract import Ended
 from queuectl.store.driver import Row
 from queuectl.store.ids import job_ids
@@ -32,13 +33,30 @@ _CLEARED = tuple(
 _in_line = itemgetter(*(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at")))
 
 
-NewRow = tuple[str, str | None, str | None, Row]
-"""A job to be stored: its id, command and argv, and what goes into the other columns.
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
-`ENQUEUE` names them in this order. Jobs like one model share the last part.
+
+_WRITE: dict[str, Callable[[Any], Any]] = {
+    "bytes": len,
+    "flag": int,
+    "labels": _json,
+    "program": lambda program: None if program == SHELL else program,
+    "strategy": str,
+    "variables": lambda env: _json(dict(env)),
+}
+"""What goes into a column for a value of these kinds; for one that is empty, nothing does."""
+_WRITTEN = [(n, _WRITE[field.kind]) for n, field in enumerate(COPIED) if field.kind in _WRITE]
+_copied = attrgetter(*(field.name for field in COPIED))
+
+NewRow = tuple[str, str | None, str | None, Row]
+"""The row of a new job: its own id, command and argv, and the rest of `NEW_COLUMNS`.
+
+The rest is one and the same tuple for all jobs that share it, so that it is made only once.
 """
 OWN_COLUMNS = 3
 NEW_COLUMNS = tuple(NEW_JOB.split(", "))
+_in_new_row = itemgetter(*NEW_COLUMNS[OWN_COLUMNS : -len(COPIED)])
 _EVENT = tuple(f.name for f in fields(Event) if f.name != "seq")
 _FRESH = (0, None)
 """What a new job counts, and what it has in all columns that aren't given."""
@@ -69,48 +87,40 @@ def stored_job(row: NewRow, seq: int) -> Job:
     return Job.from_row(_in_columns((seq, *all_columns(row), *_FRESH)))
 
 
-def as_like(job: NewJob) -> Like:
-    """Return a request as one that may be like others."""
+def one_of_many(job: NewJob) -> OneOfMany:
+    """Return a job by itself as one that may share with others."""
     return job.id, job.command, job.argv, job
 
 
-def new_rows(jobs: Sequence[Like], now: int) -> list[NewRow]:
+def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
     """Describe jobs to be stored; one without an id gets one."""
     made = iter(job_ids([job[0] for job in jobs].count(None)))
     rows: list[NewRow] = []
     known: NewJob | None = None
-    for id, command, argv, model in jobs:
-        if model is not known:
-            known, rest = model, _rest(model, now)
+    for id, command, argv, shared in jobs:
+        if shared is not known:
+            known, rest = shared, _rest(shared, now)
         text = None if argv is None else _json(argv)
         rows.append((next(made) if id is None else id, command, text, rest))
     return rows
 
 
 def _rest(job: NewJob, now: int) -> Row:
+    """Return what goes into the columns that a job may share with others."""
     run_at, expires_at = _times(job, now)
-    return (
-        job.queue,
-        _PENDING,
-        1 if run_at <= now else 0,
-        job.priority,
-        run_at,
-        job.cwd,
-        _json(dict(job.env)) if job.env else None,
-        1 if job.env_all else None,
-        None if job.shell == SHELL else job.shell,
-        len(job.stdin) if job.stdin else None,
-        _json(job.tags) if job.tags else None,
-        expires_at,
-        job.timeout,
-        job.max_retries,
-        None if job.backoff is None else job.backoff.value,
-        job.backoff_base,
-        job.retry_delay,
-        job.max_backoff,
-        now,
-        now,
-    )
+    found = {
+        "state": _PENDING,
+        "ready": 1 if run_at <= now else 0,
+        "run_at": run_at,
+        "expires_at": expires_at,
+        "created_at": now,
+        "updated_at": now,
+    }
+    asked = list(_copied(job))
+    for place, write in _WRITTEN:
+        value = asked[place]
+        asked[place] = write(value) if value else None
+    return (*_in_new_row(found), *asked)
 
 
 def _times(job: NewJob, now: int) -> tuple[int, int | None]:
@@ -119,10 +129,6 @@ def _times(job: NewJob, now: int) -> tuple[int, int | None]:
     if job.expires_at is None and job.expire:
         return run_at, min(max(now, run_at) + job.expire, LATEST)
     return run_at, job.expires_at
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def storable(text: str) -> bool:

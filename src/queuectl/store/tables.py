@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from queuectl.fields import FIELDS
 from queuectl.job import JOB_COLUMNS
 from queuectl.values import dataclass
 
@@ -28,7 +29,7 @@ TABLES = (
         name="jobs",
         key=("seq",),
         columns=(*JOB_COLUMNS, "ready"),
-        wide=("command", "argv", "task", "data", "env", "tags", "error", "reason"),
+        wide=tuple(field.column for field in FIELDS if field.is_long),
         numbered=True,
     ),
     Table(

@@ -7,14 +7,17 @@ What they say differently in many places is a hole, which the `Dialect` fills: h
 (`{lease_holds}`). Words that a database keeps for itself are in double quotes.
 """
 
+from queuectl import fields
+
 # -- jobs -----------------------------------------------------------------------
 
-# The columns of a new job: first what each has for itself, then what many share, as `NewRow` has
-# them. The database gives `seq`: its place in the line.
-NEW_JOB = (
-    "id, command, argv, queue, state, ready, priority, run_at, cwd, env, env_all, shell"
-    ", stdin_bytes, tags, expires_at, timeout, max_retries, backoff, backoff_base, retry_delay"
-    ", max_backoff, created_at, updated_at"
+# The columns of a new job: what each has for itself, what the store finds out, and what was asked
+# for. The database gives `seq`: its place in the line.
+NEW_JOB = ", ".join(
+    (
+        "id, command, argv, state, ready, run_at, expires_at, created_at, updated_at",
+        *(field.column for field in fields.COPIED),
+    )
 )
 
 # Store jobs; the store adds a place for each value of each.

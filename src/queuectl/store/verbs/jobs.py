@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from queuectl.errors import DuplicateError, StateError, UsageError
 from queuectl.facts import Batch, Count
 from queuectl.filter import Filter, Sort
-from queuectl.job import Job, Like, NewJob, State
+from queuectl.job import Job, NewJob, OneOfMany, State
 from queuectl.store.contract import LONGEST_PIECE, Changes, Decide, EndRun, Jobs, Topic, chunks
 from queuectl.store.driver import Params
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rows import (
     NewRow,
-    as_like,
     counted,
     fence,
     new_rows,
+    one_of_many,
     storable,
     stored_job,
     transition_row,
@@ -36,7 +36,7 @@ class SqlJobs(Jobs):
     # -- storing ------------------------------------------------------------------------
 
     def enqueue_one(self, job: NewJob, *, now: int) -> Job:
-        (row,) = new_rows([as_like(job)], now)
+        (row,) = new_rows([one_of_many(job)], now)
         if job.id is None and not job.stdin:
             return self._db.alone(lambda: self._enqueue_one(row))
 
@@ -56,12 +56,12 @@ class SqlJobs(Jobs):
         return stored_job(row, seq)
 
     def enqueue(
-        self, jobs: Sequence[NewJob | Like], *, now: int, skip_duplicates: bool = False
+        self, jobs: Sequence[NewJob | OneOfMany], *, now: int, skip_duplicates: bool = False
     ) -> Batch:
-        likes = [job if isinstance(job, tuple) else as_like(job) for job in jobs]
-        chosen = [like[0] for like in likes if like[0] is not None]
-        rows = new_rows(likes, now)
-        inputs = {place: like[3].stdin for place, like in enumerate(likes) if like[3].stdin}
+        many = [job if isinstance(job, tuple) else one_of_many(job) for job in jobs]
+        chosen = [job[0] for job in many if job[0] is not None]
+        rows = new_rows(many, now)
+        inputs = {place: job[3].stdin for place, job in enumerate(many) if job[3].stdin}
         if skip_duplicates:
             return self._db.atomic(lambda: self._enqueue_some(rows, chosen, inputs))
         return self._db.atomic(lambda: self._enqueue_all(rows, chosen, inputs))

@@ -6,13 +6,15 @@ from typing import Any
 from queuectl.cli.moments import until
 from queuectl.cli.render import STATE_COLOURS, Column
 from queuectl.errors import UsageError
+from queuectl.fields import FIELDS
 from queuectl.job import WAITING, Job, State
 from queuectl.listing import nearest
 from queuectl.report import job_dict
 from queuectl.values import fields, replace
 from queuectl.when import ago, human, local
 
-PLAIN = tuple(f.name for f in fields(Job) if f.name not in ("seq", "cancel_reason"))
+_SHOWN = {field.name: field.kind for field in FIELDS if field.is_shown}
+PLAIN = tuple(f.name for f in fields(Job) if f.name in _SHOWN)
 """The fields of a job as `--json` has them."""
 
 
@@ -57,10 +59,8 @@ _FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
     "expires": (Column("EXPIRES"), lambda job, _: _at(job.expires_at)),
 }
 """The columns of a list, with what they show at a time `now`."""
-_NUMBERS = frozenset(
-    "failures crashes max_retries timeout duration_ms exit_code worker backoff_base retry_delay"
-    " max_backoff".split()
-)
+_NUMBERS = ("count", "integer", "limit", "number", "wait")
+"""Kinds that stand on the right."""
 
 NAMES = (*_FOR_PEOPLE, *(name for name in PLAIN if name not in _FOR_PEOPLE))
 """All that can be shown."""
@@ -78,7 +78,7 @@ def column(name: str, *, chosen: bool = False) -> Column:
     """Return the column for a field; one that was `chosen` is never left out."""
     known = _FOR_PEOPLE.get(name)
     if known is None:
-        return Column(name.upper(), right=name in _NUMBERS, least=len(name))
+        return Column(name.upper(), right=_SHOWN[name] in _NUMBERS, least=len(name))
     return replace(known[0], drop=0) if chosen else known[0]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from queuectl.completion import MOST_MODELS, Completion, Series
 from queuectl.errors import BadJobError
+from queuectl.intake import MOST_MODELS, BulkDefaults, Defaults
 from queuectl.job import NewJob, Strategy
 from queuectl.request import check_request
 from queuectl.settings import Settings
@@ -16,7 +16,7 @@ from tests.unit.samples import NOW
 
 
 def complete(new: NewJob, settings: Settings) -> NewJob:
-    return Completion(settings).job(check_request(new))
+    return Defaults(settings).complete(check_request(new))
 
 
 class TestComplete:
@@ -112,10 +112,10 @@ class TestEnvironment:
         self, said: bool | None, setting: bool, whole: bool
     ) -> None:
         given = NewJob(command="x", env={"A": "b"}, env_all=said)
-        completion = Completion(Settings(env_all=setting), hidden=("PGPASSWORD",))
+        defaults = Defaults(Settings(env_all=setting), hidden=("PGPASSWORD",))
         for done in (
-            completion.job(check_request(given)),
-            Series(lambda: completion).job(check_request(given))[3],
+            defaults.complete(check_request(given)),
+            BulkDefaults(lambda: defaults).complete(check_request(given))[3],
         ):
             assert done.env_all is whole
             env = {name: done.env[name] for name in done.env if name != "PYTEST_CURRENT_TEST"}
@@ -124,30 +124,30 @@ class TestEnvironment:
     def test_it_is_read_once_for_all_that_are_enqueued_together(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        series = Series(lambda: Completion(Settings(env_all=True)))
-        first = series.job({"command": "x"})[3]
+        bulk = BulkDefaults(lambda: Defaults(Settings(env_all=True)))
+        first = bulk.complete({"command": "x"})[3]
         monkeypatch.setenv("MINE", "2")
-        assert series.job({"command": "y", "priority": 1})[3].env == first.env
+        assert bulk.complete({"command": "y", "priority": 1})[3].env == first.env
 
     def test_stdin_is_not_remembered(self) -> None:
-        completion = Completion(Settings())
-        series = Series(lambda: completion)
-        plain = series.job({"command": "x"})[3]
-        assert series.job({"command": "x", "stdin": b"a"})[3] == replace(plain, stdin=b"a")
-        assert series.job({"command": "x"})[3] is plain
+        defaults = Defaults(Settings())
+        bulk = BulkDefaults(lambda: defaults)
+        plain = bulk.complete({"command": "x"})[3]
+        assert bulk.complete({"command": "x", "stdin": b"a"})[3] == replace(plain, stdin=b"a")
+        assert bulk.complete({"command": "x"})[3] is plain
 
 
-class TestSeries:
+class TestBulkDefaults:
     """Requests that are enqueued together share what they don't say differently."""
 
-    def series(self, *settings: Settings) -> Series:
-        said = [Completion(each) for each in settings]
-        return Series(lambda: said.pop(0) if len(said) > 1 else said[0])
+    def bulk(self, *settings: Settings) -> BulkDefaults:
+        said = [Defaults(each) for each in settings]
+        return BulkDefaults(lambda: said.pop(0) if len(said) > 1 else said[0])
 
     def test_each_has_its_own_id_and_its_own_work(self) -> None:
-        series = self.series(Settings())
-        first = series.job({"id": "a", "command": "x"})
-        second = series.job({"argv": ("y", "z")})
+        bulk = self.bulk(Settings())
+        first = bulk.complete({"id": "a", "command": "x"})
+        second = bulk.complete({"argv": ("y", "z")})
         assert first[:3] == ("a", "x", None)
         assert second[:3] == (None, None, ("y", "z"))
         assert first[3] is second[3]
@@ -158,40 +158,41 @@ class TestSeries:
         [{"priority": 1}, {"env": {"A": "1"}}, {"tags": ("a",)}, {"delay": 5}, {"cwd": "/"}],
     )
     def test_what_they_say_differently_they_do_not_share(self, given: dict[str, Any]) -> None:
-        series = self.series(Settings())
+        bulk = self.bulk(Settings())
         models = [
-            series.job({"command": "x", **said})[3] for said in ({}, given, dict(given), {}, given)
+            bulk.complete({"command": "x", **said})[3]
+            for said in ({}, given, dict(given), {}, given)
         ]
         assert models[1] is models[2]
         plain, different = models[0], models[1]
         assert models == [plain, different, different, plain, different]
-        assert different == Completion(Settings()).job(given) != plain
+        assert different == Defaults(Settings()).complete(given) != plain
 
     def test_what_was_said_before_is_remembered(self) -> None:
-        series = self.series(Settings())
-        models = [series.job({"command": "x", "priority": n % 3})[3] for n in range(6)]
+        bulk = self.bulk(Settings())
+        models = [bulk.complete({"command": "x", "priority": n % 3})[3] for n in range(6)]
         assert [model.priority for model in models] == [0, 1, 2, 0, 1, 2]
         assert all(models[n] is models[n + 3] for n in range(3))
 
     def test_not_everything_is_remembered(self) -> None:
-        series = self.series(Settings())
-        first = series.job({"command": "x", "priority": -1})[3]
+        bulk = self.bulk(Settings())
+        first = bulk.complete({"command": "x", "priority": -1})[3]
         for n in range(MOST_MODELS):
-            assert series.job({"command": "x", "priority": n})[3].priority == n
-        again = series.job({"command": "x", "priority": -1})[3]
+            assert bulk.complete({"command": "x", "priority": n})[3].priority == n
+        again = bulk.complete({"command": "x", "priority": -1})[3]
         assert again == first
         assert again is not first
 
     def test_new_settings_hold_from_the_next_request_on(self) -> None:
-        series = self.series(Settings(max_retries=1), Settings(max_retries=2))
-        assert [series.job({"command": "x"})[3].max_retries for _ in range(3)] == [1, 2, 2]
+        bulk = self.bulk(Settings(max_retries=1), Settings(max_retries=2))
+        assert [bulk.complete({"command": "x"})[3].max_retries for _ in range(3)] == [1, 2, 2]
 
     def test_all_of_them_are_enqueued_where_the_first_was(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        series = self.series(Settings())
+        bulk = self.bulk(Settings())
         monkeypatch.chdir(tmp_path)
-        first = series.job({"command": "x"})[3]
+        first = bulk.complete({"command": "x"})[3]
         monkeypatch.chdir("/")
-        other = series.job({"command": "x", "priority": 1})[3]
+        other = bulk.complete({"command": "x", "priority": 1})[3]
         assert (first.cwd, other.cwd) == (str(tmp_path), str(tmp_path))

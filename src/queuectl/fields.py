@@ -1,0 +1,287 @@
+"""The table of all fields of a job: how each is read, stored, shown and described.
+
+Reading requests, filling them up from the settings, the columns of a new job, `--json` and the
+options of `enqueue` are made from it. A new field is a line here, the same name with its type in
+`Job` (and in `NewJob` and `Keywords`, if it can be asked for), and a migration.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal, TypedDict
+
+Kind = Literal[
+    "text",
+    "arguments",
+    "id",
+    "name",
+    "integer",
+    "count",
+    "runs",  # a count of runs, which are one more than the retries
+    "number",
+    "time",
+    "duration",
+    "milliseconds",  # a duration that is given as such
+    "limit",  # a duration; 0 is none
+    "wait",  # a duration, between two runs
+    "strategy",
+    "folder",
+    "program",
+    "variables",
+    "flag",
+    "bytes",
+    "base64",
+    "size",
+    "labels",
+    "state",
+]
+"""What a field is. `request` knows how to read it, `store.rows` how to store it, and `report` how
+to show it. A number, a wait, a strategy and a program are read as the setting of that name is."""
+
+
+class Field:
+    """One field of a job, or another way to give one in a request."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        option: str = "",
+        help: str = "",
+        *,
+        also: tuple[str, ...] = (),
+        gives: str = "",
+        stored: str = "",
+        setting: str = "",
+        at_least: str = "",
+        is_hidden: bool = False,
+        is_secret: bool = False,
+        is_long: bool = False,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.option = option
+        """How `enqueue` takes it: flags and, unless it is a switch, a word for what follows."""
+        self.help = help
+        self.also = also
+        """Other names that a request may use."""
+        self.gives = gives
+        """The field that it is another way to give; otherwise empty."""
+        self.column = stored or gives or name
+        """The column that it decides, most often one of its own name."""
+        self.setting = setting
+        """What it is taken from where a request doesn't say it."""
+        self.at_least = at_least
+        """The field that raises what the setting says, if a request has that and not this one."""
+        self.is_shown = self.column == name and not is_hidden
+        """Whether `--json` has it."""
+        self.is_secret = is_secret
+        """Whether what is in it is shown nowhere."""
+        self.is_long = is_long
+        """Whether it may be megabytes."""
+
+    @property
+    def flags(self) -> list[str]:
+        """The names of its option, if it has one."""
+        return [word for word in self.option.split() if word.startswith("-")]
+
+    @property
+    def metavar(self) -> str | None:
+        """The word for what its option takes; a switch has none."""
+        word = self.option.rpartition(" ")[2]
+        return None if word.startswith("-") else word
+
+
+REQUESTED = (
+    Field("command", "text", is_long=True, also=("cmd",)),
+    Field("argv", "arguments", is_long=True),
+    Field("id", "id", "--id ID", "Its id, unique; random by default."),
+    Field("queue", "name", "--queue -Q NAME", "The queue it waits in.  [default: default]"),
+    Field("priority", "integer", "--priority -p N", "Higher runs first; may be negative."),
+    Field(
+        "timeout",
+        "limit",
+        "--timeout -t D",
+        "Kill a run after this time; 0 for never.",
+        setting="job_timeout",
+    ),
+    Field("timeout_ms", "milliseconds", gives="timeout"),
+    Field("timeout_seconds", "limit", gives="timeout"),
+    Field(
+        "run_at",
+        "time",
+        "--run-at -r TIME",
+        "Not before: +5m, 17:30, 'tomorrow 09:00', ISO-8601.",
+        also=("run_after",),
+    ),
+    Field(
+        "delay",
+        "duration",
+        "--delay -d D",
+        "Not before this time has passed: 90, 30s, 1h30m.",
+        stored="run_at",
+    ),
+    Field(
+        "max_retries",
+        "count",
+        "--max-retries --retries N",
+        "Retries after a failure: 2 means up to 3 runs.",
+        setting="max_retries",
+    ),
+    Field(
+        "max_attempts",
+        "runs",
+        "--max-attempts N",
+        "The same as runs: 3 means up to 2 retries.",
+        gives="max_retries",
+    ),
+    Field(
+        "backoff",
+        "strategy",
+        "--backoff HOW",
+        "How waits grow: exponential, linear or fixed.",
+        setting="backoff",
+    ),
+    Field(
+        "backoff_base",
+        "number",
+        "--backoff-base B",
+        "Exponential: the k-th retry waits B**k seconds.",
+        setting="backoff_base",
+    ),
+    Field(
+        "retry_delay",
+        "wait",
+        "--retry-delay D",
+        "Linear and fixed: the step; alone it means fixed.",
+        setting="retry_delay",
+    ),
+    Field(
+        "max_backoff",
+        "wait",
+        "--max-backoff D",
+        "No wait for a retry is longer.",
+        also=("max_backoff_seconds",),
+        setting="max_backoff",
+        # Whoever asks for a long delay means it, whatever the general cap is.
+        at_least="retry_delay",
+    ),
+    Field(
+        "expire",
+        "duration",
+        "--expire D",
+        "Dead if not started within this time.",
+        stored="expires_at",
+        setting="expire",
+    ),
+    Field("expires_at", "time"),
+    Field(
+        "env",
+        "variables",
+        "--env -e NAME[=VALUE]",
+        "Set a variable for it; without a value, copy ours. Repeat it.",
+        is_secret=True,
+        is_long=True,
+    ),
+    Field(
+        "env_all",
+        "flag",
+        "--env-all/--no-env-all",
+        "Run it in our whole environment, kept with it, and not in the worker's.",
+        setting="env_all",
+    ),
+    Field(
+        "shell",
+        "program",
+        "--shell PROGRAM",
+        "What reads the command, such as bash.  [default: /bin/sh]",
+        setting="shell",
+    ),
+    Field(
+        "stdin",
+        "bytes",
+        "--stdin FILE",
+        "What each run finds on stdin, kept with the job; - is ours. 16 MiB at most.",
+        stored="stdin_bytes",
+        is_secret=True,
+    ),
+    Field("stdin_base64", "base64", gives="stdin", stored="stdin_bytes"),
+    Field("cwd", "folder", "--cwd DIR", "Where it runs.  [default: this directory]"),
+    Field("tags", "labels", "--tag -T TAG", "A label; repeat it.", also=("tag",), is_long=True),
+)
+"""What a request may say, in the order of the options."""
+
+KEPT = (
+    Field("seq", "count", is_hidden=True),
+    Field("state", "state"),
+    Field("attempts", "count"),
+    Field("failures", "count"),
+    Field("crashes", "count"),
+    Field("node", "text"),
+    Field("worker", "count"),
+    Field("created_at", "time"),
+    Field("updated_at", "time"),
+    Field("started_at", "time"),
+    Field("finished_at", "time"),
+    Field("duration_ms", "count"),
+    Field("exit_code", "count"),
+    Field("error", "text", is_long=True),
+    Field("reason", "text", is_long=True),
+    Field("stdin_bytes", "size"),
+    Field("cancel_reason", "text", is_hidden=True),
+)
+"""What only queuectl sets."""
+
+RESERVED = (
+    Field("task", "text", is_long=True),
+    Field("data", "bytes", is_secret=True, is_long=True),
+    Field("after", "labels"),
+    Field("unique_key", "text"),
+)
+"""What is for a later version. `after` has no column yet."""
+
+FIELDS = (*REQUESTED, *KEPT, *RESERVED)
+
+COPIED = tuple(
+    field
+    for field in REQUESTED
+    if not field.gives and field.column not in ("id", "command", "argv", "run_at", "expires_at")
+)
+"""What goes into a column as it was asked for. What the others come to, the store finds out."""
+
+
+def by_column() -> dict[str, list[Field]]:
+    """Return what a request may say by the column that it decides: alike, if that is the same."""
+    found: dict[str, list[Field]] = {}
+    for field in REQUESTED:
+        found.setdefault(field.column, []).append(field)
+    return found
+
+
+class Keywords(TypedDict, total=False):
+    """The keywords of `Queue.enqueue`, which are the fields of a JSON job, with their types."""
+
+    command: str
+    argv: Sequence[str]
+    id: str
+    queue: str
+    priority: int
+    timeout: str | int | float | timedelta
+    timeout_ms: int
+    timeout_seconds: int | float
+    run_at: str | int | datetime
+    delay: str | int | float | timedelta
+    max_retries: int
+    max_attempts: int
+    backoff: str
+    backoff_base: float
+    retry_delay: str | int | float | timedelta
+    max_backoff: str | int | float | timedelta
+    expire: str | int | float | timedelta
+    expires_at: str | int | datetime
+    env: Mapping[str, str]
+    env_all: bool
+    shell: str
+    stdin: str | bytes
+    stdin_base64: str
+    cwd: str
+    tags: Sequence[str] | str
