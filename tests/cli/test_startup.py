@@ -60,6 +60,7 @@ FOR_ENQUEUE = (
     FOR_PLACE
     | QUOTING
     | {
+        "queuectl.admission",
         "queuectl.cli.enqueue",
         "queuectl.cli.moments",
         "queuectl.cli.notes",
