@@ -4,7 +4,7 @@ They have no partial indexes, and none with a descending column. So the schema h
 them (`due`, `expiring`, `held_by`, `listed`, `settled`, `slowness`, `urgency`), and statements
 name these. Without statistics they may read, and lock, all jobs to find a few: so indexes are
 named. `1 = (...)` keeps them from using another index: two who lock the entries of one row in
-another order deadlock. Statements about many rows stand for one; `mysql_rows` makes them one for
+another order deadlock. Statements about many rows stand for one; `mysql.rows` makes them one for
 all.
 """
 
