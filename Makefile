@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults faults-long mutants bench bench-quick format clean
+.PHONY: help demo quick test check faults faults-long mutants bench bench-quick format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -20,9 +20,12 @@ help: ## List the targets
 demo: $(READY) ## Show queuectl at work in a throw-away queue
 	$(BIN)/queuectl demo
 
+quick: $(READY) ## Run what tells most in two minutes, without servers: tests/quick.py says what
+	$(BIN)/python -m pytest $(XDIST) -p tests.quick $(ARGS)
+
 test: $(READY) ## Run the tests (ARGS='tests/unit -k name' to choose some)
 	@$(BIN)/python -m tests.servers.install
-	$(BIN)/python -m pytest $(XDIST) $(ARGS)
+	$(BIN)/python -m pytest $(XDIST) --durations=15 $(ARGS)
 
 check: $(READY) ## Run all that CI runs: format, lint, types, layers, tests
 	$(BIN)/ruff format --check .
