@@ -18,6 +18,7 @@ SLOW = {
     "cli/test_confirm.py",
     "cli/test_db.py",
     "cli/test_demo.py",
+    "cli/test_manners.py",
     "cli/test_narrow.py",
     "cli/test_output.py",
     "cli/test_place.py",
@@ -26,6 +27,7 @@ SLOW = {
     "cli/test_shared.py",
     "cli/test_surroundings.py",
     "cli/test_terminal.py",
+    "cli/test_wait.py",
 }
 _SERVER = re.compile("server|postgres|mariadb")
 _TESTS = Path(__file__).parent
