@@ -10,7 +10,8 @@ from tests.docs.names import PACKAGE, Code, Said, is_wrong, said_in_docstrings, 
 PAGES = ["CONTRIBUTING.md", "docs/architecture.md", "docs/design.md", "docs/glossary.md"]
 FOREIGN = {
     # Modules and names of others.
-    *"asdict click dataclasses marshal os Popen pyproject.toml sqlite3 time urllib".split(),
+    *"asdict click dataclasses marshal os Popen pyproject.toml pytest.mark sqlite3 time".split(),
+    "urllib",
     # What the kernel and the databases say.
     *"CLOCK_MONOTONIC COMMIT COPY NOTIFY RLIMIT_RTTIME SIGKILL USR1 execvp hidepid".split(),
     *"nodes.beat pg_xact_status ssh".split(),
