@@ -5,7 +5,6 @@ programs, jobs and attempts have them as `datetime` and `timedelta` as well: `cr
 number, `created` the time. Nothing here decides anything: `lifecycle` does.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -148,9 +147,9 @@ class Job:
         argv, tags, env, backoff = values[_ARGV], values[_TAGS], values[_ENV], values[_BACKOFF]
         values[_STATE] = _STATES.get(values[_STATE]) or State(values[_STATE])
         # Whatever a foreign client may have put there, one odd row must not stop the others.
-        values[_ARGV] = None if argv is None else tuple(map(str, json.loads(argv)))
-        values[_TAGS] = () if tags is None else tuple(map(str, json.loads(tags)))
-        values[_ENV] = {} if env is None else {k: str(v) for k, v in json.loads(env).items()}
+        values[_ARGV] = None if argv is None else tuple(map(str, _loads(argv)))
+        values[_TAGS] = () if tags is None else tuple(map(str, _loads(tags)))
+        values[_ENV] = {} if env is None else {k: str(v) for k, v in _loads(env).items()}
         values[_ENV_ALL] = bool(values[_ENV_ALL])
         values[_BACKOFF] = None if backoff is None else Strategy(backoff)
         values.insert(_AFTER, ())
@@ -216,6 +215,13 @@ class Job:
         if self.state in WAITING or not self.attempts:
             left += 1
         return self.attempts + left
+
+
+def _loads(text: str) -> Any:
+    # Most jobs have nothing to read so, and most commands read no others.
+    import json
+
+    return json.loads(text)
 
 
 _STATES: dict[str, State] = {state.value: state for state in State}

@@ -30,7 +30,6 @@ WRAPPING = set(
     "_bz2 _compression _lzma bz2 click._textwrap fnmatch lzma shutil textwrap zlib".split()
 )
 """Imported by click, to fit help into the terminal."""
-JSON = {"_json", "json", "json.decoder", "json.encoder", "json.scanner"}
 
 FOR_ALL = TRANSLATIONS | {
     "gc",
@@ -41,9 +40,8 @@ FOR_ALL = TRANSLATIONS | {
     "queuectl.cli.main",
     "queuectl.cli.outlet",
     "queuectl.errors",
-    "signal",
 }
-FOR_PLACE = FOR_ALL | JSON | {
+FOR_PLACE = FOR_ALL | {
     "queuectl.address",
     "queuectl.cli.fitting",
     "queuectl.cli.render",
@@ -60,7 +58,6 @@ FOR_ENQUEUE = (
     FOR_PLACE
     | QUOTING
     | {
-        "queuectl.admission",
         "queuectl.cli.enqueue",
         "queuectl.cli.moments",
         "queuectl.cli.notes",
@@ -70,13 +67,11 @@ FOR_ENQUEUE = (
         "queuectl.filter",
         "queuectl.host",
         "queuectl.intake",
-        "queuectl.lifecycle",
         "queuectl.queue",
         "queuectl.request",
         "queuectl.roster",
         "queuectl.sharing",
         "queuectl.store",
-        "queuectl.store.access",
         "queuectl.store.administration",
         "queuectl.store.clock",
         "queuectl.store.contract",
@@ -86,7 +81,6 @@ FOR_ENQUEUE = (
         "queuectl.store.files",
         "queuectl.store.idiom",
         "queuectl.store.ids",
-        "queuectl.store.lent",
         "queuectl.store.migrate",
         "queuectl.store.migrations",
         "queuectl.store.rows",

@@ -12,8 +12,9 @@ All of it ends with 130. Signals that are ignored, as in the background of a she
 where somebody else's program calls the commands, nothing changes.
 """
 
+# What `signal` is made of, without the half of the standard library that it imports.
+import _signal as signal  # type: ignore[import-not-found]
 import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic

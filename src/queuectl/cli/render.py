@@ -4,7 +4,6 @@ stdout is data, stderr is talk. Colour is for terminals only; what goes into a p
 aligned and without trailing spaces. Nothing here knows what a job is, except the colour of states.
 """
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -140,6 +139,8 @@ class JsonStream:
 
 
 def _json(value: Any, indent: int | None = None) -> str:
+    import json
+
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     if text.isprintable():
         return text

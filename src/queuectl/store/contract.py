@@ -9,14 +9,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from queuectl.admission import Offer
 from queuectl.errors import UsageError
 from queuectl.facts import Batch, Count, Event, Node, QueueInfo, Rollup, Stop
 from queuectl.filter import Filter, Sort
 from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition
 from queuectl.values import dataclass
+
+if TYPE_CHECKING:
+    from queuectl.admission import Offer
 
 T = TypeVar("T")
 LONGEST_PIECE = 1 << 18
@@ -252,7 +254,7 @@ class Runs(ABC):
 
     @abstractmethod
     def turn(
-        self, node: str, over: Over | None, offer: Offer | None, *, now: int | None = None
+        self, node: str, over: Over | None, offer: "Offer | None", *, now: int | None = None
     ) -> Turned:
         """Write down what is over on a node, and give it ready jobs, as one durable write.
 

@@ -1,6 +1,5 @@
 """What databases say differently: one `Dialect` each, and nowhere an `if dialect ==`."""
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -94,6 +93,12 @@ class Dialect:
         return statement.replace("@", self.prefix).replace("COLLATION", self.collation)
 
 
+def _as_json(items: Sequence[Any]) -> str:
+    import json
+
+    return json.dumps(items)
+
+
 def _same(text: str) -> str:
     return text
 
@@ -112,7 +117,7 @@ SQLITE = Dialect(
     skip_locked="",
     row_lock="",
     within="IN (SELECT value FROM json_each(:{}))",
-    bind_list=json.dumps,
+    bind_list=_as_json,
     contains="instr(lower({0}), :{1}) > 0",
     needle=_same,
     on_conflict="ON CONFLICT ({}) DO UPDATE SET",

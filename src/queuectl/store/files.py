@@ -9,7 +9,6 @@ from errno import EINVAL, ENOTSUP
 from queuectl.errors import StoreError, StoreMissingError
 from queuectl.place import default_path
 from queuectl.sharing import PRIVATE_FILE, PRIVATE_FOLDER, SHARED_FOLDER, mode_in
-from queuectl.store import access
 from queuectl.store.contract import Topic
 
 NETWORK = frozenset(
@@ -45,7 +44,9 @@ def _is_file(path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except PermissionError as error:
-        raise access.denied(path) or error from None
+        from queuectl.store.access import denied
+
+        raise denied(path) or error from None
     if stat.S_ISDIR(found.st_mode):
         raise StoreError(f"{path} is a folder; name a file in it, such as {path}/queue.db.")
     if not stat.S_ISREG(found.st_mode):
@@ -143,7 +144,9 @@ def _create(path: str, mode: int, *, exist_ok: bool) -> bool:
             return False
         raise StoreError(f"{path} exists already; choose another name.") from None
     except PermissionError:
-        raise access.unmakable(path) from None
+        from queuectl.store.access import unmakable
+
+        raise unmakable(path) from None
     except OSError as error:
         raise StoreError(f"{path} can't be made: {error.strerror}.") from None
     os.fchmod(fd, mode)

@@ -6,10 +6,8 @@ This is the way that every SQL database can go. A database that has a better one
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from queuectl import lifecycle
-from queuectl.admission import Candidate, Offer, admit
 from queuectl.errors import LeaseLostError
 from queuectl.facts import Event
 from queuectl.job import Job
@@ -25,10 +23,13 @@ from queuectl.store.rows import (
     death_of,
     event_row,
     fence,
+    in_line,
     named,
     transition_row,
-    whole_in_line,
 )
+
+if TYPE_CHECKING:
+    from queuectl.admission import Candidate, Offer
 
 PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
@@ -90,12 +91,14 @@ class Idiom:
 
     # -- claiming: candidates, policy, fenced begin -----------------------------------------
 
-    def claim(self, node: str, offer: Offer, now: int | None) -> Turned:
+    def claim(self, node: str, offer: "Offer", now: int | None) -> Turned:
         """Give ready jobs to workers, all or nothing."""
         return self.db.atomic(lambda: self.claim_within(node, offer, self.time(now)))
 
-    def claim_within(self, node: str, offer: Offer, now: int) -> Turned:
+    def claim_within(self, node: str, offer: "Offer", now: int) -> Turned:
         """Claim as a part of a transaction."""
+        from queuectl.admission import admit
+
         look = self._look(node)
         # No job is due, and none has expired, by a clock that was put back a moment ago.
         now -= look.ahead
@@ -136,8 +139,10 @@ class Idiom:
             self.db.change(self.sql.PROMOTE, {"seqs": self.bind(due)})
 
     def _bury_expired(self, node: str, now: int) -> list[Job]:
+        from queuectl.lifecycle import expired
+
         late = self.jobs(self.sql.EXPIRED, now=now, limit=BURIED_AT_ONCE)
-        changes = [(job, lifecycle.expired(job)) for job in late]
+        changes = [(job, expired(job)) for job in late]
         rows = [
             fence(job) | transition_row(to, now) | {"now": now, "was": job.state.value}
             for job, to in changes
@@ -148,12 +153,14 @@ class Idiom:
         self.after_change([Changed(death_of(job, job.reason, at=now, node=node)) for job in buried])
         return buried
 
-    def candidates(self, offer: Offer, now: int) -> list[Candidate]:
+    def candidates(self, offer: "Offer", now: int) -> "list[Candidate]":
         """Return the first ready jobs over all queues a node serves, held for this claim."""
+        from queuectl.admission import Candidate
+
         names, limit = self.ready_queues(offer.queues), len(offer.workers)
         if len(names) == 1:
             rows = self.db.rows(self.sql.READY_WHOLE, queue=names[0], limit=limit, now=now)
-            return list(map(whole_in_line, rows))
+            return [Candidate._make((*in_line(row), row)) for row in rows]
         found: list[Candidate] = []
         for queue in names:
             rows = self.db.rows(self.sql.READY, queue=queue, limit=limit, now=now)
@@ -167,7 +174,7 @@ class Idiom:
         return [name for name in names if name in queues] if queues else names
 
     def _begin_runs(
-        self, line: Sequence[Candidate], workers: Sequence[int], same: Params
+        self, line: "Sequence[Candidate]", workers: Sequence[int], same: Params
     ) -> list[Job]:
         """Begin a run of each of these jobs that is still ready, and return them as they are then.
 

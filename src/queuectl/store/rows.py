@@ -3,13 +3,11 @@
 And what comes out of rows, where it takes more than their columns.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from queuectl.admission import Candidate
 from queuectl.facts import Count, Event
 from queuectl.fields import COPIED
 from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, NewJob, OneOfMany, State, Transition
@@ -30,10 +28,12 @@ _SEQ, _STATE, _ATTEMPTS, _NODE, _WORKER, _STARTED, _UPDATED = (
 _CLEARED = tuple(
     _PLACES[name] for name in ("finished_at", "duration_ms", "exit_code", "reason", "cancel_reason")
 )
-_in_line = itemgetter(*(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at")))
+in_line = itemgetter(*(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at")))
 
 
 def _json(value: object) -> str:
+    import json
+
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -162,12 +162,6 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
         "reason": transition.reason,
         "final": int(state in FINISHED),
     }
-
-
-def whole_in_line(row: Row) -> Candidate:
-    """Make what a claim looks at of a row that has `JOB_COLUMNS` in their order."""
-    priority, seq, crashes, run_at = _in_line(row)
-    return Candidate(priority, seq, crashes, run_at, row)
 
 
 def claimed_job(row: Sequence[Any], run: Mapping[str, Any]) -> Job:

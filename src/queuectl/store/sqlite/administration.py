@@ -8,7 +8,7 @@ import apsw
 
 from queuectl.facts import Progress
 from queuectl.sharing import group_of_file
-from queuectl.store import access, files, migrations
+from queuectl.store import files, migrations
 from queuectl.store.administration import Administration
 from queuectl.store.database import Database
 from queuectl.store.migrate import migrate
@@ -77,6 +77,8 @@ class SqliteAdministration(Administration):
     def info(self) -> Mapping[str, Any]:
         def pragma(name: str) -> Any:
             return self.db.run(f"PRAGMA {name}")[0][0]
+
+        from queuectl.store import access
 
         path = self._driver.path
         gid = group_of_file(path)

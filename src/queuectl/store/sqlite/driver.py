@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from time import CLOCK_MONOTONIC, clock_gettime_ns, monotonic, sleep, time_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
@@ -25,11 +25,10 @@ from queuectl.errors import (
     UsageError,
 )
 from queuectl.sharing import group_of_file
-from queuectl.store import access, files, migrations
+from queuectl.store import files, migrations
 from queuectl.store.contract import Listener, Topic
 from queuectl.store.dialects import SQLITE
 from queuectl.store.driver import Driver, Params, Row
-from queuectl.store.lent import check_open, wrong_connection
 from queuectl.store.migrate import VERSION, check_version
 from queuectl.store.statements import ForRows
 from queuectl.store.statements import sqlite as statements
@@ -47,12 +46,8 @@ class UnreadableError(StoreCorruptError):
     """A row holds text that isn't valid UTF-8."""
 
 
-class _Looks(NamedTuple):
-    """The file as it is now: when it was changed, its size, and that of the log beside it."""
-
-    changed: int
-    size: int
-    log: int
+_Looks = tuple[int, int, int]
+"""A file as it is: when it was changed, its size, and that of the log beside it."""
 
 
 class _HostClock:
@@ -122,7 +117,7 @@ class SqliteDriver(Driver):
     def _open(self) -> apsw.Connection:
         self.read_only = not files.is_writable(self.path)
         if self.read_only and not os.access(self.path, os.R_OK):
-            raise access.denied(self.path) or StoreMissingError(f"{self.path} is gone.")
+            raise _denied(self.path) or StoreMissingError(f"{self.path} is gone.")
         with self._explained(None):
             if self.read_only:
                 db = self._open_to_read()
@@ -137,9 +132,9 @@ class SqliteDriver(Driver):
         """Open what may not be written. Without a log beside it nobody is writing either, yet."""
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         seen = self._looks()
-        self._still = seen if not seen.log else None
+        self._still = seen if not seen[2] else None
         self.may_move = self._still is not None
-        return apsw.Connection(files.uri(self.path, immutable=not seen.log), flags=flags)
+        return apsw.Connection(files.uri(self.path, immutable=not seen[2]), flags=flags)
 
     def _connect_to_nothing(self) -> apsw.Connection:
         """Connect to an empty queue in memory, until there is a file."""
@@ -228,7 +223,7 @@ class SqliteDriver(Driver):
     def _looks(self) -> _Looks:
         """Return what changes when somebody writes to the file."""
         changed, size = files.looks(self.path)
-        return _Looks(changed, size, files.looks(self.path + "-wal")[1])
+        return changed, size, files.looks(self.path + "-wal")[1]
 
     def check_place(self) -> None:
         """Notice that the file was deleted or replaced: what we write now, nobody will read."""
@@ -242,6 +237,8 @@ class SqliteDriver(Driver):
             raise StoreMissingError(f"{self.path} was replaced while it was in use.")
 
     def lend(self, connection: Any) -> Any:
+        from queuectl.store.lent import check_open, wrong_connection
+
         if not isinstance(connection, apsw.Connection):
             # Another copy of SQLite in this process would undo the locks of this one.
             raise wrong_connection("apsw.Connection", connection)
@@ -385,6 +382,12 @@ def _value(db: apsw.Connection, text: str, params: Any = None) -> Any:
     return rows[0][0] if rows else None
 
 
+def _denied(path: str) -> StoreError | None:
+    from queuectl.store.access import denied
+
+    return denied(path)
+
+
 def _busy(path: str, error: apsw.Error) -> StoreError:
     return StoreBusyError(
         f"{path} stayed locked by another process for too long; try again in a moment."
@@ -396,7 +399,7 @@ def _full(path: str, error: apsw.Error) -> StoreError:
 
 
 def _read_only(path: str, error: apsw.Error) -> StoreError:
-    return access.denied(path) or StoreReadOnlyError(
+    return _denied(path) or StoreReadOnlyError(
         f"{path} can't be written ({error}); check its filesystem. Nothing was changed."
     )
 
@@ -409,7 +412,7 @@ def _corrupt(path: str, error: apsw.Error) -> StoreError:
 
 
 def _cannot_open(path: str, error: apsw.Error) -> StoreError:
-    return access.denied(path) or StoreError(
+    return _denied(path) or StoreError(
         f"{path} can't be opened ({error}); check the path and who may read it."
     )
 

@@ -5,7 +5,6 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from queuectl.admission import Offer
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.store.contract import Turned
 from queuectl.store.idiom import Changed, Idiom
@@ -14,6 +13,7 @@ from queuectl.store.rows import NewRow, all_columns, death_of
 from queuectl.store.sqlite.driver import UnreadableError
 
 if TYPE_CHECKING:
+    from queuectl.admission import Offer
     from queuectl.store.sqlite.rows import Alike
 
 READ_AT_ONCE = 5_000
@@ -64,7 +64,7 @@ class SqliteIdiom(Idiom):
 
     # -- claiming -----------------------------------------------------------------------
 
-    def claim_within(self, node: str, offer: Offer, now: int) -> Turned:
+    def claim_within(self, node: str, offer: "Offer", now: int) -> Turned:
         try:
             return super().claim_within(node, offer, now)
         except UnreadableError:

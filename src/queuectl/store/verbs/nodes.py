@@ -1,6 +1,5 @@
 """Verbs about nodes: the register, and leases."""
 
-import json
 from time import clock_gettime
 
 from queuectl.facts import Event, Node, Stop
@@ -22,6 +21,8 @@ class SqlNodes(Nodes):
 
     def register(self, node: Node) -> None:
         values = {f.name: getattr(node, f.name) for f in fields(node) if f.name != "stop"}
+        import json
+
         lease = node.lease_until - self._db.driver.clock.steady()
         values |= {"queues": json.dumps(node.queues), "lease": lease}
         self._db.write(self._sql.REGISTER, **values)
@@ -42,6 +43,10 @@ class SqlNodes(Nodes):
         self._read_at = self._db.driver.clock.steady()
         names = [f.name for f in fields(Node)]
         found = [dict(zip(names, row, strict=True)) for row in self._db.rows(self._sql.NODES)]
+        if not found:
+            return []
+        import json
+
         return [
             Node(
                 **row
