@@ -25,9 +25,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.delenv("XDG_DATA_HOME", raising=False)
-        # For each connection to MariaDB its driver would read all certificates that the host
-        # trusts, which takes longer than most tests. Our servers have none.
-        patch.setenv("SSL_CERT_FILE", os.devnull)
         yield
 
 

@@ -15,7 +15,7 @@ from queuectl.store import open_store
 from queuectl.store.contract import Decision
 from queuectl.store.driver import ConflictError
 from queuectl.store.sqlstore import SqlStore
-from tests.contract.tools import MINUTE, a_node, add, take
+from tests.contract.tools import MINUTE, a_node, add, raw, take
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgres import PostgresAccess
 from tests.servers.proxy import Proxy
@@ -53,7 +53,7 @@ def test_of_a_role_in_postgresql(
 @pytest.fixture(scope="module")
 def odd_mariadb() -> Iterator[str]:
     """A server with settings that somebody liked for reasons of their own."""
-    with MariaDB(fast=True) as server:
+    with MariaDB(fast=True, tls=True) as server:
         server.create_database("odd")
         server.sql(
             "SET GLOBAL sql_select_limit = 1, sql_mode = 'ORACLE', max_join_size = 1,"
@@ -71,6 +71,9 @@ def test_of_a_whole_mariadb(odd_mariadb: str) -> None:
     assert len(store.jobs.select(Filter(), limit=None)) == 3
     assert len(take(store, 2, now=store.now())) == 2
     assert store.verify() == []
+    # It offers TLS, so that is used; to read all certificates of the host for that takes long.
+    assert raw(store)._secure
+    assert raw(store).ctx.cert_store_stats()["x509_ca"] == 0
     store.close()
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PACKAGES = {
+    "openssl": "openssl",
     "initdb": "postgresql",
     "postgres": "postgresql",
     "pg_ctl": "postgresql",

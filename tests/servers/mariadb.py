@@ -61,17 +61,20 @@ class MariaDB(MariaDBAccess, Server):
     ACCOUNT: ClassVar[str] = "mysql"
     STOP: ClassVar[signal.Signals] = signal.SIGTERM
 
-    def __init__(self, *, fast: bool = False) -> None:
+    def __init__(self, *, fast: bool = False, tls: bool = False) -> None:
         # The package brings the account, which the folder is given to.
         program("mariadbd")
         Server.__init__(self)
         self.fast = fast
+        self.tls = tls
 
     @property
     def _socket(self) -> Path:
         return self.folder / "socket"
 
     def _prepare(self) -> None:
+        if self.tls:
+            self._make_certificate()
         settings = self._write("my.cnf", "[mariadbd]", *self._settings())
         self._tool(
             program("mariadb-install-db"),
@@ -80,6 +83,12 @@ class MariaDB(MariaDBAccess, Server):
             "--skip-name-resolve",
             "--skip-test-db",
         )
+
+    def _make_certificate(self) -> None:
+        """Make a certificate that only it has signed itself, as servers do that come with TLS."""
+        files = ["-keyout", str(self.folder / "key.pem"), "-out", str(self.folder / "cert.pem")]
+        asked = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=db"]
+        self._tool(program("openssl"), *asked, *files)
 
     def _settings(self) -> list[str]:
         """Return the settings. There is no character set: the product must cope with any."""
@@ -93,7 +102,11 @@ class MariaDB(MariaDBAccess, Server):
             "skip_name_resolve",
             "skip_log_bin",
             # What the proxy looks for must be readable.
-            "skip_ssl",
+            *(
+                [f"ssl_cert = {self.folder}/cert.pem", f"ssl_key = {self.folder}/key.pem"]
+                if self.tls
+                else ["skip_ssl"]
+            ),
             "max_connections = 200",
             "innodb_buffer_pool_size = 64M",
             "innodb_log_file_size = 16M",
