@@ -141,7 +141,6 @@ COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
         "SELECT_SORTED",
         "PRUNABLE",
         "STRAYS",
-        "STRAYED_FROM",
         "TEXTS",
         # A check of the whole store, and a copy of it, read all of it.
         "WRONG_COUNTS",

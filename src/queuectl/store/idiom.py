@@ -53,10 +53,6 @@ class Look(NamedTuple):
     expires: int | None
     """When the next waiting job becomes due, and when the next expires."""
 
-    def has_passed(self, now: int) -> bool:
-        """Tell whether one of these times has come."""
-        return any(at is not None and at <= now for at in (self.due, self.expires))
-
 
 class Idiom:
     """The way that every SQL database can go."""

@@ -256,10 +256,6 @@ SELECT {job_columns} FROM {jobs} WHERE slowness IS NOT NULL ORDER BY slowness DE
 NEXT_DUE = "SELECT min(due) FROM {jobs} WHERE due >= 0"
 HELD = "SELECT {job_columns} FROM {jobs} WHERE held_by = :node ORDER BY seq"
 STRAYS = """
-SELECT {job_columns} FROM {jobs}
-WHERE held_by > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
-"""
-STRAYED_FROM = """
 SELECT DISTINCT node FROM {jobs}
 WHERE held_by > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
 """

@@ -177,14 +177,8 @@ HELD = """
 SELECT {job_columns} FROM {jobs} WHERE state = 'processing' AND node = :node ORDER BY seq
 """
 
-# What is in processing on a node that nobody knows (any more).
+# Nodes that nobody knows (any more), and on which something is in processing.
 STRAYS = """
-SELECT {job_columns} FROM {jobs}
-WHERE state = 'processing' AND node > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
-"""
-
-# Who these nodes are.
-STRAYED_FROM = """
 SELECT DISTINCT node FROM {jobs}
 WHERE state = 'processing' AND node > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
 """

@@ -70,7 +70,7 @@ class SqlRuns(Runs):
         return self._idiom.jobs(self._sql.TO_CANCEL if to_cancel else self._sql.HELD, node=node)
 
     def strays(self) -> list[str]:
-        return [node for (node,) in self._db.rows(self._sql.STRAYED_FROM)]
+        return [node for (node,) in self._db.rows(self._sql.STRAYS)]
 
     # -- ending runs --------------------------------------------------------------------
 
