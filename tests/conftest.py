@@ -11,12 +11,13 @@ from tests.support import Lab, lab_in
 
 pytest_plugins = ["tests.servers.shared"]
 
-# A shell starts what is in the background with SIGINT ignored, and `nohup` with SIGHUP. What we
-# start would inherit that.
+# A shell starts what is in the background with SIGINT and SIGQUIT ignored, and `nohup` with SIGHUP.
+# What we start would inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+for ended_by in (signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(ended_by) == signal.SIG_IGN:
+        signal.signal(ended_by, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)

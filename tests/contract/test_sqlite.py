@@ -345,6 +345,23 @@ class TestUpgrading:
         assert picture(path.parent) == before
 
 
+class TestAbsent:
+    def test_one_that_is_just_being_made_is_empty_still(self, path: Path) -> None:
+        with closing(open_file(str(path), absent=True)) as reader:
+            assert reader.jobs.counts() == []
+            path.touch()
+            assert reader.jobs.counts() == []
+            with closing(open_file(str(path), create=True)) as writer:
+                add(writer, "x")
+                assert states(reader) == {"x": State.PENDING}
+
+    def test_what_is_no_queue_is_told_to_be_none(self, path: Path) -> None:
+        with closing(open_file(str(path), absent=True)) as reader:
+            path.write_bytes(b"no database at all" * 100)
+            with pytest.raises(StoreCorruptError):
+                reader.jobs.counts()
+
+
 class TestPrivacy:
     @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o277])
     def test_files_are_for_their_owner_whatever_the_umask(self, path: Path, umask: int) -> None:

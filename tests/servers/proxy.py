@@ -75,7 +75,7 @@ class Proxy:
         self._target = (target_host, target_port)
         self._trap: _Trap | None = None
         self._links: set[asyncio.Task[None]] = set()
-        self._listener: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._loop = asyncio.new_event_loop()
@@ -148,14 +148,18 @@ class Proxy:
 
     async def _listen(self) -> None:
         if self._listener is None:
-            listener = socket.create_server((HOST, self.port))
-            listener.setblocking(False)
-            self._listener = asyncio.create_task(self._accept(listener))
+            self._listener = socket.create_server((HOST, self.port))
+            self._listener.setblocking(False)
+            self._loop.add_reader(self._listener, self._accept, self._listener)
 
     async def _unlisten(self) -> None:
+        self._shut()
+
+    def _shut(self) -> None:
+        """Stop listening."""
         if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.wait([self._listener])
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
             self._listener = None
 
     async def _cut(self) -> None:
@@ -165,15 +169,17 @@ class Proxy:
         if links:
             await asyncio.wait(links)
 
-    async def _accept(self, listener: socket.socket) -> None:
-        with listener:
-            while True:
-                client, _ = await self._loop.sock_accept(listener)
-                link = asyncio.create_task(self._serve(client))
-                self._links.add(link)
-                link.add_done_callback(self._links.discard)
-                # A task that is cancelled before it has begun closes nothing.
-                link.add_done_callback(partial(_close, client))
+    def _accept(self, listener: socket.socket) -> None:
+        """Take in a client. Not a task: one that is cancelled may have just accepted somebody."""
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return  # It has gone again.
+        link = self._loop.create_task(self._serve(client))
+        self._links.add(link)
+        link.add_done_callback(self._links.discard)
+        # A task that is cancelled before it has begun closes nothing.
+        link.add_done_callback(partial(_close, client))
 
     async def _serve(self, client: socket.socket) -> None:
         with client, socket.socket() as server:
@@ -226,8 +232,7 @@ class Proxy:
         return trap.when
 
     def _fire(self) -> None:
-        if self._trap is not None and self._trap.shut and self._listener is not None:
-            self._listener.cancel()
-            self._listener = None
+        if self._trap is not None and self._trap.shut:
+            self._shut()
         self.fired += 1
         raise _CutError

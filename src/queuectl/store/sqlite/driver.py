@@ -7,7 +7,7 @@ begins IMMEDIATE, so it waits for its turn instead of failing half-way. Beside `
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from time import CLOCK_MONOTONIC, clock_gettime_ns, monotonic, sleep, time_ns
 from typing import Any
@@ -98,8 +98,9 @@ class SqliteDriver(Driver):
 
     def connect(self) -> apsw.Connection:
         """Connect to the file, and see that it is a queue of ours before anything is changed."""
-        if self.is_absent:
+        if self.is_absent and not self._is_made():
             return self._connect_to_nothing()
+        self.is_absent = False
         db = self._open()
         status = os.stat(self.path)
         file = (status.st_dev, status.st_ino)
@@ -211,7 +212,7 @@ class SqliteDriver(Driver):
         if db is None or not db.get_autocommit():
             return db
         if self.is_absent:
-            if not os.path.exists(self.path):
+            if not self._is_made():
                 return db
             self.is_absent = False
         elif self._looks() == self._still:
@@ -219,6 +220,19 @@ class SqliteDriver(Driver):
         self._still, self.may_move, self._file = None, False, None
         db.close()
         return self.connect()
+
+    def _is_made(self) -> bool:
+        """Tell whether there is a file by now, with tables: who makes it commits them at once."""
+        if not os.path.exists(self.path):
+            return False
+        try:
+            with closing(apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)) as db:
+                return bool(_value(db, "SELECT count(*) FROM sqlite_schema"))
+        except (apsw.BusyError, apsw.CantOpenError):
+            return False
+        except apsw.Error:
+            # What is wrong with it is told by whoever connects to it.
+            return True
 
     def _looks(self) -> _Looks:
         """Return what changes when somebody writes to the file."""
