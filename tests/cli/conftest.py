@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,10 +133,14 @@ class Cli:
         """Start a command that goes on reading, and return when it has settled down to it."""
         process = self.start(*args, start_new_session=True)
         files = Path(f"/proc/{process.pid}/fd")
-        wait_for(
-            lambda: any(os.path.realpath(fd) == str(self.db) for fd in files.iterdir()),
-            "the reader to open the queue",
-        )
+
+        def has_opened() -> bool:
+            # What it opens only for a moment may be gone when we look at it.
+            with suppress(FileNotFoundError):
+                return any(os.path.realpath(fd) == str(self.db) for fd in files.iterdir())
+            return False
+
+        wait_for(has_opened, "the reader to open the queue")
         # It looks again and again: by now it has nothing else to do.
         looks = psutil.Process(process.pid)
         before = looks.num_ctx_switches().voluntary

@@ -387,8 +387,10 @@ def test_a_run_killed_because_the_server_was_silent_goes_back_unharmed(
     wait_for(lambda: monotonic() > over, "the end of the lease")
     proxy.thaw()
     wait_for(lambda: len(lab.lines("starts")) == 2, "the second run")
+    # A slow machine may lose so short a lease once more, before the second run has begun.
     job = near.get("long")
-    assert (job.attempts, job.crashes) == (2, 0)
+    assert (job.failures, job.crashes) == (0, 0)
+    assert "lost" not in [attempt.outcome for attempt in near.attempts("long")]
     near.cancel("long")
     lab.wait_state("long", State.CANCELLED)
     stop_nodes(lab)
