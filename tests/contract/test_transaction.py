@@ -1,5 +1,6 @@
 """Transactions and wake-ups: all or nothing, and nobody is woken for nothing."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from threading import Event as Signal
@@ -10,7 +11,7 @@ import pytest
 from queuectl.errors import DuplicateError, StoreError
 from queuectl.facts import Event
 from queuectl.job import State
-from queuectl.store import Store, open_store
+from queuectl.store import Store, database, open_store
 from queuectl.store.contract import Listener, Topic
 from queuectl.store.database import MOST_SESSIONS
 from queuectl.store.sqlstore import SqlStore
@@ -418,3 +419,50 @@ class TestThreads:
             states(store)
         with closing(open_store(url)) as again:
             assert list(states(again)) == ["last"]
+
+    def test_who_waits_for_a_connection_gets_the_next_one(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also beside others who take whichever is free: nobody fails, and nobody is left over."""
+        monkeypatch.setattr(database, "MOST_SESSIONS", 2)
+        done: list[bool] = []
+
+        def read() -> None:
+            for _ in range(200):
+                states(store)
+            done.append(True)
+
+        threads = [Thread(target=read) for _ in range(8)]
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(100)
+        finally:
+            sys.setswitchinterval(before)
+        assert done == [True] * 8
+
+    def test_who_waits_for_one_when_it_is_closed_is_told(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(database, "MOST_SESSIONS", 1)
+        store = open_store(url, create=True)
+        assert isinstance(store, SqlStore)
+        told: list[str] = []
+
+        def read() -> None:
+            try:
+                states(store)
+            except StoreError as error:
+                told.append(str(error))
+
+        thread = Thread(target=read)
+        with store.transaction():
+            add(store, "last")
+            thread.start()
+            wait_for(lambda: store.db.waiting, "the one who waits")
+            store.close()
+        thread.join(60)
+        assert told == ["This queue was closed; open it anew."]

@@ -5,8 +5,7 @@ whichever is free, and a thread that is alone always gets the same one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from os import getpid
+from contextlib import contextmanager, suppress
 from threading import Condition, local
 from typing import Any, TypeVar
 
@@ -34,10 +33,10 @@ class Database:
         self.sql: Any = driver.sql
         self._idle: list[Session] = []
         self._made = 0
-        self._waiting = 0
+        self.waiting = 0
+        """How many threads wait for a session."""
         self._free = Condition()
         self._mine = local()
-        self._pid = getpid()
         self._closed = False
 
     # -- sessions -----------------------------------------------------------------------
@@ -80,24 +79,27 @@ class Database:
 
     def _make_or_wait(self) -> Session:
         with self._free:
-            if self._made < MOST_SESSIONS:
-                self._made += 1
-                return Session(self, self.driver)
-            self._waiting += 1
+            # First, as whoever gives one back looks for us only then.
+            self.waiting += 1
             try:
-                # Whoever gives one back looks for us only once we are counted.
-                self._free.wait_for(lambda: bool(self._idle))
-                return self._idle.pop()
+                while True:
+                    self.check_open()
+                    # Others, who don't wait, may be quicker: that one is there is no promise.
+                    with suppress(IndexError):
+                        return self._idle.pop()
+                    if self._made < MOST_SESSIONS:
+                        self._made += 1
+                        return Session(self, self.driver)
+                    self._free.wait()
             finally:
-                self._waiting -= 1
+                self.waiting -= 1
 
     def _give_back(self, session: Session) -> None:
         self._mine.session = None
-        if self._closed:
-            session.drop(politely=True)
-            return
         self._idle.append(session)
-        if self._waiting:
+        if self._closed:
+            self.close()
+        elif self.waiting:
             with self._free:
                 self._free.notify()
 
@@ -123,8 +125,12 @@ class Database:
     def close(self) -> None:
         """Let go of all connections, those in use as soon as they aren't any more."""
         self._closed = True
-        while self._idle:
-            self._idle.pop().drop(politely=True)
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().drop(politely=True)
+        if self.waiting:
+            with self._free:
+                self._free.notify_all()
 
     # -- statements ---------------------------------------------------------------------
 
