@@ -91,7 +91,7 @@ def fill(lab: Lab, store: str, queue: Queue, size: int) -> None:
     _copy(sql, store, later, size)
     waiting = _Kind(letter="w", template=queue.enqueue("true"), different={})
     _copy(sql, store, waiting, size)
-    sql.history.coarsen(now=sql.now())
+    sql.tidy(now=sql.clock.now())
     if store == POSTGRESQL:
         # By then, autovacuum would have come by, and what was written would be on the disk.
         sql.vacuum()
@@ -106,7 +106,7 @@ def _really_run(lab: Lab, queue: Queue) -> Job:
 
 def _finished(sql: SqlStore, template: Job, size: int) -> _Kind:
     # None ends in the minute of the real one, which has its rollup already.
-    began = sql.now() - DAY - HOUR
+    began = sql.clock.now() - DAY - HOUR
     # Whole numbers only: databases differ in how they divide.
     ended = f"({began} + n * {max(1, DAY // size)})"
     duration, wait = "(5 + n * 7919 % 56)", "(n * 104729 % 41)"

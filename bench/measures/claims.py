@@ -88,7 +88,7 @@ def _ended(job: Job, now: int) -> Ended:
 
 def register(store: Store) -> None:
     """Make a node known that may claim."""
-    now = store.now()
+    now = store.clock.now()
     store.nodes.register(
         Node(
             id=NODE,
@@ -102,7 +102,7 @@ def register(store: Store) -> None:
             version="0",
             started_at=now,
             seen_at=now,
-            lease_until=store.steady() + LEASE,
+            lease_until=store.clock.steady() + LEASE,
             lease=LEASE,
         )
     )

@@ -281,7 +281,7 @@ def _make_page(
 ) -> list[Changed]:
     """Change those of these jobs that still fit when nobody else can change them."""
     if dry_run:
-        now = store.now()
+        now = store.clock.now()
         return [Changed(before=job, after=job) for job in jobs if _fits(job, which, change, now)]
     fit: dict[int, Job] = {}
 
@@ -318,7 +318,7 @@ def _made(store: Store, jobs: Sequence[Job], change: Change, *, dry_run: bool) -
     """Make a change, or only see whether it can be made."""
     if not dry_run:
         return _make(store, jobs, change)
-    now = store.now()
+    now = store.clock.now()
     for job in jobs:
         change.check(job, now)
     return [Changed(before=job, after=job) for job in jobs]

@@ -1,6 +1,6 @@
 """What is said of a queue besides its jobs: counts, nodes, queues, times, events."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,8 @@ class Node:
     """How many milliseconds it may go without a renewal; set by the store."""
     beat: int = field(default=0, compare=False)
     """Counts the renewals: whoever strikes the node from the register names the last one seen."""
+    lapsed: bool = field(default=False, compare=False)
+    """Whether its lease was over beyond doubt when the node was read: its jobs can be rescued."""
 
     def serves(self, queue: str) -> bool:
         """Tell whether it takes jobs of this queue."""
@@ -113,3 +115,17 @@ class Batch:
 
     ids: tuple[str, ...]
     duplicates: tuple[str, ...] = ()
+
+
+def count_waiting(
+    counts: Iterable[Count], queues: Iterable[QueueInfo], served: Sequence[str] = ()
+) -> int:
+    """Count jobs that could still come to a node serving these queues (paused ones can't)."""
+    paused = {queue.name for queue in queues if queue.paused_at is not None}
+    return sum(
+        count.jobs
+        for count in counts
+        if count.state in (State.PENDING, State.FAILED)
+        and count.queue not in paused
+        and (not served or count.queue in served)
+    )

@@ -19,13 +19,13 @@ def get(store: Store, named: Named) -> Job:
     if isinstance(named, Job):
         raise NotFoundError(f"Job {name} isn't here, or was removed meanwhile.")
     if len(name) >= SHORTEST_PREFIX:
-        found = store.jobs.ids_like(name)
+        found = store.jobs.like(name)
         if len(found) == 1:
             job = store.jobs.get(found[0])
         if len(found) > 1:
             shown = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
             raise UsageError(f"{name!r} fits several jobs ({shown}); give more characters.")
-    elif store.jobs.ids_like(name, 1):
+    elif store.jobs.like(name, 1):
         raise NotFoundError(
             f"There is no job {name!r}; give at least {SHORTEST_PREFIX} characters of an id."
         )

@@ -130,7 +130,7 @@ class Follower:
         self._sink.end_run()
         self._begin(attempt.number + 1)
         if attempt.error is not None or self.job.state not in FINISHED:
-            self._talk(_between(attempt, self.job, self._store.now()))
+            self._talk(_between(attempt, self.job, self._store.clock.now()))
 
     def _begin(self, number: int) -> None:
         self._number = number

@@ -9,7 +9,7 @@ def event_of(
     store: Store, kind: str, *, node: str | None = None, detail: str | None = None
 ) -> Event:
     """Describe what is done now, by the user of this process."""
-    return Event(at=store.now(), kind=kind, job=None, node=node, who=whoami(), detail=detail)
+    return Event(at=store.clock.now(), kind=kind, job=None, node=node, who=whoami(), detail=detail)
 
 
 def record(store: Store, kind: str, *, node: str | None = None, detail: str | None = None) -> None:

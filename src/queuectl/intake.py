@@ -157,7 +157,7 @@ class Intake:
     def take(self, what: Request | None, fields: Mapping[str, Any], connection: Any) -> Job:
         """Store one job, as `Queue.enqueue` does."""
         # One look at the clock: a delay counts from the moment the job is created.
-        now = self._store.now()
+        now = self._store.clock.now()
         new = self._defaults().complete(_read(what, fields, now))
         with self._on(connection):
             return self._store.jobs.enqueue_one(new, now=now)
@@ -184,7 +184,7 @@ class Intake:
                     made = bulk.complete_commands(commands)
             if made is None:
                 # A time such as +5m counts from when it is read; a delay, from when it is stored.
-                now = self._store.now()
+                now = self._store.clock.now()
                 made = map(bulk.complete, _read_all(some, under, read + 1, now))
             yield made
             read += len(some)
@@ -238,7 +238,7 @@ class Intake:
         duplicates: list[str] = []
         for jobs in parts:
             batch = self._store.jobs.enqueue(
-                jobs, now=self._store.now(), skip_duplicates=skip_duplicates
+                jobs, now=self._store.clock.now(), skip_duplicates=skip_duplicates
             )
             ids += batch.ids
             duplicates += batch.duplicates

@@ -243,7 +243,7 @@ def like(store: Store, prefix: str, states: Sequence[State], *, limit: int) -> l
     found = {job.id: job for job in newest if job.id.startswith(prefix)}
     if len(newest) == LOOKED_AT and len(found) < limit:
         # An older one may be meant as well.
-        older = [id for id in store.jobs.ids_like(prefix, LOOKED_AT) if id not in found]
+        older = [id for id in store.jobs.like(prefix, LOOKED_AT) if id not in found]
         known = store.jobs.states(older)
         fit = [id for id in older if not states or known.get(id) in states]
         for id in fit[: limit - len(found)]:

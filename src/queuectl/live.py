@@ -102,7 +102,7 @@ class LiveOutput:
         """Ask its node to show what it writes, and again before that time is over."""
         if monotonic() < self._asked + ASK_EVERY:
             return
-        now = self._store.now()
+        now = self._store.clock.now()
         first = self._asked < 0
         self._store.live.watch(self._job, until=now + WATCH_FOR, now=now, first=first)
         self._asked = monotonic()

@@ -40,9 +40,9 @@ def prune(
     if wrong:
         raise UsageError(f"Only finished jobs can be pruned, not {wrong[0]} ones.")
     states = [State(state) for state in states]
-    before = store.now() - age
+    before = store.clock.now() - age
     if dry_run:
-        return {state: store.jobs.prunable(state, before) for state in states}
+        return {state: store.jobs.prune(state, before, limit=None) for state in states}
     pruned = dict.fromkeys(states, 0)
     try:
         for state in states:
@@ -103,7 +103,7 @@ def share(store: Store, group: str) -> str | None:
     """Let the members of a group use the queue; returns the folder that keeps them out, if any."""
     from queuectl.store.shared import closed_above, find_group
 
-    store.share(group)
+    store.folder.share(group)
     record(store, "share", detail=f"with group {group}")
     return closed_above(store.info()["path"], find_group(group))
 
@@ -147,7 +147,7 @@ def reset(store: Store, *, settings: bool, progress: Progress | None) -> int:
     jobs = sum(count.jobs for count in store.jobs.counts())
     spared = () if settings else SETTINGS_TABLES
     empty(_tables_of(store), spared=spared, progress=progress)
-    store.history.fold()
+    store.tidy()
     record(store, "reset", detail=f"jobs: {jobs}" + (", settings" if settings else ""))
     return jobs
 

@@ -74,7 +74,7 @@ def _surroundings(store: Store, place: Place) -> Surroundings:
     """Gather what the turn of jobs hangs on besides the jobs."""
     settings, _ = place.settings(store.settings.config())
     return Surroundings(
-        now=store.now(),
+        now=store.clock.now(),
         crews=tuple(
             Crew(
                 queues=node.queues,
@@ -92,7 +92,11 @@ def _surroundings(store: Store, place: Place) -> Surroundings:
 def status(store: Store) -> Status:
     """Return counts per state and queue, and who works."""
     return build_status(
-        store.url, store.jobs.counts(), store.settings.queues(), nodes(store), store.jobs.next_due()
+        store.url,
+        store.jobs.counts(),
+        store.settings.queues(),
+        nodes(store),
+        store.runs.outlook().due,
     )
 
 
@@ -112,8 +116,6 @@ def stats(
 
 
 def _slowest(store: Store, queue: str | None) -> list[Job]:
-    if queue is None:
-        return store.jobs.slowest(SLOWEST)
-    which = Filter(states=(State.COMPLETED,), queues=(queue,))
+    which = Filter(states=(State.COMPLETED,), queues=() if queue is None else (queue,))
     by = listing.read_sort("-duration")
     return [*listing.sorted_jobs(store, which, by, limit=SLOWEST)]

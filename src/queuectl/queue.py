@@ -106,7 +106,7 @@ class Queue:
     @property
     def folder(self) -> str:
         """The folder on this host, beside the queue, of what nodes write: output and logs."""
-        return os.path.dirname(self.store.spool_root())
+        return os.path.dirname(self.store.folder.spool)
 
     @property
     def before_commit(self) -> Callable[[], None] | None:
@@ -122,7 +122,7 @@ class Queue:
 
     def now(self) -> int:
         """Return the clock of the queue, by which all its times are: milliseconds since 1970."""
-        return self.store.now()
+        return self.store.clock.now()
 
     # -- enqueue --------------------------------------------------------------
 
@@ -311,7 +311,7 @@ class Queue:
 
     def tags_like(self, prefix: str, *, limit: int = 50) -> Texts:
         """Return some tags of jobs that begin with a prefix."""
-        return self.store.jobs.tags_like(prefix, limit)
+        return self.store.jobs.like(prefix, limit, tags=True)
 
     def attempts(self, id: Named) -> Attempts:
         """Return the runs of a job that are over, oldest first."""

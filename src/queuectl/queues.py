@@ -30,12 +30,13 @@ def unused(store: Store, names: Iterable[str]) -> dict[str, str | None]:
 def unknown_tags(store: Store, tags: Iterable[str]) -> dict[str, str | None]:
     """Return those of these tags that no job has, each with a known one that looks alike."""
     tags = [check_sought("tag", tag) for tag in tags]
-    unknown = [tag for tag in tags if tag not in store.jobs.tags_like(tag, 1)]
+    unknown = [tag for tag in tags if tag not in store.jobs.like(tag, 1, tags=True)]
     if not unknown:
         return {}
-    some = store.jobs.tags_like("", MOST_TAGS)
+    some = store.jobs.like("", MOST_TAGS, tags=True)
     return {
-        tag: _nearest(tag, [*store.jobs.tags_like(tag[:1], MOST_TAGS), *some]) for tag in unknown
+        tag: _nearest(tag, [*store.jobs.like(tag[:1], MOST_TAGS, tags=True), *some])
+        for tag in unknown
     }
 
 

@@ -24,15 +24,15 @@ def is_alive(store: Store, node: Node) -> bool:
     """Tell whether a node lives: by its process where we can see it, and by its lease."""
     return (
         not _is_known_dead(store, node)
-        and node.lease_until > store.steady()
+        and node.lease_until > store.clock.steady()
         # Paths mean the same only in processes that share a host.
-        and not (node.boot == host_identity() and store.is_elsewhere(node))
+        and not (node.boot == host_identity() and store.folder.is_elsewhere(node))
     )
 
 
 def is_dead(store: Store, node: Node) -> bool:
     """Tell whether a node can't be alive, beyond doubt."""
-    return _is_known_dead(store, node) or store.nodes.lapsed(node)
+    return _is_known_dead(store, node) or node.lapsed
 
 
 def _is_known_dead(store: Store, node: Node) -> bool:

@@ -147,7 +147,7 @@ class _Counted(Watch):
 
     def __init__(self, store: Store, place: Place, queues: Sequence[str]) -> None:
         super().__init__(store, place, Filter(queues=tuple(queues)))
-        self._began = store.now()
+        self._began = store.clock.now()
         self._before = self._count()
 
     def _count(self) -> dict[State, int]:

@@ -178,7 +178,7 @@ def test_what_programs_read_is_complete(cli: Cli) -> None:
     store = cli.queue.store
     a_node(store)
     cli.queue.enqueue_many({"command": "x", "max_retries": 0} for _ in range(70))
-    now = store.now()
+    now = store.clock.now()
     finish(store, [ended(job, Exited(1), now=now) for job in take(store, 70, now=now)])
     assert len(cli.ok("dlq", "list", "-q").lines) == 70
     assert len(cli.ok("dlq", "list", "--json").json) == 70

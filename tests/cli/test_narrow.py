@@ -27,7 +27,7 @@ COLOURS = r"\x1b\[[0-9;]*m"
 def fill(queue: Queue) -> None:
     """Put jobs, nodes and events into a queue whose names are as long as names may be."""
     store = queue.store
-    now = store.now()
+    now = store.clock.now()
     a_node(store, "n" * 40, host=HOST, queues=(QUEUE, "other", "third"), started_at=now - HOUR)
     # On another host, and its lease is over.
     a_node(store, "gone2345", host="h" * 120, lease=-1, started_at=now - 70 * HOUR)

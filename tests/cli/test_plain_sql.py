@@ -67,7 +67,7 @@ class TestInsert:
         job = place.lab.wait_state("from-sql", State.COMPLETED)
         assert place.lab.queue.output("from-sql").stdout == b"hello from sql\n"
         assert job.queue == "default"
-        assert abs(job.created_at - place.lab.queue.store.now()) < 600_000
+        assert abs(job.created_at - place.lab.queue.store.clock.now()) < 600_000
 
     def test_a_command_alone_is_too(self, place: Place) -> None:
         for _ in range(2):
@@ -218,5 +218,5 @@ class TestRights:
             lab.queue.remove("job-0")
             assert lab.run("worker", "stop").returncode == 0
             wait_for(lambda: not lab.queue.nodes())
-            lab.queue.store.history.coarsen(now=lab.queue.store.now())
+            lab.queue.store.tidy(now=lab.queue.store.clock.now())
             assert lab.queue.prune([State.DEAD], 0)

@@ -496,7 +496,7 @@ def test_slow_jobs_of_another_queue_hide_none_of_this_one(cli: Cli) -> None:
     a_node(store)
     for queue, count in (("slow", 201), ("fast", 1)):
         cli.queue.enqueue_many({"command": "x", "queue": queue} for _ in range(count))
-    jobs = take(store, 202, now=store.now())
+    jobs = take(store, 202, now=store.clock.now())
     finish(store, [ended(job, duration_ms=len(job.queue) + (job.queue == "slow")) for job in jobs])
     assert len(cli.ok("stats", "--json", "-Q", "fast").json["slowest"]) == 1
 

@@ -16,6 +16,7 @@ from queuectl import State
 from queuectl.host import process_start
 from queuectl.values import replace
 from tests.cli.conftest import Cli
+from tests.contract.tools import forget
 from tests.support import is_gone, wait_for
 
 UNTIL_GO = "until test -e go; do sleep 0.02; done"
@@ -319,7 +320,7 @@ def test_each_daemon_has_a_log_of_its_own(daemons: Cli) -> None:
 def test_a_daemon_that_loses_its_lease_keeps_its_log(daemons: Cli) -> None:
     daemons.ok("worker", "start", "--daemon")
     (before,) = daemons.queue.nodes()
-    daemons.queue.store.nodes.forget(before["id"])
+    forget(daemons.queue.store, before["id"])
     (after,) = wait_for(daemons.queue.nodes, "the node to start over")
     log = wait_for(lambda: [t for t in logs_of(daemons).values() if "Goes on" in t], "its word")[0]
     assert list(logs_of(daemons)) == [before["id"]]

@@ -56,7 +56,7 @@ def create() -> None:
     while path := heard():
         try:
             store = open_store(path, create=True)
-            store.jobs.enqueue([NewJob(command="x")], now=store.now())
+            store.jobs.enqueue([NewJob(command="x")], now=store.clock.now())
             store.close()
             say("done")
         except QueuectlError as error:
@@ -77,7 +77,7 @@ def drain(path: str, name: str) -> None:
                 outcome=Exited(0),
                 transition=Transition(state=State.COMPLETED, failures=0, crashes=0),
                 started_at=job.run_at,
-                finished_at=store.now(),
+                finished_at=store.clock.now(),
                 duration_ms=1,
                 host="here",
             )
@@ -100,9 +100,9 @@ def _register(store: Store, name: str) -> None:
             queues=(),
             spool="/nowhere",
             version="0",
-            started_at=store.now(),
-            seen_at=store.now(),
-            lease_until=store.steady() + 600_000,
+            started_at=store.clock.now(),
+            seen_at=store.clock.now(),
+            lease_until=store.clock.steady() + 600_000,
         )
     )
 
@@ -110,7 +110,7 @@ def _register(store: Store, name: str) -> None:
 def begin(path: str) -> None:
     """Write a lot inside a transaction that never ends."""
     store = open_store(path)
-    with store.transaction():
+    with store.db.transaction():
         # More than the page cache holds, so that much of it is in the file already.
         store.jobs.enqueue(
             [NewJob(id=f"half {n}", command="x" * 50_000) for n in range(200)], now=1
@@ -124,7 +124,7 @@ def acknowledge(path: str) -> None:
     """Enqueue jobs one after the other and say each as soon as it is stored."""
     store = open_store(path)
     while True:
-        (id,) = store.jobs.enqueue([NewJob(command="x")], now=store.now()).ids
+        (id,) = store.jobs.enqueue([NewJob(command="x")], now=store.clock.now()).ids
         say(id)
 
 
@@ -135,7 +135,7 @@ def write(path: str) -> None:
     os.set_blocking(sys.stdin.fileno(), False)
     n = 0
     while not sys.stdin.readline():
-        with store.transaction():
+        with store.db.transaction():
             store.jobs.enqueue([NewJob(id=f"left {n}", command="x" * 2_000)], now=n)
             store.jobs.enqueue([NewJob(id=f"right {n}", command="x" * 2_000)], now=n)
         n += 1

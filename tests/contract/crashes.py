@@ -18,7 +18,7 @@ from tests.contract.history import OUTCOMES, History
 from tests.contract.places import Place
 from tests.contract.requests import NODES
 from tests.contract.sides import Side, StoreSide
-from tests.contract.tools import HOUR, a_node, ended
+from tests.contract.tools import HOUR, a_node, ended, forget, renew
 from tests.contract.victim import Death, Moment, Victims
 from tests.servers.proxy import Moment as CutMoment
 
@@ -83,7 +83,7 @@ class CrashingHistory(History):
     def node_crashes(self) -> None:
         """A node stops renewing, and its lease ends; it stays in the register."""
         node = self.one_of(NODES)
-        self.each(lambda side: side.store.nodes.renew(node, until=side.store.steady() - 1))
+        self.each(lambda side: renew(side.store, node, until=side.store.clock.steady() - 1))
         self.lapses_agree()
 
     def nodes_come_back(self) -> None:
@@ -105,8 +105,8 @@ class CrashingHistory(History):
         known = self.model.memory.nodes.get(node)
         if known is not None:
             beat = known.beat
-            self.each(lambda side: side.store.nodes.renew(node, until=side.store.steady() + HOUR))
-            self.each(lambda side: side.store.nodes.forget(node, beat=beat))
+            self.each(lambda side: renew(side.store, node, until=side.store.clock.steady() + HOUR))
+            self.each(lambda side: forget(side.store, node, beat=beat))
 
     def the_dead_go_on(self) -> None:
         """Nodes that were given up do what they were about to do. Nothing may come of it."""
@@ -141,7 +141,7 @@ class CrashingHistory(History):
 
     def _goes_on_in_vain(self, node: str) -> None:
         renewed = self.each(
-            lambda side: side.store.nodes.renew(node, until=side.store.steady() + HOUR)
+            lambda side: renew(side.store, node, until=side.store.clock.steady() + HOUR)
         )
         claimed = self.each(lambda side: tools.claim(side.store, node, [0], (), now=self.now))
         assert (renewed, claimed) == (False, LeaseLostError.__name__)
@@ -167,11 +167,7 @@ class CrashingHistory(History):
 
     def lapses_agree(self) -> None:
         """Compare who is given up."""
-        self.each(
-            lambda side: [
-                (node.id, side.store.nodes.lapsed(node)) for node in side.store.nodes.all()
-            ]
-        )
+        self.each(lambda side: [(node.id, node.lapsed) for node in side.store.nodes.all()])
 
 
 def _registered(node: str, side: Side) -> None:

@@ -81,12 +81,12 @@ def record(store: Any, *, event: Event) -> Any:
 
 def rescue(store: Any, *, now: int) -> Any:
     """Give back what nodes held whose lease is over, the way a node does it for others."""
-    return [_rescue_one(store, node, now) for node in store.nodes.all() if store.nodes.lapsed(node)]
+    return [_rescue_one(store, node, now) for node in store.nodes.all() if node.lapsed]
 
 
 def _rescue_one(store: Any, node: Node, now: int) -> Any:
     def give_back() -> Any:
-        if not store.nodes.forget(node.id, beat=node.beat):
+        if not tools.forget(store, node.id, beat=node.beat):
             return node.id, None
         held = sorted(store.runs.held(node.id), key=lambda job: job.id)
         ends = [ended(job, Lost("its node is gone"), now=now, policy=POLICY) for job in held]

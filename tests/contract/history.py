@@ -36,7 +36,22 @@ from tests.contract.deeds import POLICY, Deed, UndoneError, answer, plain
 from tests.contract.model import Model
 from tests.contract.requests import IDS, NAMES, NODES, QUEUES, TAGS, new_jobs
 from tests.contract.sides import Side
-from tests.contract.tools import DAY, HOUR, MINUTE, NOW, a_node, ended, the
+from tests.contract.tools import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    a_node,
+    ended,
+    foresee,
+    forget,
+    renew,
+    slowest,
+    strays,
+    the,
+    transaction,
+    waiting,
+)
 
 TEXTS = (
     "hello",
@@ -159,7 +174,7 @@ class History:
 
     def claim(self) -> None:
         node, queues = self.one_of(["node-1", "node-1", *NODES]), self.one_of(SERVED)
-        self.each(lambda side: side.store.runs.outlook(queues, now=self.now))
+        self.each(lambda side: foresee(side.store, queues, now=self.now))
         self.claim_for(node, self.one_of([0, 1, 2, 3, 3, 3]), queues)
 
     def claim_for(self, node: str, count: int, queues: Sequence[str]) -> None:
@@ -190,8 +205,8 @@ class History:
             )
 
     def rescue_strays(self) -> None:
-        strays = self.each(lambda side: sorted(side.store.runs.strays()))
-        ids = sorted(job.id for node in strays for job in self.model.runs.held(node))
+        unknown = self.each(lambda side: sorted(strays(side.store)))
+        ids = sorted(job.id for node in unknown for job in self.model.runs.held(node))
         self.finish_these(ids, Lost("its node is gone"), lambda side, id: the(side.store, id))
 
     def finish_these(
@@ -286,7 +301,7 @@ class History:
     def prune(self) -> None:
         state = self.one_of([State.COMPLETED, State.DEAD, State.CANCELLED, State.PENDING])
         before = self.now - self.one_of([-1, 0, 10, HOUR])
-        self.each(lambda side: side.store.jobs.prunable(state, before))
+        self.each(lambda side: side.store.jobs.prune(state, before, limit=None))
         self.each(lambda side: side.store.jobs.prune(state, before, limit=100))
 
     # -- transactions that fail in the middle -------------------------------------------
@@ -298,9 +313,9 @@ class History:
 
         def script(side: Side) -> list[Any]:
             answers: list[Any] = []
-            with side.store.transaction():
+            with transaction(side.store):
                 answers += [answer(deed, side.store) for deed in first]
-                with suppress(UndoneError), side.store.transaction():
+                with suppress(UndoneError), transaction(side.store):
                     answers += [answer(deed, side.store) for deed in second]
                     if inner_fails:
                         raise UndoneError
@@ -338,15 +353,15 @@ class History:
         lease = self.one_of([HOUR, HOUR, -HOUR])
         what: Action = self.one_of(
             [
-                lambda side: side.store.nodes.renew(id, until=side.store.steady() + HOUR),
-                lambda side: side.store.nodes.forget(id, beat=beat),
+                lambda side: renew(side.store, id, until=side.store.clock.steady() + HOUR),
+                lambda side: forget(side.store, id, beat=beat),
                 lambda side: side.store.nodes.ask_stop(id, how),
             ]
         )
         if id in self.model.memory.nodes:
             self.each(what)
         else:
-            self.each(lambda side: side.store.nodes.forget(id))
+            self.each(lambda side: forget(side.store, id))
             self.each(lambda side: a_node(side.store, id, lease=lease) and None)
         self.each(lambda side: side.store.nodes.all())
 
@@ -369,7 +384,7 @@ class History:
 
     def upkeep(self) -> None:
         self.now += self.one_of([0, 0, HOUR, 49 * HOUR, 61 * DAY])
-        self.each(lambda side: side.store.history.coarsen(now=self.now))
+        self.each(lambda side: side.store.tidy(now=self.now))
         self.rollups_agree()
 
     # -- what they say ----------------------------------------------------------------
@@ -405,16 +420,16 @@ class History:
         tag, text, prefix = self.one_of(TAGS), self.one_of(TEXTS), self.one_of(IDS)
         self.each(lambda side: side.store.jobs.select(Filter(tags=(tag,)), limit=None))
         self.each(lambda side: side.store.jobs.select(Filter(text=text), limit=None))
-        self.each(lambda side: side.store.jobs.ids_like(prefix))
-        self.each(lambda side: side.store.jobs.ids_like(prefix[0], limit=2))
-        self.each(lambda side: side.store.jobs.tags_like(tag[0], limit=2))
+        self.each(lambda side: side.store.jobs.like(prefix))
+        self.each(lambda side: side.store.jobs.like(prefix[0], limit=2))
+        self.each(lambda side: side.store.jobs.like(tag[0], limit=2, tags=True))
         self.each(lambda side: side.store.jobs.states([*IDS, "nobody"]))
 
     def reports_agree(self) -> None:
         queues, since = self.one_of(SERVED), self.one_of([None, NOW + MINUTE])
-        self.each(lambda side: side.store.waiting(queues))
-        self.each(lambda side: side.store.jobs.next_due())
-        self.each(lambda side: side.store.jobs.slowest(3))
+        self.each(lambda side: waiting(side.store, queues))
+        self.each(lambda side: side.store.runs.outlook().due)
+        self.each(lambda side: slowest(side.store, 3))
         self.each(lambda side: [side.store.runs.held(node) for node in NODES])
         self.rollups_agree(since)
 

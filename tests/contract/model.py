@@ -41,15 +41,18 @@ from queuectl.store.contract import (
     Jobs,
     LiveOutput,
     Nodes,
+    Outlook,
     Over,
     Piece,
     Runs,
     SharedSettings,
+    Shown,
     Store,
     Turned,
 )
 from queuectl.store.histogram import bucket_of
 from queuectl.store.ids import job_ids
+from queuectl.store.sqlite.driver import HostClock
 from queuectl.when import LATEST, milliseconds
 from tests.contract.tools import DAY, HOUR, MINUTE
 
@@ -205,12 +208,10 @@ class ToyJobs(Jobs):
     def stdin(self, job: Job) -> bytes:
         return self._memory.inputs.get(job.seq, b"")
 
-    def ids_like(self, prefix: str, limit: int = 10) -> list[str]:
-        return sorted(id for id in self._memory.line if id.startswith(prefix))[:limit]
-
-    def tags_like(self, prefix: str, limit: int = 10) -> list[str]:
-        tags = {tag for job in self._memory.line.values() for tag in job.tags}
-        return sorted(tag for tag in tags if tag.startswith(prefix))[:limit]
+    def like(self, prefix: str, limit: int = 10, *, tags: bool = False) -> list[str]:
+        line = self._memory.line
+        words = {tag for job in line.values() for tag in job.tags} if tags else set(line)
+        return sorted(word for word in words if word.startswith(prefix))[:limit]
 
     def select(
         self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
@@ -254,16 +255,6 @@ class ToyJobs(Jobs):
             for key, n in jobs.items()
         ]
 
-    def slowest(self, limit: int) -> list[Job]:
-        done = [job for job in self._memory.line.values() if job.state == State.COMPLETED]
-        return sorted(done, key=lambda job: -(job.duration_ms or 0))[:limit]
-
-    def next_due(self) -> int | None:
-        memory = self._memory
-        return min(
-            (memory.line[id].run_at for id, r in memory.ready.items() if r == 0), default=None
-        )
-
     def change(self, jobs: Sequence[Job], decide: Decide, *, now: int | None = None) -> Changes:
         """Change one after the other: that is all that such a store can do."""
         made: Changes = {}
@@ -292,14 +283,11 @@ class ToyJobs(Jobs):
             memory.line[job.id] = moved
         return memory.line[job.id]
 
-    def prune(self, state: State, before: int, *, limit: int) -> int:
+    def prune(self, state: State, before: int, *, limit: int | None) -> int:
         old = sorted(self._old(state, before), key=lambda job: job.finished_at or 0)[:limit]
-        for job in old:
+        for job in old if limit is not None else ():
             self._memory.remove(job)
         return len(old)
-
-    def prunable(self, state: State, before: int) -> int:
-        return len(self._old(state, before))
 
     def _old(self, state: State, before: int) -> list[Job]:
         of_state = [job for job in self._memory.line.values() if job.state == state]
@@ -451,14 +439,15 @@ class ToyRuns(Runs):
         delayed = [memory.line[id] for id, ready in memory.ready.items() if not ready]
         return [job for job in delayed if job.run_at <= now]
 
-    def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
+    def outlook(self, queues: Sequence[str] = ()) -> Outlook:
         line, ready = self._memory.line, self._memory.ready
-        if any(self._serves(queues, line[id]) for id, is_ready in ready.items() if is_ready):
-            return True, None
-        times = [line[id].run_at for id, is_ready in ready.items() if not is_ready]
-        times += [at for id in ready if (at := line[id].expires_at) is not None]
-        soonest = min(times, default=None)
-        return soonest is not None and soonest <= now, soonest
+        due = [line[id].run_at for id, is_ready in ready.items() if not is_ready]
+        expiring = [at for id in ready if (at := line[id].expires_at) is not None]
+        return Outlook(
+            any(self._serves(queues, line[id]) for id, is_ready in ready.items() if is_ready),
+            min(due, default=None),
+            min(expiring, default=None),
+        )
 
     def _finish(self, end: Ended) -> bool:
         memory, to = self._memory, end.transition
@@ -524,13 +513,11 @@ class ToyRuns(Runs):
         )
         return True
 
-    def held(self, node: str, *, to_cancel: bool = False) -> list[Job]:
+    def held(self, node: str | None, *, to_cancel: bool = False) -> list[Job]:
+        if node is None:
+            return [job for job in self._memory.running() if job.node not in self._memory.nodes]
         mine = [job for job in self._memory.running() if job.node == node]
         return [job for job in mine if job.cancel_reason is not None] if to_cancel else mine
-
-    def strays(self) -> list[str]:
-        running = self._memory.running()
-        return sorted({str(job.node) for job in running if job.node not in self._memory.nodes})
 
 
 class ToyHistory(History):
@@ -555,12 +542,6 @@ class ToyHistory(History):
         fit = [event for event in numbered[::-1] if job is None or event.job == job]
         return [event for event in fit if before is None or event.seq < before][:limit]
 
-    def prune_events(self, before: int, *, limit: int) -> int:
-        first = self._memory.events[:limit]
-        kept = [event for event in first if event.at >= before]
-        self._memory.events = kept + self._memory.events[limit:]
-        return len(first) - len(kept)
-
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         sums = Memory()
         for (at, of, _, measure, bucket), cell in self._memory.cells.items():
@@ -572,17 +553,6 @@ class ToyHistory(History):
             )
             for key, (n, total, low, high) in sums.cells.items()
         ]
-
-    def coarsen(self, *, now: int) -> None:
-        cells = self._memory.cells
-        for span, age in ((HOUR, 48 * HOUR), (DAY, 60 * DAY)):
-            before = now - age - (now - age) % span
-            for key in [key for key in cells if key[0] < before and key[0] % span]:
-                cell = cells.pop(key)
-                self._memory.merge((key[0] - key[0] % span, *key[1:]), cell)
-
-    def fold(self) -> None:
-        return
 
 
 class ToyLiveOutput(LiveOutput):
@@ -604,16 +574,14 @@ class ToyLiveOutput(LiveOutput):
         found = self._memory.watches.items()
         return {run[0]: until for run, until in found if run in runs and until > now}
 
-    def show(self, *shown: tuple[Job, Sequence[Piece]]) -> None:
-        for job, pieces in shown:
-            for piece in pieces:
-                self._memory.live[job.seq, job.attempts, piece.stream, piece.start] = piece.data
-
-    def trim(self, job: Job, stream: str, *, first: int, before: int) -> None:
-        mine = (job.seq, job.attempts, stream)
-        for key in [key for key in self._memory.live if key[:3] == mine]:
-            if first <= key[3] < before:
-                del self._memory.live[key]
+    def show(self, *shown: Shown) -> None:
+        live = self._memory.live
+        for job, stream, pieces, gap in shown:
+            mine = (job.seq, job.attempts, stream)
+            live.update({(*mine, piece.start): piece.data for piece in pieces})
+            first, before = gap or (0, 0)
+            for key in [key for key in live if key[:3] == mine and first <= key[3] < before]:
+                del live[key]
 
     def pieces(self, job: Job, stream: str, *, after: int) -> list[Piece]:
         mine = (job.seq, job.attempts, stream)
@@ -628,16 +596,10 @@ class ToyLiveOutput(LiveOutput):
         self._memory.watches.pop((job.seq, job.attempts), None)
         self._drop((job.seq, job.attempts))
 
-    def drop_stale(self, *, now: int) -> None:
-        watches = {run: until for run, until in self._memory.watches.items() if until > now}
-        self._memory.watches = watches
-        self._memory.live = {k: d for k, d in self._memory.live.items() if k[:2] in watches}
-
 
 class ToyNodes(Nodes):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._read_at = 0
 
     def register(self, node: Node) -> None:
         if node.id in self._memory.nodes:
@@ -649,15 +611,18 @@ class ToyNodes(Nodes):
         node = self._memory.nodes.get(id)
         return node is not None and node.lease_until > _steady()
 
-    def lapsed(self, node: Node) -> bool:
-        return node.lease_until < self._read_at
-
-    def renew(self, node: str, *, until: int) -> bool:
+    def renew(self, node: str, *, until: int, workers: int, version: str) -> bool:
         if not self.holds_lease(node):
             return False
         known = self._memory.nodes[node]
         self._memory.nodes[node] = replace(
-            known, lease_until=until, beat=known.beat + 1, seen_at=_wall(), lease=until - _steady()
+            known,
+            lease_until=until,
+            beat=known.beat + 1,
+            seen_at=_wall(),
+            lease=until - _steady(),
+            workers=workers,
+            version=version,
         )
         return True
 
@@ -669,13 +634,9 @@ class ToyNodes(Nodes):
         return True
 
     def all(self) -> list[Node]:
-        self._read_at = _steady()
-        return sorted(self._memory.nodes.values(), key=lambda node: (node.started_at, node.id))
-
-    def describe(self, node: str, *, workers: int, version: str) -> None:
-        if node in self._memory.nodes:
-            known = self._memory.nodes[node]
-            self._memory.nodes[node] = replace(known, workers=workers, version=version)
+        now = _steady()
+        found = [replace(n, lapsed=n.lease_until < now) for n in self._memory.nodes.values()]
+        return sorted(found, key=lambda node: (node.started_at, node.id))
 
     def ask_stop(self, node: str, how: Stop, *, event: Event | None = None) -> bool:
         known = self._memory.nodes.get(node)
@@ -731,6 +692,7 @@ class Toy(Store):
     """A store in the memory of this process."""
 
     url = "toy:"
+    clock = HostClock()
     patience = 0.0
     before_commit = None
 
@@ -772,15 +734,6 @@ class Toy(Store):
     def identity(self) -> str:
         return self.url
 
-    def now(self) -> int:
-        return _wall()
-
-    def steady(self) -> int:
-        return _steady()
-
-    def lease_clock(self) -> int:
-        return CLOCK_MONOTONIC
-
     def changed(self) -> bool:
         return True
 
@@ -788,8 +741,7 @@ class Toy(Store):
         return {"engine": "toy", "schema_version": 0}
 
     def verify(self) -> list[str]:
-        stray = self.runs.strays()
-        stuck = sum(len(self.runs.held(node)) for node in stray)
+        stuck = len(self.runs.held(None))
         return [f"{stuck} jobs are processing on a node that isn't registered."] if stuck else []
 
     def migrate(self) -> tuple[int, int]:
@@ -801,11 +753,18 @@ class Toy(Store):
     def vacuum(self) -> None:
         return
 
-    def spool_root(self) -> str:
-        raise UsageError("This store is in no folder.")
-
-    def make_spool_root(self) -> str:
-        raise UsageError("This store is in no folder.")
+    def tidy(self, *, now: int | None = None, events_before: int | None = None) -> None:
+        if now is None:
+            return
+        memory = self.memory
+        for span, age in ((HOUR, 48 * HOUR), (DAY, 60 * DAY)):
+            before = now - age - (now - age) % span
+            for key in [key for key in memory.cells if key[0] < before and key[0] % span]:
+                cell = memory.cells.pop(key)
+                memory.merge((key[0] - key[0] % span, *key[1:]), cell)
+        memory.watches = {run: until for run, until in memory.watches.items() if until > now}
+        memory.live = {k: d for k, d in memory.live.items() if k[:2] in memory.watches}
+        memory.events = [event for event in memory.events if event.at >= (events_before or 0)]
 
     def close(self) -> None:
         return

@@ -20,11 +20,16 @@ from tests.contract.tools import (
     ask_cancel,
     ended,
     finish,
+    foresee,
     release,
     remove,
+    renew,
+    slowest,
+    strays,
     take,
     take_one,
     the,
+    waiting,
 )
 
 BIG = ("jobs", "attempts", "outputs", "inputs", "tags", "events")
@@ -87,6 +92,8 @@ VALUES: dict[str, Any] = {
     "was": "pending",
     "worker": 1,
     "workers": [1, 2],
+    "version": "1",
+    "count": 7,
 }
 """A value for every name that a hot statement binds. Lists become what the dialect binds."""
 
@@ -219,8 +226,8 @@ def about_jobs() -> set[str]:
 Verb = Callable[[Store], Any]
 VERBS: dict[str, Verb] = {
     "get": lambda s: s.jobs.get("job 5"),
-    "ids_like": lambda s: s.jobs.ids_like("job 55"),
-    "tags_like": lambda s: s.jobs.tags_like("tag"),
+    "ids_like": lambda s: s.jobs.like("job 55"),
+    "tags_like": lambda s: s.jobs.like("tag", tags=True),
     "list": lambda s: s.jobs.select(Filter(), limit=20),
     "list, next page": lambda s: s.jobs.select(Filter(), limit=20, after=1_000),
     "list a state": lambda s: s.jobs.select(Filter(states=(State.DEAD,)), limit=20),
@@ -239,12 +246,12 @@ VERBS: dict[str, Verb] = {
     "list two tags": lambda s: s.jobs.select(Filter(tags=("all", "tag 3")), limit=20),
     "states": lambda s: s.jobs.states(["job 1", "job 2"]),
     "counts": lambda s: s.jobs.counts(),
-    "slowest": lambda s: s.jobs.slowest(5),
-    "next_due": lambda s: s.jobs.next_due(),
-    "waiting": lambda s: s.waiting(),
-    "outlook": lambda s: s.runs.outlook([], now=NOW),
+    "slowest": lambda s: slowest(s, 5),
+    "next_due": lambda s: s.runs.outlook().due,
+    "waiting": lambda s: waiting(s),
+    "outlook": lambda s: foresee(s, [], now=NOW),
     "held": lambda s: s.runs.held("node-2"),
-    "strays": lambda s: s.runs.strays(),
+    "strays": lambda s: strays(s),
     "to_cancel": lambda s: s.runs.held("node-1", to_cancel=True),
     "attempts": lambda s: s.history.attempts(the(s, "job 5")),
     "output": lambda s: s.history.output(the(s, "job 5"), 1),
@@ -253,7 +260,7 @@ VERBS: dict[str, Verb] = {
     "events": lambda s: s.history.events(limit=20),
     "events, next page": lambda s: s.history.events(limit=20, before=1_000),
     "events of a job": lambda s: s.history.events("job 5"),
-    "renew": lambda s: s.nodes.renew("node-1", until=s.steady() + HOUR),
+    "renew": lambda s: renew(s, "node-1", until=s.clock.steady() + HOUR),
     "ask_stop": lambda s: s.nodes.ask_stop("nobody", Stop.DRAIN),
     "enqueue": lambda s: s.jobs.enqueue([NewJob(command="x", tags=("all",))], now=NOW),
     "enqueue with an id": lambda s: s.jobs.enqueue(
@@ -268,7 +275,7 @@ VERBS: dict[str, Verb] = {
     "cancel": lambda s: ask_cancel(s, the(s, "job 5"), "x", now=NOW),
     "remove": lambda s: remove(s, s.jobs.select(Filter(states=(State.DEAD,)), limit=1)[0]),
     "prune": lambda s: s.jobs.prune(State.COMPLETED, NOW + HOUR, limit=3),
-    "prune_events": lambda s: s.history.prune_events(NOW + HOUR, limit=3),
+    "tidy": lambda s: s.tidy(now=NOW),
 }
 """What a store does all day, each done once."""
 

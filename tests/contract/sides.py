@@ -16,7 +16,7 @@ from queuectl.store.contract import Ended
 from tests.contract.deeds import Deed, UndoneError, answer, plain
 from tests.contract.model import Model
 from tests.contract.places import COMMIT, Place
-from tests.contract.tools import the
+from tests.contract.tools import the, transaction
 from tests.contract.victim import Death, Moment, Victims
 from tests.servers.proxy import Moment as CutMoment
 
@@ -69,11 +69,11 @@ class Side:
         self.store.close()
 
     def _done(self, deeds: Sequence[Deed]) -> list[Any]:
-        with self.store.transaction():
+        with transaction(self.store):
             return [answer(deed, self.store) for deed in deeds]
 
     def _broken_off(self, deeds: Sequence[Deed]) -> list[Any]:
-        with suppress(UndoneError), self.store.transaction():
+        with suppress(UndoneError), transaction(self.store):
             answers = [answer(deed, self.store) for deed in deeds]
             raise UndoneError
         return answers
@@ -127,7 +127,7 @@ class StoreSide(Side):
             return super().break_off(deeds)
         with self._place.visited(), closing(open_store(self._place.far_url)) as store:
             try:
-                with store.transaction():
+                with transaction(store):
                     answers = [answer(deed, store) for deed in deeds]
                     proxy.cut()
                     self._faults["connections_cut"] += 1

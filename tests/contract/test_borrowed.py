@@ -121,12 +121,12 @@ class TestEnqueue:
         a_node(store)
         if engine.name == "sqlite":
             # Its one writer at a time is the application.
-            assert take(store, now=store.now()) == []
+            assert take(store, now=store.clock.now()) == []
         queue.enqueue("echo hi", id="mine", connection=app.connection)
         if engine.name != "sqlite":
-            assert take(store, now=store.now()) == []
+            assert take(store, now=store.clock.now()) == []
         app.commit()
-        assert [job.id for job in take(store, now=store.now())] == ["mine"]
+        assert [job.id for job in take(store, now=store.clock.now())] == ["mine"]
 
     def test_a_taken_id_leaves_the_transaction_usable(
         self, queue: Queue, store: Store, app: Application

@@ -38,6 +38,7 @@ from tests.contract.tools import (
     take,
     take_one,
     the,
+    transaction,
 )
 
 LATER = NOW + MINUTE
@@ -82,7 +83,7 @@ class TestApply:
     def test_a_delayed_job_can_be_cancelled(self, store: Store) -> None:
         job = add(store, "x", run_at=NOW + HOUR)
         assert apply(store, job, cancelled(job, "not wanted"), now=LATER)
-        assert store.jobs.next_due() is None
+        assert store.runs.outlook().due is None
         assert take(store, now=NOW + HOUR) == []
 
     @pytest.mark.parametrize("outcome", [Exited(1), Exited(0), Cancelled("why")])
@@ -131,7 +132,7 @@ class TestApply:
         transition = Transition(state=State.FAILED, failures=4, crashes=5, run_at=LATER)
         assert apply(store, job, transition, now=NOW)
         assert take(store, now=LATER - 1) == []
-        assert store.jobs.next_due() == LATER
+        assert store.runs.outlook().due == LATER
         taken = take_one(store, now=LATER)
         assert (taken.failures, taken.crashes) == (4, 5)
 
@@ -214,7 +215,7 @@ class TestRemove:
         job = add(store, "x")
         done: list[bool] = []
         thread = Thread(target=lambda: done.append(remove(store, job)))
-        with other.transaction():
+        with transaction(other):
             claimed = take_one(other)
             thread.start()
             thread.join(0.2)
@@ -339,7 +340,7 @@ class TestMany:
 
     def test_an_error_undoes_all_of_it(self, store: Store, client: Client, seen: list[Job]) -> None:
         before = everything(client)
-        with pytest.raises(ValueError, match="no"), store.transaction():
+        with pytest.raises(ValueError, match="no"), transaction(store):
             apply_all(store, [(job, cancelled(job, "x")) for job in seen[:50]], now=LATER)
             remove_all(store, seen[50:])
             raise ValueError("no")
@@ -364,17 +365,17 @@ class TestPrune:
 
     def test_takes_one_state_older_than_a_time(self, store: Store) -> None:
         before = NOW + 4 * HOUR + 5 * SECOND
-        assert store.jobs.prunable(State.COMPLETED, before) == 4
+        assert store.jobs.prune(State.COMPLETED, before, limit=None) == 4
         assert store.jobs.prune(State.COMPLETED, before, limit=100) == 4
         assert [id for id in states(store) if id.startswith("done")] == [
             f"done {n}" for n in range(4, 10)
         ]
         assert len(states(store)) == 12
-        assert store.jobs.prunable(State.COMPLETED, before) == 0
-        assert store.jobs.prunable(State.COMPLETED, before + 1) == 1
+        assert store.jobs.prune(State.COMPLETED, before, limit=None) == 0
+        assert store.jobs.prune(State.COMPLETED, before + 1, limit=None) == 1
 
     def test_takes_the_oldest_first_up_to_the_limit(self, store: Store) -> None:
-        assert store.jobs.prunable(State.COMPLETED, NOW + DAY) == 10
+        assert store.jobs.prune(State.COMPLETED, NOW + DAY, limit=None) == 10
         assert store.jobs.prune(State.COMPLETED, NOW + DAY, limit=3) == 3
         assert "done 2" not in states(store)
         assert "done 3" in states(store)
@@ -394,7 +395,7 @@ class TestPrune:
     )
     def test_no_other_state_ever_is(self, store: Store, state: State) -> None:
         before = states(store)
-        assert store.jobs.prunable(state, NOW + 1000 * DAY) == 0
+        assert store.jobs.prune(state, NOW + 1000 * DAY, limit=None) == 0
         assert store.jobs.prune(state, NOW + 1000 * DAY, limit=100) == 0
         assert states(store) == before
 
@@ -427,7 +428,7 @@ class TestPrune:
         thread = Thread(
             target=lambda: done.append(store.jobs.prune(State.DEAD, NOW + DAY, limit=100))
         )
-        with other.transaction():
+        with transaction(other):
             assert apply(other, job, retried(NOW + DAY), now=NOW + DAY)
             thread.start()
             thread.join(0.2)

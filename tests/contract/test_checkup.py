@@ -14,7 +14,7 @@ from queuectl.store.migrations import current
 from queuectl.store.sqlstore import SqlStore
 from queuectl.when import human
 from tests.contract.conftest import ENGINES
-from tests.contract.tools import DAY, HOUR, NOW, Client, Engine, a_node, add, claim, take
+from tests.contract.tools import DAY, HOUR, NOW, Client, Engine, a_node, add, claim, forget, take
 
 pytestmark = pytest.mark.needs("sql")
 
@@ -132,7 +132,7 @@ class TestTables:
 
     def test_receipts_that_nobody_drops_are_a_note(self, store: Store, client: Client) -> None:
         for name, age in (("old", 3 * DAY), ("new", HOUR)):
-            at = store.now() - age
+            at = store.clock.now() - age
             client.run("INSERT INTO {receipts} (client, serial, at) VALUES (?, 1, ?)", name, at)
         finding = one(check_store(store), "receipts")
         assert finding.level == Level.NOTE
@@ -142,7 +142,7 @@ class TestTables:
 class TestNodesAndJobs:
     def test_a_node_that_is_gone_and_what_it_holds(self, store: Store) -> None:
         add(store, "held")
-        a_node(store, seen_at=store.now() - 2 * HOUR)
+        a_node(store, seen_at=store.clock.now() - 2 * HOUR)
         take(store)
         (finding,) = check_queue(store, lambda node: False)
         assert (finding.level, finding.subject) == (Level.WARNING, "nodes")
@@ -155,7 +155,7 @@ class TestNodesAndJobs:
         add(store, "held")
         a_node(store)
         take(store)
-        store.nodes.forget("node-1")
+        forget(store, "node-1")
         (finding,) = check_queue(store, lambda node: True)
         assert finding.level == Level.WARNING
         assert "aren't registered (node-1)" in finding.text

@@ -31,12 +31,15 @@ from tests.contract.tools import (
     ended,
     everything,
     finish,
+    foresee,
+    forget,
     ids,
     run,
     states,
     take,
     take_one,
     the,
+    transaction,
 )
 
 
@@ -52,16 +55,16 @@ class TestClockPutBack:
         assert isinstance(store, SqlStore)
         if store.one_host:
             return  # The clock of a file's host is read anew each time.
-        now = store.now()
+        now = store.clock.now()
         add(store, "delayed", now=now, run_at=now + HOUR // 2)
         add(store, "patient", now=now, expires_at=now + HOUR // 2, queue="other")
         # It is as if the server's clock had been an hour ahead, when it was read a moment ago.
         heard = clock_gettime(ELAPSED)
         assert store.db.driver.clock.learn(asked=heard, said=now + HOUR, heard=heard) == 0
-        assert store.now() >= now + HOUR
-        assert claim(store, "node-1", [1, 2], ["default"], now=store.now()).jobs == []
+        assert store.clock.now() >= now + HOUR
+        assert claim(store, "node-1", [1, 2], ["default"], now=store.clock.now()).jobs == []
         assert states(store) == {"delayed": State.PENDING, "patient": State.PENDING}
-        assert store.now() < now + MINUTE
+        assert store.clock.now() < now + MINUTE
         # That it was put on by an hour is no reason to wait.
         assert ids(claim(store, "node-1", [1, 2], [], now=now + HOUR).jobs) == ["delayed"]
 
@@ -144,7 +147,7 @@ class TestOneJob:
         a_node(store, "node-2")
         add(store, "x")
         add(store, "y")
-        with store.transaction():
+        with transaction(store):
             assert take_one(store).id == "x"
             assert take_one(other, node="node-2").id == "y"
 
@@ -454,11 +457,11 @@ class TestLease:
         seen: list[str] = []
 
         def strike_out() -> None:
-            other.nodes.forget("node-1")
+            forget(other, "node-1")
             seen.extend(ids(other.runs.held("node-1")))
 
         rescuer = Thread(target=other.transact, args=[strike_out])
-        with store.transaction():
+        with transaction(store):
             take_one(store)
             rescuer.start()
             # It has to wait for us; one that doesn't would be through by then.
@@ -485,7 +488,7 @@ class TestLease:
 
     def test_a_forgotten_node_gets_nothing(self, store: Store) -> None:
         add(store, "x")
-        store.nodes.forget("node-1")
+        forget(store, "node-1")
         with pytest.raises(LeaseLostError):
             take(store)
 
@@ -521,7 +524,7 @@ class TestSuspects:
     def test_a_busy_node_gets_nothing_until_it_is_idle(self, store: Store) -> None:
         assert self.claim(store, idle=True) == ["first"]
         assert self.claim(store, idle=False) == []
-        assert store.runs.outlook([], now=NOW)[0]
+        assert foresee(store, [], now=NOW)[0]
 
     def test_an_idle_node_gets_it_alone(self, store: Store) -> None:
         got = [self.claim(store, idle=True) for _ in range(5)]
@@ -538,54 +541,54 @@ class TestSuspects:
 
 class TestOutlook:
     def test_an_empty_store_has_none(self, store: Store) -> None:
-        assert store.runs.outlook([], now=NOW) == (False, None)
+        assert foresee(store, [], now=NOW) == (False, None)
 
     def test_the_next_job_that_becomes_due(self, store: Store) -> None:
         add(store, "x", run_at=NOW + HOUR)
         add(store, "y", run_at=NOW + MINUTE, expires_at=NOW + 2 * MINUTE)
-        assert store.runs.outlook([], now=NOW) == (False, NOW + MINUTE)
+        assert foresee(store, [], now=NOW) == (False, NOW + MINUTE)
 
     def test_the_next_job_that_expires(self, store: Store) -> None:
         add(store, "x", run_at=NOW + HOUR, expires_at=NOW + MINUTE)
-        assert store.runs.outlook([], now=NOW) == (False, NOW + MINUTE)
-        assert store.runs.outlook([], now=NOW + MINUTE) == (True, NOW + MINUTE)
+        assert foresee(store, [], now=NOW) == (False, NOW + MINUTE)
+        assert foresee(store, [], now=NOW + MINUTE) == (True, NOW + MINUTE)
 
     def test_nothing_is_waited_for_when_something_is_ready(self, store: Store) -> None:
         add(store, "x", run_at=NOW + HOUR)
         add(store, "y", queue="one")
-        assert store.runs.outlook([], now=NOW) == (True, None)
-        assert store.runs.outlook(["two"], now=NOW) == (False, NOW + HOUR)
+        assert foresee(store, [], now=NOW) == (True, None)
+        assert foresee(store, ["two"], now=NOW) == (False, NOW + HOUR)
 
 
 class TestClaimable:
     def test_an_empty_store_has_nothing(self, store: Store) -> None:
-        assert not store.runs.outlook([], now=NOW)[0]
+        assert not foresee(store, [], now=NOW)[0]
 
     def test_a_ready_job_is_something(self, store: Store) -> None:
         add(store, "x", queue="one")
-        assert store.runs.outlook([], now=NOW)[0]
-        assert store.runs.outlook(["two", "one"], now=NOW)[0]
-        assert not store.runs.outlook(["two"], now=NOW)[0]
+        assert foresee(store, [], now=NOW)[0]
+        assert foresee(store, ["two", "one"], now=NOW)[0]
+        assert not foresee(store, ["two"], now=NOW)[0]
         take_one(store)
-        assert not store.runs.outlook([], now=NOW)[0]
+        assert not foresee(store, [], now=NOW)[0]
 
     def test_a_paused_queue_has_nothing(self, store: Store) -> None:
         add(store, "x", queue="one")
         store.settings.set_paused("one", paused=True, who="me", now=NOW)
-        assert not store.runs.outlook([], now=NOW)[0]
-        assert not store.runs.outlook(["one"], now=NOW)[0]
+        assert not foresee(store, [], now=NOW)[0]
+        assert not foresee(store, ["one"], now=NOW)[0]
 
     def test_a_job_is_something_from_exactly_its_time_on(self, store: Store) -> None:
         add(store, "x", run_at=NOW + MINUTE)
-        assert not store.runs.outlook([], now=NOW + MINUTE - 1)[0]
-        assert store.runs.outlook([], now=NOW + MINUTE)[0]
+        assert not foresee(store, [], now=NOW + MINUTE - 1)[0]
+        assert foresee(store, [], now=NOW + MINUTE)[0]
 
     def test_an_expired_job_needs_a_claim_to_be_buried(self, store: Store) -> None:
         add(store, "x", run_at=NOW + HOUR, expires_at=NOW + MINUTE)
-        assert not store.runs.outlook([], now=NOW + MINUTE - 1)[0]
-        assert store.runs.outlook([], now=NOW + MINUTE)[0]
+        assert not foresee(store, [], now=NOW + MINUTE - 1)[0]
+        assert foresee(store, [], now=NOW + MINUTE)[0]
         take(store, now=NOW + MINUTE)
-        assert not store.runs.outlook([], now=NOW + MINUTE)[0]
+        assert not foresee(store, [], now=NOW + MINUTE)[0]
 
     @pytest.mark.parametrize("paused", [True, False])
     def test_a_claim_in_vain_is_not_asked_for_again(self, store: Store, paused: bool) -> None:
@@ -594,11 +597,11 @@ class TestClaimable:
             store.settings.set_paused("one", paused=True, who="me", now=NOW)
         queues = [] if paused else ["two"]
         assert take(store, queues=queues, now=NOW + 1) == []
-        assert not store.runs.outlook(queues, now=NOW + 1)[0]
+        assert not foresee(store, queues, now=NOW + 1)[0]
 
     @pytest.mark.needs("transactions")
     def test_looking_waits_for_nobody(self, store: Store, other: Store) -> None:
-        with other.transaction():
+        with transaction(other):
             add(other, "x")
-            assert not store.runs.outlook([], now=NOW)[0]
-        assert store.runs.outlook([], now=NOW)[0]
+            assert not foresee(store, [], now=NOW)[0]
+        assert foresee(store, [], now=NOW)[0]

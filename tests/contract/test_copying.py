@@ -44,8 +44,10 @@ from tests.contract.tools import (
     apply,
     ask_cancel,
     assert_counts_are_right,
+    forget,
     ids,
     remove,
+    renew,
     run,
     take,
     take_one,
@@ -275,10 +277,10 @@ def test_work_goes_on_at_the_target(
     # The node that held a job came along, but with nothing left of its lease.
     (gone,) = target.nodes.all()
     assert (gone.id, gone.host) == ("node-1", "host-2")
-    assert target.nodes.lapsed(gone)
-    assert not target.nodes.renew("node-1", until=target.steady() + HOUR)
+    assert gone.lapsed
+    assert not renew(target, "node-1", until=target.clock.steady() + HOUR)
     assert ids(target.runs.held("node-1")) == ["held"]
-    assert target.nodes.forget("node-1", beat=gone.beat)
+    assert forget(target, "node-1", beat=gone.beat)
 
     assert add(target, "new", priority=99).seq > highest
     target.history.record(Event(at=NOW, kind="new", job=None, node=None, who="me", detail=None))
@@ -545,7 +547,7 @@ def test_a_reset_leaves_nothing_but_what_was_set(
         with pytest.raises(StateError, match="at work"):
             queue.reset()
         for node in store.nodes.all():
-            store.nodes.forget(node.id)
+            forget(store, node.id)
         assert queue.reset(settings=settings, progress=lambda *far: seen.append(far)) == jobs
         assert seen[-1] == (jobs, jobs)
         [event] = queue.events()

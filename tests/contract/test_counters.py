@@ -21,6 +21,7 @@ from tests.contract.tools import (
     take,
     take_one,
     the,
+    waiting,
 )
 
 pytestmark = pytest.mark.needs("sql")
@@ -65,7 +66,7 @@ class TestRunning:
             Count(queue="one", state=State.PENDING, priority=0, jobs=1, timed=0),
             Count(queue="one", state=State.PROCESSING, priority=0, jobs=1, timed=1),
         ]
-        assert store.waiting() == 1
+        assert waiting(store) == 1
 
     def test_all_that_end_together_are_counted(self, store: Store, client: Client) -> None:
         for n in range(12):
@@ -96,7 +97,7 @@ class TestRunning:
         add(store, "a")
         take_one(store)
         assert [count.state for count in store.jobs.counts()] == [State.PROCESSING]
-        assert store.waiting() == 0
+        assert waiting(store) == 0
 
     def test_a_failed_job_that_others_call_ready_is_refused_or_counted(
         self, store: Store, client: Client

@@ -25,6 +25,7 @@ from tests.contract.tools import (
     states,
     take,
     the,
+    transaction,
 )
 
 EVERYTHING = NewJob(
@@ -334,7 +335,7 @@ class TestDuplicates:
         self, store: Store
     ) -> None:
         add(store, "taken")
-        with store.transaction():
+        with transaction(store):
             add(store, "before")
             with pytest.raises(DuplicateError):
                 store.jobs.enqueue(
@@ -384,7 +385,7 @@ class TestGet:
     def test_what_can_be_no_id_is_not_found(self, store: Store, id: str) -> None:
         add(store, "a")
         assert store.jobs.get(id) is None
-        assert store.jobs.ids_like(id) == []
+        assert store.jobs.like(id) == []
         assert store.jobs.states([id]) == {}
 
 
@@ -421,13 +422,13 @@ class TestIdsLike:
         ],
     )
     def test_finds_prefixes_in_order(self, store: Store, prefix: str, found: list[str]) -> None:
-        assert store.jobs.ids_like(prefix) == found
+        assert store.jobs.like(prefix) == found
 
     def test_an_empty_prefix_fits_all(self, store: Store) -> None:
-        assert len(store.jobs.ids_like("", limit=100)) == 10
+        assert len(store.jobs.like("", limit=100)) == 10
 
     def test_gives_at_most_the_limit(self, store: Store) -> None:
-        assert store.jobs.ids_like("al", limit=2) == ["al%x", "al_x"]
+        assert store.jobs.like("al", limit=2) == ["al%x", "al_x"]
 
 
 class TestTagsLike:
@@ -437,7 +438,7 @@ class TestTagsLike:
     def jobs(self, store: Store) -> None:
         tags = ["nightly", "night", "ni%x", "ni_x", "Night", "nächtlich"]
         new = [NewJob(command="true", tags=("all", tag)) for tag in tags]
-        store.jobs.enqueue(new * 2, now=store.now())
+        store.jobs.enqueue(new * 2, now=store.clock.now())
 
     @pytest.mark.parametrize(
         ("prefix", "found"),
@@ -453,16 +454,16 @@ class TestTagsLike:
         ],
     )
     def test_finds_prefixes_in_order(self, store: Store, prefix: str, found: list[str]) -> None:
-        assert store.jobs.tags_like(prefix) == found
+        assert store.jobs.like(prefix, tags=True) == found
 
     def test_an_empty_prefix_fits_all(self, store: Store) -> None:
         found = ["Night", "all", "ni%x", "ni_x", "night", "nightly", "nächtlich"]
-        assert store.jobs.tags_like("") == found
+        assert store.jobs.like("", tags=True) == found
 
     def test_gives_at_most_the_limit(self, store: Store) -> None:
-        assert store.jobs.tags_like("ni", limit=2) == ["ni%x", "ni_x"]
+        assert store.jobs.like("ni", limit=2, tags=True) == ["ni%x", "ni_x"]
 
     def test_what_is_gone_leaves_no_tag(self, store: Store) -> None:
         for job in store.jobs.select(Filter(tags=("night",)), limit=None):
             remove(store, job)
-        assert store.jobs.tags_like("night") == ["nightly"]
+        assert store.jobs.like("night", tags=True) == ["nightly"]

@@ -40,11 +40,14 @@ from tests.contract.tools import (
     ended,
     everything,
     finish,
+    forget,
     hear,
     ids,
     quieten,
+    renew,
     run,
     states,
+    strays,
     take,
     take_one,
     the,
@@ -338,7 +341,7 @@ class TestRescue:
         add(store, "x")
         job = take_one(store)
         beat = next(node.beat for node in store.nodes.all() if node.id == "node-1")
-        assert store.nodes.renew("node-1", until=store.steady() + HOUR)
+        assert renew(store, "node-1", until=store.clock.steady() + HOUR)
         assert store.runs.rescue("node-1", self.plan, beat=beat) is None
         assert the(store, "x") == job
         assert store.runs.rescue("node-1", self.plan, beat=beat + 1) is not None
@@ -350,7 +353,7 @@ class TestRescue:
         job = take_one(store)
         assert store.runs.rescue("node-1", self.plan, registered=False) is None
         assert the(store, "x") == job
-        store.nodes.forget("node-1")
+        forget(store, "node-1")
         assert store.runs.rescue("node-1", self.plan, registered=False) is not None
         assert the(store, "x").state == State.PENDING
 
@@ -566,13 +569,13 @@ class TestStrays:
             add(store, f"job {n}")
         one, two = take(store, 2, node="node-1")
         take(store, 1, node="node-2")
-        assert store.runs.strays() == []
-        store.nodes.forget("node-1")
-        assert store.runs.strays() == ["node-1"]
+        assert strays(store) == []
+        forget(store, "node-1")
+        assert strays(store) == ["node-1"]
         finish(store, [ended(one, Lost("gone"))])
-        assert store.runs.strays() == ["node-1"]
+        assert strays(store) == ["node-1"]
         finish(store, [ended(two, Lost("gone"))])
-        assert store.runs.strays() == []
+        assert strays(store) == []
 
 
 class TestToCancel:

@@ -9,8 +9,21 @@ import pytest
 
 from queuectl.facts import Event, QueueInfo
 from queuectl.job import Exited
-from queuectl.store import Store
-from tests.contract.tools import DAY, HOUR, MINUTE, NOW, SECOND, Client, a_node, add, remove, run
+from queuectl.store import Store, tidying
+from tests.contract.tools import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    Client,
+    a_node,
+    add,
+    forget,
+    remove,
+    run,
+    transaction,
+)
 from tests.support import is_asleep, wait_for
 
 
@@ -120,10 +133,15 @@ class TestEvents:
         remove(store, job)
         assert store.history.events("x") == [an_event(1, job="x")]
 
-    def test_those_from_before_a_time_are_pruned_a_few_at_a_time(self, store: Store) -> None:
+    def test_those_from_before_a_time_are_deleted_all_of_them(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tidying, "EVENTS_AT_ONCE", 2)
         for n in range(9):
             store.history.record(an_event(n))
-        assert [store.history.prune_events(NOW + 5, limit=3) for _ in range(3)] == [3, 2, 0]
+        store.tidy(now=NOW)
+        assert len(store.history.events()) == 9
+        store.tidy(now=NOW, events_before=NOW + 5)
         assert store.history.events() == [an_event(n) for n in (8, 7, 6, 5)]
 
 
@@ -167,7 +185,7 @@ class TestRollups:
 
     def test_of_an_empty_store_there_are_none(self, store: Store) -> None:
         assert store.history.rollups() == []
-        store.history.coarsen(now=NOW)
+        store.tidy(now=NOW)
         assert store.history.rollups() == []
 
     def test_coarser_ones_have_the_same_sums(self, store: Store, client: Client) -> None:
@@ -176,7 +194,7 @@ class TestRollups:
             at = NOW + n * 19 * HOUR + n * 7 * MINUTE
             self.run_at(store, at, queue=f"queue {n % 3}", ms=n % 7)
         before = {queue: self.sums(store, queue=queue) for queue in (None, "queue 0", "queue 1")}
-        store.history.coarsen(now=now)
+        store.tidy(now=now)
         after = {queue: self.sums(store, queue=queue) for queue in (None, "queue 0", "queue 1")}
         assert after == before
         for (at,) in client.run("SELECT DISTINCT at FROM {rollups}"):
@@ -190,11 +208,11 @@ class TestRollups:
         for minute in range(0, 120, 10):
             self.run_at(store, start + minute * MINUTE)
         assert self.rows(client) == 12
-        store.history.coarsen(now=start + 48 * HOUR)
+        store.tidy(now=start + 48 * HOUR)
         assert self.rows(client) == 12
-        store.history.coarsen(now=start + 50 * HOUR)
+        store.tidy(now=start + 50 * HOUR)
         assert self.rows(client) == 2
-        store.history.coarsen(now=start + 62 * DAY)
+        store.tidy(now=start + 62 * DAY)
         assert self.rows(client) == 1
         assert self.sums(store)[("completed", 50)] == (12, 600, 50, 50)
 
@@ -202,9 +220,9 @@ class TestRollups:
         for n in range(30):
             self.run_at(store, NOW + n * 13 * HOUR)
         now = NOW + 80 * DAY
-        store.history.coarsen(now=now)
+        store.tidy(now=now)
         once = Counter(client.run("SELECT * FROM {rollups}"))
-        store.history.coarsen(now=now)
+        store.tidy(now=now)
         assert Counter(client.run("SELECT * FROM {rollups}")) == once
 
     @pytest.mark.needs("transactions")
@@ -215,9 +233,9 @@ class TestRollups:
             self.run_at(store, NOW + n * 13 * HOUR)
         before = self.sums(store, since=1)
         now = NOW + 80 * DAY
-        thread = Thread(target=lambda: other.history.coarsen(now=now))
-        with store.transaction():
-            store.history.coarsen(now=now)
+        thread = Thread(target=lambda: other.tidy(now=now))
+        with transaction(store):
+            store.tidy(now=now)
             thread.start()
             id = thread.native_id or 0
             wait_for(lambda: all(is_asleep(id) for _ in range(500)), "the other to wait for us")
@@ -241,9 +259,9 @@ class TestRollups:
             run(store, node, node=node, now=NOW, duration_ms=5)
         before = self.sums(store), self.sums(store, queue="queue 0")
         for node in ("node-2", "node-3"):
-            store.nodes.forget(node)
+            forget(store, node)
         for _ in range(2):
-            store.history.coarsen(now=NOW)
+            store.tidy(now=NOW)
             assert (self.sums(store), self.sums(store, queue="queue 0")) == before
             found = client.run("SELECT DISTINCT node FROM {rollups} WHERE at = 0")
             assert sorted(node for (node,) in found) == ["", "node-1"]
@@ -252,7 +270,7 @@ class TestRollups:
         self, store: Store, client: Client
     ) -> None:
         remove(store, add(store, "x", queue="gone"))
-        store.history.coarsen(now=NOW)
+        store.tidy(now=NOW)
         assert client.run("SELECT * FROM {counts} WHERE jobs = 0") == []
 
     def rows(self, client: Client) -> int:
@@ -295,7 +313,7 @@ class TestInfo:
             again.close()
 
     def test_running_jobs_write_to_a_folder_of_this_host(self, store: Store) -> None:
-        assert os.path.isabs(store.spool_root())
+        assert os.path.isabs(store.folder.spool)
 
     def test_giving_space_back_loses_nothing(self, store: Store) -> None:
         kept = add(store, "kept")

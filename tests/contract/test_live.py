@@ -1,13 +1,25 @@
 """The output of a run while it goes on: who watches it, and what its node shows them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from queuectl.job import Job
 from queuectl.store import Store
-from queuectl.store.contract import LONGEST_PIECE, Piece
-from tests.contract.tools import MINUTE, NOW, SECOND, Client, a_node, add, ended, finish, take_one
+from queuectl.store.contract import LONGEST_PIECE, Piece, Shown
+from tests.contract.tools import (
+    MINUTE,
+    NOW,
+    SECOND,
+    Client,
+    a_node,
+    add,
+    ended,
+    finish,
+    take_one,
+    transaction,
+)
 
 NASTY = bytes(range(256)) * 3 + b"\\'\"%s%(x)s\xff\xfe\n"
 
@@ -41,6 +53,13 @@ def rows(client: Client, table: str) -> int:
     return int(str(client.run(f"SELECT count(*) FROM {{{table}}}")[0][0]))
 
 
+def show(store: Store, job: Job, pieces: Sequence[Piece]) -> None:
+    """Show pieces of both streams of a run."""
+    streams = sorted({piece.stream for piece in pieces})
+    of = {stream: [piece for piece in pieces if piece.stream == stream] for stream in streams}
+    store.live.show(*(Shown(job, stream, some) for stream, some in of.items()))
+
+
 class TestWatch:
     def test_says_until_when(self, store: Store, other: Store, job: Job) -> None:
         store.live.watch(job, until=NOW + 7 * SECOND, now=NOW)
@@ -71,7 +90,7 @@ class TestWatch:
 
     def test_what_was_shown_stays_as_long_as_somebody_watches(self, store: Store, job: Job) -> None:
         store.live.watch(job, until=NOW + 7, now=NOW)
-        store.live.show((job, [out(0, b"seen")]))
+        show(store, job, [out(0, b"seen")])
         store.live.watch(job, until=NOW + 12, now=NOW + 5)
         assert store.live.pieces(job, "stdout", after=0) == [out(0, b"seen")]
 
@@ -79,7 +98,7 @@ class TestWatch:
         second = running(store, "job 2")
         for watched in (job, second):
             store.live.watch(watched, until=NOW + 7, now=NOW)
-            store.live.show((watched, [out(0, b"seen"), err(0, b"")]))
+            show(store, watched, [out(0, b"seen"), err(0, b"")])
         store.live.watch(job, until=NOW + 20, now=NOW + 7)
         assert store.live.pieces(job, "stdout", after=0) == []
         assert store.live.pieces(job, "stderr", after=0) == []
@@ -88,27 +107,27 @@ class TestWatch:
 
 class TestPieces:
     def test_all_bytes_survive(self, store: Store, other: Store, job: Job) -> None:
-        store.live.show((job, [out(0, NASTY), err(3, NASTY[::-1])]))
+        show(store, job, [out(0, NASTY), err(3, NASTY[::-1])])
         assert other.live.pieces(job, "stdout", after=0) == [out(0, NASTY)]
         assert other.live.pieces(job, "stderr", after=0) == [err(3, NASTY[::-1])]
 
     def test_the_longest_fit(self, store: Store, job: Job) -> None:
         data = NASTY * (LONGEST_PIECE // len(NASTY) + 1)
         whole = out(5, data[:LONGEST_PIECE])
-        store.live.show((job, [whole]))
+        show(store, job, [whole])
         assert store.live.pieces(job, "stdout", after=LONGEST_PIECE + 4) == [whole]
         assert store.live.pieces(job, "stdout", after=LONGEST_PIECE + 5) == []
 
     def test_only_what_is_new_comes(self, store: Store, job: Job) -> None:
         pieces = [out(0, b"abc"), out(3, b"defg"), out(20, b"hi"), out(22, b"")]
-        store.live.show((job, pieces))
+        show(store, job, pieces)
         for after, first in [(0, 0), (2, 0), (3, 1), (6, 1), (7, 2), (21, 2), (22, 3)]:
             assert store.live.pieces(job, "stdout", after=after) == pieces[first:], after
         assert store.live.pieces(job, "stdout", after=23) == []
 
     def test_they_come_in_order_and_not_too_many_at_once(self, store: Store, job: Job) -> None:
         pieces = [out(10 * n, b"%d" % n) for n in range(100)]
-        store.live.show((job, pieces[::-1]))
+        show(store, job, pieces[::-1])
         taken: list[Piece] = []
         while new := store.live.pieces(job, "stdout", after=taken[-1].start + 10 if taken else 0):
             assert len(new) < 20
@@ -116,15 +135,15 @@ class TestPieces:
         assert taken == pieces
 
     def test_a_piece_takes_the_place_of_another(self, store: Store, job: Job) -> None:
-        store.live.show((job, [out(0, b"abc"), out(3, b"")]))
-        store.live.show((job, [out(0, b"abc"), out(3, b"def"), out(6, b"")]))
+        show(store, job, [out(0, b"abc"), out(3, b"")])
+        show(store, job, [out(0, b"abc"), out(3, b"def"), out(6, b"")])
         shown = [out(0, b"abc"), out(3, b"def"), out(6, b"")]
         assert store.live.pieces(job, "stdout", after=0) == shown
 
     def test_each_run_and_stream_has_its_own(self, store: Store, job: Job) -> None:
         again, second = replace(job, attempts=job.attempts + 1), running(store, "job 2")
         for n, run in enumerate((job, again, second)):
-            store.live.show((run, [out(0, b"out %d" % n), err(0, b"err %d" % n)]))
+            show(store, run, [out(0, b"out %d" % n), err(0, b"err %d" % n)])
         for n, run in enumerate((job, again, second)):
             assert store.live.pieces(run, "stdout", after=0) == [out(0, b"out %d" % n)]
             assert store.live.pieces(run, "stderr", after=0) == [err(0, b"err %d" % n)]
@@ -132,9 +151,9 @@ class TestPieces:
     def test_the_middle_can_be_taken_away(self, store: Store, job: Job) -> None:
         second = running(store, "job 2")
         pieces = [out(start, b"x" * 10) for start in range(0, 60, 10)]
-        store.live.show((job, [*pieces, err(30, b"e")]))
-        store.live.show((second, pieces))
-        store.live.trim(job, "stdout", first=20, before=50)
+        show(store, job, [*pieces, err(30, b"e")])
+        show(store, second, pieces)
+        store.live.show(Shown(job, "stdout", [], gap=(20, 50)))
         assert store.live.pieces(job, "stdout", after=0) == [pieces[0], pieces[1], pieces[5]]
         assert store.live.pieces(job, "stderr", after=0) == [err(30, b"e")]
         assert store.live.pieces(second, "stdout", after=0) == pieces
@@ -147,7 +166,7 @@ class TestEnd:
         second = running(store, "job 2")
         for run in (job, second):
             store.live.watch(run, until=NOW + MINUTE, now=NOW)
-            store.live.show((run, [out(0, b"a"), err(0, b"b")]))
+            show(store, run, [out(0, b"a"), err(0, b"b")])
         finish(store, [ended(job)])
         store.live.end(job)
         assert store.live.watched([job, second], now=NOW) == {second.seq: NOW + MINUTE}
@@ -161,25 +180,25 @@ class TestEnd:
         store.live.watch(job, until=NOW + 5, now=NOW)
         store.live.watch(second, until=NOW + 6, now=NOW)
         for run in (job, second, third):
-            store.live.show((run, [out(0, b"a"), err(0, b"b")]))
-        store.live.drop_stale(now=NOW + 5)
+            show(store, run, [out(0, b"a"), err(0, b"b")])
+        store.tidy(now=NOW + 5)
         assert store.live.pieces(second, "stdout", after=0) == [out(0, b"a")]
         assert (rows(client, "watches"), rows(client, "live")) == (1, 2)
-        store.live.drop_stale(now=NOW + 6)
+        store.tidy(now=NOW + 6)
         assert (rows(client, "watches"), rows(client, "live")) == (0, 0)
 
     def test_there_may_be_nothing_to_end(self, store: Store, job: Job) -> None:
         store.live.end(job)
-        store.live.drop_stale(now=NOW)
-        store.live.trim(job, "stderr", first=0, before=9)
+        store.tidy(now=NOW)
+        store.live.show(Shown(job, "stderr", [], gap=(0, 9)))
         assert store.live.pieces(job, "stderr", after=0) == []
 
 
 @pytest.mark.needs("transactions")
 def test_two_who_begin_to_watch_at_once_get_along(store: Store, other: Store, job: Job) -> None:
-    with store.transaction():
+    with transaction(store):
         store.live.watch(job, until=NOW + 5, now=NOW)
-        store.live.show((job, [out(0, b"a")]))
+        show(store, job, [out(0, b"a")])
     other.live.watch(job, until=NOW + 6, now=NOW)
     assert store.live.watched([job], now=NOW) == {job.seq: NOW + 6}
     assert other.live.pieces(job, "stdout", after=0) == [out(0, b"a")]

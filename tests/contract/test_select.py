@@ -23,10 +23,12 @@ from tests.contract.tools import (
     ids,
     remove,
     run,
+    slowest,
     states,
     take,
     take_one,
     the,
+    waiting,
 )
 
 
@@ -403,58 +405,58 @@ class TestSlowest:
             run(store, f"took {ms}", now=NOW + n * MINUTE + 10 * SECOND, duration_ms=ms)
         add(store, "failed", max_retries=0, now=NOW + 6 * MINUTE)
         run(store, "failed", Exited(1), now=NOW + 7 * MINUTE, duration_ms=99_999)
-        assert ids(store.jobs.slowest(3)) == ["took 9000", "took 500", "took 100"]
-        assert len(store.jobs.slowest(100)) == 5
-        assert store.jobs.slowest(0) == []
-        assert store.jobs.slowest(1) == [the(store, "took 9000")]
+        assert ids(slowest(store, 3)) == ["took 9000", "took 500", "took 100"]
+        assert len(slowest(store, 100)) == 5
+        assert slowest(store, 0) == []
+        assert slowest(store, 1) == [the(store, "took 9000")]
 
     def test_of_an_empty_store(self, store: Store) -> None:
-        assert store.jobs.slowest(5) == []
+        assert slowest(store, 5) == []
 
 
 class TestNextDue:
     def test_is_the_earliest_of_those_that_wait_for_their_time(self, store: Store) -> None:
-        assert store.jobs.next_due() is None
+        assert store.runs.outlook().due is None
         add(store, "now")
-        assert store.jobs.next_due() is None
+        assert store.runs.outlook().due is None
         add(store, "later", run_at=NOW + HOUR, priority=9)
         add(store, "sooner", run_at=NOW + MINUTE)
-        assert store.jobs.next_due() == NOW + MINUTE
+        assert store.runs.outlook().due == NOW + MINUTE
 
     def test_counts_jobs_that_wait_for_their_retry(self, store: Store) -> None:
         a_node(store)
         add(store, "x")
         job = run(store, "x", Exited(1), policy=Policy(backoff_base=7))
-        assert job.run_at == store.jobs.next_due() == NOW + 12 * SECOND
+        assert job.run_at == store.runs.outlook().due == NOW + 12 * SECOND
 
     def test_is_over_once_promoted(self, store: Store) -> None:
         a_node(store)
         add(store, "a", run_at=NOW + MINUTE)
         add(store, "b", run_at=NOW + MINUTE)
         take_one(store, now=NOW + MINUTE)
-        assert store.jobs.next_due() is None
+        assert store.runs.outlook().due is None
 
 
 class TestWaiting:
     def test_counts_what_could_still_come(self, mixed: Store) -> None:
-        assert mixed.waiting() == 3
-        assert mixed.waiting(["one"]) == 2
-        assert mixed.waiting(["two"]) == 1
-        assert mixed.waiting(["one", "two", "three"]) == 3
-        assert mixed.waiting(["three"]) == 0
+        assert waiting(mixed) == 3
+        assert waiting(mixed, ["one"]) == 2
+        assert waiting(mixed, ["two"]) == 1
+        assert waiting(mixed, ["one", "two", "three"]) == 3
+        assert waiting(mixed, ["three"]) == 0
 
     def test_leaves_paused_queues_out(self, mixed: Store) -> None:
         mixed.settings.set_paused("one", paused=True, who="me", now=NOW)
-        assert mixed.waiting() == 1
-        assert mixed.waiting(["one"]) == 0
+        assert waiting(mixed) == 1
+        assert waiting(mixed, ["one"]) == 0
         mixed.settings.set_paused("one", paused=False, who="me", now=NOW)
-        assert mixed.waiting() == 3
+        assert waiting(mixed) == 3
 
     def test_comes_down_to_nothing(self, store: Store) -> None:
         a_node(store)
         add(store, "x")
         (job,) = take(store)
-        assert store.waiting() == 0
+        assert waiting(store) == 0
         finish(store, [ended(job)])
-        assert store.waiting() == 0
+        assert waiting(store) == 0
         assert states(store) == {"x": State.COMPLETED}

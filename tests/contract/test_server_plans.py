@@ -31,6 +31,7 @@ from tests.contract.tools import (
     finish,
     raw,
     take,
+    transaction,
 )
 
 MANY = 200_000
@@ -120,7 +121,7 @@ class UndoneError(Exception):
 @contextmanager
 def undone(store: SqlStore) -> Iterator[None]:
     """Undo what is done to a store."""
-    with pytest.raises(UndoneError), store.transaction():
+    with pytest.raises(UndoneError), transaction(store):
         yield
         raise UndoneError
 
@@ -396,7 +397,7 @@ class TestFresh:
         a_node(store, "node-1", lease=1_000 * HOUR)
         server.client.run(server.keep_ignorant.format("{jobs}"))
         store.jobs.enqueue([NewJob(command="true")] * FEW, now=NOW)
-        with store.transaction():
+        with transaction(store):
             before = server.rows_read()
             jobs = take(store, AT_ONCE)
             assert len(jobs) == AT_ONCE

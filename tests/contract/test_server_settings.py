@@ -15,7 +15,7 @@ from queuectl.store import open_store
 from queuectl.store.contract import Decision
 from queuectl.store.driver import ConflictError
 from queuectl.store.sqlstore import SqlStore
-from tests.contract.tools import MINUTE, a_node, add, raw, take
+from tests.contract.tools import MINUTE, a_node, add, raw, renew, take, transaction
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgres import PostgresAccess
 from tests.servers.proxy import Proxy
@@ -40,10 +40,10 @@ def test_of_a_role_in_postgresql(
     try:
         store = open_store(postgres_url)
         a_node(store)
-        assert store.nodes.renew("node-1", until=store.steady() + MINUTE)
+        assert renew(store, "node-1", until=store.clock.steady() + MINUTE)
         add(store, "x")
         assert len(take(store)) == 1
-        store.history.coarsen(now=store.now())
+        store.tidy(now=store.clock.now())
         assert store.info()["synchronous_commit"] == "on"
         store.close()
     finally:
@@ -67,9 +67,9 @@ def test_of_a_whole_mariadb(odd_mariadb: str) -> None:
     store = open_store(odd_mariadb, create=True)
     a_node(store)
     for n in range(3):
-        add(store, f"job {n}", now=store.now())
+        add(store, f"job {n}", now=store.clock.now())
     assert len(store.jobs.select(Filter(), limit=None)) == 3
-    assert len(take(store, 2, now=store.now())) == 2
+    assert len(take(store, 2, now=store.clock.now())) == 2
     assert store.verify() == []
     # It offers TLS, so that is used; to read all certificates of the host for that takes long.
     assert raw(store)._secure
@@ -114,12 +114,12 @@ def test_what_is_locked_nobody_else_changes(request: pytest.FixtureRequest, plac
 
         def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
             assert held == {job.seq: job}
-            with pytest.raises(ConflictError), busy.transaction():
+            with pytest.raises(ConflictError), busy.db.transaction():
                 busy.db.run(at_once)
             return {}
 
         queue.store.jobs.change([job], decide)
-        with other.store.transaction():
+        with transaction(other.store):
             assert len(other.store.db.run(at_once)) == 1
 
 

@@ -39,15 +39,20 @@ from tests.contract.tools import (
     add,
     ended,
     finish,
+    foresee,
     ids,
+    nudge,
     quieten,
     raw,
     remove,
+    renew,
     run,
     states,
     take,
     take_one,
     the,
+    transaction,
+    waiting,
 )
 
 
@@ -186,7 +191,7 @@ class TestOpening:
             actor.finish()
         for n in range(rounds):
             with closing(open_store(f"{tmp_path}/{n}.db")) as store:
-                assert store.waiting() == 3
+                assert waiting(store) == 3
 
 
 class TestDurability:
@@ -321,7 +326,7 @@ class TestUpgrading:
 
     def test_a_version_that_rose_meanwhile_is_not_lowered(self, store: SqlStore) -> None:
         store.administration.set_meta("schema_version", "99")
-        with pytest.raises(StoreTooNewError), store.transaction():
+        with pytest.raises(StoreTooNewError), transaction(store):
             migrate(store.db, 99)
         assert store.info()["schema_version"] == 99
 
@@ -426,7 +431,7 @@ class TestWakeUps:
     def test_what_it_disregards_it_does_not_look_for(
         self, store: SqlStore, listener: Listener
     ) -> None:
-        store.nodes.renew("node-1", until=store.steady() + HOUR)
+        renew(store, "node-1", until=store.clock.steady() + HOUR)
         listener.disregard()
         assert (listener.recheck_in(), listener.heard()) == (None, set())
 
@@ -434,7 +439,7 @@ class TestWakeUps:
         self, store: SqlStore, listener: Listener, path: Path
     ) -> None:
         sql(path, "INSERT INTO jobs (command) VALUES ('true')")
-        store.nodes.renew("node-1", until=store.steady() + HOUR)
+        renew(store, "node-1", until=store.clock.steady() + HOUR)
         listener.disregard()
         assert quieten(listener) == {Topic.WORK}
         sql(path, "INSERT INTO jobs (command) VALUES ('true')")
@@ -443,7 +448,7 @@ class TestWakeUps:
     def test_what_it_was_told_before_is_not_disregarded(
         self, store: SqlStore, listener: Listener
     ) -> None:
-        store.nudge(Topic.CONTROL)
+        nudge(store, Topic.CONTROL)
         listener.disregard()
         assert listener.recheck_in() == 0
         assert listener.heard() == {Topic.CONTROL}
@@ -458,7 +463,7 @@ class TestWakeUps:
 
     def test_the_ear_can_be_waited_on(self, store: SqlStore, listener: Listener) -> None:
         assert select.select([listener.fileno()], [], [], 0)[0] == []
-        store.nudge(Topic.CONTROL)
+        nudge(store, Topic.CONTROL)
         assert select.select([listener.fileno()], [], [], 30)[0] == [listener.fileno()]
 
     def test_ears_leave_no_descriptors_behind(self, store: SqlStore) -> None:
@@ -557,7 +562,7 @@ class TestLease:
         for clock, over in [(until - 1, False), (until, False), (until + 1, True)]:
             monkeypatch.setattr(store.db.driver.clock, "steady", lambda clock=clock: clock)
             [node] = store.nodes.all()
-            assert store.nodes.lapsed(node) is over, clock - until
+            assert node.lapsed is over, clock - until
 
 
 class TestTrouble:
@@ -571,7 +576,7 @@ class TestTrouble:
             with pytest.raises(StoreBusyError, match="stayed locked"):
                 add(hasty, "y")
             assert list(states(hasty)) == ["x"]
-            assert hasty.runs.outlook([], now=NOW)[0]
+            assert foresee(hasty, [], now=NOW)[0]
             client.run("ROLLBACK")
             add(hasty, "z")
         assert list(states(store)) == ["x", "z"]
@@ -609,9 +614,9 @@ class TestForeignClients:
     """The schema is a public interface."""
 
     def test_an_id_and_a_command_are_a_valid_enqueue(self, store: SqlStore, path: Path) -> None:
-        before = store.now()
+        before = store.clock.now()
         sql(path, "INSERT INTO jobs (id, command) VALUES ('raw', 'echo hi')")
-        after = store.now()
+        after = store.clock.now()
         job = the(store, "raw")
         assert (job.command, job.state, job.queue) == ("echo hi", State.PENDING, "default")
         assert (job.priority, job.attempts, job.failures, job.crashes) == (0, 0, 0, 0)
@@ -856,8 +861,8 @@ class TestBulk:
             return True
 
         raw(store).exec_trace = note
-        with store.transaction():
-            store.jobs.enqueue([NewJob(command="true")] * 3, now=store.now())
+        with transaction(store):
+            store.jobs.enqueue([NewJob(command="true")] * 3, now=store.clock.now())
         assert len([text for text in said if "INSERT INTO jobs" in text]) == 3
         assert not [text for text in said if "SAVEPOINT" in text]
 

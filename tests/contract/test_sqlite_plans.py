@@ -34,7 +34,18 @@ from tests.contract.plans import (
     names,
     rendered,
 )
-from tests.contract.tools import HOUR, NOW, a_node, apply, ended, finish, raw, take, the
+from tests.contract.tools import (
+    HOUR,
+    NOW,
+    a_node,
+    apply,
+    ended,
+    finish,
+    raw,
+    take,
+    the,
+    transaction,
+)
 
 MANY = 2_000
 
@@ -82,7 +93,7 @@ def fill(store: SqlStore) -> None:
         for n in range(MANY)
     ]
     store.jobs.enqueue(delayed, now=NOW)
-    with store.transaction():
+    with transaction(store):
         for n in range(3 * MANY - 100, 3 * MANY):
             job = the(store, f"job {n}")
             if job.state == State.PENDING:

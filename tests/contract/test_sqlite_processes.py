@@ -12,7 +12,17 @@ import pytest
 from queuectl.job import NewJob, State
 from queuectl.store import Store, open_store
 from tests.contract.actors import Actor
-from tests.contract.tools import NOW, a_node, add, claim, ended, finish, states, take_one
+from tests.contract.tools import (
+    NOW,
+    a_node,
+    add,
+    claim,
+    ended,
+    finish,
+    states,
+    take_one,
+    transaction,
+)
 
 
 @pytest.fixture
@@ -77,7 +87,7 @@ class TestThreads:
             thread.start()
         try:
             for n in range(100):
-                with store.transaction():
+                with transaction(store):
                     add(store, f"a{n}")
                     add(store, f"b{n}")
         finally:
@@ -92,7 +102,7 @@ class TestProcesses:
         self, store: Store, path: str
     ) -> None:
         made = store.jobs.enqueue(
-            [NewJob(command="x", priority=n % 3) for n in range(1_000)], now=store.now()
+            [NewJob(command="x", priority=n % 3) for n in range(1_000)], now=store.clock.now()
         ).ids
         crew = [Actor("drain", path, f"node {n}") for n in range(4)]
         for actor in crew:

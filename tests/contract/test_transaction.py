@@ -26,11 +26,14 @@ from tests.contract.tools import (
     ended,
     finish,
     hear,
+    nudge,
     quieten,
     remove,
+    renew,
     states,
     take_one,
     the,
+    transaction,
 )
 from tests.support import wait_for
 
@@ -50,7 +53,7 @@ def do_everything(store: Store) -> None:
     store.settings.set_paused("one", paused=True, who="me", now=NOW)
     store.settings.set_config("jitter", "0.5", now=NOW)
     store.history.record(Event(at=NOW, kind="x", job=None, node=None, who="me", detail=None))
-    store.nodes.renew("node-1", until=store.steady() + SECOND)
+    renew(store, "node-1", until=store.clock.steady() + SECOND)
     store.jobs.prune(State.COMPLETED, NOW, limit=1)
 
 
@@ -68,7 +71,7 @@ def is_empty(store: Store) -> bool:
 
 class TestTransaction:
     def test_everything_inside_is_one_write(self, store: Store, other: Store) -> None:
-        with store.transaction():
+        with transaction(store):
             do_everything(store)
             assert not is_empty(store)
             assert is_empty(other)
@@ -78,7 +81,7 @@ class TestTransaction:
     def test_an_error_undoes_all_of_it(
         self, store: Store, other: Store, error: type[BaseException]
     ) -> None:
-        with pytest.raises(error), store.transaction():
+        with pytest.raises(error), transaction(store):
             do_everything(store)
             raise error
         assert is_empty(store)
@@ -87,27 +90,27 @@ class TestTransaction:
         assert not is_empty(other)
 
     def test_an_inner_one_is_part_of_the_outer(self, store: Store, other: Store) -> None:
-        with store.transaction():
-            with store.transaction():
+        with transaction(store):
+            with transaction(store):
                 add(store, "inner")
-                with store.transaction():
+                with transaction(store):
                     add(store, "innermost")
             assert states(other) == {}
             add(store, "outer")
         assert list(states(other)) == ["inner", "innermost", "outer"]
 
     def test_an_error_undoes_the_inner_ones_too(self, store: Store) -> None:
-        with pytest.raises(ValueError, match="late"), store.transaction():
-            with store.transaction():
+        with pytest.raises(ValueError, match="late"), transaction(store):
+            with transaction(store):
                 add(store, "inner")
             add(store, "outer")
             raise ValueError("late")
         assert states(store) == {}
 
     def test_an_error_of_an_inner_one_undoes_the_outer_on_its_way(self, store: Store) -> None:
-        with pytest.raises(ValueError, match="deep"), store.transaction():
+        with pytest.raises(ValueError, match="deep"), transaction(store):
             add(store, "outer")
-            with store.transaction():
+            with transaction(store):
                 add(store, "inner")
                 raise ValueError("deep")
         assert states(store) == {}
@@ -115,11 +118,11 @@ class TestTransaction:
     def test_an_error_of_an_inner_one_that_is_handled_undoes_only_that(
         self, store: Store, other: Store
     ) -> None:
-        with store.transaction():
+        with transaction(store):
             add(store, "before")
-            with pytest.raises(ValueError, match="deep"), store.transaction():
+            with pytest.raises(ValueError, match="deep"), transaction(store):
                 add(store, "inner")
-                with store.transaction():
+                with transaction(store):
                     add(store, "innermost")
                 raise ValueError("deep")
             add(store, "after")
@@ -127,14 +130,14 @@ class TestTransaction:
 
     def test_an_error_of_a_verb_undoes_what_was_before(self, store: Store) -> None:
         add(store, "x")
-        with pytest.raises(DuplicateError), store.transaction():
+        with pytest.raises(DuplicateError), transaction(store):
             add(store, "y")
             add(store, "x")
         assert list(states(store)) == ["x"]
 
     def test_a_reader_sees_one_state_all_along(self, store: Store, other: Store) -> None:
         add(store, "x")
-        with store.transaction():
+        with transaction(store):
             before = the(store, "x")
             other_sees = the(other, "x")
             assert before == other_sees
@@ -142,7 +145,7 @@ class TestTransaction:
     def test_one_that_reads_first_may_write_then(self, store: Store, other: Store) -> None:
         add(store, "x")
         thread = Thread(target=add, args=[other, "theirs"])
-        with store.transaction():
+        with transaction(store):
             the(store, "x")
             thread.start()
             # On a server it is through now; where only one can write at a time, it waits for us.
@@ -160,7 +163,7 @@ class TestTransaction:
 
         thread = Thread(target=enqueue)
         thread.start()
-        with pytest.raises(ValueError, match="mine"), store.transaction():
+        with pytest.raises(ValueError, match="mine"), transaction(store):
             add(store, "mine")
             inside.set()
             # On a server it is through by then; where there is one writer, it waits for us.
@@ -179,7 +182,7 @@ class TestTransaction:
 
         thread = Thread(target=enqueue)
         thread.start()
-        with store.transaction():
+        with transaction(store):
             add(store, "mine")
             inside.set()
             add(store, "mine too")
@@ -215,7 +218,7 @@ class TestChanged:
 
     def test_what_was_undone_is_no_news(self, store: Store, other: Store) -> None:
         store.changed()
-        with pytest.raises(ValueError, match="no"), other.transaction():
+        with pytest.raises(ValueError, match="no"), transaction(other):
             add(other, "x")
             raise ValueError("no")
         assert not store.changed() or not self.knows
@@ -247,33 +250,33 @@ class TestWakeUps:
     def test_a_nudge_is_heard_as_what_it_is(
         self, store: Store, listener: Listener, topic: Topic
     ) -> None:
-        store.nudge(topic)
+        nudge(store, topic)
         assert hear(listener, topic)
         assert listener.heard() == set()
 
     def test_what_was_heard_is_taken(self, store: Store, listener: Listener) -> None:
-        store.nudge(Topic.CONTROL)
+        nudge(store, Topic.CONTROL)
         assert hear(listener, Topic.CONTROL)
         assert Topic.CONTROL not in listener.heard()
 
     def test_many_nudges_are_one(self, store: Store, listener: Listener) -> None:
-        with store.transaction():
+        with transaction(store):
             for _ in range(100):
-                store.nudge(Topic.CONTROL)
+                nudge(store, Topic.CONTROL)
         assert hear(listener, Topic.CONTROL)
         assert Topic.CONTROL not in listener.heard()
 
     def test_nobody_is_woken_before_the_commit(self, store: Store, listener: Listener) -> None:
-        with store.transaction():
+        with transaction(store):
             add(store, "x")
-            store.nudge(Topic.CONTROL)
+            nudge(store, Topic.CONTROL)
             assert listener.heard() == set()
         assert hear(listener, Topic.CONTROL)
 
     def test_nobody_is_woken_for_what_was_undone(self, store: Store, listener: Listener) -> None:
-        with pytest.raises(ValueError, match="no"), store.transaction():
+        with pytest.raises(ValueError, match="no"), transaction(store):
             add(store, "x")
-            store.nudge(Topic.CONTROL)
+            nudge(store, Topic.CONTROL)
             raise ValueError("no")
         assert listener.heard() == set()
         store.history.record(Event(at=NOW, kind="x", job=None, node=None, who="me", detail=None))
@@ -283,7 +286,7 @@ class TestWakeUps:
         second = other.listen()
         try:
             quieten(second)
-            store.nudge(Topic.CONTROL)
+            nudge(store, Topic.CONTROL)
             assert hear(listener, Topic.CONTROL)
             assert hear(second, Topic.CONTROL)
         finally:
@@ -310,7 +313,7 @@ class TestWakeUps:
             store.listen().close()
         listener = store.listen()
         try:
-            store.nudge(Topic.CONTROL)
+            nudge(store, Topic.CONTROL)
             assert hear(listener, Topic.CONTROL)
         finally:
             listener.close()
@@ -330,7 +333,7 @@ class TestLooking:
 
     @pytest.mark.parametrize("topic", Topic)
     def test_the_doorbell_is_heard(self, store: Store, ear: Listener, topic: Topic) -> None:
-        store.nudge(topic)
+        nudge(store, topic)
         assert hear(ear, topic)
 
     def test_other_programs_are_found_by_looking(self, client: Client, ear: Listener) -> None:
@@ -384,7 +387,7 @@ class TestThreads:
             add(store, "theirs")
             done.set()
 
-        with store.transaction():
+        with transaction(store):
             add(store, "mine")
             Thread(target=enqueue).start()
             assert done.wait(60)
@@ -393,7 +396,7 @@ class TestThreads:
     def test_reading_never_waits(self, store: Store) -> None:
         add(store, "x")
         found: list[dict[str, State]] = []
-        with store.transaction():
+        with transaction(store):
             add(store, "mine")
             thread = Thread(target=lambda: found.append(states(store)))
             thread.start()
@@ -412,7 +415,7 @@ class TestThreads:
 
     def test_what_is_in_use_when_it_is_closed_is_let_go_afterwards(self, url: str) -> None:
         store = open_store(url, create=True)
-        with store.transaction():
+        with transaction(store):
             add(store, "last")
             store.close()
         with pytest.raises(StoreError, match="was closed"):
@@ -459,7 +462,7 @@ class TestThreads:
                 told.append(str(error))
 
         thread = Thread(target=read)
-        with store.transaction():
+        with transaction(store):
             add(store, "last")
             thread.start()
             wait_for(lambda: store.db.waiting, "the one who waits")

@@ -2,12 +2,14 @@
 
 import select
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Protocol
 
 from queuectl.admission import Offer, Suspects
-from queuectl.facts import Node
+from queuectl.facts import Node, count_waiting
+from queuectl.filter import Filter, Sort
 from queuectl.job import Exited, Job, NewJob, Outcome, Output, State, Transition
 from queuectl.lifecycle import Policy, decide
 from queuectl.store import Store
@@ -96,7 +98,7 @@ def a_node(store: Store, id: str = "node-1", *, lease: int = HOUR, **changes: An
             version="10.11",
             started_at=NOW - 12,
             seen_at=NOW - 13,
-            lease_until=store.steady() + lease,
+            lease_until=store.clock.steady() + lease,
         ),
         **changes,
     )
@@ -304,3 +306,50 @@ def release(store: Store, jobs: Sequence[Job], *, now: int) -> list[Job]:
 
     store.runs.turn("", Over(jobs, judge), None, now=now)
     return left
+
+
+def transaction(store: Store) -> AbstractContextManager[None]:
+    """Make everything inside one durable write, on a store that can."""
+    able: Any = store.db if isinstance(store, SqlStore) else store
+    done: AbstractContextManager[None] = able.transaction()
+    return done
+
+
+def nudge(store: Store, topic: Topic) -> None:
+    """Wake those who listen, after the current transaction if there is one."""
+    assert isinstance(store, SqlStore)
+    store.db.nudge(topic)
+
+
+def forget(store: Store, node: str, *, beat: int | None = None) -> bool:
+    """Strike a node from the register, whatever it holds; False when it isn't there."""
+    known = any(one.id == node for one in store.nodes.all())
+    return store.runs.rescue(node, lambda jobs, now: Over(), beat=beat) is not None and known
+
+
+def renew(store: Store, node: str, *, until: int) -> bool:
+    """Extend a lease of a node that is otherwise as `a_node` makes it."""
+    return store.nodes.renew(node, until=until, workers=6, version="10.11")
+
+
+def foresee(store: Store, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
+    """Tell whether a claim would find something, and if nothing is ready, when that changes."""
+    outlook = store.runs.outlook(queues)
+    at = None if outlook.ready else outlook.changes_at
+    return outlook.ready or (at is not None and at <= now), at
+
+
+def slowest(store: Store, limit: int) -> list[Job]:
+    """Return the completed jobs whose last run took longest."""
+    by = [Sort("duration_ms", descending=True)]
+    return store.jobs.at(store.jobs.places(Filter(states=(State.COMPLETED,)), by, limit=limit))
+
+
+def waiting(store: Store, queues: Sequence[str] = ()) -> int:
+    """Count jobs that could still come to a node serving these queues."""
+    return count_waiting(store.jobs.counts(), store.settings.queues(), queues)
+
+
+def strays(store: Store) -> list[str]:
+    """Return names of nodes that aren't registered, but have jobs in processing."""
+    return sorted({str(job.node) for job in store.runs.held(None)})

@@ -116,7 +116,7 @@ def _live(order: Order, pipe: IO[bytes]) -> None:
     url, deeds, death = order
     try:
         store = open_store(url)
-        with store.transaction():
+        with store.db.transaction():
             said = pickle.dumps((True, [answer(deed, store) for deed in deeds]))
             if death.moment != Moment.COMMITTED:
                 pipe.write(said)

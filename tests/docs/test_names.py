@@ -108,7 +108,7 @@ def test_a_name_that_is_not_there_is_noticed(text: str) -> None:
         "lifecycle.decide",
         "Idiom.claim",
         "PostgresIdiom.jobs",
-        "store.now()",
+        "store.clock.now()",
         "queuectl.store.idiom",
         "SqlStore",
         "CLAIM_AT_ONCE",

@@ -12,7 +12,7 @@ import pytest
 from queuectl import Queue, State
 from queuectl.job import Exited, Output
 from tests.cli.test_manners import EVERY, command_at
-from tests.contract.tools import a_node, ended, finish, take
+from tests.contract.tools import a_node, ended, finish, forget, take
 from tests.docs.markdown import PAGES, blocks
 
 MANY = 55
@@ -92,7 +92,7 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
         queue.enqueue_many(
             {"command": f"backup {n}", "max_retries": 0, "tags": ["nightly"]} for n in range(MANY)
         )
-        now = store.now()
+        now = store.clock.now()
         wrote = Output(stderr=b"no space\n", stderr_bytes=9)
         finish(
             store,
@@ -102,7 +102,7 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
             ],
         )
         queue.enqueue("true", id=ID)
-        store.nodes.forget("node-1")
+        forget(store, "node-1")
         yield queue
 
 

@@ -17,7 +17,7 @@ from queuectl.errors import StoreUnreachableError
 from queuectl.job import Exited, Job, Outcome, Output, Signalled, Strategy
 from queuectl.lifecycle import Policy
 from queuectl.store.contract import Asked, Ended, Over
-from tests.contract.tools import a_node, ended
+from tests.contract.tools import a_node, ended, forget, renew
 
 QUEUES = ("storm-1", "storm-2")
 WORKERS = 8
@@ -50,13 +50,13 @@ def storm(queue: Queue, name: str, claims: int) -> None:
         for job in running:
             print("got", job.id, job.attempts)
         if turn % 5 == 0:
-            store.nodes.renew(name, until=store.steady() + 60_000)
-            store.history.fold()
+            renew(store, name, until=store.clock.steady() + 60_000)
+            store.tidy()
         if turn % 20 == 0:
             assert queue.status().states
             queue.pause(f"p{turn % 40}")
             queue.resume(f"p{turn % 40}")
-    store.nodes.forget(name)
+    forget(store, name)
 
 
 def take_turn(

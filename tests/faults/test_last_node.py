@@ -4,7 +4,7 @@ import pytest
 
 from queuectl import Queue
 from queuectl.facts import Node
-from tests.contract.tools import claim
+from tests.contract.tools import claim, forget
 from tests.support import Lab, wait_for
 
 LEASE = 1_500
@@ -20,7 +20,7 @@ def hold_elsewhere(queue: Queue, id: str) -> None:
     """Let a job be begun on a host that dies at once."""
     store = queue.store
     queue.enqueue("true", id=id)
-    over = store.steady() + LEASE
+    over = store.clock.steady() + LEASE
     store.nodes.register(
         Node(
             id="dead",
@@ -32,13 +32,13 @@ def hold_elsewhere(queue: Queue, id: str) -> None:
             queues=(),
             spool="/nowhere",
             version="1",
-            started_at=store.now(),
-            seen_at=store.now(),
+            started_at=store.clock.now(),
+            seen_at=store.clock.now(),
             lease_until=over,
         )
     )
-    assert [job.id for job in claim(store, "dead", [1], [], now=store.now()).jobs] == [id]
-    wait_for(lambda: store.steady() > over, "the end of its lease")
+    assert [job.id for job in claim(store, "dead", [1], [], now=store.clock.now()).jobs] == [id]
+    wait_for(lambda: store.clock.steady() > over, "the end of its lease")
 
 
 def test_it_waits_until_it_is_certain_that_a_host_is_dead(lab: Lab) -> None:
@@ -52,7 +52,7 @@ def test_it_waits_until_it_is_certain_that_a_host_is_dead(lab: Lab) -> None:
 
 def test_it_waits_for_what_is_in_the_hands_of_nobody(lab: Lab) -> None:
     hold_elsewhere(lab.queue, "left")
-    lab.queue.store.nodes.forget("dead")
+    forget(lab.queue.store, "dead")
     assert lab.start_node("--drain").wait(60) == 0
     assert lab.queue.get("left").state == "completed"
 

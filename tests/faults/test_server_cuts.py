@@ -17,7 +17,7 @@ from queuectl import Queue, State
 from queuectl.errors import LeaseLostError, NotFoundError, StoreError, StoreUnsettledError
 from queuectl.facts import Node
 from queuectl.store.sqlstore import SqlStore
-from tests.contract.tools import claim
+from tests.contract.tools import claim, forget
 from tests.faults.places import (
     Place,
     ledger,
@@ -183,7 +183,7 @@ def test_a_claim_that_is_cut_off_is_settled(
     for cuts, when in enumerate(MOMENTS, 1):
         ids = [near.enqueue("true", priority=n).id for n in (2, 1)]
         proxy.cut_when(place.commit, when=when)
-        jobs = claim(far.store, "mine", [7, 8], [], now=far.store.now()).jobs
+        jobs = claim(far.store, "mine", [7, 8], [], now=far.store.clock.now()).jobs
         assert proxy.fired == cuts
         assert [job.id for job in jobs] == ids
         assert [(job.worker, job.attempts) for job in jobs] == [(7, 1), (8, 1)]
@@ -199,7 +199,7 @@ def test_a_claim_that_nobody_can_settle_says_later_what_it_claimed(
         id = near.enqueue("true").id
         proxy.cut_when(place.commit, when=when, shut=True)
         with pytest.raises(StoreUnsettledError, match=UNKNOWN) as doubt:
-            claim(far.store, "mine", [1], [], now=far.store.now())
+            claim(far.store, "mine", [1], [], now=far.store.clock.now())
         proxy.refuse(False)
         came_through = doubt.value.committed()
         assert when == "during" or came_through == (when == "after")
@@ -208,7 +208,7 @@ def test_a_claim_that_nobody_can_settle_says_later_what_it_claimed(
         else:
             assert near.get(id).state == State.PENDING
             assert [
-                job.id for job in claim(far.store, "mine", [1], [], now=far.store.now()).jobs
+                job.id for job in claim(far.store, "mine", [1], [], now=far.store.clock.now()).jobs
             ] == [id]
     assert near.store.verify() == []
 
@@ -330,7 +330,7 @@ def test_a_client_that_falls_silent_in_a_transaction_holds_nobody_up(
 
     def claim_and_fall_silent() -> None:
         if not proxy.is_frozen:
-            assert claim(far.store, "silent", [1], [], now=far.store.now()).jobs
+            assert claim(far.store, "silent", [1], [], now=far.store.clock.now()).jobs
             proxy.freeze()
 
     def try_to() -> None:
@@ -342,9 +342,9 @@ def test_a_client_that_falls_silent_in_a_transaction_holds_nobody_up(
     try:
         wait_for(lambda: proxy.is_frozen, "silence")
         # It waits for the transaction that has the node's row and the job, but not for long.
-        assert near.store.nodes.forget("silent", beat=0)
+        assert forget(near.store, "silent", beat=0)
         register(near, "other")
-        [job] = claim(near.store, "other", [1], [], now=near.store.now()).jobs
+        [job] = claim(near.store, "other", [1], [], now=near.store.clock.now()).jobs
         assert (job.id, job.attempts) == ("mine", 1)
     finally:
         proxy.thaw()
@@ -354,7 +354,7 @@ def test_a_client_that_falls_silent_in_a_transaction_holds_nobody_up(
 
 def register(queue: Queue, name: str) -> None:
     """Make a node known that doesn't exist."""
-    now = queue.store.now()
+    now = queue.store.clock.now()
     queue.store.nodes.register(
         Node(
             id=name,

@@ -1,6 +1,7 @@
 """A node whose row in the register is deleted by somebody: it has no lease any more."""
 
 from queuectl import State
+from tests.contract.tools import forget
 from tests.support import Lab, is_gone, wait_for
 
 
@@ -13,7 +14,7 @@ def test_a_node_that_was_struck_out_ends_its_runs_and_starts_over(server_lab: La
         f"echo $$ >> {lab.folder}/pids; [ $QUEUECTL_ATTEMPT -gt 1 ] || exec sleep 1000", id="job1"
     )
     pid = lab.pid_in("pids")
-    lab.queue.store.nodes.forget(lab.queue.nodes()[0]["id"])
+    forget(lab.queue.store, lab.queue.nodes()[0]["id"])
     wait_for(lambda: "Goes on as node" in lab.log(), "the node to start over", within=30)
     assert is_gone(pid)
     assert lab.wait_state("job1", State.COMPLETED).attempts == 2

@@ -12,6 +12,7 @@ import pytest
 
 from queuectl import State
 from queuectl.job import Job
+from tests.contract.tools import forget
 from tests.faults.arena import children_of
 from tests.support import Lab, wait_for
 
@@ -186,7 +187,7 @@ def has_board(guards: Sequence[int], before: int) -> bool:
 def test_only_what_was_begun_counts_a_crash_when_the_lease_is_lost(lab: Lab) -> None:
     ids = hold_up(lab, behind=3)
     [node] = lab.queue.store.nodes.all()
-    lab.queue.store.nodes.forget(node.id)
+    forget(lab.queue.store, node.id)
     wait_for(lambda: "Goes on as node" in lab.log(), "the node to start over")
     (lab.folder / "go").touch()
     lab.queue.wait(*ids)

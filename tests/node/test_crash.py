@@ -9,7 +9,7 @@ import pytest
 
 from queuectl import State
 from queuectl.job import Transition
-from tests.contract.tools import apply
+from tests.contract.tools import apply, forget
 from tests.support import Lab, is_asleep, is_gone, wait_for
 
 
@@ -195,7 +195,7 @@ def test_a_job_of_a_node_nobody_knows_is_not_stuck(lab: Lab) -> None:
     os.kill(node.pid, signal.SIGKILL)
     node.wait()
     wait_for(lambda: is_gone(pid), "the orphan to be gone")
-    lab.queue.store.nodes.forget(lab.queue.nodes()[0]["id"])
+    forget(lab.queue.store, lab.queue.nodes()[0]["id"])
     lab.node()
     assert lab.wait_state(id, State.COMPLETED).crashes == 1
 
@@ -209,7 +209,7 @@ def test_the_spool_is_empty_when_all_is_done(lab: Lab) -> None:
     last = lab.node("--drain")
     last.wait(60)
     assert lab.queue.get(id).state == State.COMPLETED
-    assert list(Path(lab.queue.store.spool_root()).iterdir()) == []
+    assert list(Path(lab.queue.store.folder.spool).iterdir()) == []
 
 
 def test_a_node_that_makes_room_still_sees_what_becomes_due(lab: Lab) -> None:
@@ -220,8 +220,10 @@ def test_a_node_that_makes_room_still_sees_what_becomes_due(lab: Lab) -> None:
     lab.node(count=3)
     lab.wait_state(long, State.PROCESSING)
     suspect = lab.queue.enqueue("true", delay=3600)
-    crashed = Transition(state=State.PENDING, failures=0, crashes=2, run_at=lab.queue.store.now())
-    assert apply(lab.queue.store, suspect, crashed, now=lab.queue.store.now())
+    crashed = Transition(
+        state=State.PENDING, failures=0, crashes=2, run_at=lab.queue.store.clock.now()
+    )
+    assert apply(lab.queue.store, suspect, crashed, now=lab.queue.store.clock.now())
     urgent = lab.queue.enqueue("true", priority=5, delay=1)
     lab.wait_state(urgent.id, State.COMPLETED)
     # And who may not be alone for long enough runs beside others.

@@ -248,14 +248,14 @@ def test_a_node_from_before_a_reboot_is_dead(lab: Lab) -> None:
         pid_start=1,
         workers=1,
         queues=(),
-        spool=f"{store.spool_root()}/before",
+        spool=f"{store.folder.spool}/before",
         version="0",
         started_at=1,
         seen_at=2,
-        lease_until=store.steady() + 10**9,
+        lease_until=store.clock.steady() + 10**9,
     )
     store.nodes.register(old)
-    assert [job.id for job in claim(store, "before", [1], (), now=store.now()).jobs] == [id]
+    assert [job.id for job in claim(store, "before", [1], (), now=store.clock.now()).jobs] == [id]
     lab.node()
     job = lab.wait_state(id, State.COMPLETED)
     assert (job.attempts, job.crashes, job.failures) == (2, 1, 0)
@@ -275,7 +275,9 @@ def test_a_node_that_was_held_up_lays_no_hands_on_the_living(lab: Lab) -> None:
         config=Config(lab.queue.settings),
         heard=lambda _job, _end, _why: None,
     )
-    wait_for(lambda: store.steady() > others[0].lease_until + 100, "what it saw to be outdated")
+    wait_for(
+        lambda: store.clock.steady() > others[0].lease_until + 100, "what it saw to be outdated"
+    )
     rescuer.rescue(others)
     assert not is_gone(pid)
     assert Path(others[0].spool).is_dir()

@@ -54,7 +54,7 @@ def test_two_hundred_megabytes(lab: Lab) -> None:
 
     def over() -> bool:
         nonlocal most_disk, most_memory
-        most_disk = max(most_disk, disk(lab.queue.store.spool_root()))
+        most_disk = max(most_disk, disk(lab.queue.store.folder.spool))
         most_memory = max(most_memory, memory(node.pid))
         return lab.queue.get(id).state == State.DEAD
 
@@ -115,7 +115,7 @@ def test_long_commands_run(lab: Lab) -> None:
     lab.wait_state(other, State.COMPLETED)
     assert lab.queue.output(other).stdout == b"2\n"
     # What was made for them to read is gone with them.
-    spool = Path(lab.queue.store.spool_root())
+    spool = Path(lab.queue.store.folder.spool)
     wait_for(lambda: not [*spool.glob("*/*.sh"), *spool.glob("*/*.in")], "an empty spool")
 
 

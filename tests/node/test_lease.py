@@ -17,7 +17,7 @@ from queuectl.node.guards import Guards
 from queuectl.node.lease import Lease
 from queuectl.settings import Settings
 from queuectl.store import Store, open_store
-from tests.contract.tools import a_node
+from tests.contract.tools import a_node, forget, renew
 from tests.support import wait_for
 
 if TYPE_CHECKING:
@@ -129,10 +129,10 @@ class Slow:
         self.let_through = Event()
 
     def steady(self) -> int:
-        return self.store.steady()
+        return self.store.clock.steady()
 
     def renew(self, node: str, *, until: int) -> bool:
-        done = self.store.nodes.renew(node, until=until)
+        done = renew(self.store, node, until=until)
         self.let_through.wait()
         return done
 
@@ -164,7 +164,7 @@ def test_a_server_that_lets_nobody_in_is_an_outage(store: Store) -> None:
 
 def test_one_that_was_struck_out_is_lost_to_the_loop(store: Store) -> None:
     watch = Watch(store, lease=HOUR, heartbeat=100)
-    store.nodes.forget(watch.node)
+    forget(store, watch.node)
     wait_for(lambda: watch.lease.due_in() <= 0, "a heartbeat")
     assert not watch.lease.renew_if_due(store)
     assert watch.lease.lost
@@ -172,7 +172,7 @@ def test_one_that_was_struck_out_is_lost_to_the_loop(store: Store) -> None:
 
 def test_one_that_was_struck_out_is_lost_to_the_thread(store: Store) -> None:
     watch = Watch(store, lease=1_000, heartbeat=100)
-    store.nodes.forget(watch.node)
+    forget(store, watch.node)
     watch.lease.start()
     wait_for(lambda: watch.woken, "the loop to be woken")
     assert watch.lease.lost

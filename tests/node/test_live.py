@@ -47,7 +47,7 @@ class Elsewhere:
         hidden = [self.home]
         if lab.url == str(lab.db):
             # The file is the same for both, but not the folder beside it.
-            spool = Path(lab.queue.store.spool_root())
+            spool = Path(lab.queue.store.folder.spool)
             spool.mkdir(mode=0o700, parents=True, exist_ok=True)
             hidden.append(spool)
         mounts = "; ".join(f"mount -t tmpfs -o mode=700 none {folder}" for folder in hidden)
@@ -351,7 +351,7 @@ class Spooling:
 
         a_node(self.store)
         lab.queue.enqueue("true")
-        (job,) = claim(self.store, "node-1", [1], [], now=self.store.now()).jobs
+        (job,) = claim(self.store, "node-1", [1], [], now=self.store.clock.now()).jobs
         return job
 
     @property
@@ -361,7 +361,7 @@ class Spooling:
 
     def watch(self, milliseconds: int = EVERYTHING) -> None:
         """Watch it for a while."""
-        now = self.store.now()
+        now = self.store.clock.now()
         self.store.live.watch(self.job, until=now + milliseconds, now=now)
 
     def turn(self) -> list[Piece]:
@@ -437,7 +437,9 @@ def test_who_watches_anew_gets_it_from_the_beginning(spooling: Begin) -> None:
     run.watch(MARGIN + 50)
     run.out.write(b"abc")
     run.broadcast.look([run.run])
-    wait_for(lambda: not run.store.live.watched([run.job], now=run.store.now()), "the watch to end")
+    wait_for(
+        lambda: not run.store.live.watched([run.job], now=run.store.clock.now()), "the watch to end"
+    )
     run.broadcast.send()
     assert run.broadcast.due == NEVER
     run.watch()
@@ -453,7 +455,7 @@ def test_the_end_of_a_run_clears_up(spooling: Begin) -> None:
     assert run.broadcast.due == NEVER
     run.broadcast.end([run.run])
     assert run.shown() == []
-    assert run.store.live.watched([run.job], now=run.store.now()) == {}
+    assert run.store.live.watched([run.job], now=run.store.clock.now()) == {}
 
 
 @pytest.mark.parametrize("limit", [0, 1, 1000, LIMIT, 5 * LIMIT + 1])

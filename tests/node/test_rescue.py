@@ -18,7 +18,7 @@ HOUR = 3_600_000
 def gone_node(lab: Lab, *, seen_at: int) -> str:
     """Register a node that was last heard of at a time, and died; return its spool."""
     store = lab.queue.store
-    spool = Path(store.spool_root()) / "gone"
+    spool = Path(store.folder.spool) / "gone"
     spool.mkdir(parents=True)
     store.nodes.register(
         Node(
@@ -33,7 +33,7 @@ def gone_node(lab: Lab, *, seen_at: int) -> str:
             version="0",
             started_at=seen_at,
             seen_at=seen_at,
-            lease_until=store.steady() + HOUR,
+            lease_until=store.clock.steady() + HOUR,
         )
     )
     return str(spool)
@@ -46,7 +46,7 @@ def test_a_lost_run_ends_when_its_node_was_last_heard_of(lab: Lab, seen: int, to
     """Not before it began, and not after somebody noticed."""
     id = lab.queue.enqueue("[ $QUEUECTL_ATTEMPT -gt 1 ] || sleep 1000").id
     store = lab.queue.store
-    began = store.now() - HOUR
+    began = store.clock.now() - HOUR
     gone_node(lab, seen_at=began + seen)
     claim(store, "gone", [1], (), now=began)
     lab.node()
@@ -61,7 +61,7 @@ def test_a_lost_run_ends_when_its_node_was_last_heard_of(lab: Lab, seen: int, to
 def test_a_lost_run_ends_when_it_last_wrote_something(lab: Lab) -> None:
     id = lab.queue.enqueue("[ $QUEUECTL_ATTEMPT -gt 1 ] || sleep 1000").id
     store = lab.queue.store
-    began = store.now() - HOUR
+    began = store.clock.now() - HOUR
     spool = gone_node(lab, seen_at=began)
     (job,) = claim(store, "gone", [1], (), now=began).jobs
     out, err = own_files(spool, job)
@@ -80,11 +80,11 @@ def test_a_job_that_died_with_its_node_is_dead_from_when_that_was_noticed(lab: L
     lab.queue.set_setting("dlq_retention", "30m")
     id = lab.queue.enqueue("true").id
     store = lab.queue.store
-    began = store.now() - HOUR
+    began = store.clock.now() - HOUR
     gone_node(lab, seen_at=began + 2_000)
     claim(store, "gone", [1], (), now=began)
-    before = store.now()
+    before = store.clock.now()
     lab.node()
     job = lab.wait_state(id, State.DEAD)
-    assert before <= (job.finished_at or 0) <= store.now()
+    assert before <= (job.finished_at or 0) <= store.clock.now()
     assert (job.started_at, job.duration_ms) == (began, 2_000)

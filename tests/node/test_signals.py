@@ -238,7 +238,7 @@ def test_an_idle_node_stops_at_once(lab: Lab) -> None:
     node.send_signal(signal.SIGTERM)
     assert node.wait(60) == 0
     assert lab.queue.nodes() == []
-    assert list(Path(lab.queue.store.spool_root()).iterdir()) == []
+    assert list(Path(lab.queue.store.folder.spool).iterdir()) == []
 
 
 def test_signals_that_come_while_it_leaves_change_nothing(lab: Lab) -> None:

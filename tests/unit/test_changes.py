@@ -13,7 +13,7 @@ from queuectl.errors import NotFoundError, StateError, StoreUnreachableError, Us
 from queuectl.filter import Filter
 from queuectl.job import WAITING
 from queuectl.lifecycle import cancelled
-from tests.contract.tools import apply
+from tests.contract.tools import apply, transaction
 
 WAITS = Filter(states=WAITING)
 
@@ -40,7 +40,9 @@ def test_what_changed_while_it_was_read_is_passed_over(
         found = real(*args, **kwargs)
         theirs = queue.get("b")
         if theirs.state == State.PENDING:
-            assert apply(queue.store, theirs, cancelled(theirs, "theirs"), now=queue.store.now())
+            assert apply(
+                queue.store, theirs, cancelled(theirs, "theirs"), now=queue.store.clock.now()
+            )
         return [queue.get(job.id) for job in found]
 
     monkeypatch.setattr(queue.store.jobs, "select", select)
@@ -72,7 +74,7 @@ def test_what_is_undone_and_made_again_is_told_once(
     real = queue.store.transact
 
     def transact(action: Callable[[], Any]) -> Any:
-        with suppress(ZeroDivisionError), queue.store.transaction():
+        with suppress(ZeroDivisionError), transaction(queue.store):
             action()
             raise ZeroDivisionError
         return real(action)

@@ -166,10 +166,10 @@ def test_a_delay_counts_from_when_a_job_is_stored_however_long_the_reading_took(
     queue: Queue, keep_going: bool
 ) -> None:
     def is_past(moment: int) -> bool:
-        return queue.store.now() > moment
+        return queue.store.clock.now() > moment
 
     def slow() -> Iterator[dict[str, Any]]:
-        began = queue.store.now()
+        began = queue.store.clock.now()
         for n in (1, 2):
             wait_for(partial(is_past, began + 20 * n), "some time to pass")
             yield {"command": "true", "delay": "1s", "expire": "2s"}
@@ -279,7 +279,7 @@ def test_jobs_of_another_queue_are_not_those_at_the_same_places(
         with pytest.raises(NotFoundError, match="Job theirs isn't here"):
             getattr(queue, change)([theirs])
     job = queue.get("mine")
-    assert (job.state, job.run_at > queue.store.now()) == (State.PENDING, True)
+    assert (job.state, job.run_at > queue.store.clock.now()) == (State.PENDING, True)
 
 
 def test_to_change_a_job_or_wait_for_it_its_given_name_is_named_in_full(queue: Queue) -> None:
@@ -319,7 +319,7 @@ def test_several_are_changed_all_or_none(queue: Queue) -> None:
 
 def test_a_delayed_job_is_made_due_by_a_retry(queue: Queue) -> None:
     queue.enqueue("true", id="a", delay="1d")
-    assert queue.retry("a").run_at <= queue.store.now()
+    assert queue.retry("a").run_at <= queue.store.clock.now()
 
 
 def test_waiting_has_an_end(queue: Queue) -> None:

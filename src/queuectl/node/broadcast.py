@@ -6,7 +6,7 @@ bytes of its spool files are copied there twice a second. Of a long stream as mu
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -17,7 +17,7 @@ from queuectl.job import Job
 from queuectl.node.handover import HandedStream, HandedWatch
 from queuectl.node.runs import Run
 from queuectl.spool import open_stream
-from queuectl.store.contract import LONGEST_PIECE, Piece, Store
+from queuectl.store.contract import LONGEST_PIECE, Piece, Shown, Store
 
 PAUSE = 0.5
 """Seconds between two looks at the files of a run that is watched."""
@@ -84,19 +84,20 @@ class _Stream:
     def _all(self, at: int) -> list[Piece]:
         return [] if at == self.told else [Piece(stream=self.name, start=at, data=b"")]
 
-    def shown(self, piece: Piece) -> None:
-        """Note that a piece is in the store."""
-        self.at = piece.start + len(piece.data)
-        if not piece.data:
-            self.told = piece.start
+    def showed(self, shown: Shown) -> None:
+        """Note that this is in the store."""
+        for piece in shown.pieces:
+            self.at = piece.start + len(piece.data)
+            if not piece.data:
+                self.told = piece.start
+        if shown.gap is not None:
+            self.trimmed = shown.gap[1]
 
-    def trim(self, store: Store, job: Job, limit: int) -> None:
-        """Take away what is neither head nor among the last bytes, when that is worth it."""
-        before = self.at - limit - LONGEST_PIECE
-        first = max(halves(limit)[0], self.trimmed)
-        if before - first >= LONGEST_PIECE:
-            store.live.trim(job, self.name, first=halves(limit)[0], before=before)
-            self.trimmed = before
+    def gap(self, pieces: Sequence[Piece], limit: int) -> tuple[int, int] | None:
+        """Return what is neither head nor among the last bytes, when its going is worth it."""
+        end = pieces[-1].start + len(pieces[-1].data)
+        head, before = halves(limit)[0], end - limit - LONGEST_PIECE
+        return (head, before) if before - max(head, self.trimmed) >= LONGEST_PIECE else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,7 +118,7 @@ class _Watched:
         return cls(job=run.job, until=until, streams=streams)
 
 
-_Batch = list[tuple[Job, _Stream, list[Piece]]]
+_Batch = list[tuple[Shown, _Stream]]
 
 
 class Broadcast:
@@ -168,7 +169,7 @@ class Broadcast:
     def look(self, running: Iterable[Run]) -> None:
         """Learn which of the running runs are watched."""
         runs = {run.job.seq: run for run in running}
-        now = self._store.now() + MARGIN
+        now = self._store.clock.now() + MARGIN
         found = (
             self._store.live.watched([run.job for run in runs.values()], now=now) if runs else {}
         )
@@ -193,7 +194,7 @@ class Broadcast:
     def send(self) -> None:
         """Copy what is new."""
         self.due = monotonic() + TROUBLE_PAUSE
-        now = self._store.now() + MARGIN
+        now = self._store.clock.now() + MARGIN
         self._watched = {seq: run for seq, run in self._watched.items() if run.until > now}
         if not self._watched:
             self.due = NEVER
@@ -201,11 +202,9 @@ class Broadcast:
         limit = self._limit()
         batch, left = self._read(limit)
         if batch:
-            self._store.live.show(*((job, pieces) for job, _, pieces in batch))
-        for job, stream, pieces in batch:
-            for piece in pieces:
-                stream.shown(piece)
-            stream.trim(self._store, job, limit)
+            self._store.live.show(*(shown for shown, _ in batch))
+        for shown, stream in batch:
+            stream.showed(shown)
         self.due = monotonic() + (PAUSE if left > 0 else BUSY_PAUSE)
 
     def _read(self, limit: int) -> tuple[_Batch, int]:
@@ -215,7 +214,8 @@ class Broadcast:
         for seq, watched in list(self._watched.items()):
             for stream in watched.streams:
                 if pieces := stream.read(limit, left):
-                    batch.append((watched.job, stream, pieces))
+                    gap = stream.gap(pieces, limit)
+                    batch.append((Shown(watched.job, stream.name, pieces, gap), stream))
                     left -= sum(len(piece.data) for piece in pieces)
             self._watched[seq] = self._watched.pop(seq)
             if left <= 0:

@@ -11,7 +11,7 @@ from queuectl.node.crew import Crew
 from queuectl.node.membership import Membership
 from queuectl.node.orders import Orders
 from queuectl.node.runs import Run
-from queuectl.store.contract import Store
+from queuectl.store.contract import Outlook, Store
 
 
 class Intake:
@@ -73,7 +73,7 @@ class Intake:
         """Return in how many seconds a job becomes due that somebody has time for."""
         if self.next_due is None or not self._crew.workers.idle or not self.may_claim:
             return inf
-        return (self.next_due - self._store.now()) / 1000
+        return (self.next_due - self._store.clock.now()) / 1000
 
     def resumes_in(self) -> float:
         """Return in how many seconds a host that couldn't start anything tries again."""
@@ -96,7 +96,7 @@ class Intake:
 
     def watch_clock(self) -> None:
         """Notice that a job has become due."""
-        if self.next_due is not None and self.next_due <= self._store.now():
+        if self.next_due is not None and self.next_due <= self._store.clock.now():
             self.next_due = None
             self.may_be_work = True
 
@@ -104,18 +104,26 @@ class Intake:
         """See whether there is work, if somebody has time for it."""
         self.may_be_work = True
         if self._crew.workers.idle:
-            self.may_be_work, self.next_due = self._outlook()
+            self.may_be_work, self.next_due = self._foresee(self._outlook())
 
     def ask_what_next(self) -> None:
         """Find out why there was no more to claim."""
         self._held_up = True
-        self._held_up, self.next_due = self._outlook()
+        outlook = self._outlook()
+        self._held_up, self.next_due = self._foresee(outlook)
         if self._held_up:
             # What is due meanwhile may come before what holds us up.
-            self.next_due = self._store.jobs.next_due()
+            self.next_due = outlook.due
 
-    def _outlook(self) -> tuple[bool, int | None]:
-        return self._store.runs.outlook(self._queues, now=self._store.now())
+    def _outlook(self) -> Outlook:
+        return self._store.runs.outlook(self._queues)
+
+    def _foresee(self, outlook: Outlook) -> tuple[bool, int | None]:
+        """Return whether a claim would find something, and if not, when it may."""
+        if outlook.ready:
+            return True, None
+        at = outlook.changes_at
+        return at is not None and at <= self._store.clock.now(), at
 
     def try_held_up(self) -> None:
         """Ask again for jobs that we weren't given: once they have waited long enough, we are."""

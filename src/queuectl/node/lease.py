@@ -12,6 +12,7 @@ from random import uniform
 from threading import Event, Lock, Thread
 from time import clock_gettime, monotonic
 
+from queuectl import __version__
 from queuectl.errors import StoreError
 from queuectl.guard.wire import Extend
 from queuectl.node.config import Config
@@ -185,12 +186,17 @@ class Lease:
         """Call it an outage until the store answers, unless the lease was over before we asked."""
         self.outage = self.outage or not self.is_over
 
+    def _ask(self, store: Store, lease: int) -> bool:
+        """Ask the store to extend it."""
+        until, workers = store.clock.steady() + lease, self._config.count
+        return store.nodes.renew(self._node, until=until, workers=workers, version=__version__)
+
     def renew(self, store: Store) -> bool:
         """Renew it once, through this store; False when it is lost."""
         lease, clock, before = self._config.settings.lease, self._clock, self._renewals
         # By our own clock, and from before we ask: whoever takes over counts from a later moment.
         began, asked_at, until_now = read(clock), monotonic(), self._until
-        if began >= until_now or not store.nodes.renew(self._node, until=store.steady() + lease):
+        if began >= until_now or not self._ask(store, lease):
             return False
         with self._noting:
             if read(clock) < until_now - margin(lease):

@@ -22,7 +22,7 @@ def log_of(queue: Queue, node: str) -> str:
 
 def make_folders(queue: Queue) -> None:
     """Make the folder for the logs of this host, for those who may use the queue."""
-    companion = os.path.dirname(queue.store.make_spool_root())
+    companion = os.path.dirname(queue.store.folder.make_spool())
     make_folder(_folder(queue), group_of(companion))
 
 

@@ -62,7 +62,7 @@ class Membership:
 
     def _call(self, id: str) -> None:
         self.id = id
-        self.spool = os.path.join(self._store.spool_root(), id)
+        self.spool = os.path.join(self._store.folder.spool, id)
         """Where the output of its runs is while they live."""
 
     @property
@@ -89,9 +89,9 @@ class Membership:
         """Become known under this id, with a lease that has to be renewed from now on."""
         pid = os.getpid()
         lease = self._config.settings.lease
-        clock = self._store.lease_clock()
+        clock = self._store.clock.lease_clock
         began = leases.read(clock)
-        now = self._store.now()
+        now = self._store.clock.now()
         self._store.nodes.register(
             Node(
                 id=self.id,
@@ -105,7 +105,7 @@ class Membership:
                 version=__version__,
                 started_at=now,
                 seen_at=now,
-                lease_until=self._store.steady() + lease,
+                lease_until=self._store.clock.steady() + lease,
             )
         )
         self._shown_workers = self._config.count
@@ -140,7 +140,7 @@ class Membership:
         assert self.lease is not None
         self.lease.lost = not self.lease.renew(self._store)
         if not self.lease.lost:
-            self.show_workers(anew=True)
+            self._shown_workers = self._config.count
 
     def hand_over(self) -> tuple[int, int] | None:
         """Renew the lease and return its clock and its end; None when there is none to hand over.
@@ -151,16 +151,13 @@ class Membership:
         if self.lease.lost or not self.lease.renew(self._store):
             self.lease.lost = True
             return None
-        return self._store.lease_clock(), self.lease.until
+        return self._store.clock.lease_clock, self.lease.until
 
-    def show_workers(self, *, anew: bool = False) -> None:
-        """Have the register say how many workers we have, if it says something else.
-
-        With `anew`, have it say our version as well, in any case.
-        """
+    def show_workers(self) -> None:
+        """Have the register say how many workers we have, if it says something else."""
         count = self._config.count
-        if anew or count != self._shown_workers:
-            self._store.nodes.describe(self.id, workers=count, version=__version__)
+        if count != self._shown_workers and self.lease is not None:
+            self.lease.lost = self.lease.lost or not self.lease.renew(self._store)
             self._shown_workers = count
 
     def renew_in(self) -> float:
@@ -197,7 +194,7 @@ class Membership:
     def make_spool(self, *, first: bool = False) -> None:
         """Make the folder for the output of our runs; also when somebody has removed it."""
         if not os.path.isdir(self.spool):
-            root = self._store.make_spool_root()
+            root = self._store.folder.make_spool()
             make_folder(self.spool, group_of(root))
             for guard in self._guards:
                 self._set_up_board(guard, first=first)

@@ -28,7 +28,7 @@ from queuectl.errors import (
     StoreTooNewError,
     StoreUnreachableError,
 )
-from queuectl.facts import Node, Stop
+from queuectl.facts import Node, Stop, count_waiting
 from queuectl.guard import tree
 from queuectl.job import Exited, Job, Output, State, Transition
 from queuectl.node import logfiles, runs, upkeep
@@ -52,7 +52,7 @@ from queuectl.node.signals import STOPS, Interrupts, orders
 from queuectl.node.turns import Turn, Turns
 from queuectl.place import Place
 from queuectl.queue import Queue
-from queuectl.store.contract import Ended, Topic
+from queuectl.store.contract import Ended, Over, Topic
 from queuectl.values import quicken
 
 TICK = 1.0
@@ -305,9 +305,11 @@ class NodeLoop:
         if not self.options.drain or self.intake.may_be_work:
             return False
         try:
-            waiting = self.store.waiting(self.options.queues)
+            waiting = count_waiting(
+                self.store.jobs.counts(), self.store.settings.queues(), self.options.queues
+            )
             if waiting:
-                self.job_log.waits(self.store.now(), waiting, self.intake.next_due)
+                self.job_log.waits(self.store.clock.now(), waiting, self.intake.next_due)
             return not waiting and not self.neighbours.may_leave_jobs(self.options.queues)
         except StoreError:
             return False
@@ -326,7 +328,7 @@ class NodeLoop:
             self._guarded(self._tell_left_over)
 
     def _strike_out(self) -> None:
-        self.store.nodes.forget(self.id)
+        self.store.runs.rescue(self.id, lambda jobs, now: Over())
 
     def _tell_left_over(self) -> None:
         """Say that all is done, and what isn't because its queue is paused."""
@@ -337,7 +339,7 @@ class NodeLoop:
             if count.state in (State.PENDING, State.FAILED)
             and (not served or count.queue in served)
         )
-        self.job_log.nothing_left(self.store.now(), held)
+        self.job_log.nothing_left(self.store.clock.now(), held)
 
     # -- starting again -------------------------------------------------------------------
 
@@ -592,7 +594,7 @@ class NodeLoop:
             )
 
     def _tell_rescue(self, job: Job, end: Ended | None, why: str) -> None:
-        self.job_log.rescued(self.store.now(), job, end, why)
+        self.job_log.rescued(self.store.clock.now(), job, end, why)
         self.intake.work_came()
 
     def _renew(self) -> None:
@@ -608,16 +610,14 @@ class NodeLoop:
         self._heed_upgrade()
         while upkeep.prune_old(self.queue, self.config.settings) >= upkeep.PRUNED_AT_ONCE:
             continue
-        while upkeep.prune_events(self.queue, self.config.settings) >= upkeep.PRUNED_AT_ONCE:
-            continue
-        self.store.history.coarsen(now=self.store.now())
-        self.store.live.drop_stale(now=self.store.now())
+        now, kept = self.store.clock.now(), self.config.settings.events_retention
+        self.store.tidy(now=now, events_before=now - kept if kept else None)
         logfiles.sweep(self.queue, self.config.settings.log_retention)
 
     # -- telling ------------------------------------------------------------------------------
 
     def _say(self, text: str, *, level: str = "info") -> None:
-        self.log.say(self.store.now(), text, level=level)
+        self.log.say(self.store.clock.now(), text, level=level)
 
 
 def _or_never(seconds: float | None) -> float:

@@ -126,7 +126,7 @@ class Turns:
 
     def _made(self, turned: Turned) -> Turn:
         over, asked = self._doubtful
-        return Turn(now=self._store.now(), asked=asked, over=over, **turned._asdict())
+        return Turn(now=self._store.clock.now(), asked=asked, over=over, **turned._asdict())
 
     def _over(self, over: tuple[Run, ...]) -> Over:
         def judge(stuck: Sequence[Job], asked: Asked, now: int) -> list[Ended]:
@@ -157,7 +157,7 @@ class Turns:
         """Have counters added up, if there were commits since."""
         if self._unfolded:
             self._unfolded = False
-            self._store.history.fold()
+            self._store.tidy()
 
     def be_patient(self, error: StoreError) -> None:
         """Try again a little later; with jitter, so that many nodes don't come back as one."""

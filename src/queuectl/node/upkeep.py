@@ -46,7 +46,7 @@ class Rescuer:
         for node in others:
             if self.queue.is_dead(node):
                 self._rescue_node(node)
-        unknown = set(self.queue.store.runs.strays())
+        unknown = {str(job.node) for job in self.queue.store.runs.held(None)}
         for gone in self._unknown_since.keys() - unknown:
             del self._unknown_since[gone]
         for node_id in unknown:
@@ -89,7 +89,7 @@ class Rescuer:
 
         Not what its row says: a copy of a database must not touch the folders of the original.
         """
-        return os.path.join(self.queue.store.spool_root(), node_id)
+        return os.path.join(self.queue.store.folder.spool, node_id)
 
     def _kill_leftovers(self, node_id: str) -> bool:
         """Kill what a node left running on this host; True when something can't be killed yet."""
@@ -186,7 +186,7 @@ def _reason(node: Node, local: bool) -> str:
 def prune_old(queue: Queue, settings: Settings) -> int:
     """Delete finished jobs that are past their retention, a few at a time; says how many."""
     store = queue.store
-    now = store.now()
+    now = store.clock.now()
     ages = (
         (State.COMPLETED, settings.retention),
         (State.CANCELLED, settings.retention),
@@ -206,17 +206,9 @@ def prune_old(queue: Queue, settings: Settings) -> int:
     return total
 
 
-def prune_events(queue: Queue, settings: Settings) -> int:
-    """Delete events that are past their retention, a few at a time; says how many."""
-    if not settings.events_retention:
-        return 0
-    store = queue.store
-    return store.history.prune_events(store.now() - settings.events_retention, limit=PRUNED_AT_ONCE)
-
-
 def sweep_spool(queue: Queue) -> None:
     """Remove folders of nodes that are no longer registered, left by an untimely crash."""
-    root = queue.store.spool_root()
+    root = queue.store.folder.spool
     try:
         folders = os.listdir(root)
     except FileNotFoundError:

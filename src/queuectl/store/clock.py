@@ -1,4 +1,4 @@
-"""A server's wall clock, read from afar: asked now and then, counted by our own in between.
+"""The clocks of stores; that of a server is asked now and then, and counted by our own in between.
 
 Our own clock only measures how long ago the server was asked; what it shows doesn't matter. The
 answer was true some time between question and reply, so the reading is never ahead of the server;
@@ -9,12 +9,35 @@ import time
 from math import ceil
 from threading import Lock
 from time import clock_gettime
+from typing import Protocol
 
 # Goes on while the host sleeps; elsewhere than on Linux, CLOCK_MONOTONIC does.
 ELAPSED: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 STALE = 10.0
 """Seconds after which the server is asked again."""
+
+
+class Clock(Protocol):
+    """The clock of a store, as this host knows it."""
+
+    lease_clock: int
+    """The id of the host's clock by which a node must give up its lease by itself."""
+
+    def now(self) -> int:
+        """Return the time, in milliseconds since 1970."""
+
+    def steady(self) -> int:
+        """Return the time by which leases are meant, in milliseconds since whenever."""
+
+    def is_stale(self) -> bool:
+        """Tell whether it is time to ask the database for its time."""
+
+    def learn(self, *, asked: float, said: int, heard: float) -> int:
+        """Take in what the database said between two of our readings.
+
+        Returns how many milliseconds our reading was ahead.
+        """
 
 
 class ServerClock:

@@ -2,7 +2,7 @@
 
 A store holds no policy. It applies the transitions it is given, fenced by (id, attempt, node):
 a run that lost its lease changes nothing, and `finish` says so. Every verb that writes is a
-transaction of its own, or part of the one opened with `transaction()`.
+transaction of its own, or part of the one in which `transact` calls it.
 """
 
 from abc import ABC, abstractmethod
@@ -19,25 +19,24 @@ from queuectl.values import dataclass
 
 if TYPE_CHECKING:
     from queuectl.admission import Offer
+    from queuectl.store.clock import Clock
+    from queuectl.store.folder import Folder
 
 T = TypeVar("T")
 LONGEST_PIECE = 1 << 18
 """How many bytes of a running attempt's output are shown in one piece."""
-ONLY_FILES_ARE_SHARED = (
-    "Only a queue in a file is shared with a group; on a server, grant rights to its users."
-)
 
 
 class Capability(StrEnum):
     """What a store may be able to do, or not."""
 
     TRANSACTIONS = "transactions"
-    """Several verbs can be one durable write (`transaction`, `transact`), and what is about many
-    jobs is done to all of them or none."""
+    """Several verbs can be one durable write (`transact`), and what is about many jobs is done to
+    all of them or none."""
     LENDING = "lending"
     """A connection of somebody else's can be used (`borrowed`)."""
     NOTIFICATIONS = "notifications"
-    """Listeners are told (`listen`, `nudge`); else they have to look."""
+    """Listeners are told (`listen`); else they have to look."""
 
 
 class Topic(StrEnum):
@@ -84,6 +83,16 @@ class Piece:
     """No bytes at all say that up to here this is all, for now."""
 
 
+class Shown(NamedTuple):
+    """What is shown of one stream of a running attempt."""
+
+    job: Job
+    stream: str
+    pieces: Sequence[Piece]
+    gap: tuple[int, int] | None = None
+    """Pieces that start at the first of these, or later, but before the second, are taken away."""
+
+
 Asked = Callable[[], Mapping[int, str]]
 """Tells which of a node's jobs somebody wants cancelled, and why, by their places in the line."""
 
@@ -111,6 +120,22 @@ class Turned(NamedTuple):
     """How runs ended."""
     lost: Sequence[Ended] = ()
     """Those of these ends that change nothing: the lease was lost."""
+
+
+class Outlook(NamedTuple):
+    """What a claim would find."""
+
+    ready: bool
+    """Whether a job is ready in the queues that were asked about, and not paused."""
+    due: int | None
+    """When the next delayed job, of any queue, becomes ready."""
+    expires: int | None
+    """When the next waiting job, of any queue, expires."""
+
+    @property
+    def changes_at(self) -> int | None:
+        """When there will be something to do that there isn't now."""
+        return min((at for at in (self.due, self.expires) if at is not None), default=None)
 
 
 class EndRun(NamedTuple):
@@ -186,12 +211,8 @@ class Jobs(ABC):
         """Return what the runs of a job find on stdin."""
 
     @abstractmethod
-    def ids_like(self, prefix: str, limit: int = 10) -> list[str]:
-        """Return ids that begin with a prefix, in order."""
-
-    @abstractmethod
-    def tags_like(self, prefix: str, limit: int = 10) -> list[str]:
-        """Return tags of jobs that begin with a prefix, in order.
+    def like(self, prefix: str, limit: int = 10, *, tags: bool = False) -> list[str]:
+        """Return ids of jobs, or tags, that begin with a prefix, in order.
 
         Costs no more where a million jobs have the same tag.
         """
@@ -206,7 +227,8 @@ class Jobs(ABC):
     def places(self, which: Filter, by: Sequence[Sort], *, limit: int | None) -> list[int]:
         """Return the seqs of jobs, sorted by columns of theirs; of equal ones the newest first.
 
-        Unlike `select`, it has to look at all jobs that fit.
+        Unlike `select`, it has to look at all jobs that fit; only the slowest of the completed ones
+        are found at once.
         """
 
     @abstractmethod
@@ -225,14 +247,6 @@ class Jobs(ABC):
         """
 
     @abstractmethod
-    def slowest(self, limit: int) -> list[Job]:
-        """Return the completed jobs whose last run took longest."""
-
-    @abstractmethod
-    def next_due(self) -> int | None:
-        """Return the earliest `run_at` that a waiting job isn't yet ready for."""
-
-    @abstractmethod
     def change(self, jobs: Sequence[Job], decide: Decide, *, now: int | None = None) -> Changes:
         """Change jobs by hand, as `decide` says of them when nobody else can change them.
 
@@ -241,12 +255,11 @@ class Jobs(ABC):
         """
 
     @abstractmethod
-    def prune(self, state: State, before: int, *, limit: int) -> int:
-        """Delete jobs that reached a final state before a time, oldest first; says how many."""
+    def prune(self, state: State, before: int, *, limit: int | None) -> int:
+        """Delete jobs that reached a final state before a time, oldest first; says how many.
 
-    @abstractmethod
-    def prunable(self, state: State, before: int) -> int:
-        """Count what `prune` would delete."""
+        With no `limit`, none is deleted: it only says how many there are.
+        """
 
 
 class Runs(ABC):
@@ -282,19 +295,15 @@ class Runs(ABC):
         """
 
     @abstractmethod
-    def held(self, node: str, *, to_cancel: bool = False) -> list[Job]:
-        """Return the jobs a node has in processing; or those that somebody wants cancelled."""
+    def held(self, node: str | None, *, to_cancel: bool = False) -> list[Job]:
+        """Return the jobs a node has in processing; or those that somebody wants cancelled.
 
-    @abstractmethod
-    def strays(self) -> list[str]:
-        """Return names of nodes that aren't registered, but have jobs in processing."""
-
-    @abstractmethod
-    def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
-        """Tell, without taking any lock, whether a claim would find something.
-
-        And if nothing is ready, when the next job becomes so, or expires.
+        With None, those of nodes that aren't registered.
         """
+
+    @abstractmethod
+    def outlook(self, queues: Sequence[str] = ()) -> Outlook:
+        """Tell, without taking any lock, what a claim from these queues would find, and when."""
 
 
 class History(ABC):
@@ -319,20 +328,8 @@ class History(ABC):
         """Return events, newest first: of one job, or all; behind the one with seq `before`."""
 
     @abstractmethod
-    def prune_events(self, before: int, *, limit: int) -> int:
-        """Delete events from before a time, oldest first; says how many."""
-
-    @abstractmethod
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         """Return how long runs and waits took, summed over time and nodes."""
-
-    @abstractmethod
-    def coarsen(self, *, now: int) -> None:
-        """Merge old rollups into hours, older ones into days."""
-
-    @abstractmethod
-    def fold(self) -> None:
-        """Add up the counters that writers left beside each other so as not to wait in line."""
 
 
 class LiveOutput(ABC):
@@ -352,15 +349,11 @@ class LiveOutput(ABC):
         """Return which of these running attempts somebody watches: seq of the job, until when."""
 
     @abstractmethod
-    def show(self, *shown: tuple[Job, Sequence[Piece]]) -> None:
+    def show(self, *shown: Shown) -> None:
         """Show pieces of what running attempts wrote, each of at most `LONGEST_PIECE` bytes.
 
         A piece takes the place of one with the same start: to show it twice does no harm.
         """
-
-    @abstractmethod
-    def trim(self, job: Job, stream: str, *, first: int, before: int) -> None:
-        """Take away the pieces of a stream that start at `first` or later, but before `before`."""
 
     @abstractmethod
     def pieces(self, job: Job, stream: str, *, after: int) -> list[Piece]:
@@ -374,10 +367,6 @@ class LiveOutput(ABC):
     def end(self, job: Job) -> None:
         """Take away all that was shown of an attempt, and who watched it: it is over."""
 
-    @abstractmethod
-    def drop_stale(self, *, now: int) -> None:
-        """Take away what nobody watches any more."""
-
 
 class Nodes(ABC):
     """The register of nodes, and their leases."""
@@ -387,33 +376,20 @@ class Nodes(ABC):
         """Make a node known."""
 
     @abstractmethod
-    def renew(self, node: str, *, until: int) -> bool:
-        """Extend a lease that still holds; False when it is lost, which is final."""
+    def renew(self, node: str, *, until: int, workers: int, version: str) -> bool:
+        """Extend a lease that still holds; False when it is lost, which is final.
 
-    @abstractmethod
-    def forget(self, node: str, *, beat: int | None = None) -> bool:
-        """Strike a node from the register; False when it isn't there.
-
-        With `beat`, only if it hasn't renewed its lease since: from then on it can't any more.
+        And say how many workers the node has by now, and its version.
         """
 
     @abstractmethod
     def all(self) -> list[Node]:
-        """Return all registered nodes, oldest first."""
+        """Return all registered nodes, oldest first, and say of each whether its lease has lapsed.
 
-    @abstractmethod
-    def lapsed(self, node: Node) -> bool:
-        """Tell whether the lease of a node was over beyond doubt when `nodes` was last called.
-
-        Whoever rescues its jobs relies on it. Where no clock is shared, it is a matter of watching
-        a node do nothing for the length of its lease; so it may become true later than the
-        clocks say, but never too soon. Time that has passed since the node was read proves
-        nothing: it may have renewed its lease while we were held up.
+        Where no clock is shared, that is a matter of watching a node do nothing, from one call to
+        the next, for the length of its lease; so it may become true later than the clocks say,
+        but never too soon.
         """
-
-    @abstractmethod
-    def describe(self, node: str, *, workers: int, version: str) -> None:
-        """Say anew how many workers a node has, and its version."""
 
     @abstractmethod
     def ask_stop(self, node: str, how: Stop, *, event: Event | None = None) -> bool:
@@ -464,6 +440,10 @@ class Store(ABC):
     """Environment variables in which its password may be: jobs don't get to see them."""
     is_new: bool = False
     """Whether it was made when it was opened."""
+    clock: "Clock"
+    """By which every stored time is meant."""
+    folder: "Folder"
+    """What there is of it in the file system of this host."""
     capabilities: frozenset[Capability] = frozenset()
     """What it can do besides what every store can."""
     patience: float
@@ -506,26 +486,6 @@ class Store(ABC):
     def identity(self) -> str:
         """What names it among all queues that a host may know, however its URL is spelled."""
 
-    @abstractmethod
-    def now(self) -> int:
-        """Return the store's wall clock: every stored time is by this clock."""
-
-    @abstractmethod
-    def steady(self) -> int:
-        """Return the clock by which `Node.lease_until` is meant."""
-
-    @abstractmethod
-    def lease_clock(self) -> int:
-        """Return the id of the host clock by which a node must give up its lease by itself."""
-
-    def is_elsewhere(self, node: Node) -> bool:
-        """Tell whether a node works on another store, of which this one is a copy."""
-        return False
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """Make everything inside one durable write: all of it or nothing. May be nested."""
-        raise _unable(Capability.TRANSACTIONS)
-
     def transact(self, action: Callable[[], T]) -> T:
         """Do something as one durable write, and do it again if the database says so.
 
@@ -547,27 +507,12 @@ class Store(ABC):
         """Start hearing about new work and control messages from any process or host."""
         raise _unable(Capability.NOTIFICATIONS)
 
-    def nudge(self, topic: Topic) -> None:
-        """Wake the listeners, after the current transaction if there is one."""
-        return
-
     @abstractmethod
     def changed(self) -> bool:
         """Tell whether anybody else may have committed something since the last call.
 
         Asked many times a second. A server that can't tell says so now and then.
         """
-
-    def waiting(self, queues: Sequence[str] = ()) -> int:
-        """Count jobs that could still come to a node serving these queues (paused ones can't)."""
-        paused = {queue.name for queue in self.settings.queues() if queue.paused_at is not None}
-        return sum(
-            count.jobs
-            for count in self.jobs.counts()
-            if count.state in (State.PENDING, State.FAILED)
-            and count.queue not in paused
-            and (not queues or count.queue in queues)
-        )
 
     # -- the store itself -------------------------------------------------------
 
@@ -588,20 +533,18 @@ class Store(ABC):
         """Raise `StoreTooNewError` if a newer queuectl has upgraded the schema under us."""
 
     @abstractmethod
+    def tidy(self, *, now: int | None = None, events_before: int | None = None) -> None:
+        """Make small again what has grown.
+
+        The counters that writers left beside each other, so as not to wait in line, are added up:
+        that is worth it after every few commits. With `now`, once in a while, old rollups are
+        merged into hours and older ones into days, and live output that nobody watches any more is
+        deleted, as are events from before a time.
+        """
+
+    @abstractmethod
     def vacuum(self) -> None:
         """Give unused space back to the filesystem."""
-
-    @abstractmethod
-    def spool_root(self) -> str:
-        """Return the folder, on this host, under which nodes keep the output of running jobs."""
-
-    @abstractmethod
-    def make_spool_root(self) -> str:
-        """Make that folder, if it isn't there, for those who may use the store; returns it."""
-
-    def share(self, group: str) -> None:
-        """Let the members of a group of this host use the store as its owner does."""
-        raise UsageError(ONLY_FILES_ARE_SHARED)
 
     @abstractmethod
     def close(self) -> None:

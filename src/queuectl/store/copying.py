@@ -77,7 +77,7 @@ def copy(
             note.move(lambda: None, wrong=True)
             raise wrong
         note.finish(source)
-    target.history.fold()
+    target.tidy()
     return copied
 
 

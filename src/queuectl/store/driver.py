@@ -7,9 +7,10 @@ has them explained.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from queuectl.errors import StoreBusyError, StoreUnreachableError
+from queuectl.store.clock import Clock
 from queuectl.store.contract import Listener, Topic
 from queuectl.store.dialects import Dialect
 from queuectl.store.statements import ForRows
@@ -28,28 +29,6 @@ class DisconnectedError(StoreUnreachableError):
 
 class UnsteadyError(StoreUnreachableError):
     """The server is there, but can't take us in at this moment: it starts, stops or recovers."""
-
-
-class Clock(Protocol):
-    """The clock of a store, as this host knows it."""
-
-    lease_clock: int
-    """The id of the host's clock by which a node must give up its lease by itself."""
-
-    def now(self) -> int:
-        """Return the time, in milliseconds since 1970."""
-
-    def steady(self) -> int:
-        """Return the time by which leases are meant, in milliseconds since whenever."""
-
-    def is_stale(self) -> bool:
-        """Tell whether it is time to ask the database for its time."""
-
-    def learn(self, *, asked: float, said: int, heard: float) -> int:
-        """Take in what the database said between two of our readings.
-
-        Returns how many milliseconds our reading was ahead.
-        """
 
 
 class Driver(ABC):

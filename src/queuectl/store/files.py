@@ -9,7 +9,6 @@ from errno import EINVAL, ENOTSUP
 from queuectl.errors import StoreError, StoreMissingError
 from queuectl.place import default_path
 from queuectl.sharing import PRIVATE_FILE, PRIVATE_FOLDER, SHARED_FOLDER, mode_in
-from queuectl.store.contract import Topic
 
 NETWORK = frozenset(
     "nfs nfs4 cifs smb smb2 smb3 smbfs 9p afs ceph glusterfs lustre ocfs2 gfs2 beegfs"
@@ -154,7 +153,7 @@ def _create(path: str, mode: int, *, exist_ok: bool) -> bool:
     return True
 
 
-def touch(folder: str, topics: Iterable[Topic], make: Callable[[], None]) -> None:
+def touch(folder: str, topics: Iterable[str], make: Callable[[], None]) -> None:
     """Touch the files whose touch wakes the listeners on these topics; `make` makes the folder.
 
     A touch only saves the listeners a moment: they notice the commit itself as well. So whatever

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from queuectl.errors import LeaseLostError
 from queuectl.facts import Event
-from queuectl.job import Job
+from queuectl.job import Job, State
 from queuectl.store.contract import Ended, Topic, Turned
 from queuectl.store.database import Database
 from queuectl.store.driver import Params, Row
@@ -36,12 +36,18 @@ BURIED_AT_ONCE = 1_000
 
 
 class Changed(NamedTuple):
-    """A job whose state was changed."""
+    """Jobs that came into the same state, by one and the same step."""
 
-    event: Event | None = None
+    to: State | None
+    """None when they are gone."""
+    jobs: Sequence[int]
+    """Their places in the line; those of many new jobs at once aren't known."""
+    events: Sequence[Event] = ()
     """What is kept of that."""
-    ready: bool = False
-    """Whether a node could run it now."""
+    wakes: bool = False
+    """Whether nodes should look for work because of it."""
+    new: bool = False
+    """Whether they weren't there before."""
 
 
 class Look(NamedTuple):
@@ -80,10 +86,6 @@ class Idiom:
         """Return the statement that stores so many jobs at once."""
         row = f"({', '.join('?' * len(NEW_COLUMNS))})"
         return f"{self.sql.ENQUEUE}{', '.join([row] * jobs)}"
-
-    def tell_of_new_jobs(self) -> None:
-        """Wake the nodes, unless they have heard of it already."""
-        self.db.nudge(Topic.WORK)
 
     # -- claiming: candidates, policy, fenced begin -----------------------------------------
 
@@ -133,6 +135,7 @@ class Idiom:
         due = [seq for (seq,) in self.db.rows(self.sql.DUE, now=now, limit=PROMOTED_AT_ONCE)]
         if due:
             self.db.change(self.sql.PROMOTE, {"seqs": self.bind(due)})
+            self.after_change(Changed(State.PENDING, due))
 
     def _bury_expired(self, node: str, now: int) -> list[Job]:
         from queuectl.lifecycle import expired
@@ -146,7 +149,7 @@ class Idiom:
         gone = self.db.update(self.sql.APPLY, rows) if rows else set()
         buried = [buried_job(job, to, now) for job, to in changes if job.seq in gone]
         buried.sort(key=lambda job: job.seq)
-        self.after_change([Changed(death_of(job, job.reason, at=now, node=node)) for job in buried])
+        self.after_burial(buried, now, node)
         return buried
 
     def candidates(self, offer: "Offer", now: int) -> "list[Candidate]":
@@ -184,7 +187,9 @@ class Idiom:
             for seq, worker in zip(found, workers, strict=False)
         ]
         begun = self.db.update(self.sql.CLAIM, runs) if runs else set()
-        return [claimed_job(found[run["seq"]], run) for run in runs if run["seq"] in begun]
+        jobs = [claimed_job(found[run["seq"]], run) for run in runs if run["seq"] in begun]
+        self.after_change(Changed(State.PROCESSING, [job.seq for job in jobs]))
+        return jobs
 
     def _whole(self, seqs: Sequence[int]) -> dict[int, Row]:
         """Read jobs, in this order."""
@@ -207,13 +212,29 @@ class Idiom:
 
     # -- whatever was done ----------------------------------------------------------------------
 
-    def after_change(self, changed: Sequence[Changed]) -> None:
-        """See to what follows from changed states, in the transaction that changes them."""
-        events = [event_row(change.event) for change in changed if change.event is not None]
-        if events:
-            self.db.insert(self.sql.RECORD, events)
-        if any(change.ready for change in changed):
+    def after_change(self, *changes: Changed) -> None:
+        """See to what follows from changed states, in the transaction that changes them.
+
+        Every change of a state comes by here, but for a claim that is one statement: from that,
+        nothing follows.
+        """
+        if events := [event for change in changes for event in change.events]:
+            self.record(events)
+        if any(self.wakes(change) for change in changes):
             self.db.nudge(Topic.WORK)
+
+    def after_burial(self, jobs: Sequence[Job], now: int, node: str | None) -> None:
+        """See to what follows from jobs that are dead without a run."""
+        deaths = [death_of(job, job.reason, at=now, node=node) for job in jobs]
+        self.after_change(Changed(State.DEAD, [job.seq for job in jobs], deaths))
+
+    def wakes(self, change: Changed) -> bool:
+        """Tell whether we have to tell nodes of a change."""
+        return change.wakes
+
+    def record(self, events: Sequence[Event]) -> None:
+        """Keep events, in their order."""
+        self.db.insert(self.sql.RECORD, [event_row(event) for event in events])
 
     # -- counters -----------------------------------------------------------------------
 

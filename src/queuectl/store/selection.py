@@ -15,6 +15,7 @@ from queuectl.job import JOB_COLUMNS, State
 from queuectl.when import milliseconds
 
 NO_LIMIT = 2**62
+SLOWEST = (Filter(states=(State.COMPLETED,)), (Sort("duration_ms", descending=True),))
 _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 Look = Callable[[str, Sequence[str], str, Mapping[str, Any]], list[int]]
 """Runs a selecting statement with conditions, a direction and parameters; returns places."""
@@ -69,6 +70,9 @@ def sorted_seqs(
     limit: int | None,
 ) -> list[int]:
     """Return the places in the line of the jobs that fit, sorted by columns."""
+    if (which, tuple(by)) == SLOWEST and limit is not None:
+        # For these there is an index.
+        return look(sql.SLOWEST, (), "", {"limit": limit})
     conditions, params = _conditions(sql, which, needle, limit)
     if which.states or which.queues:
         # With the names of both, an index on both finds them.

@@ -15,8 +15,10 @@ from queuectl.errors import StateError, StoreDeniedError, UsageError, shown
 from queuectl.sharing import SHARED_FILE, SHARED_FOLDER
 from queuectl.store import file_of
 from queuectl.store.access import group_name, user_name
-from queuectl.store.contract import ONLY_FILES_ARE_SHARED
 
+ONLY_FILES_ARE_SHARED = (
+    "Only a queue in a file is shared with a group; on a server, grant rights to its users."
+)
 BESIDE = ("", "-wal", "-shm", "-journal", ".d")
 """What belongs to a database in its folder, by what is added to its name."""
 OURS = ("queuectl.toml", "servers")

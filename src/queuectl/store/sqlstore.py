@@ -1,19 +1,13 @@
 """A store in an SQL database: verbs over its connections, put together."""
 
-import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from time import monotonic
 from typing import Any, TypeVar
 
-from queuectl.errors import UsageError
-from queuectl.facts import Node
-from queuectl.sharing import group_of
-from queuectl.store import files
 from queuectl.store.administration import Administration
 from queuectl.store.contract import (
-    ONLY_FILES_ARE_SHARED,
     Capability,
     History,
     Jobs,
@@ -23,9 +17,9 @@ from queuectl.store.contract import (
     Runs,
     SharedSettings,
     Store,
-    Topic,
 )
 from queuectl.store.database import Database
+from queuectl.store.folder import Folder
 from queuectl.store.idiom import Idiom
 from queuectl.store.migrate import IDENTITY, check_version
 from queuectl.store.verbs.jobs import SqlJobs
@@ -58,6 +52,8 @@ class SqlStore(Store):
         self.path = path
         self.one_host = path is not None
         self.url = db.driver.url
+        self.clock = db.driver.clock
+        self.folder = Folder(lambda: db.driver.companion, db.driver.make_companion, path)
         self.secret_variables = secret_variables
         self.is_new = is_new
         self._told = 0.0
@@ -82,7 +78,7 @@ class SqlStore(Store):
     def history(self) -> History:
         from queuectl.store.verbs.history import SqlHistory
 
-        return SqlHistory(self._idiom, self.nodes)
+        return SqlHistory(self.db)
 
     @cached_property
     def live(self) -> LiveOutput:
@@ -121,29 +117,7 @@ class SqlStore(Store):
     def before_commit(self, hook: Callable[[], None] | None) -> None:
         self.db.before_commit = hook
 
-    def now(self) -> int:
-        return self.db.driver.clock.now()
-
-    def steady(self) -> int:
-        return self.db.driver.clock.steady()
-
-    def lease_clock(self) -> int:
-        return self.db.driver.clock.lease_clock
-
-    def is_elsewhere(self, node: Node) -> bool:
-        if self.path is None:
-            return False
-        # What it runs writes beside the database that it works on.
-        folder = os.path.dirname(os.path.dirname(node.spool))
-        try:
-            return folder.endswith(".d") and not os.path.samefile(folder[:-2], self.path)
-        except OSError:
-            return False
-
     # -- transactions and wake-ups --------------------------------------------------------
-
-    def transaction(self) -> AbstractContextManager[None]:
-        return self.db.transaction()
 
     def transact(self, action: Callable[[], T]) -> T:
         return self.db.transact(action)
@@ -153,9 +127,6 @@ class SqlStore(Store):
 
     def listen(self) -> Listener:
         return self.db.driver.listen(self._version)
-
-    def nudge(self, topic: Topic) -> None:
-        self.db.nudge(topic)
 
     def changed(self) -> bool:
         if self.one_host:
@@ -189,24 +160,15 @@ class SqlStore(Store):
     def check_schema(self) -> None:
         check_version(self.url, self.administration.version_in_meta())
 
+    def tidy(self, *, now: int | None = None, events_before: int | None = None) -> None:
+        self._idiom.fold()
+        if now is not None:
+            from queuectl.store.tidying import Tidying
+
+            Tidying(self._idiom, self.nodes).tidy(now, events_before)
+
     def vacuum(self) -> None:
         self.administration.vacuum()
-
-    def spool_root(self) -> str:
-        return os.path.join(self.db.driver.companion, "spool")
-
-    def make_spool_root(self) -> str:
-        driver = self.db.driver
-        driver.make_companion()
-        files.make_folder(self.spool_root(), group_of(driver.companion))
-        return self.spool_root()
-
-    def share(self, group: str) -> None:
-        if self.path is None:
-            raise UsageError(ONLY_FILES_ARE_SHARED)
-        from queuectl.store.shared import find_group, share
-
-        share(self.path, find_group(group))
 
     def close(self) -> None:
         self.db.close()

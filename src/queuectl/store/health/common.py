@@ -20,7 +20,7 @@ from queuectl.errors import (
     StoreReadOnlyError,
     StoreUnreachableError,
 )
-from queuectl.facts import Node
+from queuectl.facts import Node, count_waiting
 from queuectl.job import WAITING, State
 from queuectl.place import Place
 from queuectl.store.access import user_name
@@ -242,7 +242,7 @@ def check_tables(store: SqlStore) -> Iterator[Finding]:
             "A `db copy` to here was cut short: a part of the jobs is missing.",
             "Run the same `queuectl db copy` again: it goes on where it stopped.",
         )
-    if old := store.db.value(store.db.sql.OLD_RECEIPTS, before=store.now() - KEEP_RECEIPTS):
+    if old := store.db.value(store.db.sql.OLD_RECEIPTS, before=store.clock.now() - KEEP_RECEIPTS):
         yield note(
             "receipts",
             f"{_number(old, 'receipt')} older than two days; nobody tidies up.",
@@ -260,11 +260,11 @@ def check_queue(store: Store, is_alive: Callable[[Node], bool]) -> Iterator[Find
     for node in nodes:
         if node not in alive:
             yield _stale(store, node)
-    if strays := {node: len(store.runs.held(node)) for node in store.runs.strays()}:
-        names = ", ".join(sorted(strays))
+    if strays := store.runs.held(None):
+        names = ", ".join(sorted({str(job.node) for job in strays}))
         yield warning(
             "nodes",
-            f"{_jobs(sum(strays.values()))} processing on nodes that aren't registered ({names}).",
+            f"{_jobs(len(strays))} processing on nodes that aren't registered ({names}).",
             "Any running node takes them over; start one with `queuectl worker start`.",
         )
     yield from _check_alive(store, alive)
@@ -280,13 +280,13 @@ def _stale(store: Store, node: Node) -> Finding:
     return warning(
         "nodes",
         f"Node {node.id} on {node.host} (pid {node.pid}) is gone: it last showed life"
-        f" {ago(store.now() - node.seen_at)} ago. {_jobs(held)} processing on it.",
+        f" {ago(store.clock.now() - node.seen_at)} ago. {_jobs(held)} processing on it.",
         "Any running node rescues its jobs; start one with `queuectl worker start`.",
     )
 
 
 def _check_alive(store: Store, alive: Sequence[Node]) -> Iterator[Finding]:
-    waiting = store.waiting()
+    waiting = count_waiting(store.jobs.counts(), store.settings.queues())
     if not alive and waiting:
         yield note(
             "nodes",

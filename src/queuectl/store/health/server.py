@@ -42,7 +42,7 @@ def checks_of_servers(store: SqlStore) -> dict[str, Check]:
         "clock": lambda: _check_clock(store),
         "schema": lambda: _check_schema(store),
         "permissions": lambda: check_access([store.db.driver.companion]),
-        "disk": lambda: check_disks({"the output of running jobs": store.spool_root()}),
+        "disk": lambda: check_disks({"the output of running jobs": store.folder.spool}),
     }
 
 
@@ -56,7 +56,7 @@ def _check_schema(store: SqlStore) -> Iterator[Finding]:
 
 def check_isolation(store: SqlStore, question: str) -> Iterator[Finding]:
     """Ask inside a transaction what it sees of others, and what is usual on the server."""
-    with store.transaction():
+    with store.db.transaction():
         ((level, default),) = store.db.rows(question)
     got, usual = (str(name).replace("-", " ").upper() for name in (level, default))
     text = f"Transactions are {got}; the server's own default is {usual}."

@@ -9,7 +9,7 @@ from queuectl.errors import StoreUnreachableError
 from queuectl.job import Job
 from queuectl.store.contract import Turned
 from queuectl.store.driver import ConflictError, DisconnectedError, Params, Row
-from queuectl.store.idiom import Idiom, no_lease
+from queuectl.store.idiom import Changed, Idiom, no_lease
 from queuectl.store.rows import NEW_COLUMNS, OWN_COLUMNS, NewRow, named
 from queuectl.store.session import Session
 
@@ -53,10 +53,9 @@ class PostgresIdiom(Idiom):
         else:
             self.db.load("jobs", *_filled(rows))
 
-    def tell_of_new_jobs(self) -> None:
-        # A trigger has told those who listen. Behind a pooler nobody does.
-        if self.db.driver.pooled:
-            super().tell_of_new_jobs()
+    def wakes(self, change: Changed) -> bool:
+        # A trigger has told those who listen of new jobs. Behind a pooler nobody does.
+        return change.wakes and not (change.new and not self.db.driver.pooled)
 
     # -- claiming -----------------------------------------------------------------------
 

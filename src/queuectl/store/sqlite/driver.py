@@ -50,7 +50,7 @@ _Looks = tuple[int, int, int]
 """A file as it is: when it was changed, its size, and that of the log beside it."""
 
 
-class _HostClock:
+class HostClock:
     """The clock of this host, which is that of the database as well."""
 
     # It is one for all processes of the host, and stands still while the machine sleeps: so a
@@ -75,7 +75,7 @@ class SqliteDriver(Driver):
 
     dialect = SQLITE
     sql = statements
-    clock = _HostClock()
+    clock = HostClock()
     remote = False
     errors = apsw.Error
     begins = ("BEGIN IMMEDIATE",)

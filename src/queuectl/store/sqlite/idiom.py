@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.store.contract import Turned
-from queuectl.store.idiom import Changed, Idiom
+from queuectl.store.idiom import Idiom
 from queuectl.store.ids import new_ids
-from queuectl.store.rows import NewRow, all_columns, death_of
+from queuectl.store.rows import NewRow, all_columns
 from queuectl.store.sqlite.driver import UnreadableError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class SqliteIdiom(Idiom):
         self.db.change(self.sql.DROP_EMPTY_COUNTS, {})
         seqs = self.bind([seq for seq, _, _ in unreadable])
         buried = self.jobs(self.sql.JOBS_AT, seqs=seqs)
-        self.after_change([Changed(death_of(job, job.reason, at=now, node=None)) for job in buried])
+        self.after_burial(buried, now, None)
         return buried
 
     def unreadable(self) -> Iterator[tuple[int, bytes, bytes]]:

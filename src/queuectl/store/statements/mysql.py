@@ -251,13 +251,13 @@ SELECT queue, NULL, priority, count(*), count(CASE WHEN timeout > 0 THEN 1 END)
 FROM {jobs} WHERE held_by >= '' GROUP BY queue, priority
 """
 SLOWEST = """
-SELECT {job_columns} FROM {jobs} WHERE slowness IS NOT NULL ORDER BY slowness DESC LIMIT :limit
+SELECT seq FROM {jobs} WHERE slowness IS NOT NULL ORDER BY slowness DESC LIMIT :limit
 """
-NEXT_DUE = "SELECT min(due) FROM {jobs} WHERE due >= 0"
 HELD = "SELECT {job_columns} FROM {jobs} WHERE held_by = :node ORDER BY seq"
 STRAYS = """
-SELECT DISTINCT node FROM {jobs}
+SELECT {job_columns} FROM {jobs}
 WHERE held_by > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
+ORDER BY held_by, seq
 """
 TO_CANCEL = """
 SELECT {job_columns} FROM {jobs} WHERE held_by = :node AND cancel_reason IS NOT NULL ORDER BY seq

@@ -116,12 +116,9 @@ DROP_EMPTY_COUNTS = "DELETE FROM {counts} WHERE jobs = 0 AND timed = 0"
 
 # Completed jobs whose run took longest.
 SLOWEST = """
-SELECT {job_columns} FROM {jobs} WHERE state = 'completed' AND duration_ms IS NOT NULL
+SELECT seq FROM {jobs} WHERE state = 'completed' AND duration_ms IS NOT NULL
 ORDER BY duration_ms DESC LIMIT :limit
 """
-
-# When the next waiting job becomes due.
-NEXT_DUE = "SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND run_at >= 0"
 
 # -- running --------------------------------------------------------------------
 
@@ -177,10 +174,11 @@ HELD = """
 SELECT {job_columns} FROM {jobs} WHERE state = 'processing' AND node = :node ORDER BY seq
 """
 
-# Nodes that nobody knows (any more), and on which something is in processing.
+# What is in processing on nodes that nobody knows (any more).
 STRAYS = """
-SELECT DISTINCT node FROM {jobs}
+SELECT {job_columns} FROM {jobs}
 WHERE state = 'processing' AND node > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
+ORDER BY node, seq
 """
 
 # What of it somebody wants cancelled.
@@ -298,7 +296,8 @@ INSERT INTO {nodes} (
 
 # Extend a lease that still holds. Zero rows mean that it is lost, which is final.
 RENEW = """
-UPDATE {nodes} SET seen_at = :now, lease_until = :until, lease = :lease, beat = beat + 1
+UPDATE {nodes} SET seen_at = :now, lease_until = :until, lease = :lease, beat = beat + 1,
+    workers = :count, version = :version
 WHERE id = :id AND {lease_holds}
 """
 
@@ -314,9 +313,6 @@ SELECT id, host, boot, pid, pid_start, workers, queues, spool, version, started_
     lease_until, stop, lease, beat
 FROM {nodes} ORDER BY started_at, id
 """
-
-# Say anew how many workers a node has, and its version.
-DESCRIBE = "UPDATE {nodes} SET workers = :workers, version = :version WHERE id = :id"
 
 # Ask a node to stop; a stronger request isn't weakened.
 ASK_STOP = """

@@ -2,26 +2,21 @@
 
 from queuectl.facts import Event, Rollup
 from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, Output
-from queuectl.store.contract import History, Nodes
-from queuectl.store.idiom import Idiom
-from queuectl.store.rollups import EVER, Tally
+from queuectl.store.contract import History
+from queuectl.store.database import Database
+from queuectl.store.rollups import EVER
 from queuectl.store.rows import event_row
 from queuectl.values import fields
 
-HOUR = 3_600_000
 FOREVER = 2**62
-KEEP_RECEIPTS = 24 * HOUR
-"""Milliseconds after which nobody can be in doubt about a commit any more."""
 
 
 class SqlHistory(History):
     """The history of a queue in an SQL database."""
 
-    def __init__(self, idiom: Idiom, nodes: Nodes) -> None:
-        self._idiom = idiom
-        self._db = idiom.db
-        self._sql = idiom.sql
-        self._nodes = nodes
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._sql = db.sql
 
     def attempts(self, job: Job) -> list[Attempt]:
         return [
@@ -57,16 +52,6 @@ class SqlHistory(History):
         names = [f.name for f in fields(Event)]
         return [Event(**dict(zip(names, row, strict=True))) for row in rows]
 
-    def prune_events(self, before: int, *, limit: int) -> int:
-        return self._db.atomic(lambda: self._prune_events(before, limit))
-
-    def _prune_events(self, before: int, limit: int) -> int:
-        old = self._db.rows(self._sql.OLD_EVENTS, before=before, limit=limit)
-        if not old:
-            return 0
-        seqs = self._idiom.bind([seq for (seq,) in old])
-        return self._db.change(self._sql.PRUNE_EVENTS, {"seqs": seqs})
-
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         span = {"since": EVER, "until": EVER}
         if since is not None:
@@ -86,36 +71,3 @@ class SqlHistory(History):
             )
             for measure, bucket, count, total, least, most in rows
         ]
-
-    def coarsen(self, *, now: int) -> None:
-        self._db.atomic(lambda: self._coarsen(now))
-        self.fold()
-        if self._db.driver.remote:
-            self._db.again(self._sql.DROP_RECEIPTS, before=now - KEEP_RECEIPTS)
-
-    def _coarsen(self, now: int) -> None:
-        self._db.rows(self._sql.HOLD_ROLLUPS)
-        for span, age in ((HOUR, 48 * HOUR), (24 * HOUR, 60 * 24 * HOUR)):
-            bounds = {"span": span, "before": now - age - (now - age) % span}
-            self._db.change(self._sql.COARSEN, bounds)
-            self._db.change(self._sql.DROP_FINE, bounds)
-        self._bring_totals_together()
-
-    def _bring_totals_together(self) -> None:
-        """Add the totals of nodes that are gone to those under no name."""
-        gone = {node for (node,) in self._db.rows(self._sql.TOTALED_NODES)}
-        gone -= {node.id for node in self._nodes.all()}
-        if not gone:
-            return
-        tally = Tally()
-        rows = []
-        for queue, node, measure, bucket, *sums in self._db.rows(
-            self._sql.TOTALS, ids=self._idiom.bind(sorted(gone))
-        ):
-            tally.merge((EVER, queue, "", measure, bucket), tuple(map(int, sums)))  # type: ignore[arg-type]
-            rows.append({"queue": queue, "node": node, "measure": measure, "bucket": bucket})
-        self._db.insert(self._sql.ADD_ROLLUPS, list(tally.rows()))
-        self._db.each(self._sql.DROP_TOTAL, rows)
-
-    def fold(self) -> None:
-        self._idiom.fold()

@@ -52,7 +52,7 @@ class SqlJobs(Jobs):
 
     def _enqueue_one(self, row: NewRow) -> Job:
         seq = self._idiom.insert_job(row)
-        self._idiom.tell_of_new_jobs()
+        self._idiom.after_change(Changed(State.PENDING, (seq,), wakes=True, new=True))
         return stored_job(row, seq)
 
     def enqueue(
@@ -108,7 +108,7 @@ class SqlJobs(Jobs):
         self._idiom.insert_jobs(rows)
         for place, data in inputs.items():
             self._add_input(rows[place][0], data)
-        self._idiom.tell_of_new_jobs()
+        self._idiom.after_change(Changed(State.PENDING, (), wakes=True, new=True))
 
     def _add_input(self, id: str, data: bytes) -> None:
         """Keep what the runs of a new job find on stdin, in pieces that every server takes."""
@@ -127,17 +127,16 @@ class SqlJobs(Jobs):
         jobs = self._idiom.jobs(self._sql.GET, id=id) if storable(id) else []
         return jobs[0] if jobs else None
 
-    def ids_like(self, prefix: str, limit: int = 10) -> list[str]:
-        if not storable(prefix):
-            return []
-        beyond = prefix + "\U0010ffff"
-        rows = self._db.rows(self._sql.IDS_LIKE, prefix=prefix, beyond=beyond, limit=limit)
-        return [id for (id,) in rows]
-
-    def tags_like(self, prefix: str, limit: int = 10) -> list[str]:
+    def like(self, prefix: str, limit: int = 10, *, tags: bool = False) -> list[str]:
         if not storable(prefix):
             return []
         end = prefix + "\U0010ffff"
+        if tags:
+            return self._tags_like(prefix, end, limit)
+        rows = self._db.rows(self._sql.IDS_LIKE, prefix=prefix, beyond=end, limit=limit)
+        return [id for (id,) in rows]
+
+    def _tags_like(self, prefix: str, end: str, limit: int) -> list[str]:
         exact = prefix and self.select(Filter(tags=(prefix,)), limit=1)
         found = [prefix] if exact else []
         last = prefix
@@ -213,13 +212,6 @@ class SqlJobs(Jobs):
     def counts(self) -> list[Count]:
         return counted(self._db.rows(self._sql.COUNTS))
 
-    def slowest(self, limit: int) -> list[Job]:
-        return self._idiom.jobs(self._sql.SLOWEST, limit=limit)
-
-    def next_due(self) -> int | None:
-        due: int | None = self._db.value(self._sql.NEXT_DUE)
-        return due
-
     # -- changing -----------------------------------------------------------------------
 
     def change(self, jobs: Sequence[Job], decide: Decide, *, now: int | None = None) -> Changes:
@@ -246,10 +238,10 @@ class SqlJobs(Jobs):
         for seq in decided.keys() - done - set(gone):
             state = held[seq].state
             raise StateError(f"Job {held[seq].id} is {state}; that can't be done to it then.")
-        ready = {row["seq"] for row in rows if row["ready"] == 1}
-        self._idiom.after_change(
-            [Changed(event, ready=seq in ready) for seq, (_, event) in decided.items()]
-        )
+        events = [event for _, event in decided.values() if event is not None]
+        if events:
+            self._idiom.record(events)
+        self._idiom.after_change(*_moved(rows), Changed(None, gone))
         if asked:
             self._db.nudge(Topic.CONTROL)
         after = self._lock(list(decided))
@@ -261,20 +253,28 @@ class SqlJobs(Jobs):
         found = self._idiom.jobs(self._sql.LOCK_JOBS, seqs=bound) if seqs else []
         return {job.seq: job for job in found}
 
-    def prune(self, state: State, before: int, *, limit: int) -> int:
-        return self._db.atomic(lambda: self._prune(state, before, limit))
+    def prune(self, state: State, before: int, *, limit: int | None) -> int:
+        if limit is not None:
+            return self._db.atomic(lambda: self._prune(state, before, limit))
+        count: int = self._db.value(self._sql.PRUNABLE, state=state.value, before=before)
+        return count
 
     def _prune(self, state: State, before: int, limit: int) -> int:
         old = self._db.rows(self._sql.OLD, state=state.value, before=before, limit=limit)
         if not old:
             return 0
-        return self._db.change(
-            self._sql.REMOVE, {"seqs": self._idiom.bind([seq for (seq,) in old])}
-        )
+        seqs = [seq for (seq,) in old]
+        pruned = self._db.change(self._sql.REMOVE, {"seqs": self._idiom.bind(seqs)})
+        self._idiom.after_change(Changed(None, seqs))
+        return pruned
 
-    def prunable(self, state: State, before: int) -> int:
-        count: int = self._db.value(self._sql.PRUNABLE, state=state.value, before=before)
-        return count
+
+def _moved(rows: Sequence[Params]) -> list[Changed]:
+    """Say which jobs came into which states by these transitions."""
+    jobs: dict[tuple[str, bool], list[int]] = {}
+    for row in rows:
+        jobs.setdefault((row["state"], row["ready"] == 1), []).append(row["seq"])
+    return [Changed(State(state), seqs, wakes=ready) for (state, ready), seqs in jobs.items()]
 
 
 def _can_fit(which: Filter) -> bool:

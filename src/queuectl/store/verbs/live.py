@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from queuectl.job import Job
-from queuectl.store.contract import LONGEST_PIECE, LiveOutput, Piece, Topic
+from queuectl.store.contract import LONGEST_PIECE, LiveOutput, Piece, Shown, Topic
 from queuectl.store.database import Database
 
 PIECES_AT_ONCE = 8
@@ -40,18 +40,17 @@ class SqlLiveOutput(LiveOutput):
         rows = self._db.rows(self._sql.WATCHED, seqs=seqs, now=now)
         return {seq: until for seq, number, until in rows if numbers[seq] == number}
 
-    def show(self, *shown: tuple[Job, Sequence[Piece]]) -> None:
-        def add() -> None:
-            for job, pieces in shown:
+    def show(self, *shown: Shown) -> None:
+        def show() -> None:
+            for job, stream, pieces, gap in shown:
+                run = _run_of(job) | {"stream": stream}
                 for piece in pieces:
-                    row = {"stream": piece.stream, "start": piece.start, "data": piece.data}
-                    self._db.change(self._sql.ADD_LIVE, _run_of(job) | row)
+                    row = {"start": piece.start, "data": piece.data}
+                    self._db.change(self._sql.ADD_LIVE, run | row)
+                if gap is not None:
+                    self._db.change(self._sql.TRIM_LIVE, run | {"first": gap[0], "before": gap[1]})
 
-        self._db.atomic(add)
-
-    def trim(self, job: Job, stream: str, *, first: int, before: int) -> None:
-        span = {"stream": stream, "first": first, "before": before}
-        self._db.again(self._sql.TRIM_LIVE, **_run_of(job), **span)
+        self._db.atomic(show)
 
     def pieces(self, job: Job, stream: str, *, after: int) -> list[Piece]:
         rows = self._db.rows(
@@ -70,13 +69,6 @@ class SqlLiveOutput(LiveOutput):
             self._db.change(self._sql.DROP_LIVE, _run_of(job))
 
         self._db.atomic(end)
-
-    def drop_stale(self, *, now: int) -> None:
-        def drop() -> None:
-            self._db.change(self._sql.DROP_STALE_WATCHES, {"now": now})
-            self._db.change(self._sql.DROP_STALE_LIVE, {})
-
-        self._db.atomic(drop)
 
 
 def _run_of(job: Job) -> dict[str, Any]:

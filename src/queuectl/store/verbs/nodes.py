@@ -7,7 +7,9 @@ from queuectl.store.clock import ELAPSED
 from queuectl.store.contract import Nodes, Topic
 from queuectl.store.database import Database
 from queuectl.store.rows import event_row
-from queuectl.values import fields
+from queuectl.values import fields, replace
+
+COLUMNS = [f.name for f in fields(Node) if f.name != "lapsed"]
 
 
 class SqlNodes(Nodes):
@@ -16,54 +18,55 @@ class SqlNodes(Nodes):
     def __init__(self, db: Database) -> None:
         self._db = db
         self._sql = db.sql
-        self._read_at = 0
-        """When the nodes were last read, or a little before, by the clock of leases."""
 
     def register(self, node: Node) -> None:
-        values = {f.name: getattr(node, f.name) for f in fields(node) if f.name != "stop"}
         import json
 
+        values = {name: getattr(node, name) for name in COLUMNS if name != "stop"}
         lease = node.lease_until - self._db.driver.clock.steady()
         values |= {"queues": json.dumps(node.queues), "lease": lease}
         self._db.write(self._sql.REGISTER, **values)
 
-    def renew(self, node: str, *, until: int) -> bool:
+    def renew(self, node: str, *, until: int, workers: int, version: str) -> bool:
         clock = self._db.driver.clock
         now, steady = clock.now(), clock.steady()
         # Twice is as good as once, so no transaction is needed that could be left in doubt.
-        times = {"until": until, "lease": until - steady, "now": now, "steady": steady}
-        return self._db.again(self._sql.RENEW, id=node, **times) > 0
-
-    def forget(self, node: str, *, beat: int | None = None) -> bool:
-        if beat is None:
-            return self._db.write(self._sql.FORGET, id=node) > 0
-        return self._db.write(self._sql.FORGET_SILENT, id=node, beat=beat) > 0
+        return (
+            self._db.again(
+                self._sql.RENEW,
+                id=node,
+                until=until,
+                lease=until - steady,
+                now=now,
+                steady=steady,
+                count=workers,
+                version=version,
+            )
+            > 0
+        )
 
     def all(self) -> list[Node]:
-        self._read_at = self._db.driver.clock.steady()
-        names = [f.name for f in fields(Node)]
-        found = [dict(zip(names, row, strict=True)) for row in self._db.rows(self._sql.NODES)]
-        if not found:
+        # From before they are read: time that passes meanwhile proves nothing.
+        read_at = self._db.driver.clock.steady()
+        # Clocks leave out what is less than a millisecond: in the one in which it ends it may hold.
+        return [
+            replace(node, lapsed=True) if node.lease_until < read_at else node
+            for node in self._read()
+        ]
+
+    def _read(self) -> list[Node]:
+        rows = self._db.rows(self._sql.NODES)
+        if not rows:
             return []
         import json
 
-        return [
-            Node(
-                **row
-                | {
-                    "queues": tuple(json.loads(row["queues"])),
-                    "stop": None if row["stop"] is None else Stop(row["stop"]),
-                }
-            )
-            for row in found
-        ]
-
-    def lapsed(self, node: Node) -> bool:
-        # Clocks leave out what is less than a millisecond: in the one in which it ends it may hold.
-        return node.lease_until < self._read_at
-
-    def describe(self, node: str, *, workers: int, version: str) -> None:
-        self._db.again(self._sql.DESCRIBE, id=node, workers=workers, version=version)
+        found = []
+        for row in rows:
+            values = dict(zip(COLUMNS, row, strict=True))
+            values["queues"] = tuple(json.loads(values["queues"]))
+            values["stop"] = None if values["stop"] is None else Stop(values["stop"])
+            found.append(Node(**values))
+        return found
 
     def ask_stop(self, node: str, how: Stop, *, event: Event | None = None) -> bool:
         def ask() -> bool:
@@ -83,24 +86,22 @@ class WatchedNodes(SqlNodes):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
         self._seen: dict[str, tuple[int, float]] = {}
-        self._seen_at = 0.0
+        """Since when each of them has been at this beat: told from watching."""
 
     def all(self) -> list[Node]:
-        self._seen_at = clock_gettime(ELAPSED)
-        found = super().all()
+        read_at = clock_gettime(ELAPSED)
+        found = self._read()
         now = clock_gettime(ELAPSED)
-        seen = self._seen
-        # Since when has each of them been as it is now? Told from watching, not by their clocks.
+        before = self._seen
         self._seen = {
-            node.id: seen[node.id]
-            if node.id in seen and seen[node.id][0] == node.beat
+            node.id: before[node.id]
+            if node.id in before and before[node.id][0] == node.beat
             else (node.beat, now)
             for node in found
         }
-        return found
-
-    def lapsed(self, node: Node) -> bool:
-        beat, since = self._seen.get(node.id, (None, 0.0))
-        if beat != node.beat:
-            return False
-        return node.lease <= 0 or (self._seen_at - since) * 1000 > node.lease
+        return [
+            replace(node, lapsed=True)
+            if node.lease <= 0 or (read_at - self._seen[node.id][1]) * 1000 > node.lease
+            else node
+            for node in found
+        ]

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from queuectl.admission import Offer
+from queuectl.facts import Event
 from queuectl.job import Job, State
-from queuectl.store.contract import Ended, Over, Runs, Turned
+from queuectl.store.contract import Ended, Outlook, Over, Runs, Turned
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rollups import Tally
 from queuectl.store.rows import death_of, ended_row, fence, output_row
@@ -53,24 +54,21 @@ class SqlRuns(Runs):
 
     def _strike(self, node: str, beat: int | None, *, registered: bool) -> bool:
         if not registered:
-            return node in self.strays()
+            return any(job.node == node for job in self.held(None))
         if beat is None:
             self._db.change(self._sql.FORGET, {"id": node})
             return True
         return self._db.change(self._sql.FORGET_SILENT, {"id": node, "beat": beat}) > 0
 
-    def outlook(self, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
+    def outlook(self, queues: Sequence[str] = ()) -> Outlook:
         rows = self._db.rows(self._sql.OUTLOOK)
-        if any(name is not None and (not queues or name in queues) for _, _, name in rows):
-            return True, None
-        soonest = min((at for at in rows[0][:2] if at is not None), default=None)
-        return soonest is not None and soonest <= now, soonest
+        ready = any(name is not None and (not queues or name in queues) for _, _, name in rows)
+        return Outlook(ready, *rows[0][:2])
 
-    def held(self, node: str, *, to_cancel: bool = False) -> list[Job]:
+    def held(self, node: str | None, *, to_cancel: bool = False) -> list[Job]:
+        if node is None:
+            return self._idiom.jobs(self._sql.STRAYS)
         return self._idiom.jobs(self._sql.TO_CANCEL if to_cancel else self._sql.HELD, node=node)
-
-    def strays(self) -> list[str]:
-        return [node for (node,) in self._db.rows(self._sql.STRAYS)]
 
     # -- ending runs --------------------------------------------------------------------
 
@@ -107,7 +105,8 @@ class SqlRuns(Runs):
             (job, None) for job in over.unstarted if job.seq not in kept
         ]
         told += [(end.job, end) for end in ends if id(end) not in late]
-        self._idiom.after_change([Changed(note(job, end, now)) for job, end in told])
+        events = [note(job, end, now) for job, end in told]
+        self._idiom.record([event for event in events if event is not None])
 
     def _finish(self, ends: Sequence[Ended]) -> list[Ended]:
         first: dict[int, Ended] = {}
@@ -124,29 +123,38 @@ class SqlRuns(Runs):
         rows = {end.job.seq: ended_row(end) for end in ends}
         finished = self._idiom.end_runs(rows)
         tally = Tally()
-        lost = []
-        changed = []
+        done: dict[State, list[Ended]] = {}
         for end in ends:
             if end.job.seq not in finished:
-                lost.append(end)
                 continue
             tally.add(end)
-            event = None
-            if end.transition.state == State.DEAD:
-                reason, at = end.transition.reason, end.settled_at
-                event = death_of(end.job, reason, at=at, node=end.job.node)
-            changed.append(Changed(event, ready=rows[end.job.seq]["ready"] == 1))
+            done.setdefault(end.transition.state, []).append(end)
             if end.output.stdout or end.output.stderr:
                 self._db.change(self._sql.KEEP_OUTPUT, output_row(end))
         if finished:
             tally.count_for_ever()
             self._db.insert(self._sql.ADD_ROLLUPS, list(tally.rows()))
-        self._idiom.after_change(changed)
-        return lost
+        self._idiom.after_change(
+            *(
+                Changed(
+                    state,
+                    [end.job.seq for end in some],
+                    [_death(end) for end in some] if state == State.DEAD else (),
+                    wakes=any(rows[end.job.seq]["ready"] == 1 for end in some),
+                )
+                for state, some in done.items()
+            )
+        )
+        return [end for end in ends if end.job.seq not in finished]
 
     def _release(self, jobs: Sequence[Job], now: int) -> list[Job]:
         """Put claimed jobs back in line, and return those that couldn't be."""
         rows = [fence(job) | {"node": job.node, "now": now} for job in jobs]
         back = self._db.update(self._sql.PUT_BACK, rows)
-        self._idiom.after_change([Changed(ready=True)] * len(back))
+        self._idiom.after_change(Changed(State.PENDING, list(back), wakes=bool(back)))
         return [job for job in jobs if job.seq not in back]
+
+
+def _death(end: Ended) -> Event:
+    """Return the event of a job that died of the end of its run."""
+    return death_of(end.job, end.transition.reason, at=end.settled_at, node=end.job.node)
