@@ -2,8 +2,7 @@
 
 node.py        its life and its loop
 agenda.py      what is to be done when
-intake.py      whether to claim, for which workers, and when to look again
-caution.py     what keeps it from claiming: a host in trouble, jobs that crash
+claiming.py    whether to claim, for which workers, and when to look again
 workers.py     what each worker has to do, and how many jobs are claimed ahead
 turns.py       its commits: each ends runs and claims jobs
 crew.py        which worker has which run
@@ -15,8 +14,7 @@ runs.py        the record of a run, and what its end comes to
 config.py      the settings as they are now, and what follows from them
 membership.py  its place in the register
 lease.py       its right to run jobs, which it renews
-neighbours.py  the other nodes
-upkeep.py      what it does for everybody: rescue, retention
+upkeep.py      what it does for everybody: rescue of what the dead held, retention
 broadcast.py   the output of runs, for those who watch from elsewhere
 orders.py      what it was told: to stop, or to start again
 signals.py     what signals mean to it

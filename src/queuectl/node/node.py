@@ -2,7 +2,7 @@
 
 Each turn finishes all runs that ended and claims jobs for the workers in one durable commit
 (`turns`), then gives the new runs to the crew (`crew`). Whether and how many are claimed is up to
-the intake (`intake`). Between turns it sleeps until a guard, the store or a signal has something to
+`claiming`. Between turns it sleeps until a guard, the store or a signal has something to
 say, or something on its agenda is due (`agenda`).
 """
 
@@ -34,16 +34,15 @@ from queuectl.job import Exited, Job, Output, State, Transition
 from queuectl.node import logfiles, runs, upkeep
 from queuectl.node.agenda import Agenda, Entry, Timer, never
 from queuectl.node.broadcast import Broadcast
+from queuectl.node.claiming import Claiming
 from queuectl.node.config import Config
 from queuectl.node.crew import Crew
 from queuectl.node.guards import Guards
 from queuectl.node.handover import Again, HandedNode
-from queuectl.node.intake import Intake
 from queuectl.node.joblog import JobLog, finishing, name_runs, releasing
 from queuectl.node.link import STALLED_AFTER
 from queuectl.node.log import Log
 from queuectl.node.membership import Membership, new_id
-from queuectl.node.neighbours import Neighbours
 from queuectl.node.orders import Orders
 from queuectl.node.processes import Processes
 from queuectl.node.restart import Restart, Way
@@ -163,7 +162,7 @@ class NodeLoop:
         self.shown_stopping: Stop | None = None
         """What the store says of that, for others to see."""
         self.exit_code = EXIT_DONE
-        self.intake = Intake(
+        self.claiming = Claiming(
             self.store,
             queues=options.queues,
             config=self.config,
@@ -174,8 +173,7 @@ class NodeLoop:
         self.overlooked = False
         """Whether somebody has changed something, and we couldn't see what."""
         self.broadcast = Broadcast(self.store, lambda: self.config.settings.output_limit)
-        rescuer = upkeep.Rescuer(queue=queue, config=self.config, heard=self._tell_rescue)
-        self.neighbours = Neighbours(queue, self.member, rescuer)
+        self.rescuer = upkeep.Rescuer(queue=queue, config=self.config, heard=self._tell_rescue)
 
     @property
     def id(self) -> str:
@@ -276,8 +274,8 @@ class NodeLoop:
             Entry("the answer of the installed queuectl", self.orders.restart.answers_in),
             Entry("a guard that takes nothing", self.crew.stalls_in),
             Entry("another look for news", lambda: _or_never(listener.recheck_in())),
-            Entry("the next due job", self.intake.looks_in),
-            Entry("the end of a pause", self.intake.resumes_in),
+            Entry("the next due job", self.claiming.looks_in),
+            Entry("the end of a pause", self.claiming.resumes_in),
             Entry("runs held up", lambda: workers.look_at - monotonic(), self._release_held_up),
             Entry("turn", self._turn_in, self._turn),
             Entry("hand-over", never, self._hand_over_if_settled, early=inf),
@@ -302,13 +300,13 @@ class NodeLoop:
             return False
         if self.orders.stopping is not None:
             return True
-        if not self.options.drain or self.intake.may_be_work:
+        if not self.options.drain or self.claiming.may_be_work:
             return False
         try:
             waiting = self.store.waiting(self.options.queues)
             if waiting:
-                self.job_log.waits(self.store.now(), waiting, self.intake.next_due)
-            return not waiting and not self.neighbours.may_leave_jobs(self.options.queues)
+                self.job_log.waits(self.store.now(), waiting, self.claiming.next_due)
+            return not waiting and not self.rescuer.may_leave_jobs(self.options.queues)
         except StoreError:
             return False
 
@@ -402,7 +400,7 @@ class NodeLoop:
         self.shown_stopping = None
         self._say(f"Goes on as node {self.id} (was {old}).")
         self.log.flush()
-        self.intake.work_came()
+        self.claiming.may_be_work = True
 
     # -- hearing --------------------------------------------------------------------------
 
@@ -414,7 +412,7 @@ class NodeLoop:
 
     def _turn_in(self) -> float:
         """Return in how many seconds a turn is wanted, if nothing else happens."""
-        claiming = self.intake.wants_more or self.member.lost
+        claiming = self.claiming.wants_more or self.member.lost
         lingers = self.crew.workers.has_line and not self.orders.takes_no_more
         return self.turns.due_in(claiming=claiming, lingers=lingers)
 
@@ -428,26 +426,26 @@ class NodeLoop:
         """Have the next turn write down what became of a run."""
         self.turns.add(run)
         self.job_log.over(run)
-        self.intake.run_over(run)
+        self.claiming.run_over(run)
 
     def on_unable(self, why: str) -> None:
         """Leave jobs to others for a while."""
-        if self.intake.unable():
+        if self.claiming.pause():
             self._say(f"No job can be started here: {why}. Trying again.", level="error")
 
     def _hear_store(self, ready: Collection[int]) -> None:
         told = self.listener.fileno() in ready or self.listener.recheck_in() is not None
         topics = self.listener.heard() if told else set()
-        self.intake.watch_clock()
+        self.claiming.watch_clock()
         if Topic.CONTROL in topics:
             self._guarded(self._heed_upgrade)
-            self._guarded(lambda: self._obey(self.neighbours.look()))
-        if Topic.WORK in topics and not self.intake.may_be_work:
-            if self.neighbours or self.listener.recheck_in() is not None:
-                self._guarded(self.intake.look)
+            self._guarded(lambda: self._obey(self.rescuer.look(self.id)))
+        if Topic.WORK in topics and not self.claiming.may_be_work:
+            if self.rescuer.others or self.listener.recheck_in() is not None:
+                self._guarded(self.claiming.look)
             else:
                 # We were told, and are alone: the claim itself is the quickest way to find out.
-                self.intake.work_came()
+                self.claiming.may_be_work = True
 
     def _guarded(self, action: Callable[[], None]) -> None:
         """Do something that may fail while the store is in trouble; then say so, and go on."""
@@ -491,7 +489,7 @@ class NodeLoop:
     def _resize(self, before: int) -> None:
         """Have another number of workers from now on."""
         self.crew.resize()
-        self.intake.work_came()
+        self.claiming.may_be_work = True
         busy = len(self.crew.running)
         left = f"; {busy} runs go on first" if self.config.count < busy else ""
         self._say(
@@ -523,24 +521,24 @@ class NodeLoop:
                 self._settle(turn)
             that_was_all = len(turn.jobs) < turn.asked
             if that_was_all:
-                self.intake.nothing_more()
+                self.claiming.may_be_work = False
             if turn.jobs:
                 self.listener.expect()
                 self._guarded(self.member.make_spool)
                 self.crew.begin(turn.jobs)
             if that_was_all:
                 # The turn is made, whether or not the server can still say this.
-                self._guarded(self.intake.ask_what_next)
+                self._guarded(self.claiming.ask_what_next)
 
     def _take_turn(self) -> Turn | None:
         self.crew.workers.commit_takes = self.turns.takes
-        return self.turns.take(self.intake.offer())
+        return self.turns.take(self.claiming.offer())
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
         self.job_log.settled(turn)
         for end in turn.ends:
-            self.intake.due_at(end.transition.run_at)
+            self.claiming.due_at(end.transition.run_at)
         for run in turn.over:
             runs.clean(run)
         self.broadcast.end(turn.over)
@@ -553,7 +551,7 @@ class NodeLoop:
         if self.orders.ends_here and self.orders.stopping != self.shown_stopping:
             self._guarded(self._show_stopping)
         self._guarded(self.member.show_workers)
-        self.intake.try_held_up()
+        self.claiming.try_held_up()
         self._guarded(self._look_around)
 
     def _show_stopping(self) -> None:
@@ -567,13 +565,14 @@ class NodeLoop:
         """Notice what nobody told us of: foreign writes, requests, and nodes that died."""
         changed = self.overlooked = self.store.changed() or self.overlooked
         # Whether others still live is only known from looking.
-        me = self.neighbours.look() if changed or self.neighbours else None
+        me = self.rescuer.look(self.id) if changed or self.rescuer.others else None
         if changed:
             self._obey(me)
             # A listener that has to look again and again does it anyway.
-            if not self.intake.may_be_work and self.listener.recheck_in() is None:
-                self.intake.look()
-        self.neighbours.rescue(changed=changed)
+            if not self.claiming.may_be_work and self.listener.recheck_in() is None:
+                self.claiming.look()
+        if changed or self.rescuer.has_reason():
+            self.rescuer.rescue(self.rescuer.others)
         self.overlooked = False
         self.turns.fold()
 
@@ -593,7 +592,7 @@ class NodeLoop:
 
     def _tell_rescue(self, job: Job, end: Ended | None, why: str) -> None:
         self.job_log.rescued(self.store.now(), job, end, why)
-        self.intake.work_came()
+        self.claiming.may_be_work = True
 
     def _renew(self) -> None:
         if self.member.renew_if_due():
@@ -606,10 +605,7 @@ class NodeLoop:
     def _clear_away(self) -> None:
         """Notice a new schema, and delete what is past its retention."""
         self._heed_upgrade()
-        while upkeep.prune_old(self.queue, self.config.settings) >= upkeep.PRUNED_AT_ONCE:
-            continue
-        while upkeep.prune_events(self.queue, self.config.settings) >= upkeep.PRUNED_AT_ONCE:
-            continue
+        upkeep.prune(self.queue, self.config.settings)
         self.store.history.coarsen(now=self.store.now())
         self.store.live.drop_stale(now=self.store.now())
         logfiles.sweep(self.queue, self.config.settings.log_retention)

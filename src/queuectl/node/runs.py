@@ -2,10 +2,10 @@
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from time import monotonic, time_ns
+from time import monotonic
 from typing import NamedTuple
 
 from queuectl.guard import wire
@@ -22,7 +22,8 @@ from queuectl.job import (
     Signalled,
     TimedOut,
 )
-from queuectl.lifecycle import Policy, decide
+from queuectl.lifecycle import decide
+from queuectl.node.config import Config
 from queuectl.settings import Settings
 from queuectl.sharing import mode_in
 from queuectl.spool import own_files, token_of
@@ -151,7 +152,7 @@ def _outcome(job: Job, code: int, how: str, settings: Settings) -> Outcome:
             return Exited(code)
 
 
-def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ended:
+def finish(run: Run, config: Config, *, now: int, host: str) -> Ended:
     """Decide what becomes of the job of a run that is over, and gather what it wrote."""
     assert run.outcome is not None
     job, outcome = run.job, run.outcome
@@ -160,11 +161,11 @@ def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ende
     else:
         started = began_at(run)
         duration = max(0, round((run.ended - run.began) * 1000))
-    output = gather(run, limit)
+    output = gather(run, config.settings.output_limit)
     return Ended(
         job=job,
         outcome=outcome,
-        transition=decide(job, outcome, now, policy),
+        transition=decide(job, outcome, now, config.policy),
         started_at=started,
         finished_at=started + duration,
         duration_ms=duration,
@@ -180,58 +181,9 @@ def began_at(run: Run) -> int:
     return (run.job.started_at or 0) + max(0, round((began - run.claimed) * 1000))
 
 
-def lost_with_node(job: Job, why: str, begun: Collection[str] | None) -> Outcome:
-    """Return the outcome of a run whose node is gone.
-
-    `begun` names the runs that its workers had begun, if that is known: only these can have to do
-    with it. The others were still in line.
-    """
-    return Lost(why) if may_have_begun(job, begun) else Released(why)
-
-
 def may_have_begun(job: Job, begun: Collection[str] | None) -> bool:
     """Tell whether the run that a node had claimed may have been started."""
     return begun is None or token_of(job) in begun
-
-
-def lost_by(
-    jobs: Sequence[Job],
-    spool: str,
-    why: str,
-    *,
-    begun: Collection[str] | None,
-    heard: int,
-    now: int,
-    policy: Policy,
-    limit: int,
-    host: str,
-) -> list[Ended]:
-    """Decide what becomes of the jobs of a node that is gone, with the output it left behind.
-
-    `heard` is when the node last showed life. Its runs count as over since then, or since they
-    last wrote something, however late it is `now` that somebody notices.
-    """
-    ends = []
-    for job in jobs:
-        outcome = lost_with_node(job, why, begun)
-        run = Run(job=job, spool=spool, claimed=0, outcome=outcome)
-        end = finish(run, now=now, policy=policy, limit=limit, host=host)
-        over = end.started_at
-        if isinstance(outcome, Lost):
-            over = max(over, min(now, max(heard, _wrote_at(run, now))))
-        took = over - end.started_at
-        ends.append(replace(end, finished_at=over, duration_ms=took, noticed_at=now))
-    return ends
-
-
-def _wrote_at(run: Run, now: int) -> int:
-    """Return when a run last wrote something that is left here, by the store's clock; else 0."""
-    newest = 0
-    for path in run.files:
-        with suppress(OSError):
-            newest = max(newest, os.stat(path).st_mtime_ns)
-    # The files' times are by this host's clock, which may not be the store's; their age is not.
-    return now - (time_ns() - newest) // 1_000_000 if newest else 0
 
 
 def gather(run: Run, limit: int) -> Output:

@@ -144,9 +144,7 @@ class Turns:
             for run in over:
                 if (reason := reasons.get(run.job.seq)) is not None:
                     runs.with_cancel(run, reason)
-        policy, host = self._config.policy, self._member.host
-        limit = self._config.settings.output_limit
-        return [runs.finish(run, now=now, policy=policy, limit=limit, host=host) for run in over]
+        return [runs.finish(run, self._config, now=now, host=self._member.host) for run in over]
 
     def settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""

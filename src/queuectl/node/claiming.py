@@ -1,11 +1,16 @@
-"""What a node takes in: whether there may be work, when to look again, and who gets a job."""
+"""Claiming: whether the node may claim jobs now, for which workers, and when to look again.
+
+A stop, a lease that is nearly over, and caution keep it from claiming. A host that can't start
+anything leaves jobs to others, and tries with one job now and then. A job that one more crash would
+bury is a suspect: it gets the node for itself, so that no other job dies of its crashes.
+"""
 
 from collections.abc import Sequence
 from math import inf
+from time import monotonic
 
 from queuectl.admission import Offer, Suspects
 from queuectl.lifecycle import ROOM_WITHIN
-from queuectl.node.caution import Caution
 from queuectl.node.config import Config
 from queuectl.node.crew import Crew
 from queuectl.node.membership import Membership
@@ -13,8 +18,15 @@ from queuectl.node.orders import Orders
 from queuectl.node.runs import Run
 from queuectl.store.contract import Store
 
+ALONE_FOR = 60.0
+"""Seconds that a suspect keeps the node for itself."""
+RETRY = 0.5
+"""Seconds until a host that couldn't start a run tries again, at first."""
+LONGEST_RETRY = 30.0
+"""Seconds after which it tries again at the latest."""
 
-class Intake:
+
+class Claiming:
     """Says whether the node may claim, and for which workers; it is told what comes and goes."""
 
     def __init__(
@@ -33,26 +45,37 @@ class Intake:
         self._member = member
         self._crew = crew
         self._orders = orders
-        self._caution = Caution()
         self.may_be_work = True
         """Whether a claim may give us something."""
         self.next_due: int | None = None
         """When to look for work again, by the store's clock: a job becomes due then, or expires."""
         self._held_up = False
         """Whether jobs were ready that the last claim didn't give us."""
+        self._unable_until = 0.0
+        """Until then nothing is claimed, since nothing can be started here."""
+        self._unable = 0
+        """How often in a row that was so."""
 
     # -- what may be claimed ------------------------------------------------------------
 
     @property
     def may_claim(self) -> bool:
-        """Whether nothing keeps the node from claiming: a stop, a lost lease, or caution."""
+        """Whether nothing keeps the node from claiming."""
         return (
             not self._orders.takes_no_more
             and self._member.may_claim
-            and not self._caution.forbids(
-                self._crew.running.values(), self._config.policy.suspicious
-            )
+            and self._unable_until <= monotonic()
+            and not self._runs_suspect()
         )
+
+    def _runs_suspect(self) -> bool:
+        """Tell whether a job runs that gets the whole node, for now."""
+        running = self._crew.running
+        if len(running) != 1:
+            return False
+        [run] = running.values()
+        is_suspect = run.job.crashes >= self._config.policy.suspicious
+        return is_suspect and monotonic() - run.claimed < ALONE_FOR
 
     @property
     def wants_more(self) -> bool:
@@ -63,7 +86,10 @@ class Intake:
         """Return what we have room for: the workers to claim a job for, and which we get alone."""
         workers: list[int] = []
         if self.may_be_work and self.may_claim:
-            workers = self._caution.few(self._crew.workers.wanted())
+            workers = self._crew.workers.wanted()
+            if self._unable:
+                # One job is enough to find out whether it can be started now.
+                workers = workers[:1]
         crashes, idle = self._config.policy.suspicious, not self._crew.running
         return Offer(workers, self._queues, Suspects(crashes, patience=ROOM_WITHIN, idle=idle))
 
@@ -77,17 +103,10 @@ class Intake:
 
     def resumes_in(self) -> float:
         """Return in how many seconds a host that couldn't start anything tries again."""
-        return self._caution.resumes_in()
+        left = self._unable_until - monotonic()
+        return left if left > 0 else inf
 
     # -- what is known of the work ------------------------------------------------------
-
-    def work_came(self) -> None:
-        """Hear that there may be work."""
-        self.may_be_work = True
-
-    def nothing_more(self) -> None:
-        """Hear that a claim gave us less than we asked for."""
-        self.may_be_work = False
 
     def due_at(self, at: int | None) -> None:
         """Hear when a job is due that is in line again after its run: nobody will tell us then."""
@@ -127,12 +146,17 @@ class Intake:
     def run_over(self, run: Run) -> None:
         """Hear that a run is over."""
         if run.began is not None:
-            self._caution.went_well()
+            self._unable = 0
         if not self._crew.running:
             # Now there is room for a job that gets the whole node.
             self.try_held_up()
 
-    def unable(self) -> bool:
-        """Hear that nothing can be started here, and pause; True if that is news."""
+    def pause(self) -> bool:
+        """Leave jobs to others for a while, as nothing can be started here; True if it is news."""
         self.may_be_work = True
-        return self._caution.pause()
+        now = monotonic()
+        news = self._unable_until <= now
+        if news:
+            self._unable = min(self._unable + 1, 10)
+        self._unable_until = now + min(RETRY * 2 ** (self._unable - 1), LONGEST_RETRY)
+        return news
