@@ -934,12 +934,12 @@ MUTANTS: Sequence[Mutant] = (
         broken="Jobs that wait behind a long one stay there, while others have nothing to do.",
         edits=[
             Edit(
-                old="self.crew.release(self.crew.workers.held_up(monotonic()))",
-                new="self.crew.workers.held_up(monotonic())",
+                old="self.release(self.workers.held_up(monotonic()))",
+                new="self.workers.held_up(monotonic())",
             )
         ],
         tests=[
-            "tests/node/test_ahead.py::test_those_behind_a_long_job_are_put_back_for_others",
+            "tests/node/test_ahead.py::test_those_behind_a_long_job_are_released_for_others",
         ],
     ),
     Mutant(

@@ -14,8 +14,8 @@ from queuectl import __version__
 from queuectl.cli.render import write
 
 if TYPE_CHECKING:
+    from queuectl.node.config import NodeOptions
     from queuectl.node.handover import Again
-    from queuectl.node.node import NodeOptions
     from queuectl.place import Place
 
 ASKED = "queuectl.cli.successor"

@@ -6,6 +6,7 @@ bury is a suspect: it gets the node for itself, so that no other job dies of its
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
 from time import monotonic
 
@@ -26,35 +27,26 @@ LONGEST_RETRY = 30.0
 """Seconds after which it tries again at the latest."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Claiming:
     """Says whether the node may claim, and for which workers; it is told what comes and goes."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        queues: Sequence[str],
-        config: Config,
-        member: Membership,
-        crew: Crew,
-        orders: Orders,
-    ) -> None:
-        self._store = store
-        self._queues = queues
-        self._config = config
-        self._member = member
-        self._crew = crew
-        self._orders = orders
-        self.may_be_work = True
-        """Whether a claim may give us something."""
-        self.next_due: int | None = None
-        """When to look for work again, by the store's clock: a job becomes due then, or expires."""
-        self._held_up = False
-        """Whether jobs were ready that the last claim didn't give us."""
-        self._unable_until = 0.0
-        """Until then nothing is claimed, since nothing can be started here."""
-        self._unable = 0
-        """How often in a row that was so."""
+    store: Store
+    queues: Sequence[str]
+    config: Config
+    member: Membership
+    crew: Crew
+    orders: Orders
+    may_be_work: bool = True
+    """Whether a claim may give us something."""
+    next_due: int | None = None
+    """When to look for work again, by the store's clock: a job becomes due then, or expires."""
+    _held_up: bool = False
+    """Whether jobs were ready that the last claim didn't give us."""
+    _unable_until: float = 0.0
+    """Until then nothing is claimed, since nothing can be started here."""
+    _unable: int = 0
+    """How often in a row that was so."""
 
     # -- what may be claimed ------------------------------------------------------------
 
@@ -62,44 +54,44 @@ class Claiming:
     def may_claim(self) -> bool:
         """Whether nothing keeps the node from claiming."""
         return (
-            not self._orders.takes_no_more
-            and self._member.may_claim
+            not self.orders.takes_no_more
+            and self.member.may_claim
             and self._unable_until <= monotonic()
             and not self._runs_suspect()
         )
 
     def _runs_suspect(self) -> bool:
         """Tell whether a job runs that gets the whole node, for now."""
-        running = self._crew.running
+        running = self.crew.running
         if len(running) != 1:
             return False
         [run] = running.values()
-        is_suspect = run.job.crashes >= self._config.policy.suspicious
+        is_suspect = run.job.crashes >= self.config.policy.suspicious
         return is_suspect and monotonic() - run.claimed < ALONE_FOR
 
     @property
     def wants_more(self) -> bool:
         """Whether it is time to claim: there may be work, and the workers need some."""
-        return self.may_be_work and self._crew.workers.hungry and self.may_claim
+        return self.may_be_work and self.crew.workers.hungry and self.may_claim
 
     def offer(self) -> Offer:
         """Return what we have room for: the workers to claim a job for, and which we get alone."""
         workers: list[int] = []
         if self.may_be_work and self.may_claim:
-            workers = self._crew.workers.wanted()
+            workers = self.crew.workers.wanted()
             if self._unable:
                 # One job is enough to find out whether it can be started now.
                 workers = workers[:1]
-        crashes, idle = self._config.policy.suspicious, not self._crew.running
-        return Offer(workers, self._queues, Suspects(crashes, patience=ROOM_WITHIN, idle=idle))
+        crashes, idle = self.config.policy.suspicious, not self.crew.running
+        return Offer(workers, self.queues, Suspects(crashes, patience=ROOM_WITHIN, idle=idle))
 
     # -- when to look again -------------------------------------------------------------
 
     def looks_in(self) -> float:
         """Return in how many seconds a job becomes due that somebody has time for."""
-        if self.next_due is None or not self._crew.workers.idle or not self.may_claim:
+        if self.next_due is None or not self.crew.workers.idle or not self.may_claim:
             return inf
-        return (self.next_due - self._store.now()) / 1000
+        return (self.next_due - self.store.now()) / 1000
 
     def resumes_in(self) -> float:
         """Return in how many seconds a host that couldn't start anything tries again."""
@@ -115,14 +107,14 @@ class Claiming:
 
     def watch_clock(self) -> None:
         """Notice that a job has become due."""
-        if self.next_due is not None and self.next_due <= self._store.now():
+        if self.next_due is not None and self.next_due <= self.store.now():
             self.next_due = None
             self.may_be_work = True
 
     def look(self) -> None:
         """See whether there is work, if somebody has time for it."""
         self.may_be_work = True
-        if self._crew.workers.idle:
+        if self.crew.workers.idle:
             self.may_be_work, self.next_due = self._outlook()
 
     def ask_what_next(self) -> None:
@@ -131,10 +123,10 @@ class Claiming:
         self._held_up, self.next_due = self._outlook()
         if self._held_up:
             # What is due meanwhile may come before what holds us up.
-            self.next_due = self._store.jobs.next_due()
+            self.next_due = self.store.jobs.next_due()
 
     def _outlook(self) -> tuple[bool, int | None]:
-        return self._store.runs.outlook(self._queues, now=self._store.now())
+        return self.store.runs.outlook(self.queues, now=self.store.now())
 
     def try_held_up(self) -> None:
         """Ask again for jobs that we weren't given: once they have waited long enough, we are."""
@@ -147,7 +139,7 @@ class Claiming:
         """Hear that a run is over."""
         if run.began is not None:
             self._unable = 0
-        if not self._crew.running:
+        if not self.crew.running:
             # Now there is room for a job that gets the whole node.
             self.try_held_up()
 

@@ -4,7 +4,6 @@ The node gives it jobs, and is told of each run that is over. How they are run i
 the runner: see `runner.py`.
 """
 
-import select
 from collections.abc import Collection, Iterable, Sequence
 from time import monotonic
 from typing import Protocol
@@ -41,7 +40,7 @@ class Crew:
     def __init__(
         self, runner: Runner, *, member: Membership, config: Config, hooks: Hooks, say: Say
     ) -> None:
-        self._runner = runner
+        self.runner = runner
         self._member = member
         self._config = config
         self._hooks = hooks
@@ -59,11 +58,7 @@ class Crew:
         self.workers.resize(count)
         self.release(self.workers.waiting(beyond=count))
 
-    # -- from beginning to end ----------------------------------------------------------
-
-    def start(self) -> None:
-        """Get ready to run jobs."""
-        self._runner.open()
+    # -- at a restart -------------------------------------------------------------------
 
     def inherit(self, handed: HandedNode, jobs: Sequence[Job]) -> bool:
         """Go on with the runs of the program before us; these jobs the node has.
@@ -71,11 +66,11 @@ class Crew:
         False if the runs are of other jobs: then they are ended, and the crew begins anew.
         """
         self._last_run = handed.last_run
-        self._runner.inherit(handed.guards)
+        self.runner.inherit(handed.guards)
         held = {(job.seq, job.attempts): job for job in jobs}
         if held.keys() != {(run.seq, run.attempt) for run in handed.runs}:
-            self._runner.close()
-            self.start()
+            self.runner.close()
+            self.runner.open()
             return False
         for run in handed.runs:
             # Whoever looks for cancels finds this one, and asks for its end, perhaps once more.
@@ -93,7 +88,7 @@ class Crew:
     @property
     def settled(self) -> bool:
         """Whether there is nothing in line, and the runner has passed on all that it was told."""
-        return not self.workers.has_line and self._runner.settled
+        return not self.workers.has_line and self.runner.settled
 
     def hand_over(self) -> tuple[int, list[HandedGuard], list[HandedRun]]:
         """Return what the next program of this process needs to go on with all of it."""
@@ -108,23 +103,7 @@ class Crew:
             )
             for number, run in self.running.items()
         ]
-        return self._last_run, self._runner.hand_over(), handed
-
-    def listen(self, poll: "select.poll") -> None:
-        """Have the loop woken by the runner, through this poll object."""
-        self._runner.listen(poll)
-
-    def watch_for_room(self) -> None:
-        """Be woken when the runner can pass on what it couldn't."""
-        self._runner.watch_for_room()
-
-    def stalls_in(self) -> float:
-        """Return in how many seconds the runner gives that up."""
-        return self._runner.stalls_in()
-
-    def close(self) -> None:
-        """End what still runs, and the runner."""
-        self._runner.close()
+        return self._last_run, self.runner.hand_over(), handed
 
     # -- orders -------------------------------------------------------------------------
 
@@ -138,7 +117,7 @@ class Crew:
             self.running[self._last_run] = new[self._last_run] = run
             if self.workers.begin(job.worker or 0, self._last_run, claimed):
                 self._begun.append(run)
-        for report in self._runner.start(new):
+        for report in self.runner.start(new):
             self._report(report)
         # The first runs are under way while this is put into words.
         self._tell_begun()
@@ -152,19 +131,23 @@ class Crew:
 
     def stop(self, numbers: Iterable[int], how: str) -> None:
         """Ask runs to end, and kill them when their grace is over."""
-        self._runner.stop(self._runs(numbers), how)
+        self.runner.stop(self._runs(numbers), how)
 
     def kill(self, numbers: Iterable[int], how: str) -> None:
         """Kill runs at once."""
-        self._runner.kill(self._runs(numbers), how)
+        self.runner.kill(self._runs(numbers), how)
 
     def release(self, numbers: Iterable[int]) -> None:
         """Have runs not started; those that have begun go on."""
-        self._runner.release(self._runs(numbers))
+        self.runner.release(self._runs(numbers))
 
-    def abandon(self) -> None:
-        """End all runs by force, as nothing is heard of them; `hear` tells of their ends."""
-        self._runner.abandon(self.running)
+    def held_up_in(self) -> float:
+        """Return in how many seconds to look for runs that are held up."""
+        return self.workers.look_at - monotonic()
+
+    def release_held_up(self) -> None:
+        """Release jobs that wait behind one that takes long."""
+        self.release(self.workers.held_up(monotonic()))
 
     def _runs(self, numbers: Iterable[int]) -> dict[int, Run]:
         return {number: self.running[number] for number in numbers}
@@ -173,7 +156,7 @@ class Crew:
 
     def hear(self, ready: Collection[int]) -> None:
         """Take in what the runner hears; `ready` are the descriptors that have something."""
-        for message in self._runner.hear(ready, self.running):
+        for message in self.runner.hear(ready, self.running):
             match message:
                 case wire.Ended() | wire.NotStarted() | wire.Unable() | wire.Released() | LostRun():
                     self._report(message)
@@ -182,15 +165,11 @@ class Crew:
                     self._say(f"Job {id}: {text}", level="warning")
         self._tell_begun()
 
-    def hears(self, ready: Collection[int]) -> bool:
-        """Tell whether one of these descriptors is of the runner."""
-        return self._runner.speaks(ready)
-
     def _report(self, report: "wire.Report | LostRun") -> None:
         """Note what became of a run."""
         number = report.run
         run = self.running.pop(number)
-        runs.read_report(run, report, self._config.settings, outage=self._member.outage)
+        runs.read_report(run, report, self._config.settings, outage=self._member.lease.outage)
         follower = self.workers.end(run.job.worker or 0, number, monotonic())
         if follower is not None:
             self._begun.append(self.running[follower])

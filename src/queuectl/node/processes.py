@@ -50,25 +50,20 @@ class Processes:
     # -- from beginning to end ----------------------------------------------------------
 
     def open(self) -> None:
-        """Start the guards."""
         self._guards.start(self._config.count)
 
     def inherit(self, handed: Sequence[HandedGuard]) -> None:
-        """Go on with the guards of the program before us."""
         self._guards.inherit(handed)
 
     def hand_over(self) -> list[HandedGuard]:
-        """Describe the guards to the next program of this process."""
         return [guard.hand_over() for guard in self._guards]
 
     def close(self) -> None:
-        """Let the guards kill what still runs, and end."""
         self._guards.close()
 
     # -- telling ------------------------------------------------------------------------
 
     def start(self, runs: Mapping[int, Run]) -> "Iterable[wire.Report]":
-        """Have runs started, each as soon as its worker is free."""
         failed: list[wire.Report] = []
         instructions: list[tuple[Run, wire.Instruction]] = []
         for number, run in runs.items():
@@ -86,11 +81,9 @@ class Processes:
         return failed
 
     def stop(self, runs: Mapping[int, Run], how: str) -> None:
-        """Ask runs to end, and kill them when their grace is over."""
         self._tell([(run, wire.Stop(number, how)) for number, run in runs.items()])
 
     def kill(self, runs: Mapping[int, Run], how: str) -> None:
-        """Kill runs at once."""
         self._tell([(run, wire.Kill(number, how)) for number, run in runs.items()])
 
     def release(self, runs: Mapping[int, Run]) -> None:
@@ -117,14 +110,12 @@ class Processes:
     # -- hearing ------------------------------------------------------------------------
 
     def listen(self, poll: "select.poll") -> None:
-        """Have the loop woken by the guards, through this poll object."""
         self._poll = poll
         for guard in self._guards:
             poll.register(guard.fileno(), select.POLLIN)
 
     @property
     def settled(self) -> bool:
-        """Whether the guards have taken all that they were sent."""
         return not any(guard.has_unsent for guard in self._guards)
 
     def watch_for_room(self) -> None:
@@ -141,7 +132,6 @@ class Processes:
         return min(guard.stalls_in() for guard in self._full) if self._full else inf
 
     def speaks(self, ready: Collection[int]) -> bool:
-        """Tell whether one of these descriptors is a guard's."""
         return any(guard.fileno() in ready for guard in self._guards)
 
     def hear(
@@ -171,7 +161,7 @@ class Processes:
             yield LostRun(number, why, begun=may_have_begun(run.job, begun))
         new = self._guards.replace(guard)
         self._poll.register(new.fileno(), select.POLLIN)
-        self._member.lend(new)
+        self._member.equip(new)
 
 
 def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
