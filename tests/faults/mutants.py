@@ -377,8 +377,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that was struck from the register goes on as if it had been renewed.",
         edits=[
             Edit(
-                old="or not store.nodes.renew(self._node, until=store.steady() + lease):",
-                new="or store.nodes.renew(self._node, until=store.steady() + lease) is None:",
+                old="or not store.nodes.renew(self.node, until=store.steady() + lease):",
+                new="or store.nodes.renew(self.node, until=store.steady() + lease) is None:",
             )
         ],
         tests=[

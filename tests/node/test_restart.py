@@ -16,7 +16,7 @@ from queuectl import Queue, State
 from queuectl.errors import StoreFullError
 from queuectl.facts import Event
 from queuectl.node.handover import Again
-from queuectl.node.installed import Installed, answer
+from queuectl.node.restart import Installed, answer
 from tests.support import Lab, is_gone, lab_in, wait_for
 
 GOES_ON = f"queuectl {queuectl.__version__} goes on"

@@ -39,24 +39,18 @@ class _Stream:
 
     name: str
     open: Callable[[], int | None]
-    at: int = 0
-    """How far it is copied."""
-    told: int = -1
-    """Where we last said that this is all."""
-    trimmed: int = 0
-    """Pieces that start before this are taken away, the head apart."""
-    torn: bool = False
-    """Whether it was cut to pieces, so that only the end of the run can tell what it wrote."""
+    shown: HandedStream = field(default_factory=HandedStream)
+    """What of it is in the store."""
 
     def read(self, limit: int, most: int) -> list[Piece]:
         """Return the next pieces, of at most so many bytes; an empty one says that this is all."""
         fd = self.open()
         if fd is None:
-            return self._all(self.at)
+            return self._all(self.shown.at)
         try:
             size = os.fstat(fd).st_size
-            if self.torn or size < self.at:
-                self.torn = True
+            if self.shown.torn or size < self.shown.at:
+                self.shown.torn = True
                 return []
             return self._read(fd, size, limit, most)
         except OSError:
@@ -67,7 +61,7 @@ class _Stream:
     def _read(self, fd: int, size: int, limit: int, most: int) -> list[Piece]:
         head, tail = halves(limit)
         pieces: list[Piece] = []
-        at = self.at
+        at = self.shown.at
         while at < size and most > 0:
             end = size
             if size - at > limit:
@@ -82,21 +76,21 @@ class _Stream:
         return pieces + self._all(at) if at >= size else pieces
 
     def _all(self, at: int) -> list[Piece]:
-        return [] if at == self.told else [Piece(stream=self.name, start=at, data=b"")]
+        return [] if at == self.shown.told else [Piece(stream=self.name, start=at, data=b"")]
 
-    def shown(self, piece: Piece) -> None:
+    def note(self, piece: Piece) -> None:
         """Note that a piece is in the store."""
-        self.at = piece.start + len(piece.data)
+        self.shown.at = piece.start + len(piece.data)
         if not piece.data:
-            self.told = piece.start
+            self.shown.told = piece.start
 
     def trim(self, store: Store, job: Job, limit: int) -> None:
         """Take away what is neither head nor among the last bytes, when that is worth it."""
-        before = self.at - limit - LONGEST_PIECE
-        first = max(halves(limit)[0], self.trimmed)
+        before = self.shown.at - limit - LONGEST_PIECE
+        first = max(halves(limit)[0], self.shown.trimmed)
         if before - first >= LONGEST_PIECE:
             store.live.trim(job, self.name, first=halves(limit)[0], before=before)
-            self.trimmed = before
+            self.shown.trimmed = before
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,10 +138,7 @@ class Broadcast:
                     seq=seq,
                     attempt=attempt,
                     until=0 if watched is None else watched.until,
-                    streams=[
-                        HandedStream(at=s.at, told=s.told, trimmed=s.trimmed, torn=s.torn)
-                        for s in streams
-                    ],
+                    streams=[stream.shown for stream in streams],
                 )
             )
         return handed
@@ -161,8 +152,7 @@ class Broadcast:
                 continue
             self._watched[watch.seq] = watched = _Watched.begin(runs[watch.seq], watch.until)
             for stream, shown in zip(watched.streams, watch.streams, strict=True):
-                stream.at, stream.told = shown.at, shown.told
-                stream.trimmed, stream.torn = shown.trimmed, shown.torn
+                stream.shown = shown
             self.due = 0.0
 
     def look(self, running: Iterable[Run]) -> None:
@@ -204,7 +194,7 @@ class Broadcast:
             self._store.live.show(*((job, pieces) for job, _, pieces in batch))
         for job, stream, pieces in batch:
             for piece in pieces:
-                stream.shown(piece)
+                stream.note(piece)
             stream.trim(self._store, job, limit)
         self.due = monotonic() + (PAUSE if left > 0 else BUSY_PAUSE)
 

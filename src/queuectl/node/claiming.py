@@ -55,7 +55,7 @@ class Claiming:
         """Whether nothing keeps the node from claiming."""
         return (
             not self.orders.takes_no_more
-            and self.member.may_claim
+            and self.member.lease.holds
             and self._unable_until <= monotonic()
             and not self._runs_suspect()
         )

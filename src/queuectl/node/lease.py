@@ -9,6 +9,7 @@ end the runs before the lease does: another node can then never run the same job
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from random import uniform
 from threading import Event, Lock, Thread
 from time import clock_gettime, monotonic
@@ -78,16 +79,13 @@ class Lease:
     # -- by the loop --------------------------------------------------------------------
 
     def due_in(self) -> float:
-        """Return in how many seconds the loop should renew it."""
-        return (
-            max(self._renewed_at, self._tried_at)
-            + self.config.settings.heartbeat / 1000
-            - monotonic()
-        )
+        """Return in how many seconds the loop should renew it; never, once it is lost."""
+        heartbeat = self.config.settings.heartbeat / 1000
+        return inf if self.lost else max(self._renewed_at, self._tried_at) + heartbeat - monotonic()
 
     def renew_if_due(self, store: Store) -> bool:
         """Renew it if that is due by now, or nearly so; True if it was renewed."""
-        if self.lost or self.due_in() > EARLY * self.config.settings.heartbeat / 1000:
+        if self.due_in() > EARLY * self.config.settings.heartbeat / 1000:
             return False
         self._tried_at = monotonic()
         try:
@@ -151,6 +149,11 @@ class Lease:
         return read(self.clock) >= self.until
 
     @property
+    def holds(self) -> bool:
+        """Whether what is claimed now can be run, as far as we know."""
+        return not self.lost and not self.ends_runs
+
+    @property
     def ends_runs(self) -> bool:
         """Whether it is so nearly over that the guards start nothing more."""
         return read(self.clock) >= self.until - margin(self.config.settings.lease)
@@ -158,7 +161,11 @@ class Lease:
     def tell(self) -> None:
         """Tell the guards until when runs may live; one of them may be new."""
         with self._noting:
-            extend(self.guards, self.clock, self.until - margin(self.config.settings.lease))
+            self._tell()
+
+    def _tell(self) -> None:
+        until = self.until - margin(self.config.settings.lease)
+        self.guards.tell_all([Extend(self.clock, until / 1000)])
 
     def _try(self, store: Store) -> bool:
         self._expect_an_answer()
@@ -187,10 +194,5 @@ class Lease:
             self.until = until
             self._renewals += 1
             self._renewed_at = max(self._renewed_at, asked_at)
-            extend(self.guards, clock, until - margin(lease))
+            self._tell()
         return True
-
-
-def extend(guards: Guards, clock: int, until: int) -> None:
-    """Tell the guards until when runs may live, in milliseconds of that clock."""
-    guards.tell_all([Extend(clock, until / 1000)])

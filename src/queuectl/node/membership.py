@@ -7,7 +7,6 @@ was begun under the old one can be written any more.
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from math import inf
 
 from queuectl import __version__
 from queuectl.errors import StoreError
@@ -17,9 +16,8 @@ from queuectl.guard.wire import KeepBoard
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.node import lease as leases
 from queuectl.node.config import Config
-from queuectl.node.guards import Guards
+from queuectl.node.guards import Guard, GuardLostError, Guards
 from queuectl.node.handover import HandedNode
-from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import Say
 from queuectl.queue import Queue
 from queuectl.sharing import group_of
@@ -66,11 +64,6 @@ class Membership:
         self.spool = os.path.join(self._store.spool_root(), id)
         """Where the output of its runs is while they live."""
 
-    @property
-    def may_claim(self) -> bool:
-        """Whether the lease holds as far as we know, so that what is claimed can be run."""
-        return not (self.lease.lost or self.lease.ends_runs)
-
     def join(self) -> None:
         """Become known under this id, with a lease that has to be renewed from now on."""
         pid = os.getpid()
@@ -98,11 +91,12 @@ class Membership:
         with suppress(StoreError):
             # On a full disk this comes later, with the first run.
             self.make_spool(first=True)
-        leases.extend(self._guards, clock, began + lease - leases.margin(lease))
         self._keep(clock, began + lease)
+        self.lease.tell()
+        self.lease.start()
 
     def _keep(self, clock: int, until: int, *, outage: bool = False) -> None:
-        """Renew a lease that ends then, by that clock, from now on."""
+        """Have a lease that ends then, by that clock."""
         self.lease = leases.Lease(
             url=self._url,
             node=self.id,
@@ -114,7 +108,6 @@ class Membership:
             say=self._say,
             outage=outage,
         )
-        self.lease.start()
 
     def resume(self, handed: HandedNode) -> None:
         """Go on under the name and lease of the program before us, which may be over by now.
@@ -123,6 +116,7 @@ class Membership:
         to start, that is nobody's fault.
         """
         self._keep(handed.clock, handed.until, outage=True)
+        self.lease.start()
         self.lease.lost = not self.lease.renew(self._store)
         if not self.lease.lost:
             self.show_workers(anew=True)
@@ -146,14 +140,6 @@ class Membership:
         if anew or count != self._shown_workers:
             self._store.nodes.describe(self.id, workers=count, version=__version__)
             self._shown_workers = count
-
-    def renew_in(self) -> float:
-        """Return in how many seconds the lease should be renewed; never, if there is none."""
-        return inf if self.lease.lost else self.lease.due_in()
-
-    def renew_if_due(self) -> bool:
-        """Renew the lease if it is time for that; True if it was renewed."""
-        return self.lease.renew_if_due(self._store)
 
     def equip(self, guard: Guard) -> None:
         """Give a new guard its board, and tell it until when runs may live: a renewed lease."""

@@ -29,9 +29,8 @@ from queuectl.node.broadcast import Broadcast
 from queuectl.node.claiming import Claiming
 from queuectl.node.config import Config, NodeOptions
 from queuectl.node.crew import Crew
-from queuectl.node.guards import Guards
+from queuectl.node.guards import STALLED_AFTER, Guards
 from queuectl.node.joblog import JobLog, name_runs, name_workers
-from queuectl.node.link import STALLED_AFTER
 from queuectl.node.log import Log
 from queuectl.node.membership import Membership, new_id
 from queuectl.node.orders import Orders
@@ -216,7 +215,7 @@ class NodeLoop:
             # With one of the ticks, which come more often.
             Entry("tidying", self.tidying.due_in, self._tidy, early=TICK),
             # The lease itself knows how early is early enough.
-            Entry("renewal", self.member.renew_in, self._renew, early=inf),
+            Entry("renewal", lambda: self.member.lease.due_in(), self._renew, early=inf),
             Entry(
                 "broadcast",
                 lambda: broadcast.due - monotonic(),
@@ -426,7 +425,7 @@ class NodeLoop:
         self.claiming.may_be_work = True
 
     def _renew(self) -> None:
-        if self.member.renew_if_due():
+        if self.member.lease.renew_if_due(self.store):
             self.listener.disregard()
 
     def _tidy(self) -> None:

@@ -17,9 +17,8 @@ from queuectl.guard.board import read_board
 from queuectl.guard.mark import OWNER
 from queuectl.job import SHELL, Job
 from queuectl.node.config import Config
-from queuectl.node.guards import Guards
+from queuectl.node.guards import Guard, GuardLostError, Guards
 from queuectl.node.handover import HandedGuard
-from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import Say
 from queuectl.node.membership import Membership
 from queuectl.node.runs import LostRun, Run, may_have_begun, owner_of
