@@ -515,7 +515,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 old="            self.stopping = Stop.DRAIN\n",
                 new="            self.stopping = Stop.DRAIN\n"
-                "            self._crew.kill(self._crew.running, runs.RELEASE)\n",
+                "            self.crew.kill(self.crew.running, wire.RELEASE)\n",
             )
         ],
         tests=[

@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 EXIT_BROKEN = 70
 """The guard met an error of its own and killed its runs."""
 
-EXITED = "exited"
-TIMEOUT = "timeout"
-LEASE = "lease"
-
 _CHUNK = 1 << 16
 _LITTER = 20_000
 """Objects that come to be before the collector looks for circles among them."""
@@ -255,7 +251,7 @@ class Loop:
             if self._is_over(run):
                 self._finish(run)
             elif run.phase == RUNNING:
-                self._kill(run, EXITED)
+                self._kill(run, wire.EXITED)
             elif run.phase == TERMINATING:
                 self._terminate(run)
 
@@ -274,7 +270,7 @@ class Loop:
         if run.err is not run.out:
             err = self._close(run.err, run.own[1])
         assert run.status is not None
-        how = run.how or EXITED
+        how = run.how or wire.EXITED
         ended = wire.Ended(run.id, run.status, how, run.started, run.ended, out, err)
         if goes_on:
             self._replies.say_soon(ended)
@@ -354,7 +350,7 @@ class Loop:
             self._lease.noted = True
             self._reap()
             for run in list(self._runs.values()):
-                self._kill(run, LEASE)
+                self._kill(run, wire.LEASE)
 
     def _rest(self) -> None:
         """Leave the directory of the last run, and drop its mark."""
@@ -364,7 +360,7 @@ class Loop:
 
     def _on_due(self, run: Run) -> None:
         if run.phase == RUNNING:
-            self._stop(run, TIMEOUT)
+            self._stop(run, wire.TIMEOUT)
         elif run.phase == TERMINATING:
             self._kill(run, run.how)
         else:

@@ -80,7 +80,7 @@ class Crew:
                 spool=self._member.spool,
                 claimed=run.claimed,
                 prepared=tuple(run.prepared),
-                told=True,
+                logged=True,
             )
             self.workers.begin(run.worker, run.number, monotonic())
         return True

@@ -74,7 +74,7 @@ class JobLog:
         lost = turn.result.lost
         ends = {(end.job.seq, end.job.attempts): end for end in turn.result.ends}
         for run in turn.over:
-            if run.began is not None and not run.told:
+            if run.began is not None and not run.logged:
                 self._start(run, runs.began_at(run))
             end = ends.pop((run.job.seq, run.job.attempts), None)
             if end is not None:
@@ -94,7 +94,7 @@ class JobLog:
                 self._start(run, at)
 
     def _start(self, run: Run, at: int) -> None:
-        run.told = True
+        run.logged = True
         self._log.job(at, "started", run.job, f"{_which(run.job)}: {printable(run.job.title)}")
 
     def _end(self, at: int, now: int, end: Ended, *, lost: bool) -> None:

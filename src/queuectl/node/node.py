@@ -21,7 +21,7 @@ from queuectl.errors import (
     StoreMissingError,
 )
 from queuectl.facts import Node
-from queuectl.guard import tree
+from queuectl.guard import tree, wire
 from queuectl.job import Exited, Job, Output, Transition
 from queuectl.node import logfiles, runs, upkeep
 from queuectl.node.agenda import Agenda, Entry, Timer, never
@@ -266,7 +266,7 @@ class NodeLoop:
             self._say("The lease was lost; its runs are ended.", level="warning")
         self.member.lease.stop()
         self.crew.release(self.crew.workers.waiting())
-        self.crew.kill(self.crew.running, runs.LEASE)
+        self.crew.kill(self.crew.running, wire.LEASE)
         heard = monotonic()
         while self.crew.running:
             self.log.flush()
@@ -321,8 +321,8 @@ class NodeLoop:
             self._say(f"No job can be started here: {why}. Trying again.", level="error")
 
     def _hear_store(self, ready: Collection[int]) -> None:
-        told = self.listener.fileno() in ready or self.listener.recheck_in() is not None
-        topics = self.listener.heard() if told else set()
+        may_be_news = self.listener.fileno() in ready or self.listener.recheck_in() is not None
+        topics = self.listener.heard() if may_be_news else set()
         self.claiming.watch_clock()
         if Topic.CONTROL in topics:
             self._guarded(self.orders.heed_upgrade)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from queuectl.errors import EXIT_DONE, BadSettingError, StoreTooNewError
 from queuectl.facts import Node, Stop
+from queuectl.guard import wire
 from queuectl.node import runs
 from queuectl.node.broadcast import Broadcast
 from queuectl.node.config import Config
@@ -121,7 +122,7 @@ class Orders:
             number = by_seq.get(job.seq)
             if number is not None and running[number].job.cancel_reason is None:
                 runs.with_cancel(running[number], job.cancel_reason or "cancelled")
-                self.crew.stop([number], runs.CANCEL)
+                self.crew.stop([number], wire.CANCEL)
         self.broadcast.look(running.values())
 
     def read_settings(self) -> bool:
@@ -183,17 +184,18 @@ class Orders:
     def _drain(self, why: str) -> None:
         if self.stopping is None:
             self.stopping = Stop.DRAIN
-            self.hurry()
-            self.say(why)
-            self.crew.release(self.crew.workers.waiting())
+            self._start_nothing_more(why)
 
     def _release(self, why: str) -> None:
         if self.stopping != Stop.RELEASE:
             self.stopping = Stop.RELEASE
-            self.hurry()
-            self.say(why)
-            self.crew.release(self.crew.workers.waiting())
-            self.crew.stop(self.crew.running, runs.RELEASE)
+            self._start_nothing_more(why)
+            self.crew.stop(self.crew.running, wire.RELEASE)
+
+    def _start_nothing_more(self, why: str) -> None:
+        self.hurry()
+        self.say(why)
+        self.crew.release(self.crew.workers.waiting())
 
     # -- starting again -----------------------------------------------------------------
 
@@ -253,10 +255,10 @@ class Orders:
     # -- handing over -------------------------------------------------------------------
 
     def hand_over_if_settled(self) -> None:
-        """Hand over, if that is to be, once all that is not handed over is in the store."""
-        if self.restart.way is not Way.HAND_OVER or self.turns.pending or self.turns.refusals:
+        """Become the program that goes on with our runs, once all else is in the store."""
+        if self.turns.pending or self.turns.refusals or not self.crew.settled:
             return
-        lease = self.member.hand_over() if self.crew.settled else None
+        lease = self.member.hand_over()
         if lease is None or not self.interrupts.hold():
             # The lease is lost, or there is one more signal to heed. That comes first.
             return

@@ -196,8 +196,8 @@ def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
 @lru_cache(maxsize=1)
 def _node_variables(node: str, url: str, queue: str) -> dict[bytes, bytes]:
     """Return what all runs of a node are told about it."""
-    told = {"QUEUECTL_DB": url, "QUEUECTL_NODE": node, OWNER: owner_of(node, queue)}
-    return {name.encode(): os.fsencode(value) for name, value in told.items()}
+    variables = {"QUEUECTL_DB": url, "QUEUECTL_NODE": node, OWNER: owner_of(node, queue)}
+    return {name.encode(): os.fsencode(value) for name, value in variables.items()}
 
 
 def _env(job: Job) -> dict[str, str]:

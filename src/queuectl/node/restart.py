@@ -86,8 +86,8 @@ class Installed:
 
     def _understand(self, answer: str) -> bool:
         try:
-            told = json.loads(answer)
-            self.version, self.fits = str(told["version"]), told["terms"] == terms()
+            said = json.loads(answer)
+            self.version, self.fits = str(said["version"]), said["terms"] == terms()
         except (ValueError, TypeError, KeyError):
             return False
         return self._process.returncode == 0

@@ -30,10 +30,6 @@ from queuectl.spool import own_files, token_of
 from queuectl.store.contract import Ended
 
 LONGEST_ERROR = 1_000
-CANCEL = "cancelled"
-RELEASE = "released"
-TIMEOUT = "timeout"
-LEASE = "lease"
 SUCCESS = Exited(0)
 _SILENCE = Output()
 _COLOURS = re.compile(rb"\x1b\[[0-9;:]*[mK]")
@@ -62,7 +58,7 @@ class Run:
     """Files that were made for it to read: a long command, its stdin."""
     unstarted: bool = False
     """Whether it was released before it was started."""
-    told: bool = False
+    logged: bool = False
     """Whether the log says that it was started."""
 
     @property
@@ -116,7 +112,7 @@ def read_report(
         run.stdout_bytes, run.stderr_bytes = report.stdout_bytes, report.stderr_bytes
         code = os.waitstatus_to_exitcode(report.status)
         run.outcome = _outcome(run.job, code, report.how, settings)
-        if report.how == LEASE and outage:
+        if report.how == wire.LEASE and outage:
             run.outcome = Released("the database was out of reach for too long")
         return
     if isinstance(report, LostRun):
@@ -138,13 +134,13 @@ def read_report(
 
 def _outcome(job: Job, code: int, how: str, settings: Settings) -> Outcome:
     match how:
-        case "timeout":
+        case wire.TIMEOUT:
             return TimedOut(settings.job_timeout if job.timeout is None else job.timeout)
-        case "cancelled":
+        case wire.CANCEL:
             return Cancelled(job.cancel_reason or "cancelled")
-        case "released":
+        case wire.RELEASE:
             return Released()
-        case "lease":
+        case wire.LEASE:
             return Lost("its node could not renew its lease")
         case _ if code < 0:
             return Signalled(-code)
