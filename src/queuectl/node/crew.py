@@ -5,6 +5,7 @@ the runner: see `runner.py`.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
 
@@ -34,29 +35,29 @@ class Hooks(Protocol):
         """Nothing can be started on this host."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Crew:
     """The workers and their runs. The node's loop polls, and hands on what is ready."""
 
-    def __init__(
-        self, runner: Runner, *, member: Membership, config: Config, hooks: Hooks, say: Say
-    ) -> None:
-        self.runner = runner
-        self._member = member
-        self._config = config
-        self._hooks = hooks
-        self._say = say
-        self.workers = Workers(config.count)
-        self.running: dict[int, Run] = {}
-        """Runs that the runner has: those that go on, and those in line."""
-        self._begun: list[Run] = []
-        """Those whose turn it is since a moment ago."""
-        self._last_run = 0
+    runner: Runner
+    member: Membership
+    config: Config
+    hooks: Hooks
+    say: Say
+    running: dict[int, Run] = field(default_factory=dict)
+    """Runs that the runner has: those that go on, and those in line."""
+    _begun: list[Run] = field(default_factory=list)
+    """Those whose turn it is since a moment ago."""
+    _last_run: int = 0
+
+    def __post_init__(self) -> None:
+        self.workers = Workers(self.config.count)
 
     def resize(self) -> None:
         """Have another number of workers from now on; runs that go on do so to their end."""
-        count = self._config.count
+        count = self.config.count
         self.workers.resize(count)
-        self.release(self.workers.waiting(beyond=count))
+        self.release_waiting(beyond=count)
 
     # -- at a restart -------------------------------------------------------------------
 
@@ -77,7 +78,7 @@ class Crew:
             job = replace(held[run.seq, run.attempt], cancel_reason=None)
             self.running[run.number] = Run(
                 job=job,
-                spool=self._member.spool,
+                spool=self.member.spool,
                 claimed=run.claimed,
                 prepared=tuple(run.prepared),
                 logged=True,
@@ -109,7 +110,7 @@ class Crew:
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Have runs of these jobs started, each as soon as its worker is free."""
-        claimed, spool = monotonic(), self._member.spool
+        claimed, spool = monotonic(), self.member.spool
         new: dict[int, Run] = {}
         for job in jobs:
             self._last_run += 1
@@ -126,7 +127,7 @@ class Crew:
         """Tell of the runs whose turn it is, but not of those that were over before they began."""
         for run in self._begun:
             if run.outcome is None or run.began is not None:
-                self._hooks.on_begun(run)
+                self.hooks.on_begun(run)
         self._begun.clear()
 
     def stop(self, numbers: Iterable[int], how: str) -> None:
@@ -140,6 +141,10 @@ class Crew:
     def release(self, numbers: Iterable[int]) -> None:
         """Have runs not started; those that have begun go on."""
         self.runner.release(self._runs(numbers))
+
+    def release_waiting(self, beyond: int = 0) -> None:
+        """Release all jobs in line, of the workers with higher numbers."""
+        self.release(self.workers.waiting(beyond))
 
     def held_up_in(self) -> float:
         """Return in how many seconds to look for runs that are held up."""
@@ -162,19 +167,19 @@ class Crew:
                     self._report(message)
                 case wire.Trouble(number, text):
                     id = printable(self.running[number].job.id)
-                    self._say(f"Job {id}: {text}", level="warning")
+                    self.say(f"Job {id}: {text}", level="warning")
         self._tell_begun()
 
     def _report(self, report: "wire.Report | LostRun") -> None:
         """Note what became of a run."""
         number = report.run
         run = self.running.pop(number)
-        runs.read_report(run, report, self._config.settings, outage=self._member.lease.outage)
+        runs.read_report(run, report, self.config.settings, outage=self.member.lease.outage)
         follower = self.workers.end(run.job.worker or 0, number, monotonic())
         if follower is not None:
             self._begun.append(self.running[follower])
-        self._hooks.on_over(run)
+        self.hooks.on_over(run)
         if isinstance(report, wire.Ended):
             self.workers.took(report.ended - report.began)
         elif isinstance(report, wire.Unable):
-            self._hooks.on_unable(report.text)
+            self.hooks.on_unable(report.text)

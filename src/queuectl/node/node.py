@@ -87,8 +87,10 @@ class NodeLoop:
             wake=self.interrupts.rouse,
             say=say,
         )
-        self.runner = Processes(guards, member=member, store=store, config=config, say=say)
-        self.crew = crew = Crew(self.runner, member=member, config=config, hooks=self, say=say)
+        self.runner = Processes(guards=guards, member=member, store=store, config=config, say=say)
+        self.crew = crew = Crew(
+            runner=self.runner, member=member, config=config, hooks=self, say=say
+        )
         self.turns = TurnTaker(store, member, config)
         self.broadcast = Broadcast(store, lambda: config.settings.output_limit)
         self.orders = orders = Orders(
@@ -265,7 +267,7 @@ class NodeLoop:
         if not self.turns.refusals:
             self._say("The lease was lost; its runs are ended.", level="warning")
         self.member.lease.stop()
-        self.crew.release(self.crew.workers.waiting())
+        self.crew.release_waiting()
         self.crew.kill(self.crew.running, wire.LEASE)
         heard = monotonic()
         while self.crew.running:

@@ -195,7 +195,7 @@ class Orders:
     def _start_nothing_more(self, why: str) -> None:
         self.hurry()
         self.say(why)
-        self.crew.release(self.crew.workers.waiting())
+        self.crew.release_waiting()
 
     # -- starting again -----------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class Orders:
             running = self.what_runs()
             what = f" {name_runs(running)}" if running else ""
             self.say(f"Handing{what} over to queuectl {installed.version}.")
-            self.crew.release(self.crew.workers.waiting())
+            self.crew.release_waiting()
         else:
             self.restart.way = Way.ANEW
             running = self.what_runs()
