@@ -46,7 +46,7 @@ class Rescuer:
         return mine
 
     def has_reason(self) -> bool:
-        """Tell whether there is somebody to rescue from, or was nothing but too early before."""
+        """Tell whether somebody is dead, or it was too early yet to rescue what nobody holds."""
         return bool(self._unknown_since) or any(map(self.queue.is_dead, self.others))
 
     def may_leave_jobs(self, queues: Collection[str]) -> bool:
