@@ -405,8 +405,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="The files of a run are removed before they are read.",
         edits=[
             Edit(
-                old="    output = gather(run, limit)",
-                new="    clean(run)\n    output = gather(run, limit)",
+                old="    output = gather(run, config.settings.output_limit)",
+                new="    clean(run)\n    output = gather(run, config.settings.output_limit)",
             )
         ],
         tests=[
@@ -418,8 +418,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="The files of a run are removed when they are read, though the commit may fail.",
         edits=[
             Edit(
-                old="    output = gather(run, limit)",
-                new="    output = gather(run, limit)\n    clean(run)",
+                old="    output = gather(run, config.settings.output_limit)",
+                new="    output = gather(run, config.settings.output_limit)\n    clean(run)",
             )
         ],
         tests=[
@@ -500,7 +500,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node that has nothing to do doesn't listen for work.",
         edits=[
             Edit(
-                old="if Topic.WORK in topics and not self.intake.may_be_work:",
+                old="if Topic.WORK in topics and not self.claiming.may_be_work:",
                 new="if Topic.WORK in topics and self.crew.running:",
             )
         ],
@@ -515,7 +515,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 old="            self.stopping = Stop.DRAIN\n",
                 new="            self.stopping = Stop.DRAIN\n"
-                "            self._crew.kill(self._crew.running, runs.RELEASE)\n",
+                "            self.crew.kill(self.crew.running, wire.RELEASE)\n",
             )
         ],
         tests=[
@@ -934,12 +934,12 @@ MUTANTS: Sequence[Mutant] = (
         broken="Jobs that wait behind a long one stay there, while others have nothing to do.",
         edits=[
             Edit(
-                old="self.crew.release(self.crew.workers.held_up(monotonic()))",
-                new="self.crew.workers.held_up(monotonic())",
+                old="self.release(self.workers.held_up(monotonic()))",
+                new="self.workers.held_up(monotonic())",
             )
         ],
         tests=[
-            "tests/node/test_ahead.py::test_those_behind_a_long_job_are_put_back_for_others",
+            "tests/node/test_ahead.py::test_those_behind_a_long_job_are_released_for_others",
         ],
     ),
     Mutant(
@@ -962,7 +962,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="A lost run seems to have lasted until somebody noticed that its node is gone.",
         edits=[
             Edit(
-                old="over = max(over, min(now, max(heard, _wrote_at(run, now))))",
+                old="over = max(over, min(now, max(self.heard, _wrote_at(run, now))))",
                 new="over = now",
             )
         ],

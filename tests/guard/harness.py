@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 
 from queuectl.guard import wire
-from queuectl.node.link import Guard
+from queuectl.node.guards import Guard
 
 PATIENCE = 60.0
 

@@ -15,7 +15,7 @@ import pytest
 
 from queuectl.guard import tree
 from queuectl.guard.wire import Spawn, Stop
-from queuectl.node.link import Guard, GuardLostError
+from queuectl.node.guards import Guard, GuardLostError
 from tests.guard.harness import Harness, alive, pids_in, until
 
 PYTHON = sys.executable
@@ -493,7 +493,7 @@ class TestMany:
 NODE = """
 import os, sys, time
 from queuectl.guard import tree
-from queuectl.node.link import Guard, GuardLostError
+from queuectl.node.guards import Guard, GuardLostError
 from tests.guard.harness import Harness, pids_in, until
 from pathlib import Path
 

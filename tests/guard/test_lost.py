@@ -12,9 +12,8 @@ import pytest
 
 from queuectl.guard.board import Board, board_at, last_of, read_board
 from queuectl.guard.wire import Spawn
-from queuectl.node import link
-from queuectl.node.guards import Guards
-from queuectl.node.link import GuardLostError
+from queuectl.node import guards as guarding
+from queuectl.node.guards import GuardLostError, Guards
 from tests.guard.harness import Harness, alive, until
 
 
@@ -29,10 +28,10 @@ def test_a_guard_that_takes_nothing_is_killed_so_that_everybody_sees_it(
     for run in range(10):
         guard.send([Spawn(run, spec)])
     assert guard.has_unsent
-    assert 0 < guard.stalls_in() <= link.STALLED_AFTER
+    assert 0 < guard.stalls_in() <= guarding.STALLED_AFTER
     assert guard.receive() == []
     assert alive(guard.pid)
-    monkeypatch.setattr(link, "STALLED_AFTER", 0.0)
+    monkeypatch.setattr(guarding, "STALLED_AFTER", 0.0)
     with suppress(GuardLostError):
         assert guard.receive() == []
     until(lambda: not alive(guard.pid), "the guard to be gone")

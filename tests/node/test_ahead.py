@@ -1,4 +1,4 @@
-"""Jobs that are claimed ahead: run once and in order, and given back when they can't run soon."""
+"""Jobs that are claimed ahead: run once and in order, and released when they can't run soon."""
 
 import os
 import re
@@ -94,25 +94,25 @@ def test_the_log_tells_of_each_run_from_its_start_to_its_end(lab: Lab) -> None:
     ]
 
 
-def test_those_behind_a_long_job_are_put_back_for_others(lab: EagerLab) -> None:
+def test_those_behind_a_long_job_are_released_for_others(lab: EagerLab) -> None:
     lab.behind_for = "0.2"
     ids = hold_up(lab, behind=6)
-    wait_for(lambda: all(job.state == State.PENDING for job in jobs(lab, ids[1:])), "all put back")
+    wait_for(lambda: all(job.state == State.PENDING for job in jobs(lab, ids[1:])), "all released")
     assert [(job.attempts, job.node) for job in jobs(lab, ids[1:])] == [(0, None)] * 6
     lab.node()
     lab.queue.wait(*ids[1:])
     assert sorted(lab.lines("ran")) == sorted(f"{id} 1" for id in ids[1:])
     (lab.folder / "go").touch()
     lab.queue.wait(ids[0])
-    assert lab.log().count("put back") == 6
+    assert lab.log().count("released") == 6
     assert started(lab, ids) == ids[:1]
     assert started(lab, ids, node=1) == ids[1:]
 
 
-def test_a_node_that_drains_puts_them_back(lab: Lab) -> None:
+def test_a_node_that_drains_releases_them(lab: Lab) -> None:
     ids = hold_up(lab, behind=3)
     lab.nodes[0].send_signal(signal.SIGTERM)
-    wait_for(lambda: all(job.state == State.PENDING for job in jobs(lab, ids[1:])), "all put back")
+    wait_for(lambda: all(job.state == State.PENDING for job in jobs(lab, ids[1:])), "all released")
     assert lab.queue.get(ids[0]).state == State.PROCESSING
     (lab.folder / "go").touch()
     assert lab.nodes[0].wait(60) == 0

@@ -74,7 +74,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_a_new_guard_is_told_when_it_ends_though_the_store_is_gone(store: Store) -> None:
     watch = Watch(store, lease=HOUR, heartbeat=100)
-    until = watch.lease._until
+    until = watch.lease.until
     watch.lease.tell()
     assert watch.told.last == [Extend(CLOCK_MONOTONIC, (until - leases.margin(HOUR)) / 1000)]
 

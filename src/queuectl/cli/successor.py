@@ -1,6 +1,6 @@
 """`python -m queuectl.cli.successor`: says whether this queuectl can take over from a running node.
 
-The node asks before it becomes this one, with its arguments on stdin: see `node/installed.py`. To
+The node asks before it becomes this one, with its arguments on stdin: see `node/restart.py`. To
 know that they are understood, `worker start` is called with them, and stops short of starting.
 """
 
@@ -14,8 +14,8 @@ from queuectl import __version__
 from queuectl.cli.render import write
 
 if TYPE_CHECKING:
+    from queuectl.node.config import NodeOptions
     from queuectl.node.handover import Again
-    from queuectl.node.node import NodeOptions
     from queuectl.place import Place
 
 ASKED = "queuectl.cli.successor"
@@ -39,7 +39,7 @@ def start_again(arguments: Sequence[str], *, daemon: bool) -> "Again":
 
 def answer(options: "NodeOptions") -> int:
     """Say that a node with these options could be started, or raise what keeps it from that."""
-    from queuectl.node.installed import answer
+    from queuectl.node.restart import answer
 
     options.place.settings({})
     if options.log is not None:

@@ -34,9 +34,9 @@ from queuectl.when import format_duration, local, parse_time
 
 if TYPE_CHECKING:
     from queuectl.facts import Node
+    from queuectl.node.config import NodeOptions
     from queuectl.node.daemon import Daemon
     from queuectl.node.handover import Handover
-    from queuectl.node.node import NodeOptions
     from queuectl.place import Place
 
 MOST_WORKERS = 10_000
@@ -147,7 +147,8 @@ def start(
     if daemon is None and handed is None:
         outlive_orders()
 
-    from queuectl.node.node import NodeOptions, run
+    from queuectl.node.config import NodeOptions
+    from queuectl.node.start import run
     from queuectl.request import check_name
     from queuectl.settings import read_value
 
@@ -180,8 +181,8 @@ def _start_daemon(options: "NodeOptions", *, is_one: bool, as_json: bool) -> int
     """Go on in the background; `is_one` says that this process is there already."""
     from queuectl.node.daemon import detach, go_on, pidfile
     from queuectl.node.membership import new_id
-    from queuectl.node.node import run
     from queuectl.node.signals import outlive_orders
+    from queuectl.node.start import run
 
     # Chosen here, so that its log has its name from the first line on.
     id = new_id()

@@ -128,21 +128,21 @@ def number_of(worker: int, boards: int) -> int:
 def read_boards(folder: str) -> set[str] | None:
     """Return the tokens of the runs that were begun last by each worker; None if unknown."""
     begun: set[str] = set()
-    number, boards = 1, 1
-    while number <= boards:
-        raw = _read(board_at(folder, number))
-        boards = _count(raw)
-        if not boards or _has_gap(raw):
+    boards = _count(_read(board_at(folder, 1), 0, _ROOM))
+    for number in range(1, boards + 1):
+        tokens = read_board(board_at(folder, number))
+        if tokens is None:
             return None
-        begun |= _tokens(raw)
-        number += 1
-    return begun
+        begun |= tokens
+    return begun if boards else None
 
 
 def read_board(path: str) -> set[str] | None:
     """Return the tokens on one board, which are those of the workers of one guard."""
     raw = _read(path)
-    return _tokens(raw) if _count(raw) and not _has_gap(raw) else None
+    if not _count(raw) or raw[:_ROOM].endswith(_GAP):
+        return None
+    return {note.token for note in _notes(raw[_ROOM:])}
 
 
 def last_of(folder: str, worker: int) -> Note | None:
@@ -168,14 +168,6 @@ def _count(raw: bytes) -> int:
     """Return how many boards the first line of one says that there are; 0 if it says nothing."""
     head, _, _ = raw[:_ROOM].partition(b"\0")
     return int(head) if head.isdigit() else 0
-
-
-def _has_gap(raw: bytes) -> bool:
-    return raw[:_ROOM].endswith(_GAP)
-
-
-def _tokens(raw: bytes) -> set[str]:
-    return {note.token for note in _notes(raw[_ROOM:])}
 
 
 def _counts(raw: bytes) -> dict[int, int]:

@@ -57,30 +57,30 @@ class Timers:
                 yield run
 
 
-class Lease:
-    """The node's lease, by a clock of its choice. It has no end until the node names one."""
+class Deadline:
+    """The end of the node's lease, by a clock of its choice; none until the node names one."""
 
-    __slots__ = ("_clock", "_deadline", "noted")
+    __slots__ = ("_at", "_clock", "noted")
 
     def __init__(self) -> None:
         self._clock = time.CLOCK_MONOTONIC
-        self._deadline: float | None = None
+        self._at: float | None = None
         self.noted = False
-        """Whether the end of this lease has been acted upon."""
+        """Whether it has been acted upon."""
 
-    def extend(self, clock: int, deadline: float | None) -> None:
-        """Replace the deadline; None is for ever."""
+    def extend(self, clock: int, at: float | None) -> None:
+        """Put it off, or set it; None is for ever."""
         self._clock = clock
-        self._deadline = deadline
+        self._at = at
         self.noted = False
 
     def is_over(self) -> bool:
-        """Tell whether the deadline has passed."""
-        return self._deadline is not None and time.clock_gettime(self._clock) >= self._deadline
+        """Tell whether it has passed."""
+        return self._at is not None and time.clock_gettime(self._clock) >= self._at
 
     def look_in(self) -> float:
-        """Return how many seconds may pass before the lease has to be looked at again."""
-        if self._deadline is None or self.noted:
+        """Return how many seconds may pass before it has to be looked at again."""
+        if self._at is None or self.noted:
             return NEVER
-        left = self._deadline - time.clock_gettime(self._clock)
+        left = self._at - time.clock_gettime(self._clock)
         return left if self._clock == time.CLOCK_MONOTONIC else min(left, _LEASE_CHECK)

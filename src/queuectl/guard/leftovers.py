@@ -21,7 +21,7 @@ def kill_leftovers(
     """
 
     def find() -> list[tree.Proc]:
-        found = tree.find_tagged(name, values) + find_writing(folder) + find_marked(values)
+        found = tree.find_tagged(name, values) + _find_writing(folder) + find_marked(values)
         return [process for process in dict.fromkeys(found) if _is_ours(process.pid)]
 
     return tree.kill_until_gone(find, within)
@@ -29,22 +29,17 @@ def kill_leftovers(
 
 def _is_ours(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
+        # One that is gone is found to be so by whoever looks next.
+        with suppress(ProcessLookupError):
+            os.kill(pid, 0)
     except PermissionError:
         return False
-    except ProcessLookupError:
-        return True  # Whoever looks next finds it gone.
     return True
 
 
-def find_writing(folder: str) -> list[tree.Proc]:
+def _find_writing(folder: str) -> list[tree.Proc]:
     """Find every process on this host, but this one, whose stdout or stderr is in a folder."""
-    found = []
-    for pid in tree.others() if tree.has_proc() else []:
-        start = tree.process_start(pid)
-        if start is not None and _writes_into(pid, folder):
-            found.append(tree.Proc(pid, start))
-    return found
+    return tree.find(lambda pid: _writes_into(pid, folder)) if tree.has_proc() else []
 
 
 def _writes_into(pid: int, folder: str) -> bool:

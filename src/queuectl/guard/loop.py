@@ -17,8 +17,8 @@ import signal
 import sys
 import time
 
-from queuectl.guard import signals, tree
-from queuectl.guard.clocks import Lease, Timers
+from queuectl.guard import signals, tree, wire
+from queuectl.guard.clocks import Deadline, Timers
 from queuectl.guard.files import Files
 from queuectl.guard.line import Line
 from queuectl.guard.mark import Marker
@@ -27,34 +27,13 @@ from queuectl.guard.output import Spool, Spools
 from queuectl.guard.replies import Replies
 from queuectl.guard.run import KILLING, NEVER, RUNNING, TERMINATING, Run
 from queuectl.guard.spawn import NotStartedError, Spawner, UnableError
-from queuectl.guard.wire import (
-    Decoder,
-    Ended,
-    Extend,
-    KeepBoard,
-    Kill,
-    NotStarted,
-    Ready,
-    Release,
-    Released,
-    Spawn,
-    Stop,
-    Trouble,
-    Unable,
-)
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from queuectl.guard.wire import Message, Spec
-
 EXIT_BROKEN = 70
 """The guard met an error of its own and killed its runs."""
-
-EXITED = "exited"
-TIMEOUT = "timeout"
-LEASE = "lease"
 
 _CHUNK = 1 << 16
 _LITTER = 20_000
@@ -83,7 +62,7 @@ class Loop:
     def __init__(self, link: int) -> None:
         self._link = link
         self._node = os.getppid()
-        self._decoder = Decoder()
+        self._decoder = wire.Decoder()
         self._poll = select.poll()
         self._replies = Replies(link, self._poll)
         self._files = Files()
@@ -98,7 +77,7 @@ class Loop:
         self._leftovers: dict[int, Run] = {}
         """Runs whose main process is gone, but maybe not all the others."""
         self._timers = Timers()
-        self._lease = Lease()
+        self._lease = Deadline()
         self._rest_at = NEVER
         self._wake = signals.wake_on_child()
         for fd in (link, self._wake, self._spools.fileno()):
@@ -107,7 +86,7 @@ class Loop:
 
     def serve(self) -> None:
         """Run until the node is gone."""
-        self._replies.say(Ready(os.getpid()))
+        self._replies.say(wire.Ready(os.getpid()))
         while True:
             self._replies.flush()
             ready = {fd for fd, _ in self._poll.poll(self._pause())}
@@ -145,25 +124,25 @@ class Loop:
             self._handle(message)
         return bool(chunk)
 
-    def _handle(self, message: "Message") -> None:
+    def _handle(self, message: "wire.Message") -> None:
         match message:
-            case Spawn(run, spec) if run not in self._runs and run not in self._line:
+            case wire.Spawn(run, spec) if run not in self._runs and run not in self._line:
                 self._line.add(run, spec)
-            case Spawn(run, _):
-                self._replies.say(NotStarted(run, errno.EEXIST, f"run {run} exists"))
-            case Release(run) if run in self._line:
+            case wire.Spawn(run, _):
+                self._replies.say(wire.NotStarted(run, errno.EEXIST, f"run {run} exists"))
+            case wire.Release(run) if run in self._line:
                 self._release(run)
-            case Stop(run, how) | Kill(run, how) if run in self._line:
+            case wire.Stop(run, how) | wire.Kill(run, how) if run in self._line:
                 self._end_unstarted(run, how)
-            case Stop(run, how) if run in self._runs:
+            case wire.Stop(run, how) if run in self._runs:
                 self._stop(self._runs[run], how)
-            case Kill(run, how) if run in self._runs:
+            case wire.Kill(run, how) if run in self._runs:
                 self._kill(self._runs[run], how)
-            case Stop() | Kill() | Release():
+            case wire.Stop() | wire.Kill() | wire.Release():
                 pass  # It ended, or began, while the message was under way.
-            case Extend(clock, deadline):
+            case wire.Extend(clock, deadline):
                 self._lease.extend(clock, deadline)
-            case KeepBoard(path, boards, first):
+            case wire.KeepBoard(path, boards, first):
                 self._files.settle(path, boards, first=first)
             case _:
                 raise ValueError(f"unknown message: {message!r}")
@@ -171,13 +150,13 @@ class Loop:
     def _release(self, run: int) -> None:
         """Leave a run unstarted, and say so."""
         self._line.drop(run)
-        self._replies.say(Released(run))
+        self._replies.say(wire.Released(run))
 
     def _end_unstarted(self, run: int, how: str) -> None:
         """Report a run that is over before it began; its status can't be taken for success."""
         self._line.drop(run)
         now = time.monotonic()
-        self._replies.say(Ended(run, signal.SIGKILL.value, how, now, now, 0, 0))
+        self._replies.say(wire.Ended(run, signal.SIGKILL.value, how, now, now, 0, 0))
 
     # Starting
 
@@ -205,7 +184,7 @@ class Loop:
         for number, spec, env in ready:
             if self._lease.is_over():
                 self._line.free(spec["worker"])
-                self._replies.say(Released(number))
+                self._replies.say(wire.Released(number))
                 continue
             now = time.monotonic()
             mark = self._marker.put(spec["owner"])
@@ -219,38 +198,26 @@ class Loop:
             except NotStartedError as error:
                 self._not_started(number, spec, error)
                 continue
-            begun.append((number, spec, pid, files, mark, now))
-        for one in begun:
-            self._watch(*one)
+            begun.append((number, spec, pid, mark, now, files))
+        for number, spec, pid, mark, now, files in begun:
+            self._watch(Run(number, spec, pid, mark, now), spec, files)
 
-    def _not_started(self, number: int, spec: "Spec", error: NotStartedError) -> None:
-        kind = Unable if isinstance(error, UnableError) else NotStarted
+    def _not_started(self, number: int, spec: "wire.Spec", error: NotStartedError) -> None:
+        kind = wire.Unable if isinstance(error, UnableError) else wire.NotStarted
         self._replies.say(kind(number, error.errno, error.text))
         self._line.free(spec["worker"])
         for path in (spec["stdout"], spec["stderr"]):
             self._files.close(path, path, 0)
 
-    def _watch(
-        self,
-        number: int,
-        spec: "Spec",
-        pid: int,
-        files: tuple[str, str],
-        mark: int,
-        now: float,
-    ) -> None:
+    def _watch(self, run: Run, spec: "wire.Spec", files: tuple[str, str]) -> None:
         """Look after a run that has begun."""
-        run = Run(number, pid, spec["token"], spec["grace"], now)
-        run.worker = spec["worker"]
-        run.mark = mark
-        self._runs[number] = self._mains[pid] = run
-        run.own = spec["stdout"], spec["stderr"]
-        limit = spec["output_limit"]
-        run.out = run.err = self._spools.add(files[0], limit, now)
+        limit, timeout = spec["output_limit"], spec["timeout"]
+        self._runs[run.id] = self._mains[run.pid] = run
+        run.out = run.err = self._spools.add(files[0], limit, run.started)
         if files[1] != files[0]:
-            run.err = self._spools.add(files[1], limit, now)
-        if spec["timeout"] is not None and spec["timeout"] < NEVER:
-            self._timers.set(run, now + spec["timeout"])
+            run.err = self._spools.add(files[1], limit, run.started)
+        if timeout is not None and timeout < NEVER:
+            self._timers.set(run, run.started + timeout)
 
     # Ending
 
@@ -284,7 +251,7 @@ class Loop:
             if self._is_over(run):
                 self._finish(run)
             elif run.phase == RUNNING:
-                self._kill(run, EXITED)
+                self._kill(run, wire.EXITED)
             elif run.phase == TERMINATING:
                 self._terminate(run)
 
@@ -303,8 +270,8 @@ class Loop:
         if run.err is not run.out:
             err = self._close(run.err, run.own[1])
         assert run.status is not None
-        how = run.how or EXITED
-        ended = Ended(run.id, run.status, how, run.started, run.ended, out, err)
+        how = run.how or wire.EXITED
+        ended = wire.Ended(run.id, run.status, how, run.started, run.ended, out, err)
         if goes_on:
             self._replies.say_soon(ended)
         else:
@@ -356,7 +323,7 @@ class Loop:
         now = time.monotonic()
         if found and now >= run.complain_at:
             run.complain_at = now + _COMPLAIN_EVERY
-            self._replies.say(Trouble(run.id, _trouble(found, refused)))
+            self._replies.say(wire.Trouble(run.id, _trouble(found, refused)))
         self._timers.set(run, now + run.backoff)
         run.backoff = min(run.backoff * 2, _SWEEP_LAST)
 
@@ -383,7 +350,7 @@ class Loop:
             self._lease.noted = True
             self._reap()
             for run in list(self._runs.values()):
-                self._kill(run, LEASE)
+                self._kill(run, wire.LEASE)
 
     def _rest(self) -> None:
         """Leave the directory of the last run, and drop its mark."""
@@ -393,7 +360,7 @@ class Loop:
 
     def _on_due(self, run: Run) -> None:
         if run.phase == RUNNING:
-            self._stop(run, TIMEOUT)
+            self._stop(run, wire.TIMEOUT)
         elif run.phase == TERMINATING:
             self._kill(run, run.how)
         else:

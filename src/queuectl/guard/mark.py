@@ -63,12 +63,7 @@ def read(pid: int) -> int:
 def find_marked(owners: "Collection[str]") -> list[tree.Proc]:
     """Find every process on this host, but this one, that was started for one of these nodes."""
     wanted = {_of(owner) for owner in owners}
-    found = []
-    for pid in tree.others():
-        start = tree.process_start(pid)
-        if start is not None and read(pid) // _RUNS * _RUNS in wanted:
-            found.append(tree.Proc(pid, start))
-    return found
+    return tree.find(lambda pid: read(pid) // _RUNS * _RUNS in wanted)
 
 
 @cache

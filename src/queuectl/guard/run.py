@@ -4,6 +4,7 @@ TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import o
 if TYPE_CHECKING:
     from queuectl.guard.output import Spool
     from queuectl.guard.tree import Proc
+    from queuectl.guard.wire import Spec
 
 RUNNING = 0
 TERMINATING = 1
@@ -37,16 +38,16 @@ class Run:
         "worker",
     )
 
-    def __init__(self, id: int, pid: int, token: str, grace: float, started: float) -> None:
+    def __init__(self, id: int, spec: "Spec", pid: int, mark: int, started: float) -> None:
         self.id = id
         self.pid = pid
         """The main process. It isn't ours to signal once `status` is known."""
         self.sessions = {pid}
         """Sessions that belong to it: its own, and those found while it is being killed."""
-        self.token = token
-        self.mark = 0
-        """What its processes carry, unless they can't be marked."""
-        self.grace = grace
+        self.token = spec["token"]
+        self.mark = mark
+        """What its processes carry; 0 if they can't be marked."""
+        self.grace = spec["grace"]
         self.started = started
         self.ended = 0.0
         self.status: int | None = None
@@ -59,8 +60,8 @@ class Run:
         self.complain_at = 0.0
         self.known: set[Proc] = set()
         """Processes seen under it before; a dying one can't be recognised by anything else."""
-        self.worker = 0
-        self.own: tuple[str, str]
+        self.worker = spec["worker"]
+        self.own = spec["stdout"], spec["stderr"]
         """The names that its files have in the end, if something was written to them."""
         self.out: Spool
         self.err: Spool

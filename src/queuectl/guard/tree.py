@@ -186,15 +186,25 @@ def _all_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
-def others() -> list[int]:
+def _others() -> list[int]:
     """List all processes on this host but this one."""
     pids = _all_pids() if has_proc() else _portable_pids()
     return [pid for pid in pids if pid != os.getpid()]
 
 
+def find(is_wanted: "Callable[[int], bool]") -> list[Proc]:
+    """Find every process on this host, but this one, of which this is true."""
+    found = []
+    for pid in _others():
+        start = process_start(pid)
+        if start is not None and is_wanted(pid):
+            found.append(Proc(pid, start))
+    return found
+
+
 def find_tagged(name: str, values: "Collection[str]") -> list[Proc]:
     """Find every process on this host, but this one, that was started with such a variable."""
-    found, blank = _tagged(others(), name, values)
+    found, blank = _tagged(_others(), name, values)
     if blank:
         # Kernel threads have no environment, nor has a process for the moment in which it turns
         # into another program: look at those again.

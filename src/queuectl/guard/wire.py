@@ -59,6 +59,13 @@ DIALECT = (1, marshal.version)
 """What both ends must speak alike. The first number goes up with every change of a message: a node
 that is restarted in place may be of another release than the guards that it goes on with."""
 
+EXITED = "exited"
+TIMEOUT = "timeout"
+LEASE = "lease"
+CANCEL = "cancelled"
+RELEASE = "released"
+"""How a run comes to its end: by itself, by the guard's clocks, or as the node wants it."""
+
 _PER_FRAME = 64  # Keeps a frame of very long commands to a few megabytes.
 
 
@@ -127,7 +134,7 @@ class Ready:
 class Ended:
     """A run is over: no process of it is left.
 
-    `status` is the wait status of its main process; `how` is "exited", "timeout", "lease" or the
+    `status` is the wait status of its main process; `how` is `EXITED`, `TIMEOUT`, `LEASE` or the
     word of the stop or kill; the times are monotonic. A run that was stopped before it started
     never ran: then both times are equal.
     """

@@ -39,24 +39,18 @@ class _Stream:
 
     name: str
     open: Callable[[], int | None]
-    at: int = 0
-    """How far it is copied."""
-    told: int = -1
-    """Where we last said that this is all."""
-    trimmed: int = 0
-    """Pieces that start before this are taken away, the head apart."""
-    torn: bool = False
-    """Whether it was cut to pieces, so that only the end of the run can tell what it wrote."""
+    shown: HandedStream = field(default_factory=HandedStream)
+    """What of it is in the store."""
 
     def read(self, limit: int, most: int) -> list[Piece]:
         """Return the next pieces, of at most so many bytes; an empty one says that this is all."""
         fd = self.open()
         if fd is None:
-            return self._all(self.at)
+            return self._all(self.shown.at)
         try:
             size = os.fstat(fd).st_size
-            if self.torn or size < self.at:
-                self.torn = True
+            if self.shown.torn or size < self.shown.at:
+                self.shown.torn = True
                 return []
             return self._read(fd, size, limit, most)
         except OSError:
@@ -67,7 +61,7 @@ class _Stream:
     def _read(self, fd: int, size: int, limit: int, most: int) -> list[Piece]:
         head, tail = halves(limit)
         pieces: list[Piece] = []
-        at = self.at
+        at = self.shown.at
         while at < size and most > 0:
             end = size
             if size - at > limit:
@@ -82,22 +76,22 @@ class _Stream:
         return pieces + self._all(at) if at >= size else pieces
 
     def _all(self, at: int) -> list[Piece]:
-        return [] if at == self.told else [Piece(stream=self.name, start=at, data=b"")]
+        return [] if at == self.shown.told else [Piece(stream=self.name, start=at, data=b"")]
 
-    def showed(self, shown: Shown) -> None:
+    def note(self, shown: Shown) -> None:
         """Note that this is in the store."""
         for piece in shown.pieces:
-            self.at = piece.start + len(piece.data)
+            self.shown.at = piece.start + len(piece.data)
             if not piece.data:
-                self.told = piece.start
+                self.shown.told = piece.start
         if shown.gap is not None:
-            self.trimmed = shown.gap[1]
+            self.shown.trimmed = shown.gap[1]
 
     def gap(self, pieces: Sequence[Piece], limit: int) -> tuple[int, int] | None:
         """Return what is neither head nor among the last bytes, when its going is worth it."""
         end = pieces[-1].start + len(pieces[-1].data)
         head, before = halves(limit)[0], end - limit - LONGEST_PIECE
-        return (head, before) if before - max(head, self.trimmed) >= LONGEST_PIECE else None
+        return (head, before) if before - max(head, self.shown.trimmed) >= LONGEST_PIECE else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,10 +139,7 @@ class Broadcast:
                     seq=seq,
                     attempt=attempt,
                     until=0 if watched is None else watched.until,
-                    streams=[
-                        HandedStream(at=s.at, told=s.told, trimmed=s.trimmed, torn=s.torn)
-                        for s in streams
-                    ],
+                    streams=[stream.shown for stream in streams],
                 )
             )
         return handed
@@ -162,8 +153,7 @@ class Broadcast:
                 continue
             self._watched[watch.seq] = watched = _Watched.begin(runs[watch.seq], watch.until)
             for stream, shown in zip(watched.streams, watch.streams, strict=True):
-                stream.at, stream.told = shown.at, shown.told
-                stream.trimmed, stream.torn = shown.trimmed, shown.torn
+                stream.shown = shown
             self.due = 0.0
 
     def look(self, running: Iterable[Run]) -> None:
@@ -204,7 +194,7 @@ class Broadcast:
         if batch:
             self._store.live.show(*(shown for shown, _ in batch))
         for shown, stream in batch:
-            stream.showed(shown)
+            stream.note(shown)
         self.due = monotonic() + (PAUSE if left > 0 else BUSY_PAUSE)
 
     def _read(self, limit: int) -> tuple[_Batch, int]:

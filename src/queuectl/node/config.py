@@ -1,14 +1,42 @@
-"""The settings of a node as they are now, and what follows from them: its policy and its size."""
+"""What a node goes by: what it was asked for, and the settings as they are now."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from queuectl.lifecycle import Policy
+from queuectl.node.handover import Again, HandedNode
+from queuectl.place import Place
 from queuectl.settings import NAMES, Settings
 from queuectl.values import fields
 
 _POLICY = [f.name for f in fields(Policy) if f.name in NAMES]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """What `worker start` was asked for."""
+
+    place: Place
+    id: str | None = None
+    """Its name, if somebody has to know it beforehand."""
+    count: int | None = None
+    queues: tuple[str, ...] = ()
+    drain: bool = False
+    backoff_base: float | None = None
+    log: str | None = None
+    log_json: bool = False
+    pidfile: str | None = None
+    ready: Callable[[], None] | None = None
+    """Called once the node is registered and can run jobs."""
+    to_terminal: bool = True
+    again: Again | None = None
+    """How it is restarted; None if it can't be."""
+    handed: HandedNode | None = None
+    """What the program before it in this process has left for it to go on with."""
+
+
 class Config:
-    """What a node goes by: one for all of its parts, so that a change reaches each of them."""
+    """The settings, and what follows from them: one for all parts, so that each sees a change."""
 
     def __init__(
         self, settings: Settings, *, count: int | None = None, forced_base: float | None = None

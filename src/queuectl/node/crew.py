@@ -4,8 +4,8 @@ The node gives it jobs, and is told of each run that is over. How they are run i
 the runner: see `runner.py`.
 """
 
-import select
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
 
@@ -35,35 +35,31 @@ class Hooks(Protocol):
         """Nothing can be started on this host."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Crew:
     """The workers and their runs. The node's loop polls, and hands on what is ready."""
 
-    def __init__(
-        self, runner: Runner, *, member: Membership, config: Config, hooks: Hooks, say: Say
-    ) -> None:
-        self._runner = runner
-        self._member = member
-        self._config = config
-        self._hooks = hooks
-        self._say = say
-        self.workers = Workers(config.count)
-        self.running: dict[int, Run] = {}
-        """Runs that the runner has: those that go on, and those in line."""
-        self._begun: list[Run] = []
-        """Those whose turn it is since a moment ago."""
-        self._last_run = 0
+    runner: Runner
+    member: Membership
+    config: Config
+    hooks: Hooks
+    say: Say
+    running: dict[int, Run] = field(default_factory=dict)
+    """Runs that the runner has: those that go on, and those in line."""
+    _begun: list[Run] = field(default_factory=list)
+    """Those whose turn it is since a moment ago."""
+    _last_run: int = 0
+
+    def __post_init__(self) -> None:
+        self.workers = Workers(self.config.count)
 
     def resize(self) -> None:
         """Have another number of workers from now on; runs that go on do so to their end."""
-        count = self._config.count
+        count = self.config.count
         self.workers.resize(count)
-        self.release(self.workers.waiting(beyond=count))
+        self.release_waiting(beyond=count)
 
-    # -- from beginning to end ----------------------------------------------------------
-
-    def start(self) -> None:
-        """Get ready to run jobs."""
-        self._runner.open()
+    # -- at a restart -------------------------------------------------------------------
 
     def inherit(self, handed: HandedNode, jobs: Sequence[Job]) -> bool:
         """Go on with the runs of the program before us; these jobs the node has.
@@ -71,21 +67,21 @@ class Crew:
         False if the runs are of other jobs: then they are ended, and the crew begins anew.
         """
         self._last_run = handed.last_run
-        self._runner.inherit(handed.guards)
+        self.runner.inherit(handed.guards)
         held = {(job.seq, job.attempts): job for job in jobs}
         if held.keys() != {(run.seq, run.attempt) for run in handed.runs}:
-            self._runner.close()
-            self.start()
+            self.runner.close()
+            self.runner.open()
             return False
         for run in handed.runs:
             # Whoever looks for cancels finds this one, and asks for its end, perhaps once more.
             job = replace(held[run.seq, run.attempt], cancel_reason=None)
             self.running[run.number] = Run(
                 job=job,
-                spool=self._member.spool,
+                spool=self.member.spool,
                 claimed=run.claimed,
                 prepared=tuple(run.prepared),
-                told=True,
+                logged=True,
             )
             self.workers.begin(run.worker, run.number, monotonic())
         return True
@@ -93,7 +89,7 @@ class Crew:
     @property
     def settled(self) -> bool:
         """Whether there is nothing in line, and the runner has passed on all that it was told."""
-        return not self.workers.has_line and self._runner.settled
+        return not self.workers.has_line and self.runner.settled
 
     def hand_over(self) -> tuple[int, list[HandedGuard], list[HandedRun]]:
         """Return what the next program of this process needs to go on with all of it."""
@@ -108,29 +104,13 @@ class Crew:
             )
             for number, run in self.running.items()
         ]
-        return self._last_run, self._runner.hand_over(), handed
-
-    def listen(self, poll: "select.poll") -> None:
-        """Have the loop woken by the runner, through this poll object."""
-        self._runner.listen(poll)
-
-    def watch_for_room(self) -> None:
-        """Be woken when the runner can pass on what it couldn't."""
-        self._runner.watch_for_room()
-
-    def stalls_in(self) -> float:
-        """Return in how many seconds the runner gives that up."""
-        return self._runner.stalls_in()
-
-    def close(self) -> None:
-        """End what still runs, and the runner."""
-        self._runner.close()
+        return self._last_run, self.runner.hand_over(), handed
 
     # -- orders -------------------------------------------------------------------------
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Have runs of these jobs started, each as soon as its worker is free."""
-        claimed, spool = monotonic(), self._member.spool
+        claimed, spool = monotonic(), self.member.spool
         new: dict[int, Run] = {}
         for job in jobs:
             self._last_run += 1
@@ -138,7 +118,7 @@ class Crew:
             self.running[self._last_run] = new[self._last_run] = run
             if self.workers.begin(job.worker or 0, self._last_run, claimed):
                 self._begun.append(run)
-        for report in self._runner.start(new):
+        for report in self.runner.start(new):
             self._report(report)
         # The first runs are under way while this is put into words.
         self._tell_begun()
@@ -147,24 +127,32 @@ class Crew:
         """Tell of the runs whose turn it is, but not of those that were over before they began."""
         for run in self._begun:
             if run.outcome is None or run.began is not None:
-                self._hooks.on_begun(run)
+                self.hooks.on_begun(run)
         self._begun.clear()
 
     def stop(self, numbers: Iterable[int], how: str) -> None:
         """Ask runs to end, and kill them when their grace is over."""
-        self._runner.stop(self._runs(numbers), how)
+        self.runner.stop(self._runs(numbers), how)
 
     def kill(self, numbers: Iterable[int], how: str) -> None:
         """Kill runs at once."""
-        self._runner.kill(self._runs(numbers), how)
+        self.runner.kill(self._runs(numbers), how)
 
     def release(self, numbers: Iterable[int]) -> None:
         """Have runs not started; those that have begun go on."""
-        self._runner.release(self._runs(numbers))
+        self.runner.release(self._runs(numbers))
 
-    def abandon(self) -> None:
-        """End all runs by force, as nothing is heard of them; `hear` tells of their ends."""
-        self._runner.abandon(self.running)
+    def release_waiting(self, beyond: int = 0) -> None:
+        """Release all jobs in line, of the workers with higher numbers."""
+        self.release(self.workers.waiting(beyond))
+
+    def held_up_in(self) -> float:
+        """Return in how many seconds to look for runs that are held up."""
+        return self.workers.look_at - monotonic()
+
+    def release_held_up(self) -> None:
+        """Release jobs that wait behind one that takes long."""
+        self.release(self.workers.held_up(monotonic()))
 
     def _runs(self, numbers: Iterable[int]) -> dict[int, Run]:
         return {number: self.running[number] for number in numbers}
@@ -173,29 +161,25 @@ class Crew:
 
     def hear(self, ready: Collection[int]) -> None:
         """Take in what the runner hears; `ready` are the descriptors that have something."""
-        for message in self._runner.hear(ready, self.running):
+        for message in self.runner.hear(ready, self.running):
             match message:
                 case wire.Ended() | wire.NotStarted() | wire.Unable() | wire.Released() | LostRun():
                     self._report(message)
                 case wire.Trouble(number, text):
                     id = printable(self.running[number].job.id)
-                    self._say(f"Job {id}: {text}", level="warning")
+                    self.say(f"Job {id}: {text}", level="warning")
         self._tell_begun()
-
-    def hears(self, ready: Collection[int]) -> bool:
-        """Tell whether one of these descriptors is of the runner."""
-        return self._runner.speaks(ready)
 
     def _report(self, report: "wire.Report | LostRun") -> None:
         """Note what became of a run."""
         number = report.run
         run = self.running.pop(number)
-        runs.read_report(run, report, self._config.settings, outage=self._member.outage)
+        runs.read_report(run, report, self.config.settings, outage=self.member.lease.outage)
         follower = self.workers.end(run.job.worker or 0, number, monotonic())
         if follower is not None:
             self._begun.append(self.running[follower])
-        self._hooks.on_over(run)
+        self.hooks.on_over(run)
         if isinstance(report, wire.Ended):
             self.workers.took(report.ended - report.began)
         elif isinstance(report, wire.Unable):
-            self._hooks.on_unable(report.text)
+            self.hooks.on_unable(report.text)

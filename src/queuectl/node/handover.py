@@ -33,7 +33,7 @@ class Again:
     """How a node is started again. Passwords are in `arguments` only, which no other user sees."""
 
     ask: tuple[str, ...]
-    """The command that says whether it can: see `installed.py`."""
+    """The command that says whether it can: see `restart.py`."""
     start: tuple[str, ...]
     arguments: tuple[str, ...]
     daemon: bool
@@ -66,14 +66,18 @@ class HandedRun:
     prepared: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class HandedStream:
     """How far a stream of a run has been shown to those who watch it."""
 
-    at: int
-    told: int
-    trimmed: int
-    torn: bool
+    at: int = 0
+    """How far it is copied."""
+    told: int = -1
+    """Where we last said that this is all."""
+    trimmed: int = 0
+    """Pieces that start before this are taken away, the head apart."""
+    torn: bool = False
+    """Whether it was cut to pieces, so that only the end of the run can tell what it wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,10 @@
 """The lines of a node's log that are about jobs."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from queuectl.facts import Count
 from queuectl.job import FINISHED, Job, State
 from queuectl.node import runs
 from queuectl.node.log import Log, printable
@@ -33,10 +34,6 @@ class JobLog:
         self._finished: Counter[State] = Counter()
         """How many jobs this node has brought to which end."""
 
-    def _summary(self) -> str:
-        """Say how many jobs came to which end, such as `12 completed, 1 dead`; nothing if none."""
-        return ", ".join(f"{n} {state}" for state in FINISHED if (n := self._finished[state]))
-
     def waits(self, now: int, waiting: int, due: int | None) -> None:
         """Say once what a node that drains is waiting for, if that takes a while."""
         if due is None or due == self._told_due or due - now < LONG:
@@ -48,9 +45,15 @@ class JobLog:
         self._log.say(now, text)
         self._log.flush()
 
-    def nothing_left(self, now: int, held: int) -> None:
+    def nothing_left(self, now: int, counts: Sequence[Count], queues: Collection[str]) -> None:
         """Say that all is done, and how many jobs aren't because their queue is paused."""
-        done = self._summary()
+        held = sum(
+            count.jobs
+            for count in counts
+            if count.state in (State.PENDING, State.FAILED)
+            and (not queues or count.queue in queues)
+        )
+        done = ", ".join(f"{n} {state}" for state in FINISHED if (n := self._finished[state]))
         said = f"Nothing left to do: {done}" if done else "Nothing left to do"
         self._log.say(now, f"{said}; {_waiting(held)} in paused queues." if held else f"{said}.")
 
@@ -68,19 +71,20 @@ class JobLog:
 
     def settled(self, turn: Turn) -> None:
         """Tell how runs ended and what becomes of their jobs, now that it is stored."""
-        ends = {(end.job.seq, end.job.attempts): end for end in turn.ends}
+        lost = turn.result.lost
+        ends = {(end.job.seq, end.job.attempts): end for end in turn.result.ends}
         for run in turn.over:
-            if run.began is not None and not run.told:
+            if run.began is not None and not run.logged:
                 self._start(run, runs.began_at(run))
             end = ends.pop((run.job.seq, run.job.attempts), None)
             if end is not None:
                 at = turn.now if run.began is None else end.finished_at
-                self._end(at, turn.now, end, lost=end in turn.lost)
+                self._end(at, turn.now, end, lost=end in lost)
             elif run.unstarted:
-                self._log.job(turn.now, "put back", run.job, ", not started yet")
+                self._log.job(turn.now, "released", run.job, ", not started yet")
             self._settle(run.job.worker)
         for end in ends.values():
-            self._end(turn.now, turn.now, end, lost=end in turn.lost)
+            self._end(turn.now, turn.now, end, lost=end in lost)
 
     def _settle(self, worker: int | None) -> None:
         self._untold[worker] -= 1
@@ -90,7 +94,7 @@ class JobLog:
                 self._start(run, at)
 
     def _start(self, run: Run, at: int) -> None:
-        run.told = True
+        run.logged = True
         self._log.job(at, "started", run.job, f"{_which(run.job)}: {printable(run.job.title)}")
 
     def _end(self, at: int, now: int, end: Ended, *, lost: bool) -> None:
@@ -169,6 +173,11 @@ def name_runs(running: Sequence[Run]) -> str:
     ids = [printable(run.job.id, 40) for run in running]
     more = len(ids) - 5
     return ", ".join(ids[:5]) + (f" and {more} more" if more > 0 else "")
+
+
+def name_workers(count: int) -> str:
+    """Say how many workers there are."""
+    return f"{count} worker{'' if count == 1 else 's'}"
 
 
 def _waiting(jobs: int) -> str:

@@ -8,6 +8,8 @@ end the runs before the lease does: another node can then never run the same job
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
 from random import uniform
 from threading import Event, Lock, Thread
 from time import clock_gettime, monotonic
@@ -40,43 +42,30 @@ def read(clock: int) -> int:
     return int(clock_gettime(clock) * 1000)
 
 
+@dataclass(eq=False, kw_only=True)
 class Lease:
     """Keeps a node's lease alive until told to stop, or until it is lost."""
 
-    def __init__(
-        self,
-        *,
-        url: str,
-        node: str,
-        clock: int,
-        until: int,
-        guards: Guards,
-        config: Config,
-        wake: Callable[[], None],
-        say: Say,
-        outage: bool = False,
-    ) -> None:
-        """`wake` rouses the node's loop.
+    url: str
+    node: str
+    clock: int
+    until: int
+    """When it ends, as far as we know, by that clock of ours."""
+    guards: Guards
+    config: Config
+    wake: Callable[[], None]
+    """Rouses the node's loop."""
+    say: Say
+    outage: bool = False
+    """Whether the store couldn't be reached since the last renewal: nobody here is to blame."""
+    lost: bool = False
 
-        `until` is when the lease that there is ends, by that clock of ours. With `outage`, it
-        is nobody's fault if it ends before it could be renewed.
-        """
-        self._url = url
-        self._node = node
-        self._clock = clock
-        self._until = until
-        self._guards = guards
-        self._config = config
-        self._wake = wake
-        self._say = say
+    def __post_init__(self) -> None:
         self._stop = Event()
         self._noting = Lock()
         self._renewals = 0
         self._renewed_at = self._tried_at = monotonic()
         """When it was last renewed, and when the loop last tried; by CLOCK_MONOTONIC."""
-        self.lost = False
-        self.outage = outage
-        """Whether the store couldn't be reached since the last renewal: nobody here is to blame."""
         self._thread = Thread(target=self._watch, name="lease", daemon=True)
 
     def start(self) -> None:
@@ -91,16 +80,13 @@ class Lease:
     # -- by the loop --------------------------------------------------------------------
 
     def due_in(self) -> float:
-        """Return in how many seconds the loop should renew it."""
-        return (
-            max(self._renewed_at, self._tried_at)
-            + self._config.settings.heartbeat / 1000
-            - monotonic()
-        )
+        """Return in how many seconds the loop should renew it; never, once it is lost."""
+        heartbeat = self.config.settings.heartbeat / 1000
+        return inf if self.lost else max(self._renewed_at, self._tried_at) + heartbeat - monotonic()
 
     def renew_if_due(self, store: Store) -> bool:
         """Renew it if that is due by now, or nearly so; True if it was renewed."""
-        if self.lost or self.due_in() > EARLY * self._config.settings.heartbeat / 1000:
+        if self.due_in() > EARLY * self.config.settings.heartbeat / 1000:
             return False
         self._tried_at = monotonic()
         try:
@@ -120,7 +106,7 @@ class Lease:
             # Whatever ended it: a node that can't renew must start over.
             if not self._stop.is_set():
                 self.lost = True
-                self._wake()
+                self.wake()
 
     def _renew_when_late(self) -> None:
         store: Store | None = None
@@ -137,11 +123,11 @@ class Lease:
             try:
                 # A connection of its own: the lease must not wait behind the node's transactions.
                 if store is None:
-                    store = open_store(self._url)
+                    store = open_store(self.url)
                     store.patience = 0.0
                 held = self._try(store)
             except StoreError as error:
-                self._say(f"The lease could not be renewed: {error}", level="warning")
+                self.say(f"The lease could not be renewed: {error}", level="warning")
                 pause = (RETRY_LATE if self.is_over else RETRY) * uniform(0.5, 1.5)
                 continue
             if not held:
@@ -152,31 +138,35 @@ class Lease:
 
     def _late_in(self) -> float:
         """Return in how many seconds the loop would be late."""
-        lease, heartbeat = self._config.settings.lease, self._config.settings.heartbeat
+        lease, heartbeat = self.config.settings.lease, self.config.settings.heartbeat
         late = heartbeat + LATE * (lease - margin(lease) - heartbeat)
         return self._renewed_at + late / 1000 - monotonic()
 
     # -- by either ----------------------------------------------------------------------
 
     @property
-    def until(self) -> int:
-        """When it ends, as far as we know, by our own clock."""
-        return self._until
-
-    @property
     def is_over(self) -> bool:
         """Whether it has run out, by our own clock; nobody may have noticed yet."""
-        return read(self._clock) >= self._until
+        return read(self.clock) >= self.until
+
+    @property
+    def holds(self) -> bool:
+        """Whether what is claimed now can be run, as far as we know."""
+        return not self.lost and not self.ends_runs
 
     @property
     def ends_runs(self) -> bool:
         """Whether it is so nearly over that the guards start nothing more."""
-        return read(self._clock) >= self._until - margin(self._config.settings.lease)
+        return read(self.clock) >= self.until - margin(self.config.settings.lease)
 
     def tell(self) -> None:
         """Tell the guards until when runs may live; one of them may be new."""
         with self._noting:
-            extend(self._guards, self._clock, self._until - margin(self._config.settings.lease))
+            self._tell()
+
+    def _tell(self) -> None:
+        until = self.until - margin(self.config.settings.lease)
+        self.guards.tell_all([Extend(self.clock, until / 1000)])
 
     def _try(self, store: Store) -> bool:
         self._expect_an_answer()
@@ -188,32 +178,27 @@ class Lease:
 
     def _ask(self, store: Store, lease: int) -> bool:
         """Ask the store to extend it."""
-        until, workers = store.clock.steady() + lease, self._config.count
-        return store.nodes.renew(self._node, until=until, workers=workers, version=__version__)
+        until, workers = store.clock.steady() + lease, self.config.count
+        return store.nodes.renew(self.node, until=until, workers=workers, version=__version__)
 
     def renew(self, store: Store) -> bool:
         """Renew it once, through this store; False when it is lost."""
-        lease, clock, before = self._config.settings.lease, self._clock, self._renewals
+        lease, clock, before = self.config.settings.lease, self.clock, self._renewals
         # By our own clock, and from before we ask: whoever takes over counts from a later moment.
-        began, asked_at, until_now = read(clock), monotonic(), self._until
+        began, asked_at, until_now = read(clock), monotonic(), self.until
         if began >= until_now or not self._ask(store, lease):
             return False
         with self._noting:
             if read(clock) < until_now - margin(lease):
                 # An answer that comes later than that didn't save the runs. Nor did one that came
-                # to the other of the two a moment before: that has put `_until` off, for new ones.
+                # to the other of the two a moment before: that has put `until` off, for new ones.
                 self.outage = False
             until = began + lease
             if self._renewals != before:
                 # Loop and thread did it at once. Which of the two came last, only the store knows.
-                until = min(until, self._until)
-            self._until = until
+                until = min(until, self.until)
+            self.until = until
             self._renewals += 1
             self._renewed_at = max(self._renewed_at, asked_at)
-            extend(self._guards, clock, until - margin(lease))
+            self._tell()
         return True
-
-
-def extend(guards: Guards, clock: int, until: int) -> None:
-    """Tell the guards until when runs may live, in milliseconds of that clock."""
-    guards.tell_all([Extend(clock, until / 1000)])

@@ -7,7 +7,6 @@ was begun under the old one can be written any more.
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from math import inf
 
 from queuectl import __version__
 from queuectl.errors import StoreError
@@ -17,9 +16,8 @@ from queuectl.guard.wire import KeepBoard
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.node import lease as leases
 from queuectl.node.config import Config
-from queuectl.node.guards import Guards
+from queuectl.node.guards import Guard, GuardLostError, Guards
 from queuectl.node.handover import HandedNode
-from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import Say
 from queuectl.queue import Queue
 from queuectl.sharing import group_of
@@ -56,7 +54,8 @@ class Membership:
         self._say = say
         self.host = host_name()
         self._call(id)
-        self.lease: leases.Lease | None = None
+        self.lease: leases.Lease
+        """There is one as soon as it has joined, or resumed."""
         self._shown_workers = 0
         """What the register says of our number of workers."""
 
@@ -64,26 +63,6 @@ class Membership:
         self.id = id
         self.spool = os.path.join(self._store.folder.spool, id)
         """Where the output of its runs is while they live."""
-
-    @property
-    def lost(self) -> bool:
-        """Whether the lease is gone, and the name with it."""
-        return self.lease is not None and self.lease.lost
-
-    @property
-    def may_claim(self) -> bool:
-        """Whether the lease holds as far as we know, so that what is claimed can be run."""
-        return self.lease is None or not (self.lease.lost or self.lease.ends_runs)
-
-    @property
-    def outage(self) -> bool:
-        """Whether the store is, or was to the last, out of reach."""
-        return self.lease is not None and self.lease.outage
-
-    def note_loss(self) -> None:
-        """Take notice that the store knows no lease of ours."""
-        if self.lease is not None:
-            self.lease.lost = True
 
     def join(self) -> None:
         """Become known under this id, with a lease that has to be renewed from now on."""
@@ -112,11 +91,12 @@ class Membership:
         with suppress(StoreError):
             # On a full disk this comes later, with the first run.
             self.make_spool(first=True)
-        leases.extend(self._guards, clock, began + lease - leases.margin(lease))
         self._keep(clock, began + lease)
+        self.lease.tell()
+        self.lease.start()
 
     def _keep(self, clock: int, until: int, *, outage: bool = False) -> None:
-        """Renew a lease that ends then, by that clock, from now on."""
+        """Have a lease that ends then, by that clock."""
         self.lease = leases.Lease(
             url=self._url,
             node=self.id,
@@ -128,7 +108,6 @@ class Membership:
             say=self._say,
             outage=outage,
         )
-        self.lease.start()
 
     def resume(self, handed: HandedNode) -> None:
         """Go on under the name and lease of the program before us, which may be over by now.
@@ -137,7 +116,7 @@ class Membership:
         to start, that is nobody's fault.
         """
         self._keep(handed.clock, handed.until, outage=True)
-        assert self.lease is not None
+        self.lease.start()
         self.lease.lost = not self.lease.renew(self._store)
         if not self.lease.lost:
             self._shown_workers = self._config.count
@@ -147,7 +126,6 @@ class Membership:
 
         So the next program of this process has the more time to start.
         """
-        assert self.lease is not None
         if self.lease.lost or not self.lease.renew(self._store):
             self.lease.lost = True
             return None
@@ -156,40 +134,25 @@ class Membership:
     def show_workers(self) -> None:
         """Have the register say how many workers we have, if it says something else."""
         count = self._config.count
-        if count != self._shown_workers and self.lease is not None:
+        if count != self._shown_workers:
             self.lease.lost = self.lease.lost or not self.lease.renew(self._store)
             self._shown_workers = count
 
-    def renew_in(self) -> float:
-        """Return in how many seconds the lease should be renewed; never, if there is none."""
-        return inf if self.lease is None or self.lease.lost else self.lease.due_in()
-
-    def renew_if_due(self) -> bool:
-        """Renew the lease if it is time for that; True if it was renewed."""
-        return self.lease is not None and self.lease.renew_if_due(self._store)
-
-    def lend(self, guard: Guard) -> None:
-        """Tell a new guard until when runs may live, and renew that, as it had runs to lose."""
+    def equip(self, guard: Guard) -> None:
+        """Give a new guard its board, and tell it until when runs may live: a renewed lease."""
         self._set_up_board(guard, first=False)
-        if self.lease is not None:
-            # Whatever becomes of the renewal: a guard that knows of no end would never end a run.
-            self.lease.tell()
-            try:
-                self.lease.renew(self._store)
-            except StoreError as error:
-                self._say(str(error), level="warning")
+        # Whatever becomes of the renewal: a guard that knows of no end would never end a run.
+        self.lease.tell()
+        try:
+            self.lease.renew(self._store)
+        except StoreError as error:
+            self._say(str(error), level="warning")
 
     def rename(self) -> str:
         """Take a new id, to join anew under; returns the old one."""
-        self.stop_renewing()
         old = self.id
         self._call(new_id())
         return old
-
-    def stop_renewing(self) -> None:
-        """Let the lease run out."""
-        if self.lease is not None:
-            self.lease.stop()
 
     def make_spool(self, *, first: bool = False) -> None:
         """Make the folder for the output of our runs; also when somebody has removed it."""

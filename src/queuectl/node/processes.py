@@ -8,6 +8,7 @@ import os
 import select
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 
@@ -17,9 +18,8 @@ from queuectl.guard.board import read_board
 from queuectl.guard.mark import OWNER
 from queuectl.job import SHELL, Job
 from queuectl.node.config import Config
-from queuectl.node.guards import Guards
+from queuectl.node.guards import Guard, GuardLostError, Guards
 from queuectl.node.handover import HandedGuard
-from queuectl.node.link import Guard, GuardLostError
 from queuectl.node.log import Say
 from queuectl.node.membership import Membership
 from queuectl.node.runs import LostRun, Run, may_have_begun, owner_of
@@ -33,47 +33,40 @@ class UnrunnableError(Exception):
     """There is nothing that could be started, for a reason that lies with the job."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Processes:
     """The runner of commands: see `Runner` for what it promises."""
 
-    def __init__(
-        self, guards: Guards, *, member: Membership, store: Store, config: Config, say: Say
-    ) -> None:
-        self._guards = guards
-        self._member = member
-        self._store = store
-        self._config = config
-        self._say = say
-        self._full: list[Guard] = []
-        """The guards that don't take all they are sent, for now."""
+    guards: Guards
+    member: Membership
+    store: Store
+    config: Config
+    say: Say
+    _full: list[Guard] = field(default_factory=list)
+    """The guards that don't take all they are sent, for now."""
 
     # -- from beginning to end ----------------------------------------------------------
 
     def open(self) -> None:
-        """Start the guards."""
-        self._guards.start(self._config.count)
+        self.guards.start(self.config.count)
 
     def inherit(self, handed: Sequence[HandedGuard]) -> None:
-        """Go on with the guards of the program before us."""
-        self._guards.inherit(handed)
+        self.guards.inherit(handed)
 
     def hand_over(self) -> list[HandedGuard]:
-        """Describe the guards to the next program of this process."""
-        return [guard.hand_over() for guard in self._guards]
+        return [guard.hand_over() for guard in self.guards]
 
     def close(self) -> None:
-        """Let the guards kill what still runs, and end."""
-        self._guards.close()
+        self.guards.close()
 
     # -- telling ------------------------------------------------------------------------
 
     def start(self, runs: Mapping[int, Run]) -> "Iterable[wire.Report]":
-        """Have runs started, each as soon as its worker is free."""
         failed: list[wire.Report] = []
         instructions: list[tuple[Run, wire.Instruction]] = []
         for number, run in runs.items():
             try:
-                spec = spec_of(run, self._config.settings, self._store)
+                spec = spec_of(run, self.config.settings, self.store)
             except UnrunnableError as error:
                 failed.append(wire.NotStarted(number, 0, str(error)))
             except (OSError, StoreError) as error:
@@ -86,11 +79,9 @@ class Processes:
         return failed
 
     def stop(self, runs: Mapping[int, Run], how: str) -> None:
-        """Ask runs to end, and kill them when their grace is over."""
         self._tell([(run, wire.Stop(number, how)) for number, run in runs.items()])
 
     def kill(self, runs: Mapping[int, Run], how: str) -> None:
-        """Kill runs at once."""
         self._tell([(run, wire.Kill(number, how)) for number, run in runs.items()])
 
     def release(self, runs: Mapping[int, Run]) -> None:
@@ -112,25 +103,23 @@ class Processes:
                 guard.send(share)
 
     def _guard_of(self, run: Run) -> Guard:
-        return self._guards.of(run.job.worker or 0)
+        return self.guards.of(run.job.worker or 0)
 
     # -- hearing ------------------------------------------------------------------------
 
     def listen(self, poll: "select.poll") -> None:
-        """Have the loop woken by the guards, through this poll object."""
         self._poll = poll
-        for guard in self._guards:
+        for guard in self.guards:
             poll.register(guard.fileno(), select.POLLIN)
 
     @property
     def settled(self) -> bool:
-        """Whether the guards have taken all that they were sent."""
-        return not any(guard.has_unsent for guard in self._guards)
+        return not any(guard.has_unsent for guard in self.guards)
 
     def watch_for_room(self) -> None:
         """Be woken by guards that take again what they didn't."""
-        full = [guard for guard in self._guards if guard.has_unsent]
-        for guard in self._guards if full or self._full else ():
+        full = [guard for guard in self.guards if guard.has_unsent]
+        for guard in self.guards if full or self._full else ():
             if (guard in full) != (guard in self._full):
                 events = select.POLLIN | (select.POLLOUT if guard in full else 0)
                 self._poll.modify(guard.fileno(), events)
@@ -141,14 +130,13 @@ class Processes:
         return min(guard.stalls_in() for guard in self._full) if self._full else inf
 
     def speaks(self, ready: Collection[int]) -> bool:
-        """Tell whether one of these descriptors is a guard's."""
-        return any(guard.fileno() in ready for guard in self._guards)
+        return any(guard.fileno() in ready for guard in self.guards)
 
     def hear(
         self, ready: Collection[int], runs: Mapping[int, Run]
     ) -> "Iterator[LostRun | wire.Message]":
         """Yield what the guards say; `ready` has those who do."""
-        for guard in self._guards:
+        for guard in self.guards:
             if guard.fileno() in ready or guard.has_unsent:
                 try:
                     messages = guard.receive()
@@ -159,19 +147,19 @@ class Processes:
 
     def _replace(self, guard: Guard, running: Mapping[int, Run]) -> Iterator[LostRun]:
         """End what a killed guard left, count its runs as lost, and go on with a new one."""
-        self._say("A guard process is gone; its runs are lost.", level="error")
+        self.say("A guard process is gone; its runs are lost.", level="error")
         self._poll.unregister(guard.fileno())
         guard.close()
-        tree.kill_descendants(spare=self._guards.pids() - {guard.pid})
-        begun = read_board(self._member.board_of(guard))
+        tree.kill_descendants(spare=self.guards.pids() - {guard.pid})
+        begun = read_board(self.member.board_of(guard))
         lost = {number: run for number, run in running.items() if self._guard_of(run) is guard}
-        name_left(self._member.spool, [run.job for run in lost.values()])
+        name_left(self.member.spool, [run.job for run in lost.values()])
         for number, run in lost.items():
             why = "the process that watched it was killed"
             yield LostRun(number, why, begun=may_have_begun(run.job, begun))
-        new = self._guards.replace(guard)
+        new = self.guards.replace(guard)
         self._poll.register(new.fileno(), select.POLLIN)
-        self._member.lend(new)
+        self.member.equip(new)
 
 
 def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
@@ -207,8 +195,8 @@ def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
 @lru_cache(maxsize=1)
 def _node_variables(node: str, url: str, queue: str) -> dict[bytes, bytes]:
     """Return what all runs of a node are told about it."""
-    told = {"QUEUECTL_DB": url, "QUEUECTL_NODE": node, OWNER: owner_of(node, queue)}
-    return {name.encode(): os.fsencode(value) for name, value in told.items()}
+    variables = {"QUEUECTL_DB": url, "QUEUECTL_NODE": node, OWNER: owner_of(node, queue)}
+    return {name.encode(): os.fsencode(value) for name, value in variables.items()}
 
 
 def _env(job: Job) -> dict[str, str]:

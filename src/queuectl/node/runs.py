@@ -2,10 +2,10 @@
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from time import monotonic, time_ns
+from time import monotonic
 from typing import NamedTuple
 
 from queuectl.guard import wire
@@ -22,17 +22,14 @@ from queuectl.job import (
     Signalled,
     TimedOut,
 )
-from queuectl.lifecycle import Policy, decide
+from queuectl.lifecycle import decide
+from queuectl.node.config import Config
 from queuectl.settings import Settings
 from queuectl.sharing import mode_in
 from queuectl.spool import own_files, token_of
 from queuectl.store.contract import Ended
 
 LONGEST_ERROR = 1_000
-CANCEL = "cancelled"
-RELEASE = "released"
-TIMEOUT = "timeout"
-LEASE = "lease"
 SUCCESS = Exited(0)
 _SILENCE = Output()
 _COLOURS = re.compile(rb"\x1b\[[0-9;:]*[mK]")
@@ -61,7 +58,7 @@ class Run:
     """Files that were made for it to read: a long command, its stdin."""
     unstarted: bool = False
     """Whether it was released before it was started."""
-    told: bool = False
+    logged: bool = False
     """Whether the log says that it was started."""
 
     @property
@@ -115,7 +112,7 @@ def read_report(
         run.stdout_bytes, run.stderr_bytes = report.stdout_bytes, report.stderr_bytes
         code = os.waitstatus_to_exitcode(report.status)
         run.outcome = _outcome(run.job, code, report.how, settings)
-        if report.how == LEASE and outage:
+        if report.how == wire.LEASE and outage:
             run.outcome = Released("the database was out of reach for too long")
         return
     if isinstance(report, LostRun):
@@ -137,13 +134,13 @@ def read_report(
 
 def _outcome(job: Job, code: int, how: str, settings: Settings) -> Outcome:
     match how:
-        case "timeout":
+        case wire.TIMEOUT:
             return TimedOut(settings.job_timeout if job.timeout is None else job.timeout)
-        case "cancelled":
+        case wire.CANCEL:
             return Cancelled(job.cancel_reason or "cancelled")
-        case "released":
+        case wire.RELEASE:
             return Released()
-        case "lease":
+        case wire.LEASE:
             return Lost("its node could not renew its lease")
         case _ if code < 0:
             return Signalled(-code)
@@ -151,7 +148,7 @@ def _outcome(job: Job, code: int, how: str, settings: Settings) -> Outcome:
             return Exited(code)
 
 
-def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ended:
+def finish(run: Run, config: Config, *, now: int, host: str) -> Ended:
     """Decide what becomes of the job of a run that is over, and gather what it wrote."""
     assert run.outcome is not None
     job, outcome = run.job, run.outcome
@@ -160,11 +157,11 @@ def finish(run: Run, *, now: int, policy: Policy, limit: int, host: str) -> Ende
     else:
         started = began_at(run)
         duration = max(0, round((run.ended - run.began) * 1000))
-    output = gather(run, limit)
+    output = gather(run, config.settings.output_limit)
     return Ended(
         job=job,
         outcome=outcome,
-        transition=decide(job, outcome, now, policy),
+        transition=decide(job, outcome, now, config.policy),
         started_at=started,
         finished_at=started + duration,
         duration_ms=duration,
@@ -180,58 +177,9 @@ def began_at(run: Run) -> int:
     return (run.job.started_at or 0) + max(0, round((began - run.claimed) * 1000))
 
 
-def lost_with_node(job: Job, why: str, begun: Collection[str] | None) -> Outcome:
-    """Return the outcome of a run whose node is gone.
-
-    `begun` names the runs that its workers had begun, if that is known: only these can have to do
-    with it. The others were still in line.
-    """
-    return Lost(why) if may_have_begun(job, begun) else Released(why)
-
-
 def may_have_begun(job: Job, begun: Collection[str] | None) -> bool:
     """Tell whether the run that a node had claimed may have been started."""
     return begun is None or token_of(job) in begun
-
-
-def lost_by(
-    jobs: Sequence[Job],
-    spool: str,
-    why: str,
-    *,
-    begun: Collection[str] | None,
-    heard: int,
-    now: int,
-    policy: Policy,
-    limit: int,
-    host: str,
-) -> list[Ended]:
-    """Decide what becomes of the jobs of a node that is gone, with the output it left behind.
-
-    `heard` is when the node last showed life. Its runs count as over since then, or since they
-    last wrote something, however late it is `now` that somebody notices.
-    """
-    ends = []
-    for job in jobs:
-        outcome = lost_with_node(job, why, begun)
-        run = Run(job=job, spool=spool, claimed=0, outcome=outcome)
-        end = finish(run, now=now, policy=policy, limit=limit, host=host)
-        over = end.started_at
-        if isinstance(outcome, Lost):
-            over = max(over, min(now, max(heard, _wrote_at(run, now))))
-        took = over - end.started_at
-        ends.append(replace(end, finished_at=over, duration_ms=took, noticed_at=now))
-    return ends
-
-
-def _wrote_at(run: Run, now: int) -> int:
-    """Return when a run last wrote something that is left here, by the store's clock; else 0."""
-    newest = 0
-    for path in run.files:
-        with suppress(OSError):
-            newest = max(newest, os.stat(path).st_mtime_ns)
-    # The files' times are by this host's clock, which may not be the store's; their age is not.
-    return now - (time_ns() - newest) // 1_000_000 if newest else 0
 
 
 def gather(run: Run, limit: int) -> Output:

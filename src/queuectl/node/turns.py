@@ -5,10 +5,10 @@ nobody knows whether a commit came through, nothing else is written until that i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from random import uniform
 from time import monotonic
+from typing import NamedTuple
 
 from queuectl.admission import Offer
 from queuectl.errors import StoreError, StoreMissingError, StoreUnsettledError
@@ -32,42 +32,30 @@ _WEIGHT = 0.2
 """How much the last commit counts for the time that one takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """The result of one commit: runs whose end is stored, and jobs to run."""
+class Turn(NamedTuple):
+    """One commit that came through: what it was about, and what it came to."""
 
     now: int
-    asked: int
-    """For how many workers jobs were asked for."""
     over: tuple[Run, ...]
-    ends: Sequence[Ended]
-    lost: Sequence[Ended]
-    jobs: Sequence[Job]
-    buried: Sequence[Job]
-    """Jobs that were found dead while others were claimed."""
+    """Runs whose end it stored."""
+    asked: int
+    """For how many workers it asked for jobs."""
+    result: Turned
 
 
-class Turns:
-    """The node's commits: what waits for the next one, and how the last ones went."""
+class TurnTaker:
+    """Makes the node's commits: knows what waits for the next one, and how the last ones went."""
 
-    def __init__(
-        self,
-        store: Store,
-        member: Membership,
-        *,
-        queues: Sequence[str],
-        config: Config,
-    ) -> None:
+    def __init__(self, store: Store, member: Membership, config: Config) -> None:
         self._store = store
         self._member = member
-        self._queues = queues
         self._config = config
         self.ended: list[Run] = []
         """Runs that are over, and not yet written down as such."""
         self._since = 0.0
         """When the first of these ended."""
         self._doubt: StoreUnsettledError | None = None
-        self._doubtful: tuple[tuple[Run, ...], int] = ((), 0)
+        self._about: tuple[tuple[Run, ...], int] = ((), 0)
         """What the last commit was about: runs that are over, and how many workers were offered."""
         self._retry_at = 0.0
         self.refusals = 0
@@ -116,7 +104,7 @@ class Turns:
         if not self.ended and not offer.workers:
             return None
         over = tuple(self.ended)
-        self._doubtful = over, len(offer.workers)
+        self._about = over, len(offer.workers)
         self._unfolded = True
         began = monotonic()
         # A claim that ends nothing is a transaction by itself, and quicker alone.
@@ -125,8 +113,7 @@ class Turns:
         return self._made(turned)
 
     def _made(self, turned: Turned) -> Turn:
-        over, asked = self._doubtful
-        return Turn(now=self._store.clock.now(), asked=asked, over=over, **turned._asdict())
+        return Turn(self._store.clock.now(), *self._about, turned)
 
     def _over(self, over: tuple[Run, ...]) -> Over:
         def judge(stuck: Sequence[Job], asked: Asked, now: int) -> list[Ended]:
@@ -144,9 +131,7 @@ class Turns:
             for run in over:
                 if (reason := reasons.get(run.job.seq)) is not None:
                     runs.with_cancel(run, reason)
-        policy, host = self._config.policy, self._member.host
-        limit = self._config.settings.output_limit
-        return [runs.finish(run, now=now, policy=policy, limit=limit, host=host) for run in over]
+        return [runs.finish(run, self._config, now=now, host=self._member.host) for run in over]
 
     def settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""
@@ -187,5 +172,5 @@ class Turns:
         assert turned is not None
         # What was claimed in doubt was given up with the rest.
         self._doubt = None
-        self._doubtful = over, 0
+        self._about = over, 0
         return self._made(turned)

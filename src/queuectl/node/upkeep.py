@@ -4,42 +4,59 @@ Any node may do any of it; a transaction decides who was first.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from shutil import rmtree
-from time import monotonic
+from time import monotonic, time_ns
 
 from queuectl.facts import Event, Node
 from queuectl.guard.board import read_boards
 from queuectl.guard.leftovers import kill_leftovers
 from queuectl.guard.mark import OWNER
 from queuectl.host import host_identity, host_name, is_running, whoami
-from queuectl.job import Job, State
+from queuectl.job import Job, Lost, Released, State
 from queuectl.node import runs
 from queuectl.node.config import Config
 from queuectl.queue import Queue
 from queuectl.settings import Settings
 from queuectl.spool import name_left
-from queuectl.store.contract import Asked, Ended, Over, Turned
+from queuectl.store.contract import Asked, Ended, Over, Store, Turned
 
 PRUNED_AT_ONCE = 500
 
 
 @dataclass(kw_only=True)
 class Rescuer:
-    """Rescues the jobs of nodes that are gone."""
+    """Knows the other nodes, as they were when we last looked, and rescues the jobs of the dead."""
 
     queue: Queue
     config: Config
     heard: Callable[[Job, Ended | None, str], None]
     """Told what became of each job and why; of one whose run never began, without its end."""
+    others: list[Node] = field(default_factory=list)
     _unknown_since: dict[str, float] = field(default_factory=dict)
     """When jobs were first seen in the hands of a node that isn't registered."""
 
-    @property
-    def waits(self) -> bool:
-        """Whether there is something that couldn't be rescued yet, whatever others do."""
-        return bool(self._unknown_since)
+    def look(self, me: str) -> Node | None:
+        """See who is there; returns what the register says of the node that looks."""
+        nodes = {node.id: node for node in self.queue.store.nodes.all()}
+        mine = nodes.pop(me, None)
+        self.others = list(nodes.values())
+        return mine
+
+    def has_reason(self) -> bool:
+        """Tell whether somebody is dead, or it was too early yet to rescue what nobody holds."""
+        return bool(self._unknown_since) or any(map(self.queue.is_dead, self.others))
+
+    def may_leave_jobs(self, queues: Collection[str]) -> bool:
+        """Tell whether nodes that seem to be dead hold jobs: once that is certain, these wait."""
+        return bool(self._unknown_since) or any(
+            not queues or job.queue in queues
+            for node in self.others
+            if not self.queue.is_alive(node) and not self.queue.is_dead(node)
+            for job in self.queue.store.runs.held(node.id)
+        )
 
     def rescue(self, others: Sequence[Node]) -> None:
         """Rescue what the dead among these nodes held, and jobs in the hands of nobody."""
@@ -57,8 +74,16 @@ class Rescuer:
         if local and self._kill_leftovers(node.id):
             # Something can't be killed yet; to run its job again beside it would be worse.
             return
-        why = _reason(node, local)
-        plan = self._plan(node.id, node.spool, node.host, why, local=local, heard=node.seen_at)
+        plan = _Plan(
+            config=self.config,
+            left=self._spool_of(node.id),
+            spool=node.spool,
+            why=_reason(node, local),
+            host=node.host,
+            # What was written before the host went down may not have reached its disk.
+            boards=local,
+            heard=node.seen_at,
+        )
         # If it has shown no life since: from here on, whatever it still writes is refused.
         turned = self.queue.store.runs.rescue(node.id, plan, beat=node.beat)
         if turned is None:
@@ -76,10 +101,10 @@ class Rescuer:
             return
         if self._kill_leftovers(node_id):
             return
+        spool = self._spool_of(node_id)
         why = f"node {node_id} isn't registered any more"
         # When it last showed life was in its row. What its runs wrote may still tell.
-        spool = self._spool_of(node_id)
-        plan = self._plan(node_id, spool, "unknown", why, local=False, heard=0)
+        plan = _Plan(config=self.config, left=spool, spool=spool, why=why)
         turned = store.runs.rescue(node_id, plan, registered=False)
         if turned is not None:
             plan.tell(turned, self.heard)
@@ -96,20 +121,6 @@ class Rescuer:
         mark = runs.owner_of(node_id, self.queue.store.identity)
         return bool(kill_leftovers(OWNER, {mark}, os.path.realpath(self._spool_of(node_id))))
 
-    def _plan(
-        self, node: str, spool: str, host: str, why: str, *, local: bool, heard: int
-    ) -> "_Plan":
-        return _Plan(
-            config=self.config,
-            left=self._spool_of(node),
-            spool=spool,
-            host=host,
-            why=why,
-            # What was written before the host went down may not have reached its disk.
-            boards=local,
-            heard=heard,
-        )
-
 
 @dataclass(kw_only=True)
 class _Plan:
@@ -119,11 +130,11 @@ class _Plan:
     left: str
     """Where the node kept output, if that was on this host."""
     spool: str
-    host: str
     why: str
-    boards: bool
+    host: str = "unknown"
+    boards: bool = False
     """Whether its boards say which runs had begun."""
-    heard: int
+    heard: int = 0
     """When it last showed life."""
     jobs: Sequence[Job] = ()
 
@@ -136,24 +147,32 @@ class _Plan:
         spared = {job.seq for job in unstarted}
 
         def judge(stuck: Sequence[Job], asked: Asked, now: int) -> list[Ended]:
-            return runs.lost_by(
-                [job for job in held if job.seq not in spared or job in stuck],
-                self.spool,
-                self.why,
-                begun=begun,
-                heard=self.heard,
-                now=now,
-                policy=self.config.policy,
-                limit=self.config.settings.output_limit,
-                host=self.host,
-            )
+            rest = [job for job in held if job.seq not in spared or job in stuck]
+            return [self._end(job, now, may_have_begun=job.seq not in spared) for job in rest]
 
         return Over(unstarted, judge, self._note)
 
+    def _end(self, job: Job, now: int, *, may_have_begun: bool) -> Ended:
+        """Decide what becomes of a job, with the output that its run has left behind.
+
+        A lost run counts as over since its node last showed life, or since it last wrote something,
+        however late it is `now` that somebody notices.
+        """
+        outcome = Lost(self.why) if may_have_begun else Released(self.why)
+        run = runs.Run(job=job, spool=self.spool, claimed=0, outcome=outcome)
+        end = runs.finish(run, self.config, now=now, host=self.host)
+        over = end.started_at
+        if may_have_begun:
+            over = max(over, min(now, max(self.heard, _wrote_at(run, now))))
+        took = over - end.started_at
+        return replace(end, finished_at=over, duration_ms=took, noticed_at=now)
+
     def _note(self, job: Job, end: Ended | None, now: int) -> Event | None:
-        kind = _kind(end)
-        if kind is None:
+        """Keep that a job was rescued, or cancelled by that; that it died is kept already."""
+        state = None if end is None else end.transition.state
+        if state == State.DEAD:
             return None
+        kind = "cancelled" if state == State.CANCELLED else "rescue"
         return Event(at=now, kind=kind, job=job.id, node=job.node, who=whoami(), detail=self.why)
 
     def tell(self, turned: Turned, heard: Callable[[Job, Ended | None, str], None]) -> None:
@@ -165,15 +184,14 @@ class _Plan:
                 heard(job, by_seq.get(job.seq), self.why)
 
 
-def _kind(end: Ended | None) -> str | None:
-    """Return what the rescue of a job is called in its history; that it died is there already."""
-    match None if end is None else end.transition.state:
-        case State.DEAD:
-            return None
-        case State.CANCELLED:
-            return "cancelled"
-        case _:
-            return "rescue"
+def _wrote_at(run: runs.Run, now: int) -> int:
+    """Return when a run last wrote something that is left here, by the store's clock; else 0."""
+    newest = 0
+    for path in run.files:
+        with suppress(OSError):
+            newest = max(newest, os.stat(path).st_mtime_ns)
+    # The files' times are by this host's clock, which may not be the store's; their age is not.
+    return now - (time_ns() - newest) // 1_000_000 if newest else 0
 
 
 def _reason(node: Node, local: bool) -> str:
@@ -183,9 +201,14 @@ def _reason(node: Node, local: bool) -> str:
     return f"{name} stopped renewing its lease"
 
 
-def prune_old(queue: Queue, settings: Settings) -> int:
-    """Delete finished jobs that are past their retention, a few at a time; says how many."""
-    store = queue.store
+def prune(queue: Queue, settings: Settings) -> None:
+    """Delete finished jobs that are past their retention, a few at a time."""
+    while _prune_jobs(queue.store, settings) >= PRUNED_AT_ONCE:
+        continue
+
+
+def _prune_jobs(store: Store, settings: Settings) -> int:
+    """Delete a few finished jobs; says how many."""
     now = store.clock.now()
     ages = (
         (State.COMPLETED, settings.retention),

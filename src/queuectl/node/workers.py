@@ -46,7 +46,8 @@ class Workers:
         """Seconds that a run takes, lately."""
         self.commit_takes = 0.0
         """Seconds that a commit takes, lately."""
-        self._look_at = inf
+        self.look_at = inf
+        """When to ask for the runs that are held up."""
 
     def resize(self, count: int) -> None:
         """Have so many workers from now on; those who are too many go once they have nothing."""
@@ -106,7 +107,7 @@ class Workers:
             self._busy += 1
             self._since[worker] = now
         else:
-            self._look_at = min(self._look_at, now + BEHIND_FOR)
+            self.look_at = min(self.look_at, now + BEHIND_FOR)
         line[run] = None
         self._load += 1
         return is_first
@@ -134,14 +135,9 @@ class Workers:
         else:
             self._pace += (known - self._pace) * _WEIGHT
 
-    @property
-    def look_at(self) -> float:
-        """When to ask for the runs that are held up."""
-        return self._look_at
-
     def held_up(self, now: float) -> Iterator[int]:
         """Yield the runs that wait behind one that takes long."""
-        self._look_at = inf
+        self.look_at = inf
         for worker, line in self._lines.items():
             if len(line) < 2:
                 continue
@@ -150,7 +146,7 @@ class Workers:
                 self._pace = 2 * AHEAD_FOR
                 yield from list(line)[1:]
             else:
-                self._look_at = min(self._look_at, due)
+                self.look_at = min(self.look_at, due)
 
     def waiting(self, beyond: int = 0) -> Iterator[int]:
         """Yield all runs that wait for another one to end, of the workers with higher numbers."""
