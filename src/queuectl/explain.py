@@ -9,7 +9,7 @@ from queuectl.facts import QueueInfo
 from queuectl.job import WAITING, Job, State, moment
 from queuectl.lifecycle import ROOM_WITHIN
 from queuectl.values import dataclass
-from queuectl.when import human, iso, local
+from queuectl.when import ahead, iso, local
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -109,7 +109,7 @@ def explain_all(jobs: Collection[Job], now: int) -> list[Reason]:
     if not jobs or any(job.state not in WAITING or job.run_at <= now for job in jobs):
         return []
     first = min(jobs, key=lambda job: job.run_at)
-    when = f"{local(first.run_at)} (in {human(first.run_at - now)})"
+    when = ahead(first.run_at, now)
     if len(jobs) == 1:
         remedy = f"retry {shlex.quote(first.id)}"
         text = f"job {first.id} isn't due until {when}"
@@ -148,7 +148,7 @@ def _in_itself(job: Job, now: int) -> list[Reason]:
     if job.run_at <= now:
         return []
     retry = job.state == State.FAILED
-    when = f"{local(job.run_at)} (in {human(job.run_at - now)})"
+    when = ahead(job.run_at, now)
     text = f"its retry isn't due until {when}" if retry else f"it isn't due until {when}"
     cause = Cause.RETRY if retry else Cause.NOT_DUE
     return [_reason(cause, text, f"retry {shlex.quote(job.id)}", ends_at=job.run_at)]

@@ -12,7 +12,7 @@ from typing import Protocol
 from queuectl.filter import Filter
 from queuectl.job import FINISHED, OPEN, WAITING, Attempt, Job, Output, State
 from queuectl.live import ANSWER_WITHIN, LiveOutput
-from queuectl.newcomers import Newcomers
+from queuectl.started import StartedJobs
 from queuectl.store.contract import Store
 from queuectl.values import replace
 
@@ -175,11 +175,11 @@ Make = Callable[[Job, int], Follower]
 
 
 def _between(attempt: Attempt, job: Job, now: int) -> str:
-    from queuectl.when import human
+    from queuectl.when import until
 
     text = f"Job {job.id}, attempt {attempt.number}: {attempt.error or attempt.outcome}"
     if job.state in WAITING and job.run_at > now:
-        return f"{text}; the next one is due in {human(job.run_at - now)}"
+        return f"{text}; the next one is due {until(job.run_at, now)}"
     return text
 
 
@@ -208,7 +208,7 @@ def follow_all(store: Store, which: Filter, make: Make, *, whole: bool, tick: Ti
     With `whole`, what those wrote that are finished already comes first, and it ends by itself
     when all that fit are finished.
     """
-    newcomers = Newcomers(store, which)
+    started = StartedJobs(store, which)
     clock = _Looks(store)
     past = _pages(store, replace(which, states=FINISHED)) if whole else iter(())
     seen: set[str] = set()
@@ -220,18 +220,18 @@ def follow_all(store: Store, which: Filter, make: Make, *, whole: bool, tick: Ti
             changed = clock.changed() or bool(page)
             over = whole and changed and not page and not _open(store, which)
             if changed:
-                found = newcomers.look()
+                found = started.look()
                 followers += [make(job, first) for job, first in found]
                 seen.update(job.id for job, _ in found)
             for job in page:
-                if job.id not in seen and not newcomers.expects(job):
+                if job.id not in seen and not started.expects(job):
                     make(job, max(job.attempts, 1)).show()
             going: list[Follower] = []
             for follower in followers:
                 if follower.step(changed=changed):
                     going.append(follower)
                 else:
-                    newcomers.forget(follower.job)
+                    started.forget(follower.job)
             followers[:] = going
             tick()
             if over and not followers:

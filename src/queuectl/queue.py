@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from queuectl.enqueueing import Enqueuer, Request
 from queuectl.facts import Batch, Count, Event, Node, Progress, QueueInfo
 from queuectl.fields import Keywords
 from queuectl.filter import Filter, Names
-from queuectl.intake import Intake, Request
 from queuectl.job import Attempt, Job, Named, Output, State
 from queuectl.place import Place, find_place
 from queuectl.request import Values
@@ -81,7 +81,7 @@ class Queue:
             upgrade=upgrade,
             unfinished=upgrade,
         )
-        self._intake = Intake(self.store, self.place)
+        self._enqueuer = Enqueuer(self.store, self.place)
 
     def __enter__(self) -> "Queue":
         return self
@@ -137,7 +137,7 @@ class Queue:
         With a `connection` of your own to the same database (psycopg, PyMySQL or apsw), the job
         becomes part of its transaction: it exists if and only if you commit.
         """
-        return self._intake.take(what, fields, connection)
+        return self._enqueuer.take(what, fields, connection)
 
     def enqueue_many(
         self,
@@ -158,8 +158,8 @@ class Queue:
         was stored before one that is wrong stays stored. Without it, at most 250,000 jobs can be
         stored at once. With a `connection`, they are part of its transaction, as in `enqueue`.
         """
-        return self._intake.take_all(
-            self._intake.read(what, fields),
+        return self._enqueuer.take_all(
+            self._enqueuer.read(what, fields),
             keep_going=keep_going,
             connection=connection,
             progress=progress,
@@ -176,8 +176,8 @@ class Queue:
         total: int = 0,
     ) -> Batch:
         """Do what `enqueue_many` does with requests that `request.read_values` has read."""
-        return self._intake.take_all(
-            self._intake.complete(given),
+        return self._enqueuer.take_all(
+            self._enqueuer.complete(given),
             keep_going=keep_going,
             connection=connection,
             progress=progress,
@@ -588,7 +588,7 @@ class Queue:
         from queuectl import configuration
 
         changed = configuration.set_shared(self.store, name, value)
-        self._intake.note_new_settings()
+        self._enqueuer.note_new_settings()
         return changed
 
     def unset_setting(self, name: str) -> str:
@@ -596,7 +596,7 @@ class Queue:
         from queuectl import configuration
 
         key = configuration.unset_shared(self.store, name)
-        self._intake.note_new_settings()
+        self._enqueuer.note_new_settings()
         return key
 
     # -- queues ---------------------------------------------------------------
@@ -795,5 +795,5 @@ class Queue:
         from queuectl import maintenance
 
         jobs = maintenance.reset(self.store, settings=settings, progress=progress)
-        self._intake.note_new_settings()
+        self._enqueuer.note_new_settings()
         return jobs

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from queuectl.cli.moments import until
 from queuectl.cli.render import STATE_COLOURS, Column
 from queuectl.errors import UsageError
 from queuectl.fields import FIELDS
@@ -11,7 +10,7 @@ from queuectl.job import WAITING, Job, State
 from queuectl.listing import nearest
 from queuectl.report import job_dict
 from queuectl.values import fields, replace
-from queuectl.when import ago, human, local
+from queuectl.when import ago, human, local, until
 
 _SHOWN = {field.name: field.kind for field in FIELDS if field.is_shown}
 PLAIN = tuple(f.name for f in fields(Job) if f.name in _SHOWN)

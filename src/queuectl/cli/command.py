@@ -108,7 +108,7 @@ class Group(_Shaped, click.Group):
     def _no_such_command(self, ctx: click.Context, name: str) -> str:
         from difflib import get_close_matches
 
-        from queuectl.cli.habits import command_for
+        from queuectl.cli.synonyms import command_for
 
         if name.startswith("-"):
             return f"There is no option {name}."
@@ -132,7 +132,7 @@ def meant_option(error: click.NoSuchOption) -> str | None:
     """Say what does the work of an option that isn't there, or which one looks like it."""
     from difflib import get_close_matches
 
-    from queuectl.cli.habits import option_for
+    from queuectl.cli.synonyms import option_for
 
     if error.ctx is not None:
         command = error.ctx.command

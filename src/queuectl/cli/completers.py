@@ -99,7 +99,8 @@ def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def _described(job: Job) -> str:
-    from queuectl.cli.render import cut, safe
+    from queuectl.cli.render import safe
+    from queuectl.cli.widths import cut
 
     return f"{job.state}: {cut(safe(job.title), LONGEST_TITLE)}"
 

@@ -9,7 +9,6 @@ import click
 
 from queuectl.cli.command import Command, meant_option, no_such_option
 from queuectl.cli.interrupts import truthful
-from queuectl.cli.moments import until
 from queuectl.cli.notes import near_queue, note_idle, note_near, note_paused
 from queuectl.cli.options import json_option, open_queue, quiet_option, raw_option
 from queuectl.cli.outlet import outlet
@@ -18,7 +17,7 @@ from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobErro
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.values import dataclass
-from queuectl.when import format_duration, local
+from queuectl.when import format_duration, local, until
 
 if TYPE_CHECKING:
     from queuectl.cli.feed import Feed
@@ -244,9 +243,9 @@ def _fields(
         return {"argv": list(exact), **given}
     if command is None and text[0].lstrip().startswith("{"):
         from queuectl.cli.feed import read_json
-        from queuectl.overlay import overlay
+        from queuectl.merging import merge_requests
 
-        return overlay(read_json(text[0], _LITERAL.format("{")), given)
+        return merge_requests(read_json(text[0], _LITERAL.format("{")), given)
     return {"command": text[0] if command is None else command, **given}
 
 

@@ -265,7 +265,7 @@ def _dispatch(args: Sequence[str], meta: Mapping[str, Any]) -> int:
         # What the list of processes shows of them may lack a password.
         args = sys.argv[1:] = handover.arguments
     if any("://" in argument for argument in sys.argv):
-        from queuectl.cli.discretion import hide_passwords
+        from queuectl.cli.passwords import hide_passwords
 
         hide_passwords(sys.argv)
     if instruction := os.environ.get(COMPLETE):
@@ -307,7 +307,7 @@ def _explain(error: Exception) -> int:
 def _discreet(text: str) -> str:
     """Leave passwords out that were among the arguments, which errors may repeat."""
     if any("://" in argument for argument in sys.argv):
-        from queuectl.cli.discretion import passwords_in
+        from queuectl.cli.passwords import passwords_in
 
         for secret in passwords_in(sys.argv):
             text = text.replace(f":{secret}@", ":***@").replace(f"={secret}", "=***")

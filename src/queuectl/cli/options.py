@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from queuectl.cli.command import DB, Command, Group
+from queuectl.cli.command import DB
 from queuectl.errors import BadTimeError
 from queuectl.job import State
 from queuectl.values import dataclass
@@ -26,24 +26,6 @@ if TYPE_CHECKING:
     from queuectl.filter import Filter
     from queuectl.place import Place
     from queuectl.queue import Queue
-
-__all__ = [
-    "DURATION",
-    "JOB_ID",
-    "MOMENT",
-    "STATES",
-    "Command",
-    "Group",
-    "Wanted",
-    "filter_options",
-    "filter_options_without_state",
-    "json_option",
-    "open_queue",
-    "queue_option",
-    "quiet_option",
-    "raw_option",
-    "state_option",
-]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any, TextIO
 
-from queuectl.cli.fitting import GAP, cut_middle, fit
-from queuectl.cli.fitting import cut as cut
-from queuectl.cli.fitting import width as width
 from queuectl.cli.outlet import outlet
+from queuectl.cli.widths import GAP, cut, cut_middle, fit, width
 from queuectl.values import dataclass
 
 # C0, DEL, C1, bidirectional controls, line separators, byte order mark, lone surrogates: what can

@@ -15,11 +15,11 @@ from queuectl.cli.render import (
     say,
     shorten,
     terminal_width,
-    width,
     write,
     write_facts,
     write_json,
 )
+from queuectl.cli.widths import width
 from queuectl.job import Job, State
 from queuectl.when import human, parse_moment
 

@@ -371,7 +371,7 @@ class _Waiting:
         if not is_terminal(sys.stderr):
             say(text)
             return
-        from queuectl.cli.render import cut
+        from queuectl.cli.widths import cut
 
         sys.stderr.write("\r\x1b[K" + cut(safe(text), terminal_width() - 1))
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Keeps a password that was given on the command line out of the list of processes.
+"""Passwords on the command line: kept out of the list of processes and of messages.
 
 Everybody on the host can read the arguments of every process, for as long as it lives. So the
 password in a URL is overwritten where the kernel looks for it. It was there for the moment it
