@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from queuectl.errors import UsageError, shown
+from queuectl.errors import UsageError, did_you_mean, shown
 from queuectl.facts import Event
 from queuectl.filter import Filter, Names, Sort
 from queuectl.finding import get
@@ -97,16 +97,9 @@ def _read_one(word: str) -> Sort:
     name = word.removeprefix("-").lower()
     column = SORTS.get(name, name)
     if column not in SORTS.values():
-        raise UsageError(f"Jobs can't be sorted by {shown(name)}; {nearest(name, list(SORTS))}")
+        hint = did_you_mean(name, SORTS, f"use one of {', '.join(SORTS)}.")
+        raise UsageError(f"Jobs can't be sorted by {shown(name)}; {hint}")
     return Sort(column, descending=word.startswith("-"))
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """Say which of the known names is meant, or else what they all are."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}."
 
 
 def narrowed(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from queuectl.errors import nearest
 from queuectl.history import event_of
 from queuectl.job import DEFAULT_QUEUE
 from queuectl.request import check_name, check_sought
@@ -24,7 +25,7 @@ def unused(store: Store, names: Iterable[str]) -> dict[str, str | None]:
     used = {count.queue for count in store.jobs.counts()}
     used |= {queue.name for queue in store.settings.queues()} | {DEFAULT_QUEUE}
     new = [name for name in names if name not in used and not store.history.rollups(queue=name)]
-    return {name: _nearest(name, sorted(used)) for name in new}
+    return {name: nearest(name, sorted(used)) for name in new}
 
 
 def unknown_tags(store: Store, tags: Iterable[str]) -> dict[str, str | None]:
@@ -35,11 +36,5 @@ def unknown_tags(store: Store, tags: Iterable[str]) -> dict[str, str | None]:
         return {}
     some = store.jobs.tags_like("", MOST_TAGS)
     return {
-        tag: _nearest(tag, [*store.jobs.tags_like(tag[:1], MOST_TAGS), *some]) for tag in unknown
+        tag: nearest(tag, [*store.jobs.tags_like(tag[:1], MOST_TAGS), *some]) for tag in unknown
     }
-
-
-def _nearest(name: str, known: list[str]) -> str | None:
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(name, known, n=1)), None)

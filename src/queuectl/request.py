@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from queuectl.errors import BadJobError, BadSettingError, BadTimeError, shown
+from queuectl.errors import BadJobError, BadSettingError, BadTimeError, did_you_mean, shown
 from queuectl.fields import KEPT, REQUESTED, RESERVED, by_column
 from queuectl.job import NewJob
 from queuectl.settings import read_value
@@ -198,10 +198,7 @@ def _field(name: str) -> str:
         raise BadJobError(f"The field {shown(name)} is set by queuectl only; leave it out.")
     if key in LATER_FIELDS:
         raise BadJobError(f"The field {shown(name)} can't be set in this version; leave it out.")
-    from difflib import get_close_matches
-
-    near = get_close_matches(key, _READERS, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"valid fields: {', '.join(sorted(_READERS))}."
+    hint = did_you_mean(key, _READERS, f"valid fields: {', '.join(sorted(_READERS))}.")
     raise BadJobError(f"Unknown field {shown(name)}; {hint}")
 
 

@@ -148,18 +148,18 @@ def complete_states(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete names of settings, with what they mean."""
-    from queuectl.settings import NAMES, describe
+    from queuectl.settings import SPECS
 
-    helped = {name: describe(name) for name in NAMES}
-    return _starting(incomplete.replace("-", "_"), NAMES, helped)
+    helped = {name: spec.help for name, spec in SPECS.items()}
+    return _starting(incomplete.replace("-", "_"), helped, helped)
 
 
 def complete_values(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete what a setting may be: its choices, its value now and its default."""
-    from queuectl.settings import Settings, canonical, choices
+    from queuectl.settings import SPECS, Settings, canonical
 
     name = canonical(str(ctx.params["name"]))
-    helped = dict.fromkeys(choices(name), "")
+    helped = dict.fromkeys(SPECS[name].kind.choices if name in SPECS else (), "")
     helped |= {Settings().text(name): "its default"}
     try:
         with _open(ctx) as queue:

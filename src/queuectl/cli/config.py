@@ -9,7 +9,7 @@ from queuectl.cli.interrupts import truthful
 from queuectl.cli.options import json_option, open_queue
 from queuectl.cli.render import Column, plural, say, write, write_json, write_table
 from queuectl.queue import Queue
-from queuectl.settings import NAMES, Settings, Taken, aliases, canonical, describe, taken
+from queuectl.settings import NAMES, SPECS, Settings, Taken, canonical
 
 if TYPE_CHECKING:
     from queuectl.facts import Node
@@ -76,16 +76,16 @@ def _source_shown(source: str) -> str:
 def _describe(name: str, settings: Settings, sources: dict[str, str]) -> dict[str, Any]:
     """Describe a setting. `value` is a number where `text`, which is what one types, is one."""
     key = "max_retries" if name == "max_attempts" else name
-    text = settings.text(name)
+    text, spec = settings.text(name), SPECS[key]
     return {
         "name": name,
         "value": _value(text),
         "text": text,
         "source": _source_shown(sources.get(key, "default")),
         "default": Settings().text(name),
-        "aliases": list(aliases(key)) if key == name else [],
-        "takes_effect": taken(key).value,
-        "help": describe(key) if key == name else "Runs a job may take: max_retries + 1.",
+        "aliases": list(spec.aliases) if key == name else [],
+        "takes_effect": spec.taken.value,
+        "help": spec.help if key == name else "Runs a job may take: max_retries + 1.",
     }
 
 
@@ -214,8 +214,8 @@ def _say_what_follows(queue: Queue, key: str, before: dict[str, int]) -> None:
     """Say what takes the change up, and what doesn't."""
     if key == "workers":
         _say_who_follows(queue, before)
-    elif taken(key) in _FOLLOWS:
-        say(_FOLLOWS[taken(key)])
+    elif SPECS[key].taken in _FOLLOWS:
+        say(_FOLLOWS[SPECS[key].taken])
     elif any(node["alive"] for node in queue.nodes()):
         say("Running nodes take it up at once.")
     _warn_outranked(queue, key)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from queuectl.cli.command import DB
-from queuectl.errors import BadTimeError
+from queuectl.errors import BadTimeError, did_you_mean
 from queuectl.job import State
 from queuectl.values import dataclass
 from queuectl.when import parse_duration, parse_moment
@@ -108,12 +108,11 @@ _MEANT = {
 
 def _advice(wrong: str) -> str:
     """Say which state is meant by a word that names none."""
-    from difflib import get_close_matches
-
     if wrong in _MEANT:
         return f"use {_MEANT[wrong]}."
-    near = get_close_matches(wrong, ["all", *(state.value for state in State)], n=1, cutoff=0.7)
-    return f"did you mean {near[0]!r}?" if near else f"use all, {', '.join(State)}."
+    return did_you_mean(
+        wrong, ["all", *map(str, State)], f"use all, {', '.join(State)}.", cutoff=0.7
+    )
 
 
 class States(click.ParamType):  # type: ignore[type-arg]
