@@ -149,7 +149,6 @@ def iterate(
     oldest: bool = False,
     sort: str | None = None,
 ) -> Iterator[Job]:
-    """Yield the same without holding them all."""
     limit = check_limit(limit)
     if sort is None:
         seq = None if after is None else get(store, after).seq
@@ -210,16 +209,11 @@ def _all_events(store: Store, job: str | None, size: int) -> Iterator[Event]:
 
 
 def count(store: Store, which: Filter) -> int:
-    """Return how many jobs fit: at once where the counters can tell, else all that fit are read."""
     known = counted(store, which)
     return sum(1 for _ in jobs(store, which)) if known is None else known
 
 
 def counted(store: Store, which: Filter) -> int | None:
-    """Return how many jobs fit, as the counters have it; None where they can't tell.
-
-    That takes no longer with ten million jobs than with ten.
-    """
     if which != Filter(states=which.states, queues=which.queues):
         return None
     return sum(
@@ -231,7 +225,6 @@ def counted(store: Store, which: Filter) -> int | None:
 
 
 def like(store: Store, prefix: str, states: Sequence[State], *, limit: int) -> list[Job]:
-    """Return some jobs in these states, or in any, whose ids begin with a prefix: the newest."""
     newest = store.jobs.select(Filter(states=tuple(states)), limit=LOOKED_AT)
     found = {job.id: job for job in newest if job.id.startswith(prefix)}
     if len(newest) == LOOKED_AT and len(found) < limit:

@@ -24,7 +24,6 @@ class Written:
 
 
 def kept(store: Store, job: Job, attempt: int | None) -> Output:
-    """Return what a finished run of a job wrote: the newest, or the one with this number."""
     if attempt is not None and type(attempt) is not int:
         raise UsageError(f"attempt must be the number of a run, not {shown(attempt)}.")
     runs = store.history.attempts(job)
@@ -39,7 +38,6 @@ def kept(store: Store, job: Job, attempt: int | None) -> Output:
 
 
 def written(store: Store, place: Place, job: Job, attempt: int | None) -> Written:
-    """Return what the newest run wrote by now, or the one with this number."""
     number = job.attempts if attempt is None else attempt
     if number > job.attempts:
         raise NotFoundError(f"Job {job.id} has no attempt {number}; it has {job.attempts} so far.")

@@ -26,7 +26,6 @@ SLOWEST = 5
 
 
 def nodes(store: Store) -> list[dict[str, Any]]:
-    """Describe the registered nodes, with whether they live and how many jobs they run."""
     return [
         node_dict(
             node, alive=roster.is_alive(store, node), running=roster.busy_workers(store, node)
@@ -36,17 +35,14 @@ def nodes(store: Store) -> list[dict[str, Any]]:
 
 
 def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
-    """Say why a job waits; nothing for one that doesn't wait."""
     return explain(job, _surroundings(store, place)) if job.state in WAITING else []
 
 
 def explain_queues(store: Store, place: Place, queues: Collection[str]) -> list[Reason]:
-    """Say what keeps all jobs of these queues from being started, if anything does."""
     return hindrances(queues, _surroundings(store, place))
 
 
 def explain_some(store: Store, place: Place, which: Sequence[str] | Filter) -> list[Reason]:
-    """Say why these jobs, or the first of very many, wait: one of them, or all together."""
     ids = _waiting(store, which) if isinstance(which, Filter) else which
     jobs = [job for job in map(store.jobs.get, ids[:LOOKED_AT]) if job is not None]
     waiting = [job for job in jobs if job.state in WAITING]
@@ -90,7 +86,6 @@ def _surroundings(store: Store, place: Place) -> Surroundings:
 
 
 def status(store: Store) -> Status:
-    """Return counts per state and queue, and who works."""
     return build_status(
         store.url, store.jobs.counts(), store.settings.queues(), nodes(store), store.jobs.next_due()
     )
@@ -99,7 +94,6 @@ def status(store: Store) -> Status:
 def stats(
     store: Store, *, since: "int | datetime | None", queue: str | None, tag: Names | None
 ) -> Stats:
-    """Return totals, run and wait times, the slowest jobs and the spread of priorities."""
     begin = None if since is None else milliseconds(since)
     if queue is not None:
         check_sought("queue", queue)

@@ -1,5 +1,7 @@
 """Queue: the Python interface. All that the command line and the web can do, they do through it.
 
+Each method passes on to a part, a module beside this one; what it promises is said here only.
+
 from queuectl import Queue
 
 queue = Queue("jobs.db")
@@ -443,7 +445,7 @@ class Queue:
         Tells `tick` how many are left, whenever that may have changed and every second. Raises
         `TimeoutError` when the `timeout` is over: seconds, a text such as "5m", or a timedelta.
         """
-        return waiting.wait_for(self.store, ids, timeout=timeout, tick=tick)
+        return watches.wait_for(self.store, self.place, ids, timeout=timeout, tick=tick)
 
     def watch(
         self,

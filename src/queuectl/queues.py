@@ -15,12 +15,11 @@ MOST_TAGS = 200
 def set_paused(store: Store, queue: str, *, paused: bool) -> bool:
     """Pause or resume a queue; False when it was so already."""
     name = check_name("queue", queue)
-    event = event_of(store, "pause" if paused else "resume", detail=name)
+    event = event_of(store.now(), "pause" if paused else "resume", detail=name)
     return store.settings.set_paused(name, paused=paused, who=event.who, now=event.at, event=event)
 
 
 def unused(store: Store, names: Iterable[str]) -> dict[str, str | None]:
-    """Return those of these queues that nobody has used, each with a used one that looks alike."""
     names = [check_sought("queue", name) for name in names]
     used = {count.queue for count in store.jobs.counts()}
     used |= {queue.name for queue in store.settings.queues()} | {DEFAULT_QUEUE}
@@ -29,7 +28,6 @@ def unused(store: Store, names: Iterable[str]) -> dict[str, str | None]:
 
 
 def unknown_tags(store: Store, tags: Iterable[str]) -> dict[str, str | None]:
-    """Return those of these tags that no job has, each with a known one that looks alike."""
     tags = [check_sought("tag", tag) for tag in tags]
     unknown = [tag for tag in tags if tag not in store.jobs.tags_like(tag, 1)]
     if not unknown:

@@ -16,12 +16,10 @@ from queuectl.store.contract import Store
 
 
 def living(store: Store) -> list[Node]:
-    """Return the nodes that live."""
     return [node for node in store.nodes.all() if is_alive(store, node)]
 
 
 def is_alive(store: Store, node: Node) -> bool:
-    """Tell whether a node lives: by its process where we can see it, and by its lease."""
     return (
         not _is_known_dead(store, node)
         and node.lease_until > store.steady()
@@ -31,7 +29,6 @@ def is_alive(store: Store, node: Node) -> bool:
 
 
 def is_dead(store: Store, node: Node) -> bool:
-    """Tell whether a node can't be alive, beyond doubt."""
     return _is_known_dead(store, node) or store.nodes.lapsed(node)
 
 
@@ -44,7 +41,6 @@ def _is_known_dead(store: Store, node: Node) -> bool:
 
 
 def is_left_behind(store: Store, job: Job) -> bool:
-    """Tell whether a job is only called running because nobody has taken it over yet."""
     if job.state != State.PROCESSING:
         return False
     return all(node.id != job.node or is_dead(store, node) for node in store.nodes.all())
@@ -69,20 +65,18 @@ def busy_workers(store: Store, node: Node) -> int:
 
 
 def stop(store: Store, names: Sequence[str], *, force: bool) -> list[str]:
-    """Ask nodes, all living ones if none is named, to stop; returns the ids of those asked."""
     from queuectl.history import event_of
 
     how = Stop.RELEASE if force else Stop.DRAIN
     asked = []
     for node in _wanted(store, names):
-        event = event_of(store, "stop", node=node.id, detail=how.value)
+        event = event_of(store.now(), "stop", node=node.id, detail=how.value)
         if store.nodes.ask_stop(node.id, how, event=event):
             asked.append(node.id)
     return asked
 
 
 def restart(store: Store, names: Sequence[str], *, now: bool) -> list[dict[str, Any]]:
-    """Ask nodes on this host, all living ones if none is named, to start again in place."""
     from queuectl.history import record
 
     told = []
@@ -130,7 +124,6 @@ def _restart(node: Node, *, now: bool) -> str | None:
 
 
 def followers(store: Store, *, within: float) -> tuple[list[Node], list[Node]]:
-    """Return the nodes with as many workers as the shared settings say, and the others."""
     from queuectl.waiting import wait_until
 
     shared = layered([Layer("the config table", store.settings.config())])[0].workers

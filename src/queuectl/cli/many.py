@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from queuectl.changes import Change, meant
+from queuectl.changes import Change, filter_for
 from queuectl.cli.change_report import JsonReport, Manner, Report, TextReport, Words
 from queuectl.cli.confirm import confirm
 from queuectl.cli.interrupts import truthful
@@ -53,7 +53,7 @@ def check_choice(ids: Sequence[str], filtered: bool, *, all_jobs: bool | None = 
 def choose(wanted: Wanted, change: Change, *, queue: Queue) -> Filter:
     """Make the filter for a change; `--state all` means all states that it can be made in."""
     states = change.allowed if wanted.all_states else wanted.states
-    return meant(replace(wanted, states=states).filter(queue), change)
+    return filter_for(change, replace(wanted, states=states).filter(queue))
 
 
 def confirm_all(queue: Queue, which: Filter, change: Change, words: Words, how: Manner) -> None:
