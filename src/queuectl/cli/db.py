@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from queuectl.cli.command import Group
-from queuectl.cli.confirm import confirm, yes_option
+from queuectl.cli.confirm import confirm
 from queuectl.cli.interrupts import abrupt, held, raised, truthful
-from queuectl.cli.options import here, json_option, open_queue
+from queuectl.cli.options import here, json_option, open_queue, yes_option
 from queuectl.cli.render import plural, safe, say, size, write, write_facts, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, StateError, StoreMissingError
 from queuectl.queue import Queue

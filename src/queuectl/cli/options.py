@@ -192,7 +192,7 @@ class Wanted:
 
 def filter_options(command: F) -> F:
     """Add --state --queue --tag --text --since --until; they arrive together as `wanted`."""
-    return state_option(filter_options_without_state(command))
+    return _STATES(filter_options_without_state(command))
 
 
 def filter_options_without_state(command: F) -> F:
@@ -217,36 +217,29 @@ def filter_options_without_state(command: F) -> F:
     return decorated  # type: ignore[no-any-return]
 
 
-def state_option(command: F) -> F:
-    """Add --state/-s, for use with the other filters."""
+def queues_option(help: str) -> Callable[[F], F]:
+    """Return the --queue/-Q that may be repeated; arrives as `queues`."""
+    return click.option("--queue", "-Q", "queues", multiple=True, metavar="NAME", help=help)
+
+
+def tags_option(help: str) -> Callable[[F], F]:
+    """Return the --tag/-T that may be repeated; arrives as `tags`."""
+    return click.option("--tag", "-T", "tags", multiple=True, metavar="TAG", help=help)
+
+
+def states_option(help: str) -> Callable[[F], F]:
+    """Return the --state/-s that may be repeated; arrives as `states`, a tuple for each."""
     return click.option(
-        "--state",
-        "-s",
-        "states",
-        type=STATES,
-        multiple=True,
-        metavar="STATE",
-        help=f"Only jobs in this state: all, {', '.join(State)}. Repeat it, or use commas.",
-    )(command)
+        "--state", "-s", "states", type=STATES, multiple=True, metavar="STATE", help=help
+    )
 
 
+_STATES = states_option(
+    f"Only jobs in this state: all, {', '.join(State)}. Repeat it, or use commas."
+)
 _FILTERS = (
-    click.option(
-        "--queue",
-        "-Q",
-        "queues",
-        multiple=True,
-        metavar="NAME",
-        help="Only this queue; repeatable.",
-    ),
-    click.option(
-        "--tag",
-        "-T",
-        "tags",
-        multiple=True,
-        metavar="TAG",
-        help="Only jobs with this tag; with several, those that have all of them.",
-    ),
+    queues_option("Only this queue; repeatable."),
+    tags_option("Only jobs with this tag; with several, those that have all of them."),
     click.option(
         "--text",
         "--search",
@@ -266,29 +259,11 @@ _FILTERS = (
 )
 
 
-def json_option(command: F) -> F:
-    """Add --json; arrives as `as_json`."""
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON value for programs."
-    )(command)
-
-
-def quiet_option(command: F) -> F:
-    """Add -q/--quiet; arrives as `quiet`."""
-    return click.option("--quiet", "-q", is_flag=True, help="Print bare ids, one per line.")(
-        command
-    )
-
-
-def raw_option(command: F) -> F:
-    """Add --raw; arrives as `raw`."""
-    return click.option(
-        "--raw", is_flag=True, help="Let all control characters through to the terminal."
-    )(command)
-
-
-def queue_option(command: F) -> F:
-    """Add a single --queue/-Q; arrives as `queue_name`."""
-    return click.option(
-        "--queue", "-Q", "queue_name", metavar="NAME", help="Only this queue.", show_default=False
-    )(command)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON value for programs."
+)
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print bare ids, one per line.")
+raw_option = click.option(
+    "--raw", is_flag=True, help="Let all control characters through to the terminal."
+)
+yes_option = click.option("--yes", "-y", is_flag=True, help="Don't ask first.")
