@@ -100,7 +100,10 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
     """
     if job.state not in WAITING:
         return []
-    reasons = [*_in_itself(job, around.now), *hindrances([job.queue], around)]
+    reasons = [
+        *_in_itself(job, around.now),
+        *hindrances([job.queue], around.crews, around.queues),
+    ]
     return reasons or [_its_turn(job, around)]
 
 
@@ -117,22 +120,22 @@ def explain_all(jobs: Collection[Job], now: int) -> list[Reason]:
     return [_reason(Cause.NOT_DUE, f"none of them is due before {when}", ends_at=first.run_at)]
 
 
-def hindrances(queues: Collection[str], around: Surroundings) -> list[Reason]:
+def hindrances(
+    names: Collection[str], crews: Sequence[Crew], queues: Sequence[QueueInfo]
+) -> list[Reason]:
     """Say what keeps all jobs of these queues from being started, and how to end it.
 
     Without a queue, for whoever waits for jobs that run: whether anybody lives who could end them.
     """
     reasons = []
-    if paused := [queue for queue in around.queues if queue.paused_at and queue.name in queues]:
+    if paused := [queue for queue in queues if queue.paused_at and queue.name in names]:
         reasons.append(_paused(paused))
-    taking = [crew for crew in around.crews if not crew.stopping]
-    if not around.crews:
-        text = "no worker is running"
-        reasons.append(_reason(Cause.NO_WORKER, text, "worker start"))
-    elif queues and not taking:
-        text = "all workers are stopping"
-        reasons.append(_reason(Cause.NO_WORKER, text, "worker start"))
-    elif unserved := sorted(q for q in queues if not any(crew.serves(q) for crew in taking)):
+    taking = [crew for crew in crews if not crew.stopping]
+    if not crews:
+        reasons.append(_reason(Cause.NO_WORKER, "no worker is running", "worker start"))
+    elif names and not taking:
+        reasons.append(_reason(Cause.NO_WORKER, "all workers are stopping", "worker start"))
+    elif unserved := sorted(q for q in names if not any(crew.serves(q) for crew in taking)):
         options = " ".join(f"--queue {shlex.quote(name)}" for name in unserved)
         text = f"no worker serves {', '.join(unserved)}"
         reasons.append(_reason(Cause.NOT_SERVED, text, f"worker start {options}"))

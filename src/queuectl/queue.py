@@ -411,7 +411,7 @@ class Queue:
 
     def hindrances(self, queues: Collection[str]) -> "Reasons":
         """Say what keeps all jobs of these queues from being started, if anything does."""
-        return overview.explain_queues(self.store, self.place, queues)
+        return overview.explain_queues(self.store, queues)
 
     def status(self) -> "Status":
         """Return counts per state and queue, and who works."""

@@ -170,7 +170,6 @@ class TextReport(Report):
         return self.words.sentence(self.queue, each)
 
     def sum_up(self) -> None:
-        """Say how many there were, unless bare ids are wanted."""
         if self.is_summed or self.how.quiet:
             return
         self.is_summed = True

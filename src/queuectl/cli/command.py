@@ -84,7 +84,6 @@ class Group(_Shaped, click.Group):
     command_class = Command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse what stands before the command."""
         if not args and not ctx.resilient_parsing:
             print(ctx.get_help(), file=sys.stderr)
             ctx.exit(2)

@@ -38,7 +38,7 @@ def teach(command: click.Command) -> None:
 
 
 class _Completed(click.ParamType):  # type: ignore[type-arg]
-    """A type that reads values as another does, and completes them in its own way."""
+    """A type that reads values as another does, and completes them; to nothing, if it can't."""
 
     def __init__(self, inner: click.ParamType, completer: Completer) -> None:  # type: ignore[type-arg]
         self.name = inner.name
@@ -46,13 +46,11 @@ class _Completed(click.ParamType):  # type: ignore[type-arg]
         self._completer = completer
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read it as the other does."""
         return self._inner.convert(value, param, ctx)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> Candidates:
-        """Complete it; what can't be read completes to nothing."""
         try:
             return self._completer(ctx, param, incomplete)
         except (QueuectlError, OSError):

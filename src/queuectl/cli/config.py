@@ -1,18 +1,16 @@
 """The `config` commands: which settings are in force, where they come from, and changing them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from queuectl.cli.command import Group
 from queuectl.cli.interrupts import truthful
+from queuectl.cli.notes import node_name
 from queuectl.cli.options import json_option, open_queue
 from queuectl.cli.render import Column, plural, say, write, write_json, write_table
 from queuectl.queue import Queue
 from queuectl.settings import NAMES, SPECS, Settings, Taken, canonical
-
-if TYPE_CHECKING:
-    from queuectl.facts import Node
 
 TABLE = "the config table"
 PIDS = "worker_pids"
@@ -233,16 +231,14 @@ def _say_who_follows(queue: Queue, before: dict[str, int]) -> None:
     for node in following:
         # One that had that number before may have it from elsewhere, and not follow at all.
         since = "already" if before.get(node.id) == node.workers else "now"
-        say(f"{_name(node)} has {plural(node.workers, 'worker')} {since}.")
+        name = node_name(node.id, node.pid, node.host)
+        say(f"Node {name} has {plural(node.workers, 'worker')} {since}.")
     for node in others:
+        name = node_name(node.id, node.pid, node.host)
         say(
-            f"{_name(node)} keeps its {plural(node.workers, 'worker')}: it has its number from"
+            f"Node {name} keeps its {plural(node.workers, 'worker')}: it has its number from"
             " --count, its environment or its queuectl.toml."
         )
-
-
-def _name(node: "Node") -> str:
-    return f"Node {node.id} (PID: {node.pid}, host: {node.host})"
 
 
 def _write_stored(queue: Queue, key: str, stored: str | None) -> None:

@@ -24,9 +24,8 @@ from queuectl.cli.render import (
     Column,
     plural,
     say,
-    write,
-    write_json,
     write_long_table,
+    write_result,
 )
 from queuectl.errors import StateError
 from queuectl.filter import Filter
@@ -155,10 +154,7 @@ def count(wanted: Wanted, as_json: bool) -> None:
     """Print the number of dead jobs."""
     with open_queue() as queue:
         number = queue.count(_dead(queue, wanted))
-    if as_json:
-        write_json(number)
-    else:
-        write(str(number))
+    write_result(number, str(number), as_json=as_json)
 
 
 def _dead(queue: Queue, wanted: Wanted) -> Filter:

@@ -279,7 +279,7 @@ def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
                 return _follow(queue, [job.id], how)
             code = _wait(queue, [job.id], how)
             if how.as_json:
-                write_json(_as_dict(queue.get(job.id)))
+                _write_job(queue.get(job.id))
             return code
 
 
@@ -292,10 +292,16 @@ def _tell(job: Job, how: Manner) -> bool:
     if how.as_json and how.wait:
         return False
     if how.as_json:
-        write_json(_as_dict(job))
+        _write_job(job)
     else:
         write(safe(job.id) if how.quiet else _told(job))
     return True
+
+
+def _write_job(job: Job) -> None:
+    from queuectl.report import job_dict
+
+    write_json(job_dict(job))
 
 
 def _check(fields: dict[str, Any]) -> None:
@@ -339,12 +345,6 @@ def _told(job: Job) -> str:
     if job.run_at > job.created_at:
         told += f" (scheduled for {local(job.run_at)}, {until(job.run_at, job.created_at)})"
     return safe(told)
-
-
-def _as_dict(job: Job) -> dict[str, Any]:
-    from queuectl.report import job_dict
-
-    return job_dict(job)
 
 
 def _enqueue_file(

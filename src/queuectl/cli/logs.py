@@ -112,23 +112,25 @@ def logs(
             _print_matching(queue, Filter(queues=queues, tags=tags), form, all_runs, follow)
             return
         jobs = list({job.id: job for job in (queue.get(id) for id in ids)}.values())
-        followers = [
-            queue.follower(
-                job,
-                sink,
-                first=_first(job, attempt, all_runs),
-                last=attempt,
-                talk=_talk(follow),
-            )
-            for job, sink in zip(jobs, _sinks(jobs, form), strict=True)
-        ]
-        if follow:
-            queue.follow(followers, tick=_hint(queue, jobs))
-            _say_silent(queue, jobs)
-        else:
-            for follower in followers:
-                follower.show(warn=_talk(True))
-            _say_unstarted(queue, jobs)
+        _print_named(queue, jobs, form, attempt, all_runs, follow)
+
+
+def _print_named(
+    queue: Queue, jobs: list[Job], form: Form, attempt: int | None, all_runs: bool, follow: bool
+) -> None:
+    """Print what these jobs wrote, or follow them."""
+    first = [_first(job, attempt, all_runs) for job in jobs]
+    followers = [
+        queue.follower(job, sink, first=begin, last=attempt, talk=_talk(follow))
+        for job, sink, begin in zip(jobs, _sinks(jobs, form), first, strict=True)
+    ]
+    if follow:
+        queue.follow(followers, tick=_hint(queue, jobs))
+        _say_silent(queue, jobs)
+    else:
+        for follower in followers:
+            follower.show(warn=_talk(True))
+        _say_unstarted(queue, jobs)
 
 
 def follow_ids(queue: Queue, ids: Sequence[str], *, talk: bool, raw: bool = False) -> None:

@@ -94,11 +94,9 @@ class Root(Group):
     """The root group, which imports a command's module only when the command is wanted."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all commands in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -120,7 +118,6 @@ class Root(Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Complete names of commands without importing them, and options."""
         from click.shell_completion import CompletionItem
 
         return [

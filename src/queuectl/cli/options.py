@@ -63,7 +63,6 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it, or fail with the sentence `when` has for it."""
         if isinstance(value, int):
             return value
         try:
@@ -78,7 +77,6 @@ class Moment(click.ParamType):  # type: ignore[type-arg]
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check that it can be read."""
         try:
             parse_moment(str(value), now=0)
         except BadTimeError as error:
@@ -123,7 +121,6 @@ class States(click.ParamType):  # type: ignore[type-arg]
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[State, ...]:
-        """Read them, or name the valid ones."""
         if isinstance(value, tuple):
             return value
         names = [name.strip().lower() for name in str(value).split(",")]

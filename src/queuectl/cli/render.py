@@ -102,6 +102,14 @@ def write_json(value: Any) -> None:
     write(_json(value, 2 if is_terminal() else None))
 
 
+def write_result(value: Any, text: str, *, as_json: bool) -> None:
+    """Print what came of a command: as one JSON value, or in a sentence."""
+    if as_json:
+        write_json(value)
+    else:
+        write(safe(text))
+
+
 def write_json_line(value: Any) -> None:
     """Print one of many JSON values, on a line of its own."""
     write(_json(value))
