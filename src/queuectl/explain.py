@@ -100,10 +100,7 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
     """
     if job.state not in WAITING:
         return []
-    reasons = [
-        *_in_itself(job, around.now),
-        *hindrances([job.queue], around.crews, around.queues),
-    ]
+    reasons = [*_in_itself(job, around.now), *hindrances([job.queue], around.crews, around.queues)]
     return reasons or [_its_turn(job, around)]
 
 

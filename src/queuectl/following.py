@@ -1,7 +1,7 @@
 """Following what jobs write while they run: one job, several, or all that run.
 
-What a run writes is read as it comes, wherever it runs (`queuectl.live`). When the run is over the
-store has what it wrote, and the rest is taken from there, so that the end is never lost.
+What a run writes is read as it comes, wherever it runs (`queuectl.outputs`). When the run is over
+the store has what it wrote, and the rest is taken from there, so that the end is never lost.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from typing import Protocol
 from queuectl.filter import Filter
 from queuectl.job import FINISHED, OPEN, WAITING, Attempt, Job, Output, State
 from queuectl.listing import jobs
-from queuectl.live import ANSWER_WITHIN, LiveOutput
+from queuectl.outputs import ANSWER_WITHIN, LiveOutput
 from queuectl.started import StartedJobs
 from queuectl.store.contract import Store
 from queuectl.values import replace

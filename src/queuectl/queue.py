@@ -103,11 +103,7 @@ class Queue:
         self.place = place or find_place(None if url is None else os.fspath(url))
         absent_ok = absent_ok and self.place.is_default
         self.store: Store = open_store(
-            self.place.url,
-            create=create,
-            absent_ok=absent_ok,
-            upgrade=upgrade,
-            unfinished=upgrade,
+            self.place.url, create=create, absent_ok=absent_ok, upgrade=upgrade, unfinished=upgrade
         )
         self._enqueuer = Enqueuer(self.store, self.place)
 

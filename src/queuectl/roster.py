@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import NotFoundError, StateError, UsageError
 from queuectl.facts import Node, Stop
@@ -11,6 +11,9 @@ from queuectl.host import belongs_to_terminal, catches, host_identity, is_runnin
 from queuectl.job import Job, State
 from queuectl.settings import Layer, layered
 from queuectl.store.contract import Store
+
+if TYPE_CHECKING:
+    from signal import Signals
 
 # -- who lives --------------------------------------------------------------------------
 
@@ -77,32 +80,32 @@ def stop(store: Store, names: Sequence[str], *, force: bool) -> list[str]:
 
 
 def restart(store: Store, names: Sequence[str], *, now: bool) -> list[dict[str, Any]]:
+    import signal
+
     from queuectl.history import record
 
     told = []
     for node in _wanted(store, names):
-        reason = _why_not_restarted(node, now=now)
+        signum = signal.SIGHUP if now else signal.SIGUSR1
+        reason = _why_not_restarted(node, signum)
         if reason is None:
             # First, so that whoever can't be told of it isn't restarted.
             record(store, "restart", node=node.id, detail="release" if now else "hand over")
-            reason = _restart(node, now=now)
+            reason = _kill(node, signum)
         facts = {"id": node.id, "pid": node.pid, "host": node.host}
         told.append(facts | {"asked": reason is None, "reason": reason})
     return told
 
 
-def _why_not_restarted(node: Node, *, now: bool) -> str | None:
-    """Return why a node can't be asked to start again; None if it can."""
-    import signal
-
-    signum = signal.SIGHUP if now else signal.SIGUSR1
+def _why_not_restarted(node: Node, signum: "Signals") -> str | None:
+    """Return why a node can't be asked by a signal to start again; None if it can."""
     if node.boot != host_identity():
         return f"it can only be asked on its own host, {node.host}"
     if not is_running(node.pid, node.pid_start):
         return "it isn't running any more"
     if node.stop is not None:
         return "it is stopping"
-    if now and belongs_to_terminal(node.pid):
+    if signum.name == "SIGHUP" and belongs_to_terminal(node.pid):
         return "it belongs to a terminal; leave out --now, or stop it there and start it anew"
     if not catches(node.pid, signum):
         # It would be ended by it: an older version, or one that isn't up yet.
@@ -110,12 +113,10 @@ def _why_not_restarted(node: Node, *, now: bool) -> str | None:
     return None
 
 
-def _restart(node: Node, *, now: bool) -> str | None:
-    """Ask a node to start again; or return why that couldn't be done."""
-    import signal
-
+def _kill(node: Node, signum: "Signals") -> str | None:
+    """Send a signal to a node; or return why that couldn't be done."""
     try:
-        os.kill(node.pid, signal.SIGHUP if now else signal.SIGUSR1)
+        os.kill(node.pid, signum)
     except PermissionError:
         return "it belongs to another user"
     except ProcessLookupError:

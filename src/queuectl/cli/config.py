@@ -53,10 +53,7 @@ def list_settings(as_json: bool) -> None:
     if as_json:
         write_json(rows)
         return
-    write_table(
-        _COLUMNS,
-        ([row["name"], row["text"], row["source"], row["help"]] for row in rows),
-    )
+    write_table(_COLUMNS, ([row["name"], row["text"], row["source"], row["help"]] for row in rows))
 
 
 _COLUMNS = (
@@ -175,11 +172,7 @@ def set_setting(name: str, value: str, as_json: bool) -> None:
     with open_queue(create=True) as queue, truthful(queue):
         before = _workers(queue)
         key, text = queue.set_setting(name, value)
-        if as_json:
-            _write_stored(queue, key, text)
-            return
-        write(f"Config updated: {key} = {text}")
-        _say_what_follows(queue, key, before)
+        _tell(queue, key, text, f"{key} = {text}", before, as_json=as_json)
 
 
 @config.command(
@@ -196,11 +189,8 @@ def unset(name: str, as_json: bool) -> None:
     with open_queue() as queue, truthful(queue):
         before = _workers(queue)
         key = queue.unset_setting(name)
-        if as_json:
-            _write_stored(queue, key, None)
-            return
-        write(f"Config updated: {key} unset, its default is {Settings().text(key)}")
-        _say_what_follows(queue, key, before)
+        done = f"{key} unset, its default is {Settings().text(key)}"
+        _tell(queue, key, None, done, before, as_json=as_json)
 
 
 def _workers(queue: Queue) -> dict[str, int]:
@@ -208,8 +198,15 @@ def _workers(queue: Queue) -> dict[str, int]:
     return {node.id: node.workers for node in queue.registered_nodes()}
 
 
-def _say_what_follows(queue: Queue, key: str, before: dict[str, int]) -> None:
-    """Say what takes the change up, and what doesn't."""
+def _tell(
+    queue: Queue, key: str, stored: str | None, done: str, before: dict[str, int], *, as_json: bool
+) -> None:
+    """Say what was done, what takes the change up, and what doesn't."""
+    if as_json:
+        # With what is in force here: something else may outrank what is stored.
+        write_json(_describe(key, *queue.explain_settings()) | {"stored": stored})
+        return
+    write(f"Config updated: {done}")
     if key == "workers":
         _say_who_follows(queue, before)
     elif SPECS[key].taken in _FOLLOWS:
@@ -239,11 +236,6 @@ def _say_who_follows(queue: Queue, before: dict[str, int]) -> None:
             f"Node {name} keeps its {plural(node.workers, 'worker')}: it has its number from"
             " --count, its environment or its queuectl.toml."
         )
-
-
-def _write_stored(queue: Queue, key: str, stored: str | None) -> None:
-    """Print what is stored now, and what is in force here: something else may outrank it."""
-    write_json(_describe(key, *queue.explain_settings()) | {"stored": stored})
 
 
 def _warn_outranked(queue: Queue, key: str) -> None:

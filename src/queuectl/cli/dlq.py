@@ -20,13 +20,7 @@ from queuectl.cli.options import (
     yes_option,
 )
 from queuectl.cli.paging import how_many, limit_option
-from queuectl.cli.render import (
-    Column,
-    plural,
-    say,
-    write_long_table,
-    write_result,
-)
+from queuectl.cli.render import Column, plural, say, write_long_table, write_result
 from queuectl.errors import StateError
 from queuectl.filter import Filter
 from queuectl.job import Job, State

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.finish import (
-    EXIT_TIMED_OUT,
-    Hint,
-    describe_end,
-    exit_code_of,
-    still_going,
-)
+from queuectl.cli.finish import EXIT_TIMED_OUT, Hint, describe_end, exit_code_of, still_going
 from queuectl.cli.notes import again, note_unused
 from queuectl.cli.options import (
     DURATION,
