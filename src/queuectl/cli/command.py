@@ -17,6 +17,9 @@ ARGUMENTS = "queuectl.cli.arguments"
 HANDED_OVER = "_QUEUECTL_HANDOVER"
 """The variable of `queuectl.node.handover`; in the context, what it has led to."""
 
+COMPLETE = "_QUEUECTL_COMPLETE"
+"""The variable by which a shell asks for completions."""
+
 DELETING = ("rm", "prune", "purge")
 """Commands that are never suggested because they sound alike."""
 

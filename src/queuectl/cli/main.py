@@ -17,6 +17,7 @@ import click
 from queuectl import SCHEMA_VERSION, __version__
 from queuectl.cli.command import (
     ARGUMENTS,
+    COMPLETE,
     HANDED_OVER,
     Group,
     no_such_option,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 GARBAGE = 10_000
 """How many objects more than before there are when garbage is looked for."""
-
-COMPLETE = "_QUEUECTL_COMPLETE"
 
 VERSION = f"queuectl {__version__} (schema {SCHEMA_VERSION})"
 
@@ -266,7 +265,7 @@ def _dispatch(args: Sequence[str], meta: Mapping[str, Any]) -> int:
 
         hide_passwords(sys.argv)
     if instruction := os.environ.get(COMPLETE):
-        from queuectl.cli.shells import complete
+        from queuectl.cli.completion import complete
 
         return complete(root, COMPLETE, instruction)
     with root.make_context("queuectl", list(args)) as ctx:

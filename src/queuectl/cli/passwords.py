@@ -54,6 +54,7 @@ def _overwrite(secret: bytes) -> None:
 
 def _argument_area() -> tuple[int, int]:
     """Return where the kernel reads the arguments of this process from."""
-    with open("/proc/self/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
+    from queuectl.host import stat_fields
+
+    fields = stat_fields("self")
     return int(fields[45]), int(fields[46])
