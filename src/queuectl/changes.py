@@ -8,9 +8,9 @@ do it to as many as are meant, in transactions small enough that workers don't w
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from queuectl import finding, lifecycle
-from queuectl.errors import NotFoundError, QueuectlError, StateError, StoreError, UsageError
-from queuectl.facts import Event
+from queuectl.errors import QueuectlError, StateError, StoreError, UsageError
 from queuectl.filter import Filter
+from queuectl.history import event_of
 from queuectl.host import whoami
 from queuectl.job import FINISHED, OPEN, Job, Named, State
 from queuectl.listing import check_filter
@@ -96,7 +96,7 @@ def is_ending(job: Job) -> bool:
 def _cancel(job: Job, why: str, now: int) -> Decision | None:
     if is_ending(job):
         return None
-    event = _event("cancel", job, why, now)
+    event = event_of(now, "cancel", job=job.id, detail=why)
     if job.state == State.PROCESSING:
         return Decision(EndRun(why), event)
     return Decision(lifecycle.cancelled(job, why), event)
@@ -120,7 +120,7 @@ def check_retry(job: Job, now: int) -> None:
 
 def _retry(job: Job, now: int) -> Decision:
     was = f"was {job.state}: {job.reason or job.error or ''}"
-    return Decision(lifecycle.retried(now), _event("retry", job, was, now))
+    return Decision(lifecycle.retried(now), event_of(now, "retry", job=job.id, detail=was))
 
 
 def check_remove(job: Job, now: int) -> None:
@@ -132,11 +132,7 @@ def check_remove(job: Job, now: int) -> None:
 
 
 def _remove(job: Job, now: int) -> Decision:
-    return Decision(None, _event("rm", job, f"was {job.state}", now))
-
-
-def _event(kind: str, job: Job, detail: str, now: int) -> Event:
-    return Event(at=now, kind=kind, job=job.id, node=None, who=whoami(), detail=detail)
+    return Decision(None, event_of(now, "rm", job=job.id, detail=f"was {job.state}"))
 
 
 RETRY = Change(
@@ -184,7 +180,15 @@ def make(store: Store, jobs: Sequence[Job], change: Change) -> list[Job]:
     return [each.after or each.before for each in _make(store, jobs, change)]
 
 
-def _make(store: Store, jobs: Sequence[Job], change: Change) -> list[Changed]:
+def _make(
+    store: Store, jobs: Sequence[Job], change: Change, *, dry_run: bool = False
+) -> list[Changed]:
+    """Make a change, or only see whether it can be made."""
+    if dry_run:
+        now = store.clock.now()
+        for job in jobs:
+            change.check(job, now)
+        return [Changed(before=job, after=job) for job in jobs]
     named = {job.seq: job for job in jobs}
     before: dict[int, Job] = {}
 
@@ -193,13 +197,19 @@ def _make(store: Store, jobs: Sequence[Job], change: Change) -> list[Changed]:
         for seq, job in named.items():
             # Another queue, or one that was made anew, has another job at that place.
             if seq not in held or held[seq].id != job.id:
-                raise NotFoundError(f"Job {job.id} isn't here, or was removed meanwhile.")
+                raise finding.gone(job)
             change.check(held[seq], now)
-        decided = {seq: change.decide(held[seq], now) for seq in named}
-        return {seq: decision for seq, decision in decided.items() if decision is not None}
+        return _decided(change, held, named, now)
 
     after = store.jobs.change(jobs, decide)
     return [Changed(before=before[seq], after=after.get(seq, before[seq])) for seq in named]
+
+
+def _decided(
+    change: Change, jobs: Mapping[int, Job], which: Iterable[int], now: int
+) -> dict[int, Decision]:
+    decided = {seq: change.decide(jobs[seq], now) for seq in which}
+    return {seq: decision for seq, decision in decided.items() if decision is not None}
 
 
 def make_all(store: Store, call: str, jobs: Iterable[Named], change: Change) -> list[Job]:
@@ -215,10 +225,19 @@ def make_named(
     *,
     dry_run: bool,
 ) -> None:
-    """Change the jobs with these ids, each in a transaction of its own, and tell of each."""
     # All are found before one is changed: what is gone makes no room for another of that name.
-    for found in _find(store, finding.several("change_named", ids)):
-        told(_made_named(store, found, change, dry_run=dry_run))
+    for job in _find(store, finding.several("change_named", ids)):
+        if isinstance(job, Job):
+            try:
+                [done] = _make(store, [job], change, dry_run=dry_run)
+            except StoreError:
+                raise
+            except QueuectlError as error:
+                told(Refused(name=job.id, job=job, error=error))
+            else:
+                told(done)
+        else:
+            told(job)
 
 
 def _find(store: Store, ids: Iterable[Named]) -> list[Job | Refused]:
@@ -236,20 +255,6 @@ def _find(store: Store, ids: Iterable[Named]) -> list[Job | Refused]:
     return list(found.values())
 
 
-def _made_named(
-    store: Store, job: Job | Refused, change: Change, *, dry_run: bool
-) -> Changed | Refused:
-    if isinstance(job, Refused):
-        return job
-    try:
-        (changed,) = _made(store, [job], change, dry_run=dry_run)
-    except StoreError:
-        raise
-    except QueuectlError as error:
-        return Refused(name=job.id, job=job, error=error)
-    return changed
-
-
 def make_matching(
     store: Store,
     which: Filter,
@@ -258,13 +263,8 @@ def make_matching(
     *,
     dry_run: bool,
 ) -> int:
-    """Change all jobs that fit, a page in each transaction; returns how many those were.
-
-    A page is told once it is changed for good.
-    """
-    which = meant(check_filter(which), change)
+    which = filter_for(change, check_filter(which))
     after: int | None = None
-
     total = 0
     while True:
         jobs = store.jobs.select(which, limit=PAGE, after=after)
@@ -288,15 +288,14 @@ def _make_page(
     def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
         fit.clear()
         fit.update((seq, job) for seq, job in held.items() if _fits(job, which, change, now))
-        decided = {seq: change.decide(job, now) for seq, job in fit.items()}
-        return {seq: decision for seq, decision in decided.items() if decision is not None}
+        return _decided(change, fit, fit, now)
 
     after = store.jobs.change(jobs, decide)
     in_order = (job.seq for job in jobs if job.seq in fit)
     return [Changed(before=fit[seq], after=after.get(seq, fit[seq])) for seq in in_order]
 
 
-def meant(which: Filter, change: Change) -> Filter:
+def filter_for(change: Change, which: Filter) -> Filter:
     """Return what a filter means for a change; a state it can't be made in is a `UsageError`."""
     for state in which.states:
         if state not in change.allowed:
@@ -312,13 +311,3 @@ def _fits(job: Job, which: Filter, change: Change, now: int) -> bool:
     except StateError:
         return False
     return True
-
-
-def _made(store: Store, jobs: Sequence[Job], change: Change, *, dry_run: bool) -> list[Changed]:
-    """Make a change, or only see whether it can be made."""
-    if not dry_run:
-        return _make(store, jobs, change)
-    now = store.clock.now()
-    for job in jobs:
-        change.check(job, now)
-    return [Changed(before=job, after=job) for job in jobs]

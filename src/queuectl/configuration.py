@@ -9,14 +9,12 @@ from queuectl.store.contract import Store
 
 
 def set_shared(store: Store, name: str, value: object) -> tuple[str, str]:
-    """Set a shared setting; returns its name and text."""
     key, text = write_value(name, plain(value))
     _change(store, key, text)
     return key, text
 
 
 def unset_shared(store: Store, name: str) -> str:
-    """Forget a shared setting; returns its name."""
     key = canonical(name)
     key = "max_retries" if key == "max_attempts" else key
     _change(store, key, None)
@@ -30,5 +28,5 @@ def _change(store: Store, key: str, text: str | None) -> None:
         layered([Layer("the config table", shared)])
 
     detail = f"{key} unset" if text is None else f"{key} = {text}"
-    event = event_of(store, "config", detail=detail)
+    event = event_of(store.clock.now(), "config", detail=detail)
     store.settings.set_config(key, text, now=event.at, check=check, event=event)

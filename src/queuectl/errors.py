@@ -25,7 +25,7 @@ QueuectlError                    1   anything queuectl can explain
     └── StoreDeniedError         5   the server refuses us, or the file is somebody else's
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 __all__ = [
@@ -68,6 +68,21 @@ def shown(value: object, longest: int = 60) -> str:
         # Python refuses to write integers of thousands of digits.
         return "a number of thousands of digits"
     return repr(text if len(text) <= longest else text[: longest - 3] + "...")
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the known name that looks most like one that isn't; None if none does."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(
+    name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6
+) -> str:
+    """Write the end of a sentence about a name that isn't known: the nearest, or `otherwise`."""
+    near = nearest(name, known, cutoff=cutoff)
+    return otherwise if near is None else f"did you mean {near!r}?"
 
 
 class QueuectlError(Exception):

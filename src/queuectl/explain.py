@@ -9,7 +9,7 @@ from queuectl.facts import QueueInfo
 from queuectl.job import WAITING, Job, State, moment
 from queuectl.lifecycle import ROOM_WITHIN
 from queuectl.values import dataclass
-from queuectl.when import human, iso, local
+from queuectl.when import ahead, iso, local
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -100,7 +100,7 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
     """
     if job.state not in WAITING:
         return []
-    reasons = [*_in_itself(job, around.now), *hindrances([job.queue], around)]
+    reasons = [*_in_itself(job, around.now), *hindrances([job.queue], around.crews, around.queues)]
     return reasons or [_its_turn(job, around)]
 
 
@@ -109,7 +109,7 @@ def explain_all(jobs: Collection[Job], now: int) -> list[Reason]:
     if not jobs or any(job.state not in WAITING or job.run_at <= now for job in jobs):
         return []
     first = min(jobs, key=lambda job: job.run_at)
-    when = f"{local(first.run_at)} (in {human(first.run_at - now)})"
+    when = ahead(first.run_at, now)
     if len(jobs) == 1:
         remedy = f"retry {shlex.quote(first.id)}"
         text = f"job {first.id} isn't due until {when}"
@@ -117,22 +117,22 @@ def explain_all(jobs: Collection[Job], now: int) -> list[Reason]:
     return [_reason(Cause.NOT_DUE, f"none of them is due before {when}", ends_at=first.run_at)]
 
 
-def hindrances(queues: Collection[str], around: Surroundings) -> list[Reason]:
+def hindrances(
+    names: Collection[str], crews: Sequence[Crew], queues: Sequence[QueueInfo]
+) -> list[Reason]:
     """Say what keeps all jobs of these queues from being started, and how to end it.
 
     Without a queue, for whoever waits for jobs that run: whether anybody lives who could end them.
     """
     reasons = []
-    if paused := [queue for queue in around.queues if queue.paused_at and queue.name in queues]:
+    if paused := [queue for queue in queues if queue.paused_at and queue.name in names]:
         reasons.append(_paused(paused))
-    taking = [crew for crew in around.crews if not crew.stopping]
-    if not around.crews:
-        text = "no worker is running"
-        reasons.append(_reason(Cause.NO_WORKER, text, "worker start"))
-    elif queues and not taking:
-        text = "all workers are stopping"
-        reasons.append(_reason(Cause.NO_WORKER, text, "worker start"))
-    elif unserved := sorted(q for q in queues if not any(crew.serves(q) for crew in taking)):
+    taking = [crew for crew in crews if not crew.stopping]
+    if not crews:
+        reasons.append(_reason(Cause.NO_WORKER, "no worker is running", "worker start"))
+    elif names and not taking:
+        reasons.append(_reason(Cause.NO_WORKER, "all workers are stopping", "worker start"))
+    elif unserved := sorted(q for q in names if not any(crew.serves(q) for crew in taking)):
         options = " ".join(f"--queue {shlex.quote(name)}" for name in unserved)
         text = f"no worker serves {', '.join(unserved)}"
         reasons.append(_reason(Cause.NOT_SERVED, text, f"worker start {options}"))
@@ -148,7 +148,7 @@ def _in_itself(job: Job, now: int) -> list[Reason]:
     if job.run_at <= now:
         return []
     retry = job.state == State.FAILED
-    when = f"{local(job.run_at)} (in {human(job.run_at - now)})"
+    when = ahead(job.run_at, now)
     text = f"its retry isn't due until {when}" if retry else f"it isn't due until {when}"
     cause = Cause.RETRY if retry else Cause.NOT_DUE
     return [_reason(cause, text, f"retry {shlex.quote(job.id)}", ends_at=job.run_at)]

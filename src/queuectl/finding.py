@@ -11,13 +11,12 @@ SHORTEST_PREFIX = 4
 
 
 def get(store: Store, named: Named) -> Job:
-    """Return the job with this id, or with the one id that begins with these characters."""
     name = _id(named)
     job = store.jobs.get(name)
     if job is not None:
         return job
     if isinstance(named, Job):
-        raise NotFoundError(f"Job {name} isn't here, or was removed meanwhile.")
+        raise gone(named)
     if len(name) >= SHORTEST_PREFIX:
         found = store.jobs.like(name)
         if len(found) == 1:
@@ -34,8 +33,12 @@ def get(store: Store, named: Named) -> Job:
     return job
 
 
+def gone(job: Job) -> NotFoundError:
+    """Return the error for a job that somebody holds, and the queue hasn't (any more)."""
+    return NotFoundError(f"Job {job.id} isn't here, or was removed meanwhile.")
+
+
 def meant(store: Store, named: Named) -> Job:
-    """Return the job with this id; the beginning is enough for ids that were made for a job."""
     job = get(store, named)
     if job.id == _id(named) or looks_made(job.id):
         return job

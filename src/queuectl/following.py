@@ -1,18 +1,20 @@
 """Following what jobs write while they run: one job, several, or all that run.
 
-What a run writes is read as it comes, wherever it runs (`queuectl.live`). When the run is over the
-store has what it wrote, and the rest is taken from there, so that the end is never lost.
+What a run writes is read as it comes, wherever it runs (`queuectl.outputs`). When the run is over
+the store has what it wrote, and the rest is taken from there, so that the end is never lost.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from time import monotonic, sleep
 from typing import Protocol
 
 from queuectl.filter import Filter
 from queuectl.job import FINISHED, OPEN, WAITING, Attempt, Job, Output, State
-from queuectl.live import ANSWER_WITHIN, LiveOutput
-from queuectl.newcomers import Newcomers
+from queuectl.listing import jobs
+from queuectl.outputs import ANSWER_WITHIN, LiveOutput
+from queuectl.started import StartedJobs
 from queuectl.store.contract import Store
 from queuectl.values import replace
 
@@ -22,7 +24,7 @@ LOOK_ANYWAY = 1.0
 STDOUT, STDERR = 0, 1
 
 PAGE = 200
-"""Jobs that are read at once, where all that fit are wanted."""
+"""Finished jobs that are shown between two looks at those that run."""
 
 Talk = Callable[[str], None]
 Tick = Callable[[], None]
@@ -175,16 +177,15 @@ Make = Callable[[Job, int], Follower]
 
 
 def _between(attempt: Attempt, job: Job, now: int) -> str:
-    from queuectl.when import human
+    from queuectl.when import until
 
     text = f"Job {job.id}, attempt {attempt.number}: {attempt.error or attempt.outcome}"
     if job.state in WAITING and job.run_at > now:
-        return f"{text}; the next one is due in {human(job.run_at - now)}"
+        return f"{text}; the next one is due {until(job.run_at, now)}"
     return text
 
 
 def follow_jobs(store: Store, followers: list[Follower], *, tick: Tick) -> None:
-    """Follow these jobs until all of them are finished; `tick` is called after each look."""
     clock = _Looks(store)
     with _closing(followers):
         while followers:
@@ -196,42 +197,35 @@ def follow_jobs(store: Store, followers: list[Follower], *, tick: Tick) -> None:
 
 
 def show_jobs(store: Store, which: Filter, make: Make, *, warn: Talk) -> None:
-    """Take what all jobs that fit have written by now, the first enqueued first."""
-    for jobs in _pages(store, which):
-        for job in jobs:
-            make(job, max(job.attempts, 1)).show(warn=warn)
+    for job in jobs(store, which, oldest=True):
+        make(job, max(job.attempts, 1)).show(warn=warn)
 
 
 def follow_all(store: Store, which: Filter, make: Make, *, whole: bool, tick: Tick) -> None:
-    """Follow every job that fits and runs, until interrupted; `tick` is called after each look.
-
-    With `whole`, what those wrote that are finished already comes first, and it ends by itself
-    when all that fit are finished.
-    """
-    newcomers = Newcomers(store, which)
+    started = StartedJobs(store, which)
     clock = _Looks(store)
-    past = _pages(store, replace(which, states=FINISHED)) if whole else iter(())
+    past = jobs(store, replace(which, states=FINISHED), oldest=True) if whole else iter(())
     seen: set[str] = set()
     """Jobs that were followed before the pages of the past came to them."""
     followers: list[Follower] = []
     with _closing(followers):
         while True:
-            page = next(past, [])
+            page = list(islice(past, PAGE))
             changed = clock.changed() or bool(page)
             over = whole and changed and not page and not _open(store, which)
             if changed:
-                found = newcomers.look()
+                found = started.look()
                 followers += [make(job, first) for job, first in found]
                 seen.update(job.id for job, _ in found)
             for job in page:
-                if job.id not in seen and not newcomers.expects(job):
+                if job.id not in seen and not started.expects(job):
                     make(job, max(job.attempts, 1)).show()
             going: list[Follower] = []
             for follower in followers:
                 if follower.step(changed=changed):
                     going.append(follower)
                 else:
-                    newcomers.forget(follower.job)
+                    started.forget(follower.job)
             followers[:] = going
             tick()
             if over and not followers:
@@ -243,14 +237,6 @@ def follow_all(store: Store, which: Filter, make: Make, *, whole: bool, tick: Ti
 def _open(store: Store, which: Filter) -> bool:
     """Tell whether any job that fits isn't finished."""
     return bool(store.jobs.select(replace(which, states=OPEN), limit=1))
-
-
-def _pages(store: Store, which: Filter) -> Iterator[list[Job]]:
-    """Return all jobs that fit, the first enqueued first, a page at a time."""
-    after: int | None = None
-    while jobs := store.jobs.select(which, limit=PAGE, after=after, oldest=True):
-        yield jobs
-        after = jobs[-1].seq
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""History: the events that are kept of what people do to the queue itself."""
+"""History: the events that are kept of what people do to jobs and to the queue itself."""
 
 from queuectl.facts import Event
 from queuectl.host import whoami
@@ -6,12 +6,17 @@ from queuectl.store.contract import Store
 
 
 def event_of(
-    store: Store, kind: str, *, node: str | None = None, detail: str | None = None
+    now: int,
+    kind: str,
+    *,
+    job: str | None = None,
+    node: str | None = None,
+    detail: str | None = None,
 ) -> Event:
     """Describe what is done now, by the user of this process."""
-    return Event(at=store.clock.now(), kind=kind, job=None, node=node, who=whoami(), detail=detail)
+    return Event(at=now, kind=kind, job=job, node=node, who=whoami(), detail=detail)
 
 
 def record(store: Store, kind: str, *, node: str | None = None, detail: str | None = None) -> None:
     """Keep an event of what was done."""
-    store.history.record(event_of(store, kind, node=node, detail=detail))
+    store.history.record(event_of(store.clock.now(), kind, node=node, detail=detail))

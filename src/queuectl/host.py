@@ -37,15 +37,19 @@ def _pid_namespace() -> str:
         return "host"
 
 
+def stat_fields(pid: int | str) -> list[bytes]:
+    """Return what /proc says of a process behind its name, which may contain anything."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()
+
+
 def process_start(pid: int) -> int | None:
     """Return when a process started, in ticks that only compare for equality; None if it's gone.
 
     A zombie is gone: it runs nothing, and only waits for its parent to notice.
     """
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name in parentheses may contain anything, so the fields are counted after it.
-            fields = file.read().rpartition(b")")[2].split()
+        fields = stat_fields(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None if os.path.isdir("/proc/self") else _portable_start(pid)
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
@@ -98,8 +102,7 @@ def catches(pid: int, signum: int) -> bool:
 def belongs_to_terminal(pid: int) -> bool:
     """Tell whether a process belongs to a terminal, as far as anybody can see."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[4]) != 0
+        return int(stat_fields(pid)[4]) != 0
     except OSError:
         return False
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from queuectl.errors import UsageError, shown
+from queuectl.errors import UsageError, did_you_mean, shown
 from queuectl.facts import Event
 from queuectl.filter import Filter, Names, Sort
 from queuectl.finding import get
@@ -97,16 +97,9 @@ def _read_one(word: str) -> Sort:
     name = word.removeprefix("-").lower()
     column = SORTS.get(name, name)
     if column not in SORTS.values():
-        raise UsageError(f"Jobs can't be sorted by {shown(name)}; {nearest(name, list(SORTS))}")
+        hint = did_you_mean(name, SORTS, f"use one of {', '.join(SORTS)}.")
+        raise UsageError(f"Jobs can't be sorted by {shown(name)}; {hint}")
     return Sort(column, descending=word.startswith("-"))
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """Say which of the known names is meant, or else what they all are."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}."
 
 
 def narrowed(
@@ -156,7 +149,6 @@ def iterate(
     oldest: bool = False,
     sort: str | None = None,
 ) -> Iterator[Job]:
-    """Yield the same without holding them all."""
     limit = check_limit(limit)
     if sort is None:
         seq = None if after is None else get(store, after).seq
@@ -217,16 +209,11 @@ def _all_events(store: Store, job: str | None, size: int) -> Iterator[Event]:
 
 
 def count(store: Store, which: Filter) -> int:
-    """Return how many jobs fit: at once where the counters can tell, else all that fit are read."""
     known = counted(store, which)
     return sum(1 for _ in jobs(store, which)) if known is None else known
 
 
 def counted(store: Store, which: Filter) -> int | None:
-    """Return how many jobs fit, as the counters have it; None where they can't tell.
-
-    That takes no longer with ten million jobs than with ten.
-    """
     if which != Filter(states=which.states, queues=which.queues):
         return None
     return sum(
@@ -238,7 +225,6 @@ def counted(store: Store, which: Filter) -> int | None:
 
 
 def like(store: Store, prefix: str, states: Sequence[State], *, limit: int) -> list[Job]:
-    """Return some jobs in these states, or in any, whose ids begin with a prefix: the newest."""
     newest = store.jobs.select(Filter(states=tuple(states)), limit=LOOKED_AT)
     found = {job.id: job for job in newest if job.id.startswith(prefix)}
     if len(newest) == LOOKED_AT and len(found) < limit:

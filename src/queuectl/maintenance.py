@@ -34,7 +34,6 @@ def prune(
     dry_run: bool,
     progress: Callable[[State, int], None] | None,
 ) -> dict[State, int]:
-    """Delete finished jobs that are older than a duration; says how many of which."""
     age = read_duration("older_than", older_than)
     wrong = [state for state in states if state not in FINISHED]
     if wrong:
@@ -61,7 +60,6 @@ def prune(
 
 
 def checkup(store: Store, place: Place) -> "list[Finding]":
-    """Check the queue, its database and this host."""
     from queuectl.store.health import check_store
     from queuectl.store.health.common import check_place, check_queue, check_settings, gather
 
@@ -100,7 +98,6 @@ def check_sharing(url: str, group: str) -> None:
 
 
 def share(store: Store, group: str) -> str | None:
-    """Let the members of a group use the queue; returns the folder that keeps them out, if any."""
     from queuectl.store.shared import closed_above, find_group
 
     store.folder.share(group)
@@ -109,7 +106,6 @@ def share(store: Store, group: str) -> str | None:
 
 
 def backup(store: Store, path: str, progress: Progress | None) -> None:
-    """Write a consistent copy to a new file, while everything goes on."""
     from queuectl.store.copying import backup
 
     backup(_tables_of(store), path, progress)
@@ -124,7 +120,6 @@ def copy_to(
     progress: Progress | None,
     verifying: Progress | None,
 ) -> "list[Copied]":
-    """Copy everything to another store, which is made if need be, and compare both."""
     from queuectl.store.copying import copy
 
     source = _tables_of(store)
@@ -140,7 +135,6 @@ def copy_to(
 
 
 def reset(store: Store, *, settings: bool, progress: Progress | None) -> int:
-    """Delete all jobs with their output, and all history; returns how many jobs there were."""
     from queuectl.store.copying import empty
 
     refuse_living(store)

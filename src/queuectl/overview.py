@@ -3,14 +3,13 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from queuectl import listing, roster
+from queuectl import roster
 from queuectl.explain import Crew, Reason, Surroundings, explain, explain_all, hindrances
+from queuectl.facts import Node
 from queuectl.filter import Filter, Names
 from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.lifecycle import Policy
-from queuectl.listing import narrowed
 from queuectl.place import Place
-from queuectl.report import Stats, Status, build_stats, build_stats_of, build_status, node_dict
 from queuectl.request import check_sought
 from queuectl.store.contract import Store
 from queuectl.values import replace
@@ -19,6 +18,8 @@ from queuectl.when import milliseconds
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from queuectl.report import Stats, Status
+
 LOOKED_AT = 100
 """Of very many jobs, so many are looked at to say why they wait."""
 SLOWEST = 5
@@ -26,7 +27,8 @@ SLOWEST = 5
 
 
 def nodes(store: Store) -> list[dict[str, Any]]:
-    """Describe the registered nodes, with whether they live and how many jobs they run."""
+    from queuectl.report import node_dict
+
     return [
         node_dict(
             node, alive=roster.is_alive(store, node), running=roster.busy_workers(store, node)
@@ -36,17 +38,15 @@ def nodes(store: Store) -> list[dict[str, Any]]:
 
 
 def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
-    """Say why a job waits; nothing for one that doesn't wait."""
     return explain(job, _surroundings(store, place)) if job.state in WAITING else []
 
 
-def explain_queues(store: Store, place: Place, queues: Collection[str]) -> list[Reason]:
-    """Say what keeps all jobs of these queues from being started, if anything does."""
-    return hindrances(queues, _surroundings(store, place))
+def explain_queues(store: Store, queues: Collection[str]) -> list[Reason]:
+    crews = [_crew(node) for node in roster.living(store)]
+    return hindrances(queues, crews, store.settings.queues())
 
 
 def explain_some(store: Store, place: Place, which: Sequence[str] | Filter) -> list[Reason]:
-    """Say why these jobs, or the first of very many, wait: one of them, or all together."""
     ids = _waiting(store, which) if isinstance(which, Filter) else which
     jobs = [job for job in map(store.jobs.get, ids[:LOOKED_AT]) if job is not None]
     waiting = [job for job in jobs if job.state in WAITING]
@@ -67,7 +67,12 @@ def explain_unstarted(
     """Say that none of these jobs is due, if that is so, and what keeps these queues."""
     around = _surroundings(store, place)
     unfinished = [job for job in jobs if job.state not in FINISHED]
-    return [*explain_all(unfinished, around.now), *hindrances(queues, around)]
+    return [*explain_all(unfinished, around.now), *hindrances(queues, around.crews, around.queues)]
+
+
+def _crew(node: Node, busy: int = 0) -> Crew:
+    stopping = node.stop is not None
+    return Crew(queues=node.queues, workers=node.workers, busy=busy, stopping=stopping)
 
 
 def _surroundings(store: Store, place: Place) -> Surroundings:
@@ -75,22 +80,15 @@ def _surroundings(store: Store, place: Place) -> Surroundings:
     settings, _ = place.settings(store.settings.config())
     return Surroundings(
         now=store.clock.now(),
-        crews=tuple(
-            Crew(
-                queues=node.queues,
-                workers=node.workers,
-                busy=roster.busy_workers(store, node),
-                stopping=node.stop is not None,
-            )
-            for node in roster.living(store)
-        ),
+        crews=tuple(_crew(node, roster.busy_workers(store, node)) for node in roster.living(store)),
         queues=tuple(store.settings.queues()),
         suspicious=Policy(max_crashes=settings.max_crashes).suspicious,
     )
 
 
-def status(store: Store) -> Status:
-    """Return counts per state and queue, and who works."""
+def status(store: Store) -> "Status":
+    from queuectl.report import build_status
+
     return build_status(
         store.url,
         store.jobs.counts(),
@@ -102,12 +100,14 @@ def status(store: Store) -> Status:
 
 def stats(
     store: Store, *, since: "int | datetime | None", queue: str | None, tag: Names | None
-) -> Stats:
-    """Return totals, run and wait times, the slowest jobs and the spread of priorities."""
+) -> "Stats":
+    from queuectl import listing
+    from queuectl.report import build_stats, build_stats_of
+
     begin = None if since is None else milliseconds(since)
     if queue is not None:
         check_sought("queue", queue)
-    which = narrowed(None, queue=queue, tag=tag)
+    which = listing.narrowed(None, queue=queue, tag=tag)
     if which.tags:
         return build_stats_of(listing.jobs(store, which), since=begin, slowest=SLOWEST)
     counts = [count for count in store.jobs.counts() if queue is None or count.queue == queue]
@@ -116,6 +116,8 @@ def stats(
 
 
 def _slowest(store: Store, queue: str | None) -> list[Job]:
+    from queuectl import listing
+
     which = Filter(states=(State.COMPLETED,), queues=() if queue is None else (queue,))
     by = listing.read_sort("-duration")
     return [*listing.sorted_jobs(store, which, by, limit=SLOWEST)]

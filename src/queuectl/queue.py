@@ -1,5 +1,7 @@
 """Queue: the Python interface. All that the command line and the web can do, they do through it.
 
+Each method passes on to a part, a module beside this one; what it promises is said here only.
+
 from queuectl import Queue
 
 queue = Queue("jobs.db")
@@ -9,12 +11,13 @@ queue.wait(job.id)
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
+from queuectl.enqueueing import Enqueuer, Request
 from queuectl.facts import Batch, Count, Event, Node, Progress, QueueInfo
 from queuectl.fields import Keywords
 from queuectl.filter import Filter, Names
-from queuectl.intake import Intake, Request
 from queuectl.job import Attempt, Job, Named, Output, State
 from queuectl.place import Place, find_place
 from queuectl.request import Values
@@ -23,21 +26,46 @@ from queuectl.store import Store, open_store
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from queuectl.changes import Change, Changed, Refused
+    from queuectl import (
+        changes,
+        configuration,
+        finding,
+        following,
+        listing,
+        maintenance,
+        outputs,
+        overview,
+        queues,
+        roster,
+        waiting,
+        watches,
+    )
     from queuectl.explain import Reason
-    from queuectl.following import Follower, Make, Sink, Talk, Tick
-    from queuectl.listing import Page
-    from queuectl.outputs import Written
     from queuectl.report import Stats, Status
     from queuectl.settings import Settings
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
-    from queuectl.watches import Watch
 
-    Followers = list[Follower]
+    Followers = list[following.Follower]
     Reasons = list[Reason]
     Copies = list[Copied]
     Findings = list[Finding]
+else:
+
+    class _Part:
+        """A module with a part of the queue; imported when it is needed, for few need many."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, attribute: str) -> Any:
+            return getattr(import_module(f"queuectl.{self._name}"), attribute)
+
+    _PARTS = (
+        "changes configuration finding following listing maintenance outputs overview queues"
+        " roster waiting watches"
+    )
+    globals().update((name, _Part(name)) for name in _PARTS.split())
 
 # `Queue.list` hides the builtin of that name inside the class, so its types are named out here.
 Jobs = list[Job]
@@ -75,13 +103,9 @@ class Queue:
         self.place = place or find_place(None if url is None else os.fspath(url))
         absent_ok = absent_ok and self.place.is_default
         self.store: Store = open_store(
-            self.place.url,
-            create=create,
-            absent_ok=absent_ok,
-            upgrade=upgrade,
-            unfinished=upgrade,
+            self.place.url, create=create, absent_ok=absent_ok, upgrade=upgrade, unfinished=upgrade
         )
-        self._intake = Intake(self.store, self.place)
+        self._enqueuer = Enqueuer(self.store, self.place)
 
     def __enter__(self) -> "Queue":
         return self
@@ -137,7 +161,7 @@ class Queue:
         With a `connection` of your own to the same database (psycopg, PyMySQL or apsw), the job
         becomes part of its transaction: it exists if and only if you commit.
         """
-        return self._intake.take(what, fields, connection)
+        return self._enqueuer.take(what, fields, connection)
 
     def enqueue_many(
         self,
@@ -158,8 +182,8 @@ class Queue:
         was stored before one that is wrong stays stored. Without it, at most 250,000 jobs can be
         stored at once. With a `connection`, they are part of its transaction, as in `enqueue`.
         """
-        return self._intake.take_all(
-            self._intake.read(what, fields),
+        return self._enqueuer.take_all(
+            self._enqueuer.read(what, fields),
             keep_going=keep_going,
             connection=connection,
             progress=progress,
@@ -176,8 +200,8 @@ class Queue:
         total: int = 0,
     ) -> Batch:
         """Do what `enqueue_many` does with requests that `request.read_values` has read."""
-        return self._intake.take_all(
-            self._intake.complete(given),
+        return self._enqueuer.take_all(
+            self._enqueuer.complete(given),
             keep_going=keep_going,
             connection=connection,
             progress=progress,
@@ -191,8 +215,6 @@ class Queue:
 
         For a `Job`, which every method takes in place of an id, that is the job as it is now.
         """
-        from queuectl import finding
-
         return finding.get(self.store, id)
 
     def find(self, id: str) -> Job | None:
@@ -205,8 +227,6 @@ class Queue:
         Those that people give must be named in full: who removes `job1` a second time, or waits for
         it then, doesn't mean `job10`.
         """
-        from queuectl import finding
-
         return finding.meant(self.store, id)
 
     def list(
@@ -222,8 +242,6 @@ class Queue:
         sort: str | None = None,
     ) -> Jobs:
         """Return jobs as `iterate` does, as they are at one moment, and 50 unless `limit` says."""
-        from queuectl import listing
-
         chosen = listing.narrowed(which, state=state, queue=queue, tag=tag)
         return listing.snapshot(
             self.store, chosen, limit=limit, after=after, oldest=oldest, sort=sort
@@ -248,8 +266,6 @@ class Queue:
         `after` goes on behind the job with that id. `sort` names another order: "finished",
         "-duration" for the longest first, "queue,-priority" for both.
         """
-        from queuectl import listing
-
         chosen = listing.narrowed(which, state=state, queue=queue, tag=tag)
         return listing.iterate(
             self.store, chosen, limit=limit, after=after, oldest=oldest, sort=sort
@@ -268,14 +284,10 @@ class Queue:
         By state and queue, that takes no longer with ten million jobs than with ten; otherwise all
         that fit are read.
         """
-        from queuectl import listing
-
         return listing.count(self.store, listing.narrowed(which, state=state, queue=queue, tag=tag))
 
     def counted(self, which: Filter) -> int | None:
         """Return how many jobs fit, if the counters can tell that at once: by state and queue."""
-        from queuectl import listing
-
         return listing.counted(self.store, which)
 
     def counts(self) -> Counts:
@@ -294,19 +306,15 @@ class Queue:
         after: Named | None = None,
         oldest: bool = False,
         sort: str | None = None,
-    ) -> "Page[Job]":
+    ) -> "listing.Page[Job]":
         """Return jobs as `iterate` does, as a page that knows whether there are more behind it."""
-        from queuectl.listing import Page
-
-        return Page(
+        return listing.Page(
             lambda most: self.iterate(which, limit=most, after=after, oldest=oldest, sort=sort),
             limit,
         )
 
     def jobs_like(self, prefix: str, states: Sequence[State] = (), *, limit: int = 50) -> Jobs:
         """Return some jobs in these states, or in any, whose ids begin with a prefix."""
-        from queuectl import listing
-
         return listing.like(self.store, prefix, states, limit=limit)
 
     def tags_like(self, prefix: str, *, limit: int = 50) -> Texts:
@@ -319,14 +327,10 @@ class Queue:
 
     def output(self, id: Named, attempt: int | None = None) -> Output:
         """Return what a finished run of a job wrote: the newest, or the one with this number."""
-        from queuectl import outputs
-
         return outputs.kept(self.store, self.get(id), attempt)
 
-    def written(self, id: Named, attempt: int | None = None) -> "Written":
+    def written(self, id: Named, attempt: int | None = None) -> "outputs.Written":
         """Return what a run of a job wrote, also while it goes on: the newest, or this one."""
-        from queuectl import outputs
-
         return outputs.written(self.store, self.place, self.get(id), attempt)
 
     def events(self, id: Named | None = None, *, limit: int | None = 100) -> Events:
@@ -337,71 +341,61 @@ class Queue:
         self, id: Named | None = None, *, limit: int | None = None
     ) -> Iterator[Event]:
         """Yield them without holding them all."""
-        from queuectl import listing
-
         limit = listing.check_limit(limit)
         return listing.events(self.store, None if id is None else self.get(id).id, limit=limit)
 
-    def page_events(self, id: Named | None = None, *, limit: int | None = 50) -> "Page[Event]":
+    def page_events(
+        self, id: Named | None = None, *, limit: int | None = 50
+    ) -> "listing.Page[Event]":
         """Return them as a page that knows whether there are more behind it."""
-        from queuectl.listing import Page
-
-        return Page(lambda most: self.iterate_events(id, limit=most), limit)
+        return listing.Page(lambda most: self.iterate_events(id, limit=most), limit)
 
     # -- following ------------------------------------------------------------
 
     def follower(
         self,
         job: Job,
-        sink: "Sink",
+        sink: "following.Sink",
         *,
         first: int = 1,
         last: int | None = None,
-        talk: "Talk" = lambda _: None,
-    ) -> "Follower":
+        talk: "following.Talk" = lambda _: None,
+    ) -> "following.Follower":
         """Return what hands all that a job writes to a sink, from one of its runs to another.
 
         `talk` hears what happens between them.
         """
-        from queuectl.following import Follower
+        return following.Follower(self.store, job, sink, first=first, last=last, talk=talk)
 
-        return Follower(self.store, job, sink, first=first, last=last, talk=talk)
-
-    def follow(self, followers: "Followers", *, tick: "Tick" = lambda: None) -> None:
+    def follow(self, followers: "Followers", *, tick: "following.Tick" = lambda: None) -> None:
         """Follow jobs until all of them are finished; `tick` is called after each look."""
-        from queuectl import following
-
         following.follow_jobs(self.store, followers, tick=tick)
 
     def follow_all(
         self,
         which: Filter,
-        make: "Make",
+        make: "following.Make",
         *,
         whole: bool = False,
-        tick: "Tick" = lambda: None,
+        tick: "following.Tick" = lambda: None,
     ) -> None:
         """Follow every job that fits and runs, until interrupted.
 
         `make` makes a follower for a job from a run on. With `whole`, what those wrote that are
         finished already comes first, and it ends by itself when all that fit are finished.
         """
-        from queuectl import following
-
         following.follow_all(self.store, which, make, whole=whole, tick=tick)
 
-    def show_all(self, which: Filter, make: "Make", *, warn: "Talk" = lambda _: None) -> None:
+    def show_all(
+        self, which: Filter, make: "following.Make", *, warn: "following.Talk" = lambda _: None
+    ) -> None:
         """Hand on what all jobs that fit have written by now, the first enqueued first."""
-        from queuectl import following
-
         following.show_jobs(self.store, which, make, warn=warn)
 
     # -- reports --------------------------------------------------------------
 
     def explain(self, id: Named) -> "Reasons":
         """Say why a job waits, with all reasons there are; nothing for one that doesn't wait."""
-        from queuectl import overview
-
         return overview.explain_job(self.store, self.place, self.get(id))
 
     def explain_some(self, which: Sequence[str] | Filter) -> "Reasons":
@@ -409,20 +403,14 @@ class Queue:
 
         Of a single one, all reasons.
         """
-        from queuectl import overview
-
         return overview.explain_some(self.store, self.place, which)
 
     def hindrances(self, queues: Collection[str]) -> "Reasons":
         """Say what keeps all jobs of these queues from being started, if anything does."""
-        from queuectl import overview
-
-        return overview.explain_queues(self.store, self.place, queues)
+        return overview.explain_queues(self.store, queues)
 
     def status(self) -> "Status":
         """Return counts per state and queue, and who works."""
-        from queuectl import overview
-
         return overview.status(self.store)
 
     def stats(
@@ -438,8 +426,6 @@ class Queue:
         With a tag, or several that a job must have, the times are those of the last runs of the
         jobs in the store, which are all read; without, they include jobs that were pruned.
         """
-        from queuectl import overview
-
         return overview.stats(self.store, since=since, queue=queue, tag=tag)
 
     # -- waiting --------------------------------------------------------------
@@ -455,9 +441,7 @@ class Queue:
         Tells `tick` how many are left, whenever that may have changed and every second. Raises
         `TimeoutError` when the `timeout` is over: seconds, a text such as "5m", or a timedelta.
         """
-        from queuectl import waiting
-
-        return waiting.wait_for(self.store, ids, timeout=timeout, tick=tick)
+        return watches.wait_for(self.store, self.place, ids, timeout=timeout, tick=tick)
 
     def watch(
         self,
@@ -465,14 +449,12 @@ class Queue:
         *,
         queues: Sequence[str] = (),
         tags: Sequence[str] = (),
-    ) -> "Watch":
+    ) -> "watches.Watch":
         """Return jobs to be waited for by `wait_until(watch.remaining)`, and how they ended.
 
         Those with these ids; or all that have these tags, which must be some; or all of these
         queues, or of any, that aren't finished.
         """
-        from queuectl import watches
-
         return watches.watch(self.store, self.place, ids, queues=queues, tags=tags)
 
     def wait_until(
@@ -483,8 +465,6 @@ class Queue:
         tick: Callable[[int], None] | None = None,
     ) -> None:
         """Wait until `remaining()` is 0, asking it whenever the store has changed."""
-        from queuectl import waiting
-
         waiting.wait_until(remaining, self.store.changed, timeout=timeout, tick=tick)
 
     # -- changing -------------------------------------------------------------
@@ -502,8 +482,6 @@ class Queue:
         This is one transaction, like `retry_all` and `remove_all`, and others wait for its end:
         change thousands of jobs with `change_matching`.
         """
-        from queuectl import changes
-
         return changes.make_all(self.store, "cancel_all", jobs, changes.cancelling(reason))
 
     def retry(self, id: Named) -> Job:
@@ -515,14 +493,10 @@ class Queue:
 
     def retry_all(self, jobs: Iterable[Named]) -> Jobs:
         """Put several jobs back in line: all of them or, if one can't be, none."""
-        from queuectl import changes
-
         return changes.make_all(self.store, "retry_all", jobs, changes.RETRY)
 
     def retry_dead(self, id: Named) -> Job:
         """Put one job of the dead letter queue back in line; any other state is an error."""
-        from queuectl import changes
-
         return changes.make(self.store, [self.meant(id)], changes.RETRY_DEAD)[0]
 
     def remove(self, id: Named) -> Job:
@@ -531,42 +505,36 @@ class Queue:
 
     def remove_all(self, jobs: Iterable[Named]) -> Jobs:
         """Delete several jobs: all of them or, if one can't be, none; returns them as they were."""
-        from queuectl import changes
-
         return changes.make_all(self.store, "remove_all", jobs, changes.REMOVE)
 
     def change_named(
         self,
         ids: Iterable[Named],
-        change: "Change",
+        change: "changes.Change",
         *,
         dry_run: bool = False,
-        told: "Callable[[Changed | Refused], None]" = lambda _: None,
+        told: "Callable[[changes.Changed | changes.Refused], None]" = lambda _: None,
     ) -> None:
         """Make a change to each job that is named, whatever becomes of the others.
 
         What became of each is told at once, also which couldn't be changed and why. Who is named
         twice is changed once.
         """
-        from queuectl import changes
-
         changes.make_named(self.store, ids, change, told, dry_run=dry_run)
 
     def change_matching(
         self,
         which: Filter,
-        change: "Change",
+        change: "changes.Change",
         *,
         dry_run: bool = False,
-        told: "Callable[[Sequence[Changed]], None]" = lambda _: None,
+        told: "Callable[[Sequence[changes.Changed]], None]" = lambda _: None,
     ) -> int:
         """Make a change to all jobs that fit, however many, and return how many those were.
 
         A filter without states means those in which the change is usual. Some hundred jobs are
         changed in each transaction, and told once that can't be undone any more.
         """
-        from queuectl import changes
-
         return changes.make_matching(self.store, which, change, told, dry_run=dry_run)
 
     # -- settings -------------------------------------------------------------
@@ -585,32 +553,24 @@ class Queue:
 
         A duration is text such as "7d", a timedelta, or a number of seconds.
         """
-        from queuectl import configuration
-
         changed = configuration.set_shared(self.store, name, value)
-        self._intake.note_new_settings()
+        self._enqueuer.note_new_settings()
         return changed
 
     def unset_setting(self, name: str) -> str:
         """Forget a shared setting, so that its default holds again; returns its name."""
-        from queuectl import configuration
-
         key = configuration.unset_shared(self.store, name)
-        self._intake.note_new_settings()
+        self._enqueuer.note_new_settings()
         return key
 
     # -- queues ---------------------------------------------------------------
 
     def pause(self, queue: str) -> bool:
         """Stop giving out jobs of a queue; running ones go on. False when it was paused already."""
-        from queuectl import queues
-
         return queues.set_paused(self.store, queue, paused=True)
 
     def resume(self, queue: str) -> bool:
         """Give out jobs of a queue again. False when it wasn't paused."""
-        from queuectl import queues
-
         return queues.set_paused(self.store, queue, paused=False)
 
     def queues(self) -> Queues:
@@ -622,22 +582,16 @@ class Queue:
 
         Nobody has used a queue if no job is in it, none has run there, and nothing was set on it.
         """
-        from queuectl import queues
-
         return queues.unused(self.store, names)
 
     def unknown_tags(self, tags: Iterable[str]) -> dict[str, str | None]:
         """Return those of these tags that no job has, each with a known one that looks alike."""
-        from queuectl import queues
-
         return queues.unknown_tags(self.store, tags)
 
     # -- nodes ----------------------------------------------------------------
 
     def living_nodes(self) -> Nodes:
         """Return the nodes that live; cheaper than `nodes`, which says what each of them runs."""
-        from queuectl import roster
-
         return roster.living(self.store)
 
     def registered_nodes(self) -> Nodes:
@@ -650,14 +604,10 @@ class Queue:
 
     def nodes(self) -> Dicts:
         """Return the registered nodes, with whether they live and how many jobs they run."""
-        from queuectl import overview
-
         return overview.nodes(self.store)
 
     def is_alive(self, node: Node) -> bool:
         """Tell whether a node lives: by its process where we can see it, and by its lease."""
-        from queuectl import roster
-
         return roster.is_alive(self.store, node)
 
     def is_dead(self, node: Node) -> bool:
@@ -665,20 +615,14 @@ class Queue:
 
         Between the living and the dead are those on other hosts whose lease seems to be over.
         """
-        from queuectl import roster
-
         return roster.is_dead(self.store, node)
 
     def is_left_behind(self, job: Job) -> bool:
         """Tell whether a job is only called running because nobody has taken it over yet."""
-        from queuectl import roster
-
         return roster.is_left_behind(self.store, job)
 
     def stop_nodes(self, nodes: Sequence[str] = (), *, force: bool = False) -> Texts:
         """Ask nodes (all living ones by default) to stop; returns the ids of those asked."""
-        from queuectl import roster
-
         return roster.stop(self.store, nodes, force=force)
 
     def restart_nodes(self, nodes: Sequence[str] = (), *, now: bool = False) -> Dicts:
@@ -687,8 +631,6 @@ class Queue:
         Their runs go on meanwhile; with `now` they are released. Says of each node whether it was
         `asked`, and if not, for which `reason`. What came of it is in the log of the node.
         """
-        from queuectl import roster
-
         return roster.restart(self.store, nodes, now=now)
 
     def followers(self, *, within: float = FOLLOWED_WITHIN) -> tuple[Nodes, Nodes]:
@@ -697,8 +639,6 @@ class Queue:
         Waits, if need be, for nodes that are about to follow a change. Others have been told a
         number of their own: by `--count`, their environment or a `queuectl.toml`.
         """
-        from queuectl import roster
-
         return roster.followers(self.store, within=within)
 
     # -- maintenance ----------------------------------------------------------
@@ -716,8 +656,6 @@ class Queue:
         The duration is text such as "7d", a timedelta, or a number of seconds. They go in batches,
         each for good: `progress` hears of those of a state that are gone so far.
         """
-        from queuectl import maintenance
-
         return maintenance.prune(self.store, states, older_than, dry_run=dry_run, progress=progress)
 
     def info(self) -> Mapping[str, Any]:
@@ -726,8 +664,6 @@ class Queue:
 
     def checkup(self) -> "Findings":
         """Check the queue, its database and this host; says of each finding what to do."""
-        from queuectl import maintenance
-
         return maintenance.checkup(self.store, self.place)
 
     def share(self, group: str) -> str | None:
@@ -737,8 +673,6 @@ class Queue:
         shared, one in a folder of its own. To share it again mends what isn't the group's.
         Returns the folder further up that keeps them out all the same, if one does.
         """
-        from queuectl import maintenance
-
         return maintenance.share(self.store, group)
 
     def migrate(self) -> tuple[int, int]:
@@ -751,8 +685,6 @@ class Queue:
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """Write a consistent copy while everything goes on."""
-        from queuectl import maintenance
-
         maintenance.backup(self.store, path, progress)
 
     def vacuum(self) -> None:
@@ -775,8 +707,6 @@ class Queue:
         as well, unless it is forced. What they run then counts as lost at the target, and runs
         again there.
         """
-        from queuectl import maintenance
-
         return maintenance.copy_to(
             self.store,
             url,
@@ -792,8 +722,6 @@ class Queue:
         Settings and pauses stay, unless `settings` goes as well. While nodes live it is a
         `StateError`. Events of before go, too: the first that follows says who did it.
         """
-        from queuectl import maintenance
-
         jobs = maintenance.reset(self.store, settings=settings, progress=progress)
-        self._intake.note_new_settings()
+        self._enqueuer.note_new_settings()
         return jobs

@@ -222,18 +222,14 @@ def build_status(
         url=url,
         states=totals,
         queues={
-            name: per_queue[name]
-            for name in sorted(per_queue)
-            if _any(per_queue[name], name, paused)
+            name: states
+            for name, states in sorted(per_queue.items())
+            if name in paused or any(states.values())
         },
         paused=paused,
         nodes=tuple(nodes),
         next_due=next_due,
     )
-
-
-def _any(states: dict[State, int], name: str, paused: Sequence[str]) -> bool:
-    return name in paused or any(states.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

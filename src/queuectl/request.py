@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from queuectl.errors import BadJobError, BadSettingError, BadTimeError, shown
+from queuectl.errors import BadJobError, BadSettingError, BadTimeError, did_you_mean, shown
 from queuectl.fields import KEPT, REQUESTED, RESERVED, by_column
 from queuectl.job import NewJob
 from queuectl.settings import read_value
@@ -198,10 +198,7 @@ def _field(name: str) -> str:
         raise BadJobError(f"The field {shown(name)} is set by queuectl only; leave it out.")
     if key in LATER_FIELDS:
         raise BadJobError(f"The field {shown(name)} can't be set in this version; leave it out.")
-    from difflib import get_close_matches
-
-    near = get_close_matches(key, _READERS, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"valid fields: {', '.join(sorted(_READERS))}."
+    hint = did_you_mean(key, _READERS, f"valid fields: {', '.join(sorted(_READERS))}.")
     raise BadJobError(f"Unknown field {shown(name)}; {hint}")
 
 
@@ -252,10 +249,6 @@ def check_name(name: str, value: object, *, longest: int = LONGEST_NAME) -> str:
     return text
 
 
-def _text(name: str, value: object, now: int) -> str:
-    return check_text(name, value, longest=LONGEST_COMMAND)
-
-
 def _arguments(name: str, value: object, now: int) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         raise BadJobError(f"{name} must be a list of texts: the program, then its arguments.")
@@ -266,14 +259,6 @@ def _arguments(name: str, value: object, now: int) -> tuple[str, ...]:
     if sum(len(text.encode()) + 1 for text in texts) > LONGEST_COMMAND:
         raise BadJobError(f"{name} is longer than {LONGEST_COMMAND:,} bytes in all.")
     return texts
-
-
-def _id(name: str, value: object, now: int) -> str:
-    return check_name(name, value, longest=LONGEST_ID)
-
-
-def _name(name: str, value: object, now: int) -> str:
-    return check_name(name, value)
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
@@ -294,22 +279,6 @@ def _as_int(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _integer(name: str, value: object, now: int) -> int:
-    return _whole(name, value, -LARGEST_PRIORITY - 1, LARGEST_PRIORITY)
-
-
-def _count(name: str, value: object, now: int) -> int:
-    return _whole(name, value, 0, LARGEST_PRIORITY)
-
-
-def _runs(name: str, value: object, now: int) -> int:
-    return _whole(name, value, 1, LARGEST_PRIORITY) - 1
-
-
-def _duration(name: str, value: object, now: int) -> int:
-    return read_duration(name, value)
-
-
 def read_duration(name: str, value: object) -> int:
     """Return how many milliseconds a duration is that somebody gave as `name`."""
     value = plain(value)
@@ -321,10 +290,6 @@ def read_duration(name: str, value: object) -> int:
 def plain(value: object) -> object:
     """Return the seconds of a timedelta, and everything else as it is."""
     return value.total_seconds() if isinstance(value, timedelta) else value
-
-
-def _milliseconds(name: str, value: object, now: int) -> int:
-    return parse_duration(_whole(name, value, 0, LATEST) / 1000)
 
 
 def _time(name: str, value: object, now: int) -> int:
@@ -438,18 +403,18 @@ def _tag(value: object) -> str:
 
 
 _READ: dict[str, Callable[[str, object, int], Any]] = {
-    "text": _text,
+    "text": lambda name, value, _: check_text(name, value, longest=LONGEST_COMMAND),
     "arguments": _arguments,
-    "id": _id,
-    "name": _name,
-    "integer": _integer,
-    "count": _count,
-    "runs": _runs,
+    "id": lambda name, value, _: check_name(name, value, longest=LONGEST_ID),
+    "name": lambda name, value, _: check_name(name, value),
+    "integer": lambda name, value, _: _whole(name, value, -LARGEST_PRIORITY - 1, LARGEST_PRIORITY),
+    "count": lambda name, value, _: _whole(name, value, 0, LARGEST_PRIORITY),
+    "runs": lambda name, value, _: _whole(name, value, 1, LARGEST_PRIORITY) - 1,
     "number": _setting,
     "time": _time,
-    "duration": _duration,
-    "milliseconds": _milliseconds,
-    "limit": _duration,
+    "duration": lambda name, value, _: read_duration(name, value),
+    "milliseconds": lambda name, value, _: parse_duration(_whole(name, value, 0, LATEST) / 1000),
+    "limit": lambda name, value, _: read_duration(name, value),
     "wait": _setting,
     "strategy": _setting,
     "folder": _folder,

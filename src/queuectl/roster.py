@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import NotFoundError, StateError, UsageError
 from queuectl.facts import Node, Stop
@@ -12,16 +12,17 @@ from queuectl.job import Job, State
 from queuectl.settings import Layer, layered
 from queuectl.store.contract import Store
 
+if TYPE_CHECKING:
+    from signal import Signals
+
 # -- who lives --------------------------------------------------------------------------
 
 
 def living(store: Store) -> list[Node]:
-    """Return the nodes that live."""
     return [node for node in store.nodes.all() if is_alive(store, node)]
 
 
 def is_alive(store: Store, node: Node) -> bool:
-    """Tell whether a node lives: by its process where we can see it, and by its lease."""
     return (
         not _is_known_dead(store, node)
         and node.lease_until > store.clock.steady()
@@ -31,7 +32,6 @@ def is_alive(store: Store, node: Node) -> bool:
 
 
 def is_dead(store: Store, node: Node) -> bool:
-    """Tell whether a node can't be alive, beyond doubt."""
     return _is_known_dead(store, node) or node.lapsed
 
 
@@ -44,7 +44,6 @@ def _is_known_dead(store: Store, node: Node) -> bool:
 
 
 def is_left_behind(store: Store, job: Job) -> bool:
-    """Tell whether a job is only called running because nobody has taken it over yet."""
     if job.state != State.PROCESSING:
         return False
     return all(node.id != job.node or is_dead(store, node) for node in store.nodes.all())
@@ -69,46 +68,44 @@ def busy_workers(store: Store, node: Node) -> int:
 
 
 def stop(store: Store, names: Sequence[str], *, force: bool) -> list[str]:
-    """Ask nodes, all living ones if none is named, to stop; returns the ids of those asked."""
     from queuectl.history import event_of
 
     how = Stop.RELEASE if force else Stop.DRAIN
     asked = []
     for node in _wanted(store, names):
-        event = event_of(store, "stop", node=node.id, detail=how.value)
+        event = event_of(store.clock.now(), "stop", node=node.id, detail=how.value)
         if store.nodes.ask_stop(node.id, how, event=event):
             asked.append(node.id)
     return asked
 
 
 def restart(store: Store, names: Sequence[str], *, now: bool) -> list[dict[str, Any]]:
-    """Ask nodes on this host, all living ones if none is named, to start again in place."""
+    import signal
+
     from queuectl.history import record
 
     told = []
     for node in _wanted(store, names):
-        reason = _why_not_restarted(node, now=now)
+        signum = signal.SIGHUP if now else signal.SIGUSR1
+        reason = _why_not_restarted(node, signum)
         if reason is None:
             # First, so that whoever can't be told of it isn't restarted.
             record(store, "restart", node=node.id, detail="release" if now else "hand over")
-            reason = _restart(node, now=now)
+            reason = _kill(node, signum)
         facts = {"id": node.id, "pid": node.pid, "host": node.host}
         told.append(facts | {"asked": reason is None, "reason": reason})
     return told
 
 
-def _why_not_restarted(node: Node, *, now: bool) -> str | None:
-    """Return why a node can't be asked to start again; None if it can."""
-    import signal
-
-    signum = signal.SIGHUP if now else signal.SIGUSR1
+def _why_not_restarted(node: Node, signum: "Signals") -> str | None:
+    """Return why a node can't be asked by a signal to start again; None if it can."""
     if node.boot != host_identity():
         return f"it can only be asked on its own host, {node.host}"
     if not is_running(node.pid, node.pid_start):
         return "it isn't running any more"
     if node.stop is not None:
         return "it is stopping"
-    if now and belongs_to_terminal(node.pid):
+    if signum.name == "SIGHUP" and belongs_to_terminal(node.pid):
         return "it belongs to a terminal; leave out --now, or stop it there and start it anew"
     if not catches(node.pid, signum):
         # It would be ended by it: an older version, or one that isn't up yet.
@@ -116,12 +113,10 @@ def _why_not_restarted(node: Node, *, now: bool) -> str | None:
     return None
 
 
-def _restart(node: Node, *, now: bool) -> str | None:
-    """Ask a node to start again; or return why that couldn't be done."""
-    import signal
-
+def _kill(node: Node, signum: "Signals") -> str | None:
+    """Send a signal to a node; or return why that couldn't be done."""
     try:
-        os.kill(node.pid, signal.SIGHUP if now else signal.SIGUSR1)
+        os.kill(node.pid, signum)
     except PermissionError:
         return "it belongs to another user"
     except ProcessLookupError:
@@ -130,7 +125,6 @@ def _restart(node: Node, *, now: bool) -> str | None:
 
 
 def followers(store: Store, *, within: float) -> tuple[list[Node], list[Node]]:
-    """Return the nodes with as many workers as the shared settings say, and the others."""
     from queuectl.waiting import wait_until
 
     shared = layered([Layer("the config table", store.settings.config())])[0].workers

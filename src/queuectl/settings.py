@@ -7,9 +7,9 @@ Flag > environment (`QUEUECTL_…`) > `queuectl.toml` (nearest, upwards) > `conf
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from queuectl.errors import BadSettingError, BadTimeError, shown
+from queuectl.errors import BadSettingError, BadTimeError, nearest, shown
 from queuectl.job import SHELL, Strategy
 from queuectl.values import dataclass, field, fields
 from queuectl.when import format_duration, parse_duration
@@ -19,7 +19,24 @@ LARGEST_INT = 2**31 - 1
 LONGEST_PROGRAM = 1_000
 
 
-def _integer(low: int, high: int = LARGEST_INT) -> Callable[[object], int]:
+class Kind(NamedTuple):
+    """What a setting may be."""
+
+    read: Callable[[object], Any]
+    """Makes a value of what somebody gave; a `ValueError` says what it takes instead."""
+    write: Callable[[Any], str]
+    """Writes a value the way a person would type it."""
+    choices: tuple[str, ...] = ()
+    """The texts that it may be, where they are few."""
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value)
+
+
+def _integer(low: int, high: int = LARGEST_INT) -> Kind:
     def read(value: object) -> int:
         if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
             raise ValueError("a whole number")
@@ -31,10 +48,10 @@ def _integer(low: int, high: int = LARGEST_INT) -> Callable[[object], int]:
             raise ValueError(f"a whole number from {low} to {high}")
         return number
 
-    return read
+    return Kind(read, _plain)
 
 
-def _number(low: float, high: float) -> Callable[[object], float]:
+def _number(low: float, high: float) -> Kind:
     wanted = f"a number from {low:g} to {high:g}"
 
     def read(value: object) -> float:
@@ -48,10 +65,10 @@ def _number(low: float, high: float) -> Callable[[object], float]:
             raise ValueError(wanted)
         return number
 
-    return read
+    return Kind(read, _plain)
 
 
-def _duration(low: int = 0, high: int | None = None) -> Callable[[object], int]:
+def _duration(low: int = 0, high: int | None = None) -> Kind:
     def read(value: object) -> int:
         if not isinstance(value, (str, int, float)):
             raise ValueError("a duration such as 30s, 5m or 1h30m")
@@ -65,7 +82,7 @@ def _duration(low: int = 0, high: int | None = None) -> Callable[[object], int]:
             raise ValueError(f"a duration of at most {format_duration(high)}")
         return ms
 
-    return read
+    return Kind(read, format_duration)
 
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
@@ -95,51 +112,45 @@ def format_size(size: int) -> str:
     return str(size)
 
 
-def _size(low: int, high: int) -> Callable[[object], int]:
+def _size(low: int, high: int) -> Kind:
     def read(value: object) -> int:
         size = parse_size(value)
         if not low <= size <= high:
             raise ValueError(f"a size from {format_size(low)} to {format_size(high)}")
         return size
 
-    return read
+    return Kind(read, format_size)
 
 
-def _strategy(value: object) -> Strategy:
+def _read_strategy(value: object) -> Strategy:
     try:
         return Strategy(str(value).strip().lower())
     except ValueError:
         raise ValueError("one of exponential, linear, fixed") from None
 
 
-_SWITCH = {"true": True, "yes": True, "on": True, "1": True}
-_SWITCH |= {"false": False, "no": False, "off": False, "0": False}
+_STRATEGY = Kind(_read_strategy, str, choices=tuple(Strategy))
+_SWITCHES = {"true": True, "yes": True, "on": True, "1": True}
+_SWITCHES |= {"false": False, "no": False, "off": False, "0": False}
 
 
-def _switch(value: object) -> bool:
-    found = _SWITCH.get(str(value).strip().lower())
+def _read_switch(value: object) -> bool:
+    found = _SWITCHES.get(str(value).strip().lower())
     if found is None:
         raise ValueError("true or false")
     return found
 
 
-def _write_switch(value: bool) -> str:
-    return "true" if value else "false"
+_SWITCH = Kind(_read_switch, lambda on: "true" if on else "false", choices=("true", "false"))
 
 
-def _program(value: object) -> str:
+def _read_program(value: object) -> str:
     text = value.strip() if isinstance(value, str) else ""
     # Options are a common mistake, and would be looked for as a part of the name.
     has_options = any(word.startswith("-") for word in text.split())
     if not text or not text.isprintable() or has_options or len(text) > LONGEST_PROGRAM:
         raise ValueError("the name or path of one program, without options")
     return text
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else repr(value)
-    return str(value)
 
 
 class Taken(StrEnum):
@@ -150,18 +161,19 @@ class Taken(StrEnum):
     JOBS = "new jobs"
 
 
-def _setting(
-    default: Any,
-    read: Callable[[object], Any],
-    help: str,
-    *,
-    aliases: Sequence[str] = (),
-    write: Callable[[Any], str] = _plain,
-    taken: Taken = Taken.AT_ONCE,
-    choices: Sequence[str] = (),
-) -> Any:
-    metadata = {"read": read, "help": help, "aliases": tuple(aliases), "write": write}
-    return field(default=default, metadata=metadata | {"taken": taken, "choices": tuple(choices)})
+class Spec(NamedTuple):
+    """What is known of a setting, besides its default."""
+
+    kind: Kind
+    help: str
+    """The sentence that explains it."""
+    aliases: tuple[str, ...] = ()
+    """The other names it answers to."""
+    taken: Taken = Taken.AT_ONCE
+
+
+def _setting(default: Any, kind: Kind, help: str, **more: Any) -> Any:
+    return field(default=default, metadata={"spec": Spec(kind, help, **more)})
 
 
 DAY = 24 * 3600 * 1000
@@ -179,11 +191,10 @@ class Settings:
     )
     backoff: Strategy = _setting(
         Strategy.EXPONENTIAL,
-        _strategy,
+        _STRATEGY,
         "How waits grow: exponential (base ** k seconds), linear (k * retry_delay) or fixed.",
         aliases=("backoff_strategy",),
         taken=Taken.JOBS,
-        choices=tuple(Strategy),
     )
     backoff_base: float = _setting(
         2.0,
@@ -196,7 +207,6 @@ class Settings:
         _duration(),
         "The step of the linear and fixed backoff.",
         aliases=("job_retry_delay",),
-        write=format_duration,
         taken=Taken.JOBS,
     )
     max_backoff: int = _setting(
@@ -204,7 +214,6 @@ class Settings:
         _duration(),
         "No wait for a retry is longer than this.",
         aliases=("max_backoff_seconds",),
-        write=format_duration,
         taken=Taken.JOBS,
     )
     jitter: float = _setting(
@@ -215,24 +224,21 @@ class Settings:
         _duration(),
         "Time a run may take before it is killed; 0 is no limit.",
         aliases=("timeout",),
-        write=format_duration,
         taken=Taken.JOBS,
     )
     expire: int = _setting(
-        0,
-        _duration(),
-        "A job not started within this time is dead; 0 is never.",
-        write=format_duration,
-        taken=Taken.JOBS,
+        0, _duration(), "A job not started within this time is dead; 0 is never.", taken=Taken.JOBS
     )
     shell: str = _setting(
-        SHELL, _program, "The program that reads commands. Copied into the job.", taken=Taken.JOBS
+        SHELL,
+        Kind(_read_program, str),
+        "The program that reads commands. Copied into the job.",
+        taken=Taken.JOBS,
     )
     env_all: bool = _setting(
         False,
-        _switch,
+        _SWITCH,
         "Jobs get the whole environment of whoever enqueues them, not that of the worker.",
-        write=_write_switch,
         taken=Taken.JOBS,
     )
     max_crashes: int = _setting(
@@ -242,14 +248,12 @@ class Settings:
         5_000,
         _duration(0, DAY),
         "Time between SIGTERM and SIGKILL when a run is ended.",
-        write=format_duration,
         taken=Taken.RUNS,
     )
     output_limit: int = _setting(
         2**20,
         _size(0, 2**29),
         "Bytes kept of each output stream of a run, half head, half tail.",
-        write=format_size,
         taken=Taken.RUNS,
     )
     workers: int = _setting(
@@ -263,35 +267,24 @@ class Settings:
         _duration(1_000, DAY),
         "A node silent for this long is taken for dead.",
         aliases=("lock_lease_seconds",),
-        write=format_duration,
     )
     heartbeat: int = _setting(
         5_000,
         _duration(100, DAY),
         "How often a node renews its lease; at most half of it.",
         aliases=("worker_heartbeat_interval",),
-        write=format_duration,
     )
     retention: int = _setting(
-        0,
-        _duration(),
-        "Completed and cancelled jobs are pruned at this age; 0 keeps them.",
-        write=format_duration,
+        0, _duration(), "Completed and cancelled jobs are pruned at this age; 0 keeps them."
     )
-    dlq_retention: int = _setting(
-        0, _duration(), "Dead jobs are pruned at this age; 0 keeps them.", write=format_duration
-    )
+    dlq_retention: int = _setting(0, _duration(), "Dead jobs are pruned at this age; 0 keeps them.")
     events_retention: int = _setting(
         0,
         _duration(),
         "Events (who did what, deaths, rescues, prunings) are pruned at this age; 0 keeps them.",
-        write=format_duration,
     )
     log_size: int = _setting(
-        10 * 2**20,
-        _size(2**10, 2**40),
-        "A node's log file is rotated at this size.",
-        write=format_size,
+        10 * 2**20, _size(2**10, 2**40), "A node's log file is rotated at this size."
     )
     log_files: int = _setting(
         5, _integer(0, 1000), "Rotated log files kept beside the current one."
@@ -300,7 +293,6 @@ class Settings:
         30 * DAY,
         _duration(),
         "Logs of background nodes that are gone are deleted at this age; 0 keeps them.",
-        write=format_duration,
     )
 
     def check(self) -> "Settings":
@@ -317,13 +309,13 @@ class Settings:
         name = canonical(name)
         if name == "max_attempts":
             return str(self.max_retries + 1)
-        write: Callable[[Any], str] = _FIELDS[name].metadata["write"]
-        return write(getattr(self, name))
+        return SPECS[name].kind.write(getattr(self, name))
 
 
-_FIELDS = {f.name: f for f in fields(Settings)}
-NAMES = tuple(_FIELDS)
-_ALIASES = {alias: name for name, f in _FIELDS.items() for alias in f.metadata["aliases"]}
+SPECS: dict[str, Spec] = {f.name: f.metadata["spec"] for f in fields(Settings)}
+"""What is known of each setting."""
+NAMES = tuple(SPECS)
+_ALIASES = {alias: name for name, spec in SPECS.items() for alias in spec.aliases}
 _ALIASES |= {"default_max_tries": "max_attempts"}
 
 
@@ -335,7 +327,7 @@ def canonical(name: str, also: Sequence[str] = ()) -> str:
     key = _key(name)
     if key is not None:
         return key
-    near = _nearest(name, [*NAMES, *_ALIASES, "max_attempts", *also])
+    near = nearest(_spelt(name), [*NAMES, *_ALIASES, "max_attempts", *also])
     valid = ", ".join(sorted([*NAMES, *also]))
     hint = f"did you mean {near}?" if near else f"there are {valid}."
     raise BadSettingError(f"There is no setting {name!r}; {hint}")
@@ -345,44 +337,12 @@ def _key(name: str) -> str | None:
     """Return the one true name of a setting; None when there is none of that name."""
     if not isinstance(name, str):
         raise BadSettingError(f"The name of a setting must be text, not {shown(name)}.")
-    key = name.strip().lower().replace("-", "_")
-    key = _ALIASES.get(key, key)
-    return key if key in _FIELDS or key == "max_attempts" else None
+    key = _ALIASES.get(_spelt(name), _spelt(name))
+    return key if key in SPECS or key == "max_attempts" else None
 
 
-def _nearest(name: str, known: Sequence[str]) -> str | None:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name.strip().lower().replace("-", "_"), known, n=1)
-    return near[0] if near else None
-
-
-def aliases(name: str) -> tuple[str, ...]:
-    """Return the other names a setting answers to."""
-    found: tuple[str, ...] = _FIELDS[name].metadata["aliases"]
-    return found
-
-
-def choices(name: str) -> tuple[str, ...]:
-    """Return the texts that a setting may be, where they are few."""
-    if name == "max_attempts":
-        return ()
-    if isinstance(_FIELDS[name].default, bool):
-        return ("true", "false")
-    found: tuple[str, ...] = _FIELDS[name].metadata["choices"]
-    return found
-
-
-def describe(name: str) -> str:
-    """Return the sentence that explains a setting."""
-    text: str = _FIELDS[name].metadata["help"]
-    return text
-
-
-def taken(name: str) -> Taken:
-    """Return what takes a change of a setting up."""
-    found: Taken = _FIELDS[name].metadata["taken"]
-    return found
+def _spelt(name: str) -> str:
+    return name.strip().lower().replace("-", "_")
 
 
 def read_value(name: str, value: object, also: Sequence[str] = ()) -> tuple[str, Any]:
@@ -390,12 +350,12 @@ def read_value(name: str, value: object, also: Sequence[str] = ()) -> tuple[str,
     key = canonical(name, also)
     if key == "max_attempts":
         return "max_retries", _read(name, value, _integer(1)) - 1
-    return key, _read(name, value, _FIELDS[key].metadata["read"])
+    return key, _read(name, value, SPECS[key].kind)
 
 
-def _read(name: str, value: object, read: Callable[[object], Any]) -> Any:
+def _read(name: str, value: object, kind: Kind) -> Any:
     try:
-        return read(value)
+        return kind.read(value)
     except ValueError as error:
         raise BadSettingError(f"{name} takes {error}, not {shown(value)}.") from None
 
@@ -475,7 +435,7 @@ def unknown_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _unknown_variable(name: str) -> str:
-    near = _nearest(name, [*NAMES, *_ALIASES, "max_attempts", *sorted(RESERVED_ENVIRONMENT)])
+    near = nearest(name, [*NAMES, *_ALIASES, "max_attempts", *sorted(RESERVED_ENVIRONMENT)])
     hint = f"; did you mean QUEUECTL_{near.upper()}?" if near else "."
     return f"QUEUECTL_{name.upper()} means nothing to queuectl, and is ignored{hint}"
 

@@ -13,20 +13,20 @@ SHARED_FILE, SHARED_FOLDER = 0o660, 0o2770
 
 def group_of(folder: str) -> int | None:
     """Return the group that a folder is shared with; None if it is private, or isn't there."""
-    try:
-        found = os.stat(folder)
-    except OSError:
-        return None
-    return found.st_gid if stat.S_IMODE(found.st_mode) == SHARED_FOLDER else None
+    return _group_by(SHARED_FOLDER, folder)
 
 
 def group_of_file(path: str) -> int | None:
     """Return the group that a file is shared with; None if it isn't, or isn't there."""
+    return _group_by(SHARED_FILE, path)
+
+
+def _group_by(mode: int, path: str) -> int | None:
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_gid if stat.S_IMODE(found.st_mode) == SHARED_FILE else None
+    return found.st_gid if stat.S_IMODE(found.st_mode) == mode else None
 
 
 def mode_in(folder: str) -> int:

@@ -1,17 +1,7 @@
 """Waits for something in a store to come true, without asking more often than it helps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
-
-from queuectl.errors import UsageError
-from queuectl.finding import meant
-from queuectl.job import FINISHED, Job, Named
-from queuectl.request import read_duration
-from queuectl.store.contract import Store
-
-if TYPE_CHECKING:
-    from datetime import timedelta
 
 GLANCE = 0.02
 """Seconds between looks at whether anybody wrote: that costs microseconds."""
@@ -48,28 +38,3 @@ def wait_until(
             raise TimeoutError(f"still waiting after {timeout:g} seconds")
         sleep(GLANCE)
         ask = changed() or ask or monotonic() - asked > AT_LEAST_EVERY
-
-
-def wait_for(
-    store: Store,
-    ids: Sequence[Named],
-    *,
-    timeout: "str | float | timedelta | None",
-    tick: Callable[[int], None] | None,
-) -> list[Job]:
-    """Wait until these jobs are finished, and return them as they are then."""
-    if not all(isinstance(id, str | Job) for id in ids):
-        raise UsageError("wait takes ids one by one: wait(id), wait(first, second), wait(*ids).")
-    seconds = None if timeout is None else read_duration("timeout", timeout) / 1000
-    jobs = [meant(store, id) for id in ids]
-    open_ids = {job.id for job in jobs}
-
-    def remaining() -> int:
-        states = store.jobs.states(sorted(open_ids))
-        open_ids.difference_update(
-            id for id in list(open_ids) if states.get(id) in (None, *FINISHED)
-        )
-        return len(open_ids)
-
-    wait_until(remaining, store.changed, timeout=seconds, tick=tick)
-    return [store.jobs.get(job.id) or job for job in jobs]

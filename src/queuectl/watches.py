@@ -2,17 +2,23 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from queuectl import overview
-from queuectl.errors import NotFoundError
+from queuectl.errors import NotFoundError, UsageError
 from queuectl.explain import Reason
 from queuectl.filter import Filter
-from queuectl.job import FINISHED, OPEN, WAITING, Job, State
+from queuectl.finding import meant
+from queuectl.job import FINISHED, OPEN, WAITING, Job, Named, State
 from queuectl.place import Place
+from queuectl.request import read_duration
 from queuectl.store.contract import Store
 from queuectl.values import replace
+from queuectl.waiting import wait_until
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 NOT_COMPLETED = (State.DEAD, State.CANCELLED)
 
@@ -28,12 +34,28 @@ def watch(
     queues: Sequence[str],
     tags: Sequence[str],
 ) -> "Watch":
-    """Watch the jobs with these ids, all with these tags, or all of these queues or of any."""
     if ids is not None:
         return _ById(store, place, ids)
     if tags:
         return _Tagged(store, place, Filter(queues=tuple(queues), tags=tuple(tags)))
     return _Counted(store, place, queues)
+
+
+def wait_for(
+    store: Store,
+    place: Place,
+    ids: Sequence[Named],
+    *,
+    timeout: "str | float | timedelta | None",
+    tick: Callable[[int], None] | None,
+) -> list[Job]:
+    if not all(isinstance(id, str | Job) for id in ids):
+        raise UsageError("wait takes ids one by one: wait(id), wait(first, second), wait(*ids).")
+    seconds = None if timeout is None else read_duration("timeout", timeout) / 1000
+    jobs = [meant(store, id) for id in ids]
+    watched = _ById(store, place, [job.id for job in jobs])
+    wait_until(watched.remaining, store.changed, timeout=seconds, tick=tick)
+    return [store.jobs.get(job.id) or job for job in jobs]
 
 
 class Watch(ABC):
@@ -175,8 +197,9 @@ class _Counted(Watch):
         }
         some = replace(self.which, states=OPEN)
         jobs = self._store.jobs.select(some, limit=overview.LOOKED_AT + 1)
-        few = jobs if len(jobs) <= overview.LOOKED_AT else []
-        return overview.explain_unstarted(self._store, self._place, few, waiting)
+        if len(jobs) > overview.LOOKED_AT:
+            jobs = []
+        return overview.explain_unstarted(self._store, self._place, jobs, waiting)
 
     def ends(self) -> Ends:
         states = self._count()

@@ -9,23 +9,6 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 
 from queuectl.errors import BadTimeError
 
-__all__ = [
-    "DAY",
-    "HOUR",
-    "MINUTE",
-    "SECOND",
-    "WEEK",
-    "ago",
-    "format_duration",
-    "human",
-    "iso",
-    "local",
-    "milliseconds",
-    "parse_duration",
-    "parse_moment",
-    "parse_time",
-]
-
 SECOND = 1_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
@@ -198,6 +181,16 @@ def ago(ms_difference: int) -> str:
     """Write an age for people, in whole seconds: `3s`, `1m57s`, `2h05m`; below zero is `0s`."""
     seconds = max(ms_difference, 0) // SECOND
     return human(seconds * SECOND) if seconds else "0s"
+
+
+def until(ms: int, now: int) -> str:
+    """Write how long it is until then: `in 1h59m`."""
+    return f"in {human(ms - now)}"
+
+
+def ahead(ms: int, now: int) -> str:
+    """Write a time to come and how long it is until then: `2026-11-16T02:00:00Z (in 22h)`."""
+    return f"{local(ms)} ({until(ms, now)})"
 
 
 def _tidy(text: str) -> str:

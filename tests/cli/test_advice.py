@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from queuectl.cli import habits
+from queuectl.cli import synonyms
 from queuectl.cli.main import root
 from tests.cli.conftest import Cli
 
@@ -119,22 +119,22 @@ def every_command(group: click.Group, path: str = "") -> dict[str, click.Command
 EVERY = every_command(root)
 
 
-@pytest.mark.parametrize("path", habits.COMMANDS)
+@pytest.mark.parametrize("path", synonyms.COMMANDS)
 def test_advice_on_commands_is_about_what_is_missing_and_names_what_is_there(path: str) -> None:
     group = EVERY[path]
     assert isinstance(group, click.Group)
     known = group.list_commands(click.Context(group))
-    for name, advice in habits.COMMANDS[path].items():
+    for name, advice in synonyms.COMMANDS[path].items():
         assert name not in known
-        told = habits.command_for(path, name, known)
+        told = synonyms.command_for(path, name, known)
         assert told is not None
         assert told.startswith(("use ", "this version has no", "a backup is")), (name, advice)
 
 
 def test_advice_on_options_is_about_what_is_missing_and_names_what_is_there() -> None:
     options = {name for command in EVERY.values() for p in command.params for name in p.opts}
-    assert set(habits.OPTIONS.values()) <= options
-    for path, instead in habits.INSTEAD.items():
+    assert set(synonyms.OPTIONS.values()) <= options
+    for path, instead in synonyms.INSTEAD.items():
         assert not {name for param in EVERY[path].params for name in param.opts} & {*instead}
     enqueue = {name for param in EVERY["enqueue"].params for name in param.opts}
-    assert not enqueue & {*habits.OPTIONS, *habits.CLAUSES}
+    assert not enqueue & {*synonyms.OPTIONS, *synonyms.CLAUSES}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from queuectl import Queue
-from queuectl.cli.render import width
+from queuectl.cli.widths import width
 from queuectl.facts import Event
 from queuectl.job import Exited
 from tests.cli.conftest import Cli

@@ -43,7 +43,7 @@ FOR_ALL = TRANSLATIONS | {
 }
 FOR_PLACE = FOR_ALL | {
     "queuectl.address",
-    "queuectl.cli.fitting",
+    "queuectl.cli.widths",
     "queuectl.cli.render",
     "queuectl.job",
     "queuectl.place",
@@ -59,14 +59,16 @@ FOR_ENQUEUE = (
     | QUOTING
     | {
         "queuectl.cli.enqueue",
-        "queuectl.cli.moments",
         "queuectl.cli.notes",
         "queuectl.cli.options",
         "queuectl.facts",
         "queuectl.fields",
         "queuectl.filter",
         "queuectl.host",
-        "queuectl.intake",
+        "queuectl.lifecycle",
+        "queuectl.overview",
+        "queuectl.enqueueing",
+        "queuectl.explain",
         "queuectl.queue",
         "queuectl.request",
         "queuectl.roster",

@@ -29,7 +29,7 @@ from queuectl.job import (
 from queuectl.lifecycle import Policy
 from queuectl.node.signals import orders
 from queuectl.report import job_dict
-from queuectl.settings import NAMES, Settings, Taken, aliases, taken
+from queuectl.settings import NAMES, SPECS, Settings, Taken
 from queuectl.when import format_duration, parse_duration
 from tests.docs.markdown import (
     PAGES,
@@ -146,7 +146,7 @@ def test_every_setting_is_on_its_page_with_its_default_and_its_other_names() -> 
     }
     defaults = Settings()
     assert written == {
-        f"`{name}`": (f"`{defaults.text(name)}`", set(aliases(name))) for name in NAMES
+        f"`{name}`": (f"`{defaults.text(name)}`", set(SPECS[name].aliases)) for name in NAMES
     }
     assert all(row["Meaning"] for row in rows)
 
@@ -155,7 +155,7 @@ def test_what_takes_a_setting_up_is_said_as_the_code_knows_it() -> None:
     rows = table_with(read("docs/settings.md"), "Takes effect", "Settings")
     written = {row["Takes effect"]: set(re.findall(r"`(\w+)`", row["Settings"])) for row in rows}
     for when in (Taken.JOBS, Taken.RUNS):
-        assert written[when] == {name for name in NAMES if taken(name) == when}
+        assert written[when] == {name for name in NAMES if SPECS[name].taken == when}
     assert [when for when in written if when.startswith(Taken.AT_ONCE)]
 
 

@@ -16,9 +16,9 @@ from typing import IO
 import pytest
 
 from queuectl import Job, Queue, State
-from queuectl.live import so_far
 from queuectl.node.broadcast import MARGIN, NEVER, PER_TURN, Broadcast
 from queuectl.node.runs import Run
+from queuectl.outputs import so_far
 from queuectl.store import Store
 from queuectl.store.contract import LONGEST_PIECE, Piece
 from tests.contract.tools import claim

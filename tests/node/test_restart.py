@@ -17,6 +17,7 @@ from queuectl.errors import StoreFullError
 from queuectl.facts import Event
 from queuectl.node.handover import Again
 from queuectl.node.restart import Installed, answer
+from tests.contract.tools import transaction
 from tests.support import Lab, is_gone, lab_in, wait_for
 
 GOES_ON = f"queuectl {queuectl.__version__} goes on"
@@ -408,7 +409,7 @@ def test_a_database_that_is_away_is_waited_for(lab: Lab) -> None:
     id = lab.queue.enqueue(gated(lab)).id
     node = lab.node()
     pid = lab.pid_in("gate.pid")
-    with Queue(lab.url) as queue, queue.store.transaction():
+    with Queue(lab.url) as queue, transaction(queue.store):
         queue.store.settings.set_config("max_retries", "3", now=0)
         open_gate(lab)
         wait_for(lambda: is_gone(pid), "the run to be over, which can't be written down")

@@ -3,7 +3,7 @@
 import pytest
 
 from queuectl.address import is_server, read_address, without_secrets
-from queuectl.cli.discretion import passwords_in
+from queuectl.cli.passwords import passwords_in
 from queuectl.errors import UsageError
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from queuectl.enqueueing import MOST_MODELS, BulkDefaults, Defaults
 from queuectl.errors import BadJobError
-from queuectl.intake import MOST_MODELS, BulkDefaults, Defaults
 from queuectl.job import NewJob, Strategy
 from queuectl.request import check_request
 from queuectl.settings import Settings

@@ -79,8 +79,7 @@ def test_its_queue_is_paused() -> None:
     assert causes(why(FREE, queues=infos, queue="third")) == [Cause.ITS_TURN]
     resumed = QueueInfo(name="mail", paused_at=None, paused_by=None)
     assert causes(why(FREE, queues=(resumed,))) == [Cause.ITS_TURN]
-    around = Surroundings(now=NOW, crews=(FREE,), queues=infos, suspicious=2)
-    (both,) = hindrances({"mail", "other"}, around)
+    (both,) = hindrances({"mail", "other"}, (FREE,), infos)
     assert (both.text, both.remedy) == ("queues mail, other are paused", "resume mail other")
 
 
@@ -130,7 +129,7 @@ def test_all_reasons_are_named() -> None:
 
 def test_without_queues_only_that_nobody_lives_counts() -> None:
     def of(*crews: Crew) -> list[Cause]:
-        return causes(hindrances((), Surroundings(now=NOW, crews=crews, queues=(), suspicious=2)))
+        return causes(hindrances((), crews, ()))
 
     assert of() == [Cause.NO_WORKER]
     assert of(Crew(queues=("x",), workers=1, busy=1, stopping=True)) == []

@@ -12,7 +12,7 @@ from queuectl.cli.enqueue import enqueue
 from queuectl.fields import COPIED, FIELDS, KEPT, REQUESTED, RESERVED, Field, Keywords, Kind
 from queuectl.job import JOB_COLUMNS, Job, NewJob
 from queuectl.report import job_dict
-from queuectl.settings import NAMES, Taken, taken
+from queuectl.settings import NAMES, SPECS, Taken
 from queuectl.store.rows import NEW_COLUMNS
 from queuectl.values import fields
 from tests.unit.samples import SAMPLE
@@ -47,7 +47,7 @@ class TestTable:
 
     def test_the_settings_that_new_jobs_take_up_are_those_that_fill_a_field(self) -> None:
         filling = {field.setting for field in FIELDS if field.setting}
-        assert filling == {name for name in NAMES if taken(name) == Taken.JOBS}
+        assert filling == {name for name in NAMES if SPECS[name].taken == Taken.JOBS}
 
     def test_what_is_read_like_a_setting_is_filled_by_the_one_of_its_name(self) -> None:
         read = [f for f in FIELDS if f.kind in ("number", "wait", "strategy", "program")]

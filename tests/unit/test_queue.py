@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from queuectl import Filter, NewJob, Queue, State, intake
+from queuectl import Filter, NewJob, Queue, State, enqueueing
+from queuectl.enqueueing import Defaults
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
-from queuectl.intake import Defaults
 from queuectl.settings import Settings
 from queuectl.when import LATEST
 from tests.support import wait_for
@@ -24,7 +24,7 @@ def queue(tmp_path: Path) -> Queue:
 def test_too_many_at_once_are_refused_and_none_is_stored(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "MOST_AT_ONCE", 5)
+    monkeypatch.setattr(enqueueing, "MOST_AT_ONCE", 5)
     with pytest.raises(BadJobError, match="More than 5 jobs"):
         queue.enqueue_many(["true"] * 6)
     assert queue.list() == []
@@ -196,7 +196,7 @@ def test_what_is_set_while_another_thread_reads_holds_for_the_next_job(
             queue.set_setting("max_retries", 8)
         return Defaults(settings, hidden=hidden)
 
-    monkeypatch.setattr(intake, "Defaults", slow)
+    monkeypatch.setattr(enqueueing, "Defaults", slow)
     assert queue.enqueue("true").max_retries == 3
     assert queue.enqueue("true").max_retries == 8
 
@@ -205,11 +205,11 @@ def test_what_others_set_holds_a_moment_later(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(intake, "monotonic", lambda: now)
+    monkeypatch.setattr(enqueueing, "monotonic", lambda: now)
     queue.enqueue("true")
     Queue(queue.place.url).set_setting("max_retries", 7)
     assert queue.enqueue("true").max_retries == 3
-    now += intake.SETTINGS_HOLD + 0.1
+    now += enqueueing.SETTINGS_HOLD + 0.1
     assert queue.enqueue("true").max_retries == 7
 
 

@@ -14,11 +14,10 @@ from queuectl.errors import BadSettingError
 from queuectl.job import Strategy
 from queuectl.settings import (
     NAMES,
+    SPECS,
     Layer,
     Settings,
-    aliases,
     canonical,
-    describe,
     environment_layer,
     find_file,
     format_size,
@@ -61,8 +60,8 @@ DEEP = b"a = " + b"[" * 5_000
 class TestNames:
     def test_every_setting_is_explained_in_a_sentence(self) -> None:
         for name in NAMES:
-            assert describe(name).endswith(".")
-            assert describe(name)[0].isupper()
+            assert SPECS[name].help.endswith(".")
+            assert SPECS[name].help[0].isupper()
 
     @pytest.mark.parametrize("name", [*NAMES, "max_attempts"])
     def test_a_name_stands_for_itself(self, name: str) -> None:
@@ -73,7 +72,7 @@ class TestNames:
         assert canonical(alias) == name
 
     def test_there_are_no_other_aliases(self) -> None:
-        found = {alias for name in NAMES for alias in aliases(name)}
+        found = {alias for name in NAMES for alias in SPECS[name].aliases}
         assert found == set(ALIASES) - {"default_max_tries"}
 
     @pytest.mark.parametrize("name", ["max-retries", "MAX_RETRIES", " Max-Retries "])

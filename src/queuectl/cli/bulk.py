@@ -9,10 +9,10 @@ from queuectl.cli.feed import Feed
 from queuectl.cli.interrupts import raised
 from queuectl.cli.progress import Bar
 from queuectl.cli.render import complain, plural, safe, say, write, write_json
+from queuectl.enqueueing import BATCH
 from queuectl.errors import BadJobError, DuplicateError
 from queuectl.facts import Batch
-from queuectl.intake import BATCH
-from queuectl.overlay import overlay
+from queuectl.merging import merge_requests
 from queuectl.queue import Queue
 from queuectl.request import Values, read_values
 
@@ -114,7 +114,7 @@ class Bulk:
 
     def _request(self, number: int, fields: dict[str, Any]) -> Values:
         try:
-            merged = overlay(self._defaults, fields) if self._defaults else fields
+            merged = merge_requests(self._defaults, fields) if self._defaults else fields
             job = read_values(merged, now=self._now())
         except BadJobError as error:
             raise self._feed.error(number, error) from None

@@ -6,25 +6,18 @@ import click
 
 from queuectl.changes import LONGEST_REASON, REMOVE, RETRY, Changed, cancelling, is_ending
 from queuectl.cli.change_report import WAY_OUT, Manner, Words
+from queuectl.cli.changing import change_jobs, dry_run_option, ids_argument, manner_options
 from queuectl.cli.command import Command
-from queuectl.cli.confirm import confirm, yes_option
+from queuectl.cli.confirm import confirm
 from queuectl.cli.interrupts import truthful
-from queuectl.cli.many import (
-    apply,
-    check_choice,
-    choose,
-    confirm_all,
-    dry_run_option,
-    ids_argument,
-    manner_options,
-)
 from queuectl.cli.options import (
     DURATION,
-    STATES,
     Wanted,
     filter_options,
     json_option,
     open_queue,
+    states_option,
+    yes_option,
 )
 from queuectl.cli.render import plural, say, write, write_json
 from queuectl.job import FINISHED, State, span
@@ -64,21 +57,16 @@ def cancel(
     all waiting and running jobs that fit are cancelled. On a terminal, --all and --state all ask
     first.
     """
-    check_choice(ids, bool(wanted), all_jobs=all_jobs)
     if reason is not None:
         from queuectl.request import check_text
 
         reason = check_text("The reason", reason, longest=LONGEST_REASON)
     change = cancelling(reason, joining=how.wait)
-    words = Words(would="cancel", done="cancelled", told=_cancel_told)
-    with open_queue() as queue:
-        which = choose(wanted, change, queue=queue)
-        if all_jobs or wanted.all_states:
-            confirm_all(queue, which, change, words, how)
-        return apply(queue, ids, which, change, words, how)
+    words = Words(would="cancel", done="cancelled", sentence=_cancelled)
+    return change_jobs(change, words, ids, wanted, how, all_jobs=all_jobs)
 
 
-def _cancel_told(queue: Queue, each: Changed) -> str:
+def _cancelled(queue: Queue, each: Changed) -> str:
     job = each.after or each.before
     if is_ending(each.before):
         return f"Job {job.id} is being cancelled already; waiting for its end."
@@ -109,14 +97,11 @@ def retry(ids: tuple[str, ...], wanted: Wanted, how: Manner) -> int:
     stay. With filters instead of ids, all dead, failed and cancelled jobs that fit are retried;
     completed ones only with --state completed or --state all.
     """
-    check_choice(ids, bool(wanted))
-    words = Words(would="retry", done="retried", told=_retry_told)
-    with open_queue() as queue:
-        which = choose(wanted, RETRY, queue=queue)
-        return apply(queue, ids, which, RETRY, words, how)
+    words = Words(would="retry", done="retried", sentence=_retried)
+    return change_jobs(RETRY, words, ids, wanted, how, asks=False)
 
 
-def _retry_told(queue: Queue, each: Changed) -> str:
+def _retried(queue: Queue, each: Changed) -> str:
     if each.before.state == State.PENDING:
         return f"Job {each.before.id} no longer waits for its time; it is due now."
     return f"Job {each.before.id} moved from '{each.before.state}' to 'pending'."
@@ -141,17 +126,12 @@ def rm(ids: tuple[str, ...], wanted: Wanted, how: Manner) -> int:
     Their ids are free again. A running job must be cancelled first; with filters, running jobs
     are passed over. On a terminal, --state all asks first.
     """
-    check_choice(ids, bool(wanted))
     words = Words(
         would="remove",
         done="removed",
-        told=lambda _, each: f"Job {each.before.id} ({each.before.state}) removed.",
+        sentence=lambda _, each: f"Job {each.before.id} ({each.before.state}) removed.",
     )
-    with open_queue() as queue:
-        which = choose(wanted, REMOVE, queue=queue)
-        if wanted.all_states:
-            confirm_all(queue, which, REMOVE, words, how)
-        return apply(queue, ids, which, REMOVE, words, how)
+    return change_jobs(REMOVE, words, ids, wanted, how)
 
 
 @click.command(
@@ -163,15 +143,9 @@ def rm(ids: tuple[str, ...], wanted: Wanted, how: Manner) -> int:
     queuectl config set retention 7d          # let the workers do it, all the time
     """,
 )
-@click.option(
-    "--state",
-    "-s",
-    "states",
-    type=STATES,
-    multiple=True,
-    metavar="STATE",
-    help="Which: completed, cancelled, dead or all. Repeat it, or use commas.  "
-    "[default: completed and cancelled]",
+@states_option(
+    "Which: completed, cancelled, dead or all. Repeat it, or use commas.  "
+    "[default: completed and cancelled]"
 )
 @click.option(
     "--older-than",

@@ -28,7 +28,7 @@ class Words:
     """As in "Would cancel"."""
     done: str
     """As in "3 jobs cancelled"."""
-    told: Callable[[Queue, Changed], str]
+    sentence: Callable[[Queue, Changed], str]
     """Says what became of a job."""
 
 
@@ -167,10 +167,9 @@ class TextReport(Report):
             return job.id
         if self.how.dry_run:
             return f"Would {self.words.would} job {job.id} ({job.state}): {job.title}"
-        return self.words.told(self.queue, each)
+        return self.words.sentence(self.queue, each)
 
     def sum_up(self) -> None:
-        """Say how many there were, unless bare ids are wanted."""
         if self.is_summed or self.how.quiet:
             return
         self.is_summed = True

@@ -3,15 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from queuectl.cli.moments import until
 from queuectl.cli.render import STATE_COLOURS, Column
-from queuectl.errors import UsageError
+from queuectl.errors import UsageError, did_you_mean
 from queuectl.fields import FIELDS
 from queuectl.job import WAITING, Job, State
-from queuectl.listing import nearest
 from queuectl.report import job_dict
 from queuectl.values import fields, replace
-from queuectl.when import ago, human, local
+from queuectl.when import ago, human, local, until
 
 _SHOWN = {field.name: field.kind for field in FIELDS if field.is_shown}
 PLAIN = tuple(f.name for f in fields(Job) if f.name in _SHOWN)
@@ -70,7 +68,8 @@ def check(name: str) -> str:
     """Return a name that can be shown, as it is written here; any other is a `UsageError`."""
     known = name.strip().lower()
     if known not in NAMES:
-        raise UsageError(f"Jobs have no field {name.strip()!r}; {nearest(known, list(NAMES))}")
+        hint = did_you_mean(known, NAMES, f"use one of {', '.join(NAMES)}.")
+        raise UsageError(f"Jobs have no field {name.strip()!r}; {hint}")
     return known
 
 

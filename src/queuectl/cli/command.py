@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from queuectl.errors import did_you_mean, nearest
+
 DB = "queuectl.cli.db"
 """Where `--db` is kept in the context, wherever on the line it stood."""
 
@@ -14,6 +16,9 @@ ARGUMENTS = "queuectl.cli.arguments"
 
 HANDED_OVER = "_QUEUECTL_HANDOVER"
 """The variable of `queuectl.node.handover`; in the context, what it has led to."""
+
+COMPLETE = "_QUEUECTL_COMPLETE"
+"""The variable by which a shell asks for completions."""
 
 DELETING = ("rm", "prune", "purge")
 """Commands that are never suggested because they sound alike."""
@@ -82,7 +87,6 @@ class Group(_Shaped, click.Group):
     command_class = Command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse what stands before the command."""
         if not args and not ctx.resilient_parsing:
             print(ctx.get_help(), file=sys.stderr)
             ctx.exit(2)
@@ -106,9 +110,7 @@ class Group(_Shaped, click.Group):
         return super().resolve_command(ctx, args)
 
     def _no_such_command(self, ctx: click.Context, name: str) -> str:
-        from difflib import get_close_matches
-
-        from queuectl.cli.habits import command_for
+        from queuectl.cli.synonyms import command_for
 
         if name.startswith("-"):
             return f"There is no option {name}."
@@ -117,8 +119,7 @@ class Group(_Shaped, click.Group):
         if (advice := command_for(group, name, known)) is not None:
             return f"There is no command {name!r}; {advice}."
         harmless = [other for other in known if other not in DELETING]
-        near = get_close_matches(name, harmless, n=1, cutoff=0.6)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
+        hint = did_you_mean(name, harmless, f"there are {', '.join(known)}.")
         return f"There is no command {name!r}; {hint}"
 
 
@@ -130,9 +131,7 @@ def no_such_option(error: click.NoSuchOption) -> str:
 
 def meant_option(error: click.NoSuchOption) -> str | None:
     """Say what does the work of an option that isn't there, or which one looks like it."""
-    from difflib import get_close_matches
-
-    from queuectl.cli.habits import option_for
+    from queuectl.cli.synonyms import option_for
 
     if error.ctx is not None:
         command = error.ctx.command
@@ -140,8 +139,8 @@ def meant_option(error: click.NoSuchOption) -> str | None:
         path = error.ctx.command_path.partition(" ")[2]
         if (advice := option_for(path, error.option_name, known)) is not None:
             return f"{advice}."
-    near = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.7)
-    return f"did you mean {near[0]}?" if near else None
+    near = nearest(error.option_name, error.possibilities or (), cutoff=0.7)
+    return None if near is None else f"did you mean {near}?"
 
 
 def write_block(formatter: click.HelpFormatter, title: str, lines: Sequence[str]) -> None:

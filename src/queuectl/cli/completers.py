@@ -38,7 +38,7 @@ def teach(command: click.Command) -> None:
 
 
 class _Completed(click.ParamType):  # type: ignore[type-arg]
-    """A type that reads values as another does, and completes them in its own way."""
+    """A type that reads values as another does, and completes them; to nothing, if it can't."""
 
     def __init__(self, inner: click.ParamType, completer: Completer) -> None:  # type: ignore[type-arg]
         self.name = inner.name
@@ -46,13 +46,11 @@ class _Completed(click.ParamType):  # type: ignore[type-arg]
         self._completer = completer
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read it as the other does."""
         return self._inner.convert(value, param, ctx)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> Candidates:
-        """Complete it; what can't be read completes to nothing."""
         try:
             return self._completer(ctx, param, incomplete)
         except (QueuectlError, OSError):
@@ -99,7 +97,8 @@ def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def _described(job: Job) -> str:
-    from queuectl.cli.render import cut, safe
+    from queuectl.cli.render import safe
+    from queuectl.cli.widths import cut
 
     return f"{job.state}: {cut(safe(job.title), LONGEST_TITLE)}"
 
@@ -147,18 +146,18 @@ def complete_states(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete names of settings, with what they mean."""
-    from queuectl.settings import NAMES, describe
+    from queuectl.settings import SPECS
 
-    helped = {name: describe(name) for name in NAMES}
-    return _starting(incomplete.replace("-", "_"), NAMES, helped)
+    helped = {name: spec.help for name, spec in SPECS.items()}
+    return _starting(incomplete.replace("-", "_"), helped, helped)
 
 
 def complete_values(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete what a setting may be: its choices, its value now and its default."""
-    from queuectl.settings import Settings, canonical, choices
+    from queuectl.settings import SPECS, Settings, canonical
 
     name = canonical(str(ctx.params["name"]))
-    helped = dict.fromkeys(choices(name), "")
+    helped = dict.fromkeys(SPECS[name].kind.choices if name in SPECS else (), "")
     helped |= {Settings().text(name): "its default"}
     try:
         with _open(ctx) as queue:

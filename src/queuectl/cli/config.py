@@ -1,18 +1,16 @@
 """The `config` commands: which settings are in force, where they come from, and changing them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from queuectl.cli.command import Group
 from queuectl.cli.interrupts import truthful
+from queuectl.cli.notes import node_name
 from queuectl.cli.options import json_option, open_queue
 from queuectl.cli.render import Column, plural, say, write, write_json, write_table
 from queuectl.queue import Queue
-from queuectl.settings import NAMES, Settings, Taken, aliases, canonical, describe, taken
-
-if TYPE_CHECKING:
-    from queuectl.facts import Node
+from queuectl.settings import NAMES, SPECS, Settings, Taken, canonical
 
 TABLE = "the config table"
 PIDS = "worker_pids"
@@ -55,10 +53,7 @@ def list_settings(as_json: bool) -> None:
     if as_json:
         write_json(rows)
         return
-    write_table(
-        _COLUMNS,
-        ([row["name"], row["text"], row["source"], row["help"]] for row in rows),
-    )
+    write_table(_COLUMNS, ([row["name"], row["text"], row["source"], row["help"]] for row in rows))
 
 
 _COLUMNS = (
@@ -76,16 +71,16 @@ def _source_shown(source: str) -> str:
 def _describe(name: str, settings: Settings, sources: dict[str, str]) -> dict[str, Any]:
     """Describe a setting. `value` is a number where `text`, which is what one types, is one."""
     key = "max_retries" if name == "max_attempts" else name
-    text = settings.text(name)
+    text, spec = settings.text(name), SPECS[key]
     return {
         "name": name,
         "value": _value(text),
         "text": text,
         "source": _source_shown(sources.get(key, "default")),
         "default": Settings().text(name),
-        "aliases": list(aliases(key)) if key == name else [],
-        "takes_effect": taken(key).value,
-        "help": describe(key) if key == name else "Runs a job may take: max_retries + 1.",
+        "aliases": list(spec.aliases) if key == name else [],
+        "takes_effect": spec.taken.value,
+        "help": spec.help if key == name else "Runs a job may take: max_retries + 1.",
     }
 
 
@@ -177,11 +172,7 @@ def set_setting(name: str, value: str, as_json: bool) -> None:
     with open_queue(create=True) as queue, truthful(queue):
         before = _workers(queue)
         key, text = queue.set_setting(name, value)
-        if as_json:
-            _write_stored(queue, key, text)
-            return
-        write(f"Config updated: {key} = {text}")
-        _say_what_follows(queue, key, before)
+        _tell(queue, key, text, f"{key} = {text}", before, as_json=as_json)
 
 
 @config.command(
@@ -198,11 +189,8 @@ def unset(name: str, as_json: bool) -> None:
     with open_queue() as queue, truthful(queue):
         before = _workers(queue)
         key = queue.unset_setting(name)
-        if as_json:
-            _write_stored(queue, key, None)
-            return
-        write(f"Config updated: {key} unset, its default is {Settings().text(key)}")
-        _say_what_follows(queue, key, before)
+        done = f"{key} unset, its default is {Settings().text(key)}"
+        _tell(queue, key, None, done, before, as_json=as_json)
 
 
 def _workers(queue: Queue) -> dict[str, int]:
@@ -210,12 +198,19 @@ def _workers(queue: Queue) -> dict[str, int]:
     return {node.id: node.workers for node in queue.registered_nodes()}
 
 
-def _say_what_follows(queue: Queue, key: str, before: dict[str, int]) -> None:
-    """Say what takes the change up, and what doesn't."""
+def _tell(
+    queue: Queue, key: str, stored: str | None, done: str, before: dict[str, int], *, as_json: bool
+) -> None:
+    """Say what was done, what takes the change up, and what doesn't."""
+    if as_json:
+        # With what is in force here: something else may outrank what is stored.
+        write_json(_describe(key, *queue.explain_settings()) | {"stored": stored})
+        return
+    write(f"Config updated: {done}")
     if key == "workers":
         _say_who_follows(queue, before)
-    elif taken(key) in _FOLLOWS:
-        say(_FOLLOWS[taken(key)])
+    elif SPECS[key].taken in _FOLLOWS:
+        say(_FOLLOWS[SPECS[key].taken])
     elif any(node["alive"] for node in queue.nodes()):
         say("Running nodes take it up at once.")
     _warn_outranked(queue, key)
@@ -233,21 +228,14 @@ def _say_who_follows(queue: Queue, before: dict[str, int]) -> None:
     for node in following:
         # One that had that number before may have it from elsewhere, and not follow at all.
         since = "already" if before.get(node.id) == node.workers else "now"
-        say(f"{_name(node)} has {plural(node.workers, 'worker')} {since}.")
+        name = node_name(node.id, node.pid, node.host)
+        say(f"Node {name} has {plural(node.workers, 'worker')} {since}.")
     for node in others:
+        name = node_name(node.id, node.pid, node.host)
         say(
-            f"{_name(node)} keeps its {plural(node.workers, 'worker')}: it has its number from"
+            f"Node {name} keeps its {plural(node.workers, 'worker')}: it has its number from"
             " --count, its environment or its queuectl.toml."
         )
-
-
-def _name(node: "Node") -> str:
-    return f"Node {node.id} (PID: {node.pid}, host: {node.host})"
-
-
-def _write_stored(queue: Queue, key: str, stored: str | None) -> None:
-    """Print what is stored now, and what is in force here: something else may outrank it."""
-    write_json(_describe(key, *queue.explain_settings()) | {"stored": stored})
 
 
 def _warn_outranked(queue: Queue, key: str) -> None:

@@ -7,22 +7,14 @@ is given. Where there is no terminal nobody can answer, and whoever wrote it int
 import sys
 from collections.abc import Callable
 from select import select
-from typing import Any, TypeVar
 
 import click
 
 from queuectl.cli.render import is_terminal, safe, say
 from queuectl.errors import EXIT_FAILED
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 TURN = 0.2
 """Seconds after which Ctrl+C is noticed, at the latest."""
-
-
-def yes_option(command: F) -> F:
-    """Add --yes/-y; arrives as `yes`."""
-    return click.option("--yes", "-y", is_flag=True, help="Don't ask first.")(command)
 
 
 def confirm(question: Callable[[], str], *, yes: bool) -> None:

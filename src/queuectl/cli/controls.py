@@ -10,7 +10,8 @@ import os
 import re
 from typing import TextIO
 
-from queuectl.cli.render import HARMFUL, has_colour, safe, terminal_height, width
+from queuectl.cli.render import HARMFUL, has_colour, safe, terminal_height
+from queuectl.cli.widths import width
 
 RESET = "\x1b[0m"
 LONGEST_STYLE = 256

@@ -9,10 +9,19 @@ from typing import Any
 import click
 
 from queuectl.cli.command import Group
-from queuectl.cli.confirm import confirm, yes_option
+from queuectl.cli.confirm import confirm
 from queuectl.cli.interrupts import abrupt, held, raised, truthful
-from queuectl.cli.options import here, json_option, open_queue
-from queuectl.cli.render import plural, safe, say, size, write, write_facts, write_json
+from queuectl.cli.options import here, json_option, open_queue, yes_option
+from queuectl.cli.render import (
+    plural,
+    safe,
+    say,
+    size,
+    write,
+    write_facts,
+    write_json,
+    write_result,
+)
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, StateError, StoreMissingError
 from queuectl.queue import Queue
 
@@ -136,10 +145,8 @@ def backup(file: str, force: bool, as_json: bool) -> None:
                 _publish(unfinished, target, force=force)
             finally:
                 _remove(unfinished)
-            if as_json:
-                write_json({"database": queue.url, "file": target, "size_bytes": copied})
-            else:
-                write(safe(f"Backed up to {file} ({size(copied)})."))
+            result = {"database": queue.url, "file": target, "size_bytes": copied}
+            write_result(result, f"Backed up to {file} ({size(copied)}).", as_json=as_json)
 
 
 def _check_replaceable(queue: Queue, file: str, *, force: bool) -> None:
@@ -190,11 +197,11 @@ def vacuum(as_json: bool) -> None:
         with abrupt():
             queue.vacuum()
         after = _size_of(queue)
-    if as_json:
-        write_json({"database": queue.url, "before_bytes": before, "after_bytes": after})
-        return
-    gained = f"Compacted from {size(before)} to {size(after)}."
-    write(gained if after < before else f"There was nothing to give back; it takes {size(after)}.")
+    gained = f"There was nothing to give back; it takes {size(after)}."
+    if after < before:
+        gained = f"Compacted from {size(before)} to {size(after)}."
+    result = {"database": queue.url, "before_bytes": before, "after_bytes": after}
+    write_result(result, gained, as_json=as_json)
 
 
 def _size_of(queue: Queue) -> int:
@@ -281,12 +288,11 @@ def migrate(as_json: bool) -> None:
     """
     with Queue(place=here(), create=False, upgrade=True) as queue, truthful(queue):
         before, after = queue.migrate()
-        if as_json:
-            write_json({"database": queue.url, "from_version": before, "to_version": after})
-        elif before == after:
-            write(f"The schema is up to date (version {after}).")
-        else:
-            write(f"Migrated from version {before} to {after}.")
+        done = f"Migrated from version {before} to {after}."
+        if before == after:
+            done = f"The schema is up to date (version {after})."
+        result = {"database": queue.url, "from_version": before, "to_version": after}
+        write_result(result, done, as_json=as_json)
 
 
 @db.command(
@@ -347,13 +353,11 @@ def _tell_copied(
 ) -> None:
     from queuectl.address import without_secrets
 
-    if as_json:
-        places = {"source": without_secrets(source), "target": without_secrets(target)}
-        write_json({**places, "tables": tables})
-        return
+    source, target = without_secrets(source), without_secrets(target)
     jobs = plural(tables["jobs"]["rows"], "job")
     runs = plural(tables["attempts"]["rows"], "attempt")
-    write(safe(f"Copied {jobs} with {runs} to {without_secrets(target)}; both sides are alike."))
+    done = f"Copied {jobs} with {runs} to {target}; both sides are alike."
+    write_result({"source": source, "target": target, "tables": tables}, done, as_json=as_json)
 
 
 def _loss(target: str) -> str:
@@ -401,11 +405,10 @@ def reset(settings: bool, yes: bool, as_json: bool) -> None:
             except KeyboardInterrupt:
                 with still_going(HALF_EMPTY, always=True):
                     raise
-            if as_json:
-                write_json({"database": queue.url, "jobs": jobs, "settings": settings})
-            else:
-                rest = "" if settings else "; settings and pauses are as before"
-                write(safe(f"Deleted {plural(jobs, 'job')} from {queue.url}{rest}."))
+            rest = "" if settings else "; settings and pauses are as before"
+            done = f"Deleted {plural(jobs, 'job')} from {queue.url}{rest}."
+            result = {"database": queue.url, "jobs": jobs, "settings": settings}
+            write_result(result, done, as_json=as_json)
 
 
 def _losses(queue: Queue) -> str:

@@ -56,7 +56,6 @@ class _Stage:
         self.environ = _clean(os.environ) | {"QUEUECTL_DB": os.path.join(folder, "queue.db")}
 
     def tell(self, text: str) -> None:
-        """Say what comes next."""
         write()
         write(paint(f"# {text}", "bold"))
 

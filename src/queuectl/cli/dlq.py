@@ -6,16 +6,9 @@ import click
 
 from queuectl.changes import PURGE, RETRY_DEAD
 from queuectl.cli.change_report import Manner, Words
+from queuectl.cli.changing import change_jobs, ids_argument, manner_options
 from queuectl.cli.command import Group
-from queuectl.cli.confirm import yes_option
 from queuectl.cli.list import write_all, write_ids
-from queuectl.cli.many import (
-    apply,
-    check_choice,
-    confirm_all,
-    ids_argument,
-    manner_options,
-)
 from queuectl.cli.options import (
     DURATION,
     JOB_ID,
@@ -24,16 +17,10 @@ from queuectl.cli.options import (
     json_option,
     open_queue,
     quiet_option,
+    yes_option,
 )
 from queuectl.cli.paging import how_many, limit_option
-from queuectl.cli.render import (
-    Column,
-    plural,
-    say,
-    write,
-    write_json,
-    write_long_table,
-)
+from queuectl.cli.render import Column, plural, say, write_long_table, write_result
 from queuectl.errors import StateError
 from queuectl.filter import Filter
 from queuectl.job import Job, State
@@ -161,10 +148,7 @@ def count(wanted: Wanted, as_json: bool) -> None:
     """Print the number of dead jobs."""
     with open_queue() as queue:
         number = queue.count(_dead(queue, wanted))
-    if as_json:
-        write_json(number)
-    else:
-        write(str(number))
+    write_result(number, str(number), as_json=as_json)
 
 
 def _dead(queue: Queue, wanted: Wanted) -> Filter:
@@ -188,11 +172,12 @@ def retry_dead(ids: tuple[str, ...], all_jobs: bool, wanted: Wanted, how: Manner
 
     Failures and crashes are counted from zero again; attempts, output and history stay.
     """
-    check_choice(ids, bool(wanted), all_jobs=all_jobs)
-    moved = "moved from the dead letter queue to 'pending'"
-    words = Words(would="retry", done=moved, told=lambda _, each: f"Job {each.before.id} {moved}.")
-    with open_queue() as queue:
-        return apply(queue, ids, _dead(queue, wanted), RETRY_DEAD, words, how)
+    words = _words("retry", "moved from the dead letter queue to 'pending'")
+    return change_jobs(RETRY_DEAD, words, ids, wanted, how, all_jobs=all_jobs, asks=False)
+
+
+def _words(would: str, done: str) -> Words:
+    return Words(would=would, done=done, sentence=lambda _, each: f"Job {each.before.id} {done}.")
 
 
 @dlq.command(
@@ -214,11 +199,5 @@ def purge(ids: tuple[str, ...], all_jobs: bool, wanted: Wanted, how: Manner) -> 
 
     On a terminal, --all asks first.
     """
-    check_choice(ids, bool(wanted), all_jobs=all_jobs)
-    gone = "deleted from the dead letter queue"
-    words = Words(would="delete", done=gone, told=lambda _, each: f"Job {each.before.id} {gone}.")
-    with open_queue() as queue:
-        which = _dead(queue, wanted)
-        if all_jobs:
-            confirm_all(queue, which, PURGE, words, how)
-        return apply(queue, ids, which, PURGE, words, how)
+    words = _words("delete", "deleted from the dead letter queue")
+    return change_jobs(PURGE, words, ids, wanted, how, all_jobs=all_jobs)

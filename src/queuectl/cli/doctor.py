@@ -51,13 +51,7 @@ def doctor(as_json: bool) -> int:
         complain(trouble.advised)
     healthy = trouble is None and all(finding["level"] != "error" for finding in findings)
     if as_json:
-        write_json(
-            {
-                "database": without_secrets(place.url),
-                "ok": healthy,
-                "findings": findings,
-            }
-        )
+        write_json({"database": without_secrets(place.url), "ok": healthy, "findings": findings})
     else:
         _write(findings)
         if trouble is None:

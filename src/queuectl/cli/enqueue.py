@@ -9,7 +9,6 @@ import click
 
 from queuectl.cli.command import Command, meant_option, no_such_option
 from queuectl.cli.interrupts import truthful
-from queuectl.cli.moments import until
 from queuectl.cli.notes import near_queue, note_idle, note_near, note_paused
 from queuectl.cli.options import json_option, open_queue, quiet_option, raw_option
 from queuectl.cli.outlet import outlet
@@ -18,7 +17,7 @@ from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobErro
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.values import dataclass
-from queuectl.when import format_duration, local
+from queuectl.when import format_duration, local, until
 
 if TYPE_CHECKING:
     from queuectl.cli.feed import Feed
@@ -244,9 +243,9 @@ def _fields(
         return {"argv": list(exact), **given}
     if command is None and text[0].lstrip().startswith("{"):
         from queuectl.cli.feed import read_json
-        from queuectl.overlay import overlay
+        from queuectl.merging import merge_requests
 
-        return overlay(read_json(text[0], _LITERAL.format("{")), given)
+        return merge_requests(read_json(text[0], _LITERAL.format("{")), given)
     return {"command": text[0] if command is None else command, **given}
 
 
@@ -280,7 +279,7 @@ def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
                 return _follow(queue, [job.id], how)
             code = _wait(queue, [job.id], how)
             if how.as_json:
-                write_json(_as_dict(queue.get(job.id)))
+                _write_job(queue.get(job.id))
             return code
 
 
@@ -293,10 +292,16 @@ def _tell(job: Job, how: Manner) -> bool:
     if how.as_json and how.wait:
         return False
     if how.as_json:
-        write_json(_as_dict(job))
+        _write_job(job)
     else:
         write(safe(job.id) if how.quiet else _told(job))
     return True
+
+
+def _write_job(job: Job) -> None:
+    from queuectl.report import job_dict
+
+    write_json(job_dict(job))
 
 
 def _check(fields: dict[str, Any]) -> None:
@@ -340,12 +345,6 @@ def _told(job: Job) -> str:
     if job.run_at > job.created_at:
         told += f" (scheduled for {local(job.run_at)}, {until(job.run_at, job.created_at)})"
     return safe(told)
-
-
-def _as_dict(job: Job) -> dict[str, Any]:
-    from queuectl.report import job_dict
-
-    return job_dict(job)
 
 
 def _enqueue_file(

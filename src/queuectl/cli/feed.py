@@ -71,7 +71,6 @@ class Items(Feed):
     """Jobs that were given as one JSON array."""
 
     def parse(self, number: int, line: Any) -> Fields | None:
-        """Return an element that is a job; errors name the element."""
         if isinstance(line, dict):
             return line
         raise self.error(number, _no_object(line))

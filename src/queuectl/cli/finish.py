@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from queuectl.cli.interrupts import raised
-from queuectl.cli.notes import again
+from queuectl.cli.notes import sentence
 from queuectl.cli.render import is_terminal, safe, say, shorten
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from queuectl.job import Job, State
@@ -94,7 +94,7 @@ class Hint:
             now = self._queue.now()
             for reason in self._why():
                 if _is_worth_a_word(reason, now):
-                    say(_sentence(reason))
+                    say(sentence(reason))
 
 
 @contextmanager
@@ -122,20 +122,3 @@ def _is_worth_a_word(reason: "Reason", now: int) -> bool:
         return False
     # That others are first is nothing that a script's log should be told.
     return reason.cause != "busy" or is_terminal(sys.stderr)
-
-
-def _sentence(reason: "Reason") -> str:
-    """Write a reason as a sentence that says what to do, where something can be done."""
-    text = reason.text[:1].upper() + reason.text[1:]
-    if reason.remedy is None:
-        return f"{text}."
-    return f"{text}; {_WHAT_TO_DO[reason.cause]} with: {again(reason.remedy)}"
-
-
-_WHAT_TO_DO = {
-    "not_due": "run it now",
-    "retry": "run it now",
-    "paused": "go on",
-    "no_worker": "start one",
-    "not_served": "start one",
-}

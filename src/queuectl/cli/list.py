@@ -56,7 +56,6 @@ class Listed(click.ParamType):  # type: ignore[type-arg]
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> "list[CompletionItem]":
-        """Complete the last name; what stands before it stays."""
         from click.shell_completion import CompletionItem
 
         before, comma, last = incomplete.rpartition(",")

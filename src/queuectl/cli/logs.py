@@ -10,7 +10,7 @@ from queuectl.cli.command import Command
 from queuectl.cli.finish import Hint, describe_end
 from queuectl.cli.interrupts import raised
 from queuectl.cli.notes import note_unused
-from queuectl.cli.options import JOB_ID, open_queue, raw_option
+from queuectl.cli.options import JOB_ID, open_queue, queues_option, raw_option, tags_option
 from queuectl.cli.render import is_terminal, say
 from queuectl.cli.stream import STDERR, STDOUT, Objects, Plain, Prefixed
 from queuectl.errors import NotFoundError
@@ -63,21 +63,9 @@ class Form:
 @click.option("--all", "-a", "all_runs", is_flag=True, help="All runs, not only the newest.")
 @click.option("--stdout", "only_stdout", is_flag=True, help="Only what went to stdout.")
 @click.option("--stderr", "only_stderr", is_flag=True, help="Only what went to stderr.")
-@click.option(
-    "--queue",
-    "-Q",
-    "queues",
-    multiple=True,
-    metavar="NAME",
-    help="Without ids: only jobs of this queue; repeatable.",
-)
-@click.option(
-    "--tag",
-    "-T",
-    "tags",
-    multiple=True,
-    metavar="TAG",
-    help="All jobs with this tag, also finished ones; with several, those that have all of them.",
+@queues_option("Without ids: only jobs of this queue; repeatable.")
+@tags_option(
+    "All jobs with this tag, also finished ones; with several, those that have all of them."
 )
 @raw_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line (JSON Lines).")
@@ -124,23 +112,25 @@ def logs(
             _print_matching(queue, Filter(queues=queues, tags=tags), form, all_runs, follow)
             return
         jobs = list({job.id: job for job in (queue.get(id) for id in ids)}.values())
-        followers = [
-            queue.follower(
-                job,
-                sink,
-                first=_first(job, attempt, all_runs),
-                last=attempt,
-                talk=_talk(follow),
-            )
-            for job, sink in zip(jobs, _sinks(jobs, form), strict=True)
-        ]
-        if follow:
-            queue.follow(followers, tick=_hint(queue, jobs))
-            _say_silent(queue, jobs)
-        else:
-            for follower in followers:
-                follower.show(warn=_talk(True))
-            _say_unstarted(queue, jobs)
+        _print_named(queue, jobs, form, attempt, all_runs, follow)
+
+
+def _print_named(
+    queue: Queue, jobs: list[Job], form: Form, attempt: int | None, all_runs: bool, follow: bool
+) -> None:
+    """Print what these jobs wrote, or follow them."""
+    first = [_first(job, attempt, all_runs) for job in jobs]
+    followers = [
+        queue.follower(job, sink, first=begin, last=attempt, talk=_talk(follow))
+        for job, sink, begin in zip(jobs, _sinks(jobs, form), first, strict=True)
+    ]
+    if follow:
+        queue.follow(followers, tick=_hint(queue, jobs))
+        _say_silent(queue, jobs)
+    else:
+        for follower in followers:
+            follower.show(warn=_talk(True))
+        _say_unstarted(queue, jobs)
 
 
 def follow_ids(queue: Queue, ids: Sequence[str], *, talk: bool, raw: bool = False) -> None:

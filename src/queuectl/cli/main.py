@@ -17,6 +17,7 @@ import click
 from queuectl import SCHEMA_VERSION, __version__
 from queuectl.cli.command import (
     ARGUMENTS,
+    COMPLETE,
     HANDED_OVER,
     Group,
     no_such_option,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 GARBAGE = 10_000
 """How many objects more than before there are when garbage is looked for."""
-
-COMPLETE = "_QUEUECTL_COMPLETE"
 
 VERSION = f"queuectl {__version__} (schema {SCHEMA_VERSION})"
 
@@ -94,11 +93,9 @@ class Root(Group):
     """The root group, which imports a command's module only when the command is wanted."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all commands in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -120,7 +117,6 @@ class Root(Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Complete names of commands without importing them, and options."""
         from click.shell_completion import CompletionItem
 
         return [
@@ -265,11 +261,11 @@ def _dispatch(args: Sequence[str], meta: Mapping[str, Any]) -> int:
         # What the list of processes shows of them may lack a password.
         args = sys.argv[1:] = handover.arguments
     if any("://" in argument for argument in sys.argv):
-        from queuectl.cli.discretion import hide_passwords
+        from queuectl.cli.passwords import hide_passwords
 
         hide_passwords(sys.argv)
     if instruction := os.environ.get(COMPLETE):
-        from queuectl.cli.shells import complete
+        from queuectl.cli.completion import complete
 
         return complete(root, COMPLETE, instruction)
     with root.make_context("queuectl", list(args)) as ctx:
@@ -307,7 +303,7 @@ def _explain(error: Exception) -> int:
 def _discreet(text: str) -> str:
     """Leave passwords out that were among the arguments, which errors may repeat."""
     if any("://" in argument for argument in sys.argv):
-        from queuectl.cli.discretion import passwords_in
+        from queuectl.cli.passwords import passwords_in
 
         for secret in passwords_in(sys.argv):
             text = text.replace(f":{secret}@", ":***@").replace(f"={secret}", "=***")

@@ -15,11 +15,20 @@ from queuectl.errors import StoreError
 from queuectl.job import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
+    from queuectl.explain import Reason
     from queuectl.place import Place
     from queuectl.queue import Queue
 
 NOTED = "queuectl.cli.noted"
 """Where it is kept in the context that the environment was spoken of."""
+
+
+NONE_RUNNING = "No workers are running."
+
+
+def node_name(id: str, pid: int, host: str) -> str:
+    """Name a node so that it can be found."""
+    return f"{id} (PID: {pid}, host: {host})"
 
 
 def are_wanted() -> bool:
@@ -43,20 +52,28 @@ def note_new(queue: "Queue") -> None:
         say(f"Made a new queue at {queue.url}.")
 
 
-def note_idle(queue: "Queue", names: Iterable[str]) -> None:
+def note_idle(queue: "Queue", names: Collection[str]) -> None:
     """Say that nobody works, or not on these queues, and how that is changed."""
-    if not are_wanted():
-        return
-    alive = queue.living_nodes()
-    if not alive:
-        say(f"No worker is running; start one with: {again('worker start')}")
-        return
-    if unserved := [name for name in names if not any(node.serves(name) for node in alive)]:
-        from shlex import quote
+    for reason in queue.hindrances(names) if are_wanted() else ():
+        if reason.cause != "paused":  # which `note_paused` says
+            say(sentence(reason))
 
-        options = "".join(f" --queue {quote(name)}" for name in unserved)
-        start = again(f"worker start{options}")
-        say(f"No worker serves {', '.join(unserved)}; start one with: {start}")
+
+def sentence(reason: "Reason") -> str:
+    """Write why a job waits as a sentence that says what to do, where something can be done."""
+    text = reason.text[:1].upper() + reason.text[1:]
+    if reason.remedy is None:
+        return f"{text}."
+    return f"{text}; {_WHAT_TO_DO[reason.cause]} with: {again(reason.remedy)}"
+
+
+_WHAT_TO_DO = {
+    "not_due": "run it now",
+    "retry": "run it now",
+    "paused": "go on",
+    "no_worker": "start one",
+    "not_served": "start one",
+}
 
 
 def note_unused(queue: "Queue", names: Collection[str]) -> None:

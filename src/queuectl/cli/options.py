@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from queuectl.cli.command import DB, Command, Group
-from queuectl.errors import BadTimeError
+from queuectl.cli.command import DB
+from queuectl.errors import BadTimeError, did_you_mean
 from queuectl.job import State
 from queuectl.values import dataclass
 from queuectl.when import parse_duration, parse_moment
@@ -26,24 +26,6 @@ if TYPE_CHECKING:
     from queuectl.filter import Filter
     from queuectl.place import Place
     from queuectl.queue import Queue
-
-__all__ = [
-    "DURATION",
-    "JOB_ID",
-    "MOMENT",
-    "STATES",
-    "Command",
-    "Group",
-    "Wanted",
-    "filter_options",
-    "filter_options_without_state",
-    "json_option",
-    "open_queue",
-    "queue_option",
-    "quiet_option",
-    "raw_option",
-    "state_option",
-]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,7 +63,6 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it, or fail with the sentence `when` has for it."""
         if isinstance(value, int):
             return value
         try:
@@ -96,7 +77,6 @@ class Moment(click.ParamType):  # type: ignore[type-arg]
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check that it can be read."""
         try:
             parse_moment(str(value), now=0)
         except BadTimeError as error:
@@ -126,12 +106,11 @@ _MEANT = {
 
 def _advice(wrong: str) -> str:
     """Say which state is meant by a word that names none."""
-    from difflib import get_close_matches
-
     if wrong in _MEANT:
         return f"use {_MEANT[wrong]}."
-    near = get_close_matches(wrong, ["all", *(state.value for state in State)], n=1, cutoff=0.7)
-    return f"did you mean {near[0]!r}?" if near else f"use all, {', '.join(State)}."
+    return did_you_mean(
+        wrong, ["all", *map(str, State)], f"use all, {', '.join(State)}.", cutoff=0.7
+    )
 
 
 class States(click.ParamType):  # type: ignore[type-arg]
@@ -142,7 +121,6 @@ class States(click.ParamType):  # type: ignore[type-arg]
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[State, ...]:
-        """Read them, or name the valid ones."""
         if isinstance(value, tuple):
             return value
         names = [name.strip().lower() for name in str(value).split(",")]
@@ -211,7 +189,7 @@ class Wanted:
 
 def filter_options(command: F) -> F:
     """Add --state --queue --tag --text --since --until; they arrive together as `wanted`."""
-    return state_option(filter_options_without_state(command))
+    return _STATES(filter_options_without_state(command))
 
 
 def filter_options_without_state(command: F) -> F:
@@ -236,36 +214,29 @@ def filter_options_without_state(command: F) -> F:
     return decorated  # type: ignore[no-any-return]
 
 
-def state_option(command: F) -> F:
-    """Add --state/-s, for use with the other filters."""
+def queues_option(help: str) -> Callable[[F], F]:
+    """Return the --queue/-Q that may be repeated; arrives as `queues`."""
+    return click.option("--queue", "-Q", "queues", multiple=True, metavar="NAME", help=help)
+
+
+def tags_option(help: str) -> Callable[[F], F]:
+    """Return the --tag/-T that may be repeated; arrives as `tags`."""
+    return click.option("--tag", "-T", "tags", multiple=True, metavar="TAG", help=help)
+
+
+def states_option(help: str) -> Callable[[F], F]:
+    """Return the --state/-s that may be repeated; arrives as `states`, a tuple for each."""
     return click.option(
-        "--state",
-        "-s",
-        "states",
-        type=STATES,
-        multiple=True,
-        metavar="STATE",
-        help=f"Only jobs in this state: all, {', '.join(State)}. Repeat it, or use commas.",
-    )(command)
+        "--state", "-s", "states", type=STATES, multiple=True, metavar="STATE", help=help
+    )
 
 
+_STATES = states_option(
+    f"Only jobs in this state: all, {', '.join(State)}. Repeat it, or use commas."
+)
 _FILTERS = (
-    click.option(
-        "--queue",
-        "-Q",
-        "queues",
-        multiple=True,
-        metavar="NAME",
-        help="Only this queue; repeatable.",
-    ),
-    click.option(
-        "--tag",
-        "-T",
-        "tags",
-        multiple=True,
-        metavar="TAG",
-        help="Only jobs with this tag; with several, those that have all of them.",
-    ),
+    queues_option("Only this queue; repeatable."),
+    tags_option("Only jobs with this tag; with several, those that have all of them."),
     click.option(
         "--text",
         "--search",
@@ -285,29 +256,11 @@ _FILTERS = (
 )
 
 
-def json_option(command: F) -> F:
-    """Add --json; arrives as `as_json`."""
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON value for programs."
-    )(command)
-
-
-def quiet_option(command: F) -> F:
-    """Add -q/--quiet; arrives as `quiet`."""
-    return click.option("--quiet", "-q", is_flag=True, help="Print bare ids, one per line.")(
-        command
-    )
-
-
-def raw_option(command: F) -> F:
-    """Add --raw; arrives as `raw`."""
-    return click.option(
-        "--raw", is_flag=True, help="Let all control characters through to the terminal."
-    )(command)
-
-
-def queue_option(command: F) -> F:
-    """Add a single --queue/-Q; arrives as `queue_name`."""
-    return click.option(
-        "--queue", "-Q", "queue_name", metavar="NAME", help="Only this queue.", show_default=False
-    )(command)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON value for programs."
+)
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print bare ids, one per line.")
+raw_option = click.option(
+    "--raw", is_flag=True, help="Let all control characters through to the terminal."
+)
+yes_option = click.option("--yes", "-y", is_flag=True, help="Don't ask first.")

@@ -35,7 +35,6 @@ class _Outlet:
         """Says what has been done by now."""
 
     def put(self, text: str) -> None:
-        """Write a text."""
         try:
             sys.stdout.write(text)
         except OSError as error:

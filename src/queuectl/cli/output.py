@@ -22,6 +22,7 @@ from queuectl.cli.render import (
     write_json_array,
 )
 from queuectl.cli.stream import Writer, exact
+from queuectl.guard.output import render
 from queuectl.job import FINISHED, Attempt, Job, Output, State, signal_name
 from queuectl.queue import Queue
 from queuectl.when import format_duration, human, local
@@ -88,9 +89,15 @@ def output(
             if as_json:
                 write_json(_as_dict(found))
             elif only_stdout or only_stderr:
+                data, total = _stream(found.output, stderr=only_stderr)
                 with _writer(raw) as writer:
-                    writer.write(_stream(found.output, stderr=only_stderr))
-                _tell_gap(found.output, stderr=only_stderr)
+                    writer.write(render(data, total))
+                if total > len(data):
+                    # For whoever sends it to a file, and won't see the line in it.
+                    say(
+                        f"{total - len(data):,} bytes in the middle were not kept; the setting"
+                        " output_limit says why."
+                    )
             else:
                 if number:
                     write()
@@ -104,23 +111,11 @@ def _written(queue: Queue, job: Job, attempt: int | None) -> "Written":
     return found
 
 
-def _stream(output: Output, *, stderr: bool) -> bytes:
-    """Return one stream, with a line where something was left out."""
-    from queuectl.guard.output import render
-
+def _stream(output: Output, *, stderr: bool) -> tuple[bytes, int]:
+    """Return what is kept of one stream, and how many bytes there were."""
     if stderr:
-        return render(output.stderr, output.stderr_bytes)
-    return render(output.stdout, output.stdout_bytes)
-
-
-def _tell_gap(output: Output, *, stderr: bool) -> None:
-    """Say that this isn't all, to whoever sends it to a file and won't see the line in it."""
-    if stderr:
-        missing = output.stderr_bytes - len(output.stderr)
-    else:
-        missing = output.stdout_bytes - len(output.stdout)
-    if missing > 0:
-        say(f"{missing:,} bytes in the middle were not kept; the setting output_limit says why.")
+        return output.stderr, output.stderr_bytes
+    return output.stdout, output.stdout_bytes
 
 
 def _write(found: "Written", facts: Facts, raw: bool) -> None:
@@ -131,7 +126,7 @@ def _write(found: "Written", facts: Facts, raw: bool) -> None:
     heading("Output" if found.number == job.attempts else f"Output of run {found.number}")
     written = False
     for title, stderr in (("STDOUT:", False), ("STDERR:", True)):
-        if data := _stream(found.output, stderr=stderr):
+        if data := render(*_stream(found.output, stderr=stderr)):
             write(paint(title, "bold"))
             with _writer(raw) as writer:
                 writer.write(data)
@@ -212,8 +207,6 @@ def _as_dict(found: "Written") -> dict[str, Any]:
 
 def _json_stream(name: str, data: bytes, total: int) -> dict[str, Any]:
     """Describe a stream; bytes that aren't text are there once more, exactly, in base64."""
-    from queuectl.guard.output import render
-
     return {
         name: render(data, total).decode(errors="replace"),
         f"{name}_base64": exact(data),

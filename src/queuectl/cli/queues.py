@@ -41,12 +41,10 @@ def pause(names: tuple[str, ...], every: bool, as_json: bool) -> None:
         chosen = [*queue.status().queues] if every else names or [DEFAULT_QUEUE]
         changed = {name: queue.pause(name) for name in dict.fromkeys(chosen)}
         if as_json:
-            _write_changed(changed, paused=True)
-            return
-        for name, done in changed.items():
-            told = "is paused; jobs that run go on" if done else "was paused already"
-            write(safe(f"Queue {name!r} {told}."))
-        if not changed:
+            _write_json(changed, paused=True)
+        elif changed:
+            _write_changed(changed, "is paused; jobs that run go on", "was paused already")
+        else:
             say("No queue is in use, so none is paused.")
 
 
@@ -73,16 +71,19 @@ def resume(names: tuple[str, ...], every: bool, as_json: bool) -> None:
         chosen = queue.status().paused if every else names or [DEFAULT_QUEUE]
         changed = {name: queue.resume(name) for name in dict.fromkeys(chosen)}
         if as_json:
-            _write_changed(changed, paused=False)
-            return
-        for name, done in changed.items():
-            told = "is resumed" if done else "wasn't paused"
-            write(safe(f"Queue {name!r} {told}."))
-        if not changed:
+            _write_json(changed, paused=False)
+        elif changed:
+            _write_changed(changed, "is resumed", "wasn't paused")
+        else:
             say("No queue is paused.")
 
 
-def _write_changed(changed: dict[str, bool], *, paused: bool) -> None:
+def _write_changed(changed: dict[str, bool], done: str, was_so: str) -> None:
+    for name, is_new in changed.items():
+        write(safe(f"Queue {name!r} {done if is_new else was_so}."))
+
+
+def _write_json(changed: dict[str, bool], *, paused: bool) -> None:
     write_json(
         [{"name": name, "paused": paused, "changed": done} for name, done in changed.items()]
     )

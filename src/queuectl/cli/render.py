@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any, TextIO
 
-from queuectl.cli.fitting import GAP, cut_middle, fit
-from queuectl.cli.fitting import cut as cut
-from queuectl.cli.fitting import width as width
 from queuectl.cli.outlet import outlet
+from queuectl.cli.widths import GAP, cut, cut_middle, fit, width
 from queuectl.values import dataclass
 
 # C0, DEL, C1, bidirectional controls, line separators, byte order mark, lone surrogates: what can
@@ -102,6 +100,14 @@ def complain(text: str) -> None:
 def write_json(value: Any) -> None:
     """Print one JSON value: indented on a terminal, on one line elsewhere."""
     write(_json(value, 2 if is_terminal() else None))
+
+
+def write_result(value: Any, text: str, *, as_json: bool) -> None:
+    """Print what came of a command: as one JSON value, or in a sentence."""
+    if as_json:
+        write_json(value)
+    else:
+        write(safe(text))
 
 
 def write_json_line(value: Any) -> None:

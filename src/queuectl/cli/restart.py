@@ -5,11 +5,18 @@ from typing import Any
 import click
 
 from queuectl.cli.command import Command
+from queuectl.cli.notes import NONE_RUNNING, node_name
 from queuectl.cli.options import json_option, open_queue
 from queuectl.cli.render import complain, say, write, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED
 
-NONE_RUNNING = "No workers are running."
+nodes_option = click.option(
+    "--node",
+    "nodes",
+    multiple=True,
+    metavar="ID",
+    help="Only this node (the start of its id will do); repeatable.  [default: all]",
+)
 
 
 @click.command(
@@ -21,13 +28,7 @@ NONE_RUNNING = "No workers are running."
     queuectl worker restart --now             # end running jobs and give them back first
     """,
 )
-@click.option(
-    "--node",
-    "nodes",
-    multiple=True,
-    metavar="ID",
-    help="Only this node (the start of its id will do); repeatable.  [default: all]",
-)
+@nodes_option
 @click.option("--now", is_flag=True, help="End running jobs first, and give them back unharmed.")
 @json_option
 def restart(nodes: tuple[str, ...], now: bool, as_json: bool) -> int:
@@ -49,8 +50,8 @@ def restart(nodes: tuple[str, ...], now: bool, as_json: bool) -> int:
 
 
 def _report(node: dict[str, Any]) -> None:
-    name = f"node {node['id']} (PID: {node['pid']}, host: {node['host']})"
+    name = node_name(node["id"], node["pid"], node["host"])
     if node["asked"]:
-        write(f"Asked {name} to restart.")
+        write(f"Asked node {name} to restart.")
     else:
-        complain(f"Can't restart {name}: {node['reason']}.")
+        complain(f"Can't restart node {name}: {node['reason']}.")

@@ -8,14 +8,13 @@ import click
 from queuectl.cli.columns import attempts_of
 from queuectl.cli.command import Command
 from queuectl.cli.finish import ended_label
-from queuectl.cli.moments import ahead
 from queuectl.cli.options import JOB_ID, json_option, open_queue
 from queuectl.cli.render import Column, heading, size, write, write_facts, write_json, write_table
 from queuectl.facts import Event
 from queuectl.job import WAITING, Attempt, Job, signal_name
 from queuectl.lifecycle import first_wait
 from queuectl.report import attempt_dict, event_dict, job_dict
-from queuectl.when import format_duration, human, local
+from queuectl.when import ahead, format_duration, human, local
 
 if TYPE_CHECKING:
     from queuectl.explain import Reason

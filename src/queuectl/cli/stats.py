@@ -6,7 +6,7 @@ import click
 
 from queuectl.cli.command import Command
 from queuectl.cli.notes import note_unused
-from queuectl.cli.options import MOMENT, json_option, open_queue, queue_option
+from queuectl.cli.options import MOMENT, json_option, open_queue, tags_option
 from queuectl.cli.render import (
     heading,
     is_terminal,
@@ -15,11 +15,11 @@ from queuectl.cli.render import (
     say,
     shorten,
     terminal_width,
-    width,
     write,
     write_facts,
     write_json,
 )
+from queuectl.cli.widths import width
 from queuectl.job import Job, State
 from queuectl.when import human, parse_moment
 
@@ -37,15 +37,10 @@ queuectl stats --json | jq .run_time.p95_ms
 
 
 @click.command(cls=Command, examples=EXAMPLES)
-@queue_option
-@click.option(
-    "--tag",
-    "-T",
-    "tags",
-    multiple=True,
-    metavar="TAG",
-    help="Only jobs with this tag that are in the store, each with its last run; with several, "
-    "those that have all of them.",
+@click.option("--queue", "-Q", "queue_name", metavar="NAME", help="Only this queue.")
+@tags_option(
+    "Only jobs with this tag that are in the store, each with its last run; with several, "
+    "those that have all of them."
 )
 @click.option(
     "--since",

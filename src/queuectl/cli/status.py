@@ -8,7 +8,6 @@ import click
 
 from queuectl.cli.command import Command
 from queuectl.cli.interrupts import raised
-from queuectl.cli.moments import ahead
 from queuectl.cli.options import DURATION, json_option, open_queue
 from queuectl.cli.render import (
     STATE_COLOURS,
@@ -23,7 +22,7 @@ from queuectl.cli.render import (
     write_lines,
 )
 from queuectl.job import DEFAULT_QUEUE, State
-from queuectl.when import ago, format_duration, local
+from queuectl.when import ago, ahead, format_duration, local
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue

@@ -1,8 +1,10 @@
-"""Where the output of jobs goes: byte for byte into pipes and files, harmless onto terminals."""
+"""Where the output of jobs goes: byte for byte into pipes and files, harmless onto terminals.
+
+What a `Sink` promises is said in `queuectl.following`.
+"""
 
 import codecs
 import sys
-from collections.abc import Iterator
 from typing import Any, TextIO
 
 from queuectl.cli.controls import Controls, settled
@@ -74,15 +76,13 @@ class Plain:
         """The one that was written to last."""
 
     def begin_run(self, number: int) -> None:
-        """Expect no more than what comes: it looks the same in all runs."""
+        pass
 
     def write(self, stream: int, data: bytes) -> None:
-        """Pass bytes on."""
         if stream in self._writers and data:
             self._turn_to(self._writers[stream]).write(data)
 
     def gap(self, stream: int, missing: int) -> None:
-        """Mark a gap on a line of its own."""
         if stream in self._writers:
             writer = self._turn_to(self._writers[stream])
             writer.finish_line()
@@ -95,7 +95,6 @@ class Plain:
         return writer
 
     def end_run(self) -> None:
-        """Leave a terminal as it was before the run, but for what was written."""
         for writer in self._writers.values():
             writer.end()
 
@@ -103,15 +102,18 @@ class Plain:
 
 
 class _Lines:
-    """Cuts what comes on several streams into lines, and very long ones into pieces."""
+    """Takes what a job writes line by line, and very long lines in pieces."""
 
     def __init__(self, streams: tuple[int, ...], *, overwritten: bool = False) -> None:
         r"""Expect these streams; if lines may be `overwritten`, forget what was before a `\r`."""
         self._begun = dict.fromkeys(streams, b"")
         self._overwritten = overwritten
+        self._number = 0
 
-    def take(self, stream: int, data: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Return the lines that are complete now, each with whether that was its end."""
+    def begin_run(self, number: int) -> None:
+        self._number = number
+
+    def write(self, stream: int, data: bytes) -> None:
         if stream not in self._begun or not data:
             return
         *lines, rest = (self._begun[stream] + data).split(b"\n")
@@ -120,19 +122,25 @@ class _Lines:
         whole = len(rest) <= LONGEST_LINE
         self._begun[stream] = rest if whole else b""
         for line in lines:
-            yield line, True
+            self._print(stream, line, ended=True)
         if not whole:
-            yield rest, False
+            self._print(stream, rest, ended=False)
 
-    def rest(self) -> Iterator[tuple[int, bytes]]:
-        """Return the lines that have no end, each with its stream."""
+    def end_run(self) -> None:
         for stream, rest in self._begun.items():
             if rest:
                 self._begun[stream] = b""
-                yield stream, rest
+                self._print(stream, rest, ended=False)
+
+    def close(self) -> None:
+        self.end_run()
+
+    def _print(self, stream: int, line: bytes, *, ended: bool) -> None:
+        """Print a line, or a piece of one that isn't `ended`."""
+        raise NotImplementedError
 
 
-class Prefixed:
+class Prefixed(_Lines):
     """Prints whole lines on stdout, each behind the job's id: `id | ` or, for stderr, `id ! `.
 
     On a terminal, a line that overwrites itself is printed as it is in the end.
@@ -141,22 +149,14 @@ class Prefixed:
     def __init__(
         self, id: str, *, streams: tuple[int, ...] = (STDOUT, STDERR), raw: bool = False
     ) -> None:
+        self._shown = is_terminal() and not raw
+        super().__init__(streams, overwritten=self._shown)
         colour = _PREFIX_COLOURS[sum(id.encode()) % len(_PREFIX_COLOURS)]
         self._marks = {stream: paint(f"{safe(id)} {'|!'[stream]} ", colour) for stream in streams}
-        self._shown = is_terminal() and not raw
         self._controls = {stream: Controls(sys.stdout) for stream in streams}
-        self._lines = _Lines(streams, overwritten=self._shown)
         self._writer = Writer(sys.stdout, raw=True)
 
-    def begin_run(self, number: int) -> None:
-        """Expect no more than what comes: it looks the same in all runs."""
-
-    def write(self, stream: int, data: bytes) -> None:
-        """Print the lines that are complete."""
-        for line, _ in self._lines.take(stream, data):
-            self._print(stream, line)
-
-    def _print(self, stream: int, line: bytes) -> None:
+    def _print(self, stream: int, line: bytes, *, ended: bool) -> None:
         mark = self._marks[stream]
         if self._shown:
             text = line.removesuffix(b"\r").decode(errors="backslashreplace")
@@ -165,62 +165,34 @@ class Prefixed:
             self._writer.write(mark.encode() + line + b"\n")
 
     def gap(self, stream: int, missing: int) -> None:
-        """Mark a gap on a line of its own."""
         self.end_run()
         self.write(stream, gap_line(missing))
 
     def end_run(self) -> None:
-        """Print lines that have no end, and forget colours."""
-        for stream, rest in self._lines.rest():
-            self._print(stream, rest)
+        super().end_run()
         for controls in self._controls.values():
             controls.end()
 
-    close = end_run
 
-
-class Objects:
+class Objects(_Lines):
     """Prints a JSON object per line on stdout, for programs."""
 
     def __init__(self, id: str, *, streams: tuple[int, ...] = (STDOUT, STDERR)) -> None:
+        super().__init__(streams)
         self._id = id
-        self._number = 0
-        self._streams = streams
-        self._lines = _Lines(streams)
 
-    def begin_run(self, number: int) -> None:
-        """Name this run from now on."""
-        self._number = number
+    def _print(self, stream: int, line: bytes, *, ended: bool) -> None:
+        text = line.decode(errors="replace")
+        self._write_object(stream, text=text, text_base64=exact(line), newline=ended)
 
-    def write(self, stream: int, data: bytes) -> None:
-        """Print the lines that are complete."""
-        for line, ended in self._lines.take(stream, data):
-            self._print_line(stream, line, ended=ended)
-
-    def _print_line(self, stream: int, line: bytes, *, ended: bool) -> None:
-        self._print(
-            stream,
-            text=line.decode(errors="replace"),
-            text_base64=exact(line),
-            newline=ended,
-        )
-
-    def _print(self, stream: int, **fields: Any) -> None:
+    def _write_object(self, stream: int, **fields: Any) -> None:
         about = {"id": self._id, "attempt": self._number, "stream": NAMES[stream]}
         write_json_line({**about, **fields})
 
     def gap(self, stream: int, missing: int) -> None:
-        """Print an object that says how many bytes are missing."""
         self.end_run()
-        if stream in self._streams:
-            self._print(stream, gap_bytes=missing)
-
-    def end_run(self) -> None:
-        """Print lines that have no end."""
-        for stream, rest in self._lines.rest():
-            self._print_line(stream, rest, ended=False)
-
-    close = end_run
+        if stream in self._begun:
+            self._write_object(stream, gap_bytes=missing)
 
 
 def exact(data: bytes) -> str | None:

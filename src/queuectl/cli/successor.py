@@ -24,7 +24,7 @@ ASKED = "queuectl.cli.successor"
 
 def start_again(arguments: Sequence[str], *, daemon: bool) -> "Again":
     """Return how a node with these arguments is started again, by whatever is installed then."""
-    from queuectl.cli.discretion import without_passwords
+    from queuectl.cli.passwords import without_passwords
     from queuectl.node.handover import Again
 
     # -P: a file in the current directory must not pass for a module.

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.finish import (
-    EXIT_TIMED_OUT,
-    Hint,
-    describe_end,
-    exit_code_of,
-    still_going,
-)
+from queuectl.cli.finish import EXIT_TIMED_OUT, Hint, describe_end, exit_code_of, still_going
 from queuectl.cli.notes import again, note_unused
-from queuectl.cli.options import DURATION, JOB_ID, json_option, open_queue
+from queuectl.cli.options import (
+    DURATION,
+    JOB_ID,
+    json_option,
+    open_queue,
+    queues_option,
+    tags_option,
+)
 from queuectl.cli.progress import Bar
 from queuectl.cli.render import complain, plural, say, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED
@@ -40,22 +41,8 @@ queuectl wait --all && echo "All done"   # until nothing is left to do
 
 @click.command(cls=Command, examples=EXAMPLES)
 @click.argument("ids", nargs=-1, type=JOB_ID, metavar="[ID]...")
-@click.option(
-    "--queue",
-    "-Q",
-    "queues",
-    multiple=True,
-    metavar="NAME",
-    help="All of this queue that aren't finished yet.",
-)
-@click.option(
-    "--tag",
-    "-T",
-    "tags",
-    multiple=True,
-    metavar="TAG",
-    help="All with this tag, also those that are finished already.",
-)
+@queues_option("All of this queue that aren't finished yet.")
+@tags_option("All with this tag, also those that are finished already.")
 @click.option(
     "--all", "-a", "everything", is_flag=True, help="All jobs of all queues not finished yet."
 )

@@ -11,8 +11,15 @@ import click
 from queuectl.cli.command import ARGUMENTS, HANDED_OVER, Group
 from queuectl.cli.finish import still_going
 from queuectl.cli.interrupts import held, truthful
-from queuectl.cli.notes import note_unused
-from queuectl.cli.options import DURATION, here, json_option, open_queue, quiet_option
+from queuectl.cli.notes import NONE_RUNNING, node_name, note_unused
+from queuectl.cli.options import (
+    DURATION,
+    here,
+    json_option,
+    open_queue,
+    queues_option,
+    quiet_option,
+)
 from queuectl.cli.render import (
     Column,
     complain,
@@ -25,7 +32,7 @@ from queuectl.cli.render import (
     write_json,
     write_table,
 )
-from queuectl.cli.restart import NONE_RUNNING, restart
+from queuectl.cli.restart import nodes_option, restart
 from queuectl.cli.successor import ASKED, answer, start_again
 from queuectl.errors import EXIT_DONE, EXIT_FAILED
 from queuectl.host import host_identity, is_running
@@ -80,14 +87,7 @@ def worker() -> None:
     help="How many jobs to run at once, whatever the setting workers says.  [default: what it "
     "says, which is 1]",
 )
-@click.option(
-    "--queue",
-    "-Q",
-    "queues",
-    multiple=True,
-    metavar="NAME",
-    help="Serve only this queue; repeatable.  [default: all]",
-)
+@queues_option("Serve only this queue; repeatable.  [default: all]")
 @click.option(
     "--daemon",
     is_flag=False,
@@ -233,13 +233,7 @@ def _own_log(place: "Place", node: str) -> str:
     queuectl worker stop --timeout 1m --json  # who stopped, and who didn't yet
     """,
 )
-@click.option(
-    "--node",
-    "nodes",
-    multiple=True,
-    metavar="ID",
-    help="Only this node (the start of its id will do); repeatable.  [default: all]",
-)
+@nodes_option
 @click.option(
     "--timeout",
     "-t",
@@ -314,10 +308,6 @@ def _see_exit(nodes: Sequence["Node"]) -> None:
             sleep(0.005)
 
 
-def _name(node: "Node") -> str:
-    return f"node {node.id} (PID: {node.pid}, host: {node.host})"
-
-
 def _identity(node: "Node") -> dict[str, Any]:
     return {"id": node.id, "host": node.host, "pid": node.pid}
 
@@ -336,7 +326,7 @@ class _Waiting:
     def greet(self) -> None:
         """Say who was asked."""
         for node in self.open if self.talk else ():
-            say(f"Asked {_name(node)} to stop.")
+            say(f"Asked node {node_name(node.id, node.pid, node.host)} to stop.")
 
     def remaining(self) -> int:
         """Count the nodes that aren't gone yet; says who went and what is waited for."""
@@ -346,7 +336,7 @@ class _Waiting:
             self.open.remove(node)
             self.stopped.append(node)
             if self.talk:
-                write(safe(f"Stopped {_name(node)}."))
+                write(safe(f"Stopped node {node_name(node.id, node.pid, node.host)}."))
         self.jobs = {node.id: [job.id for job in self.queue.held(node.id)] for node in self.open}
         if any(self.jobs.values()):
             self._say(f"Waiting for {self.summary()}.")
@@ -372,7 +362,7 @@ class _Waiting:
         if not is_terminal(sys.stderr):
             say(text)
             return
-        from queuectl.cli.render import cut
+        from queuectl.cli.widths import cut
 
         sys.stderr.write("\r\x1b[K" + cut(safe(text), terminal_width() - 1))
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Lays the fields of one request over those of another, such as defaults for many jobs."""
+"""Merging requests: the fields of one laid over those of another, such as defaults for many."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ SAME = [{"command", "cmd", "argv"}, *(set(names) for names in _NAMES if len(name
 """Names that say the same thing in several ways: the stronger one drives out the others."""
 
 
-def overlay(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> dict[str, Any]:
+def merge_requests(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> dict[str, Any]:
     """Lay stronger fields over weaker ones: they replace, but tags add up and env merges."""
     given = {_plain(name) for name in strong}
     hidden = {name for same in SAME if given.intersection(same) for name in same}

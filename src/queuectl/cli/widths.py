@@ -1,4 +1,4 @@
-"""Makes text fit: which columns of a table have room on a terminal, and where text is cut.
+"""Widths on a terminal: how many cells text takes, which columns have room, where text is cut.
 
 Nothing here writes. `render` says what there is, and how wide the terminal is.
 """

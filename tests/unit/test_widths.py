@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuectl.cli.fitting import GAP, cut, cut_middle, fit, width
+from queuectl.cli.widths import GAP, cut, cut_middle, fit, width
 
 SIZES = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300), st.integers(0, 9)), min_size=1)
 TEXTS = st.text(st.sampled_from("abc 寬ä\u0301\u200d🦊"), max_size=60)

@@ -16,7 +16,7 @@ MOST_EVENTS = 100_000
 """... and at most."""
 
 
-class Newcomers:
+class StartedJobs:
     """The jobs that begin to run, look after look.
 
     One that runs at a look is easily seen. For one that starts and ends in between we watch those

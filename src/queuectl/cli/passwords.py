@@ -1,4 +1,4 @@
-"""Keeps a password that was given on the command line out of the list of processes.
+"""Passwords on the command line: kept out of the list of processes and of messages.
 
 Everybody on the host can read the arguments of every process, for as long as it lives. So the
 password in a URL is overwritten where the kernel looks for it. It was there for the moment it
@@ -54,6 +54,7 @@ def _overwrite(secret: bytes) -> None:
 
 def _argument_area() -> tuple[int, int]:
     """Return where the kernel reads the arguments of this process from."""
-    with open("/proc/self/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
+    from queuectl.host import stat_fields
+
+    fields = stat_fields("self")
     return int(fields[45]), int(fields[46])

@@ -1,4 +1,4 @@
-"""What people type from habit, and what does it here: the commands and options of other tools.
+"""Commands and options of other tools, which people type from habit, and what does that here.
 
 It is looked into only when there is no such command or option. Advice that begins with a command,
 or with an option, is to use that; other advice is said as it stands.

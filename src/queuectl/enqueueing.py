@@ -1,4 +1,4 @@
-"""Taking jobs in: reads requests, completes them by the settings, and stores them."""
+"""Enqueueing jobs: reads requests, completes them by the settings, and stores them."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -140,8 +140,8 @@ class BulkDefaults:
         return defaults.complete(given, folder=self._folder, environment=self._environment)
 
 
-class Intake:
-    """Where jobs enter a queue. `Queue` has the same verbs, with what they promise."""
+class Enqueuer:
+    """Stores new jobs. What its verbs promise is said in `Queue`."""
 
     def __init__(self, store: Store, place: Place) -> None:
         self._store = store
@@ -289,11 +289,11 @@ def _read_all(
 
 def _laid(what: Request, under: Mapping[str, Any]) -> Request:
     """Lay a request over fields that hold for all."""
-    from queuectl.overlay import overlay
+    from queuectl.merging import merge_requests
 
     if isinstance(what, NewJob):
         raise BadJobError("A NewJob is complete; fields can't be added to it.")
-    return overlay(under, _given(what))
+    return merge_requests(under, _given(what))
 
 
 def _given(what: Request) -> Mapping[str, Any]:

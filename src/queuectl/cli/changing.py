@@ -1,0 +1,92 @@
+"""One change to many jobs, as a command: which jobs are meant, and how it is made and reported."""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from queuectl.changes import Change, filter_for
+from queuectl.cli.change_report import JsonReport, Manner, Report, TextReport, Words
+from queuectl.cli.confirm import confirm
+from queuectl.cli.interrupts import truthful
+from queuectl.cli.options import JOB_ID, Wanted, json_option, open_queue, quiet_option
+from queuectl.cli.outlet import outlet
+from queuectl.cli.render import plural
+from queuectl.filter import Filter
+from queuectl.queue import Queue
+from queuectl.values import replace
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ids_argument = click.argument("ids", nargs=-1, type=JOB_ID, metavar="[ID]...")
+
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Only say what would be done; change nothing."
+)
+
+
+def manner_options(command: F) -> F:
+    """Add --dry-run, --quiet and --json; with a --yes or --wait they arrive together as `how`."""
+
+    @wraps(command)
+    def gather(*args: Any, **given: Any) -> Any:
+        names = ("dry_run", "quiet", "as_json", "yes", "wait")
+        how = Manner(**{name: given.pop(name) for name in names if name in given})
+        return command(*args, how=how, **given)
+
+    decorated: Any = gather
+    for option in (json_option, quiet_option, dry_run_option):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def change_jobs(
+    change: Change,
+    words: Words,
+    ids: Sequence[str],
+    wanted: Wanted,
+    how: Manner,
+    *,
+    all_jobs: bool | None = None,
+    asks: bool = True,
+) -> int:
+    """Change the jobs with these ids, or those that are wanted; report, and return the exit code.
+
+    `--state all` means all states that the change can be made in. What is done to really all jobs
+    `asks` first. `all_jobs` is None for a command that has no --all.
+    """
+    _check_choice(ids, bool(wanted), all_jobs)
+    states = change.allowed if wanted.all_states else wanted.states
+    with open_queue() as queue:
+        which = filter_for(change, replace(wanted, states=states).filter(queue))
+        if asks and (all_jobs or wanted.all_states):
+            confirm(lambda: _question(queue, which, change, words), yes=how.yes or how.dry_run)
+        with truthful(queue, patient=not how.dry_run) as truth:
+            report: Report
+            report = (JsonReport if how.as_json else TextReport)(queue, truth, how, words)
+            outlet.done = report.done
+            with report:
+                if ids:
+                    queue.change_named(ids, change, dry_run=how.dry_run, told=report.named)
+                else:
+                    queue.change_matching(which, change, dry_run=how.dry_run, told=report.page)
+                if how.wait:
+                    report.wait()
+                report.sum_up()
+        return report.code
+
+
+def _check_choice(ids: Sequence[str], filtered: bool, all_jobs: bool | None) -> None:
+    """Insist on exactly one way to say which jobs are meant."""
+    every = "" if all_jobs is None else " or --all"
+    if ids and (filtered or all_jobs):
+        raise click.UsageError(f"Give either ids, or filters{every}, not both")
+    if not ids and not filtered and not all_jobs:
+        raise click.UsageError(f"Say which jobs: give ids or filters such as --queue{every}")
+
+
+def _question(queue: Queue, which: Filter, change: Change, words: Words) -> str:
+    count = queue.count(which)
+    certain = " for good" if change.deletes else ""
+    return f"{words.would.capitalize()} {plural(count, 'job')}{certain}?" if count else ""
