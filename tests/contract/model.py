@@ -50,6 +50,7 @@ from queuectl.store.contract import (
     Store,
     Turned,
 )
+from queuectl.store.folder import Folder
 from queuectl.store.histogram import bucket_of
 from queuectl.store.ids import job_ids
 from queuectl.store.sqlite.driver import HostClock
@@ -733,6 +734,10 @@ class Toy(Store):
     @property
     def identity(self) -> str:
         return self.url
+
+    @property
+    def folder(self) -> Folder:
+        raise UsageError("This store is in no folder.")
 
     def changed(self) -> bool:
         return True

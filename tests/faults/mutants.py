@@ -187,8 +187,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="Whether the lease of another host is over is told by the clock of this one.",
         edits=[
             Edit(
-                old="return node.lease <= 0 or (self._seen_at - since) * 1000 > node.lease",
-                new="return clock_gettime(0) * 1000 > node.lease_until",
+                old="if node.lease <= 0 or (read_at - self._seen[node.id][1]) * 1000 > node.lease",
+                new="if clock_gettime(0) * 1000 > node.lease_until",
             )
         ],
         tests=[
@@ -947,8 +947,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job that expired is dead, and no event says so.",
         edits=[
             Edit(
-                old="[Changed(death_of(job, job.reason, at=now, node=node)) for job in buried]",
-                new="[]",
+                old="self.after_burial(buried, now, node)",
+                new="pass",
                 inside="Idiom._bury_expired",
             )
         ],

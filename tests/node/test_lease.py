@@ -17,7 +17,7 @@ from queuectl.node.guards import Guards
 from queuectl.node.lease import Lease
 from queuectl.settings import Settings
 from queuectl.store import Store, open_store
-from tests.contract.tools import a_node, forget, renew
+from tests.contract.tools import a_node, forget
 from tests.support import wait_for
 
 if TYPE_CHECKING:
@@ -126,13 +126,11 @@ class Slow:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.nodes = self
+        self.clock = store.clock
         self.let_through = Event()
 
-    def steady(self) -> int:
-        return self.store.clock.steady()
-
-    def renew(self, node: str, *, until: int) -> bool:
-        done = renew(self.store, node, until=until)
+    def renew(self, node: str, **values: Any) -> bool:
+        done = self.store.nodes.renew(node, **values)
         self.let_through.wait()
         return done
 

@@ -442,8 +442,6 @@ class Store(ABC):
     """Whether it was made when it was opened."""
     clock: "Clock"
     """By which every stored time is meant."""
-    folder: "Folder"
-    """What there is of it in the file system of this host."""
     capabilities: frozenset[Capability] = frozenset()
     """What it can do besides what every store can."""
     patience: float
@@ -480,6 +478,11 @@ class Store(ABC):
     @abstractmethod
     def settings(self) -> SharedSettings:
         """What was set for all."""
+
+    @property
+    @abstractmethod
+    def folder(self) -> "Folder":
+        """What there is of it in the file system of this host."""
 
     @property
     @abstractmethod

@@ -267,13 +267,12 @@ def _escaped(value: str | bytes) -> int:
 
 def _advance(source: SqlStore, target: SqlStore, table: Table) -> None:
     """Let the target give out numbers behind those that are copied, where it must be told."""
-    advance = target.db.driver.dialect.advance
-    if not table.numbered or not advance:
+    if not table.numbered or target.db.sql.ADVANCE is None:
         return
     highest = source.db.value(whole.highest(table))
     if highest is not None:
         name = target.db.driver.dialect.prefix + table.name
-        target.db.rows(advance.replace("TABLE", name), highest=highest)
+        target.db.rows(target.db.sql.ADVANCE, table=name, highest=highest)
 
 
 def _compare(

@@ -61,8 +61,6 @@ class Dialect:
     greatest: str
     lease_holds: str
     """Whether a node may still renew its lease."""
-    advance: str = ""
-    """Makes TABLE give out numbers behind the highest one; empty where inserting it is enough."""
 
     def render(self, statement: str, **more: str) -> str:
         """Fill the holes of a statement."""
@@ -146,8 +144,6 @@ POSTGRESQL = Dialect(
     greatest="greatest",
     # Whether it is over is for others to observe: the clocks of many machines can't be trusted.
     lease_holds="lease > 0",
-    advance="SELECT setval(numbers, greatest(:highest, nextval(numbers)))"
-    " FROM (SELECT pg_get_serial_sequence('TABLE', 'seq')::regclass AS numbers) AS of_table",
 )
 
 MYSQL = Dialect(

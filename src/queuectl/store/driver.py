@@ -44,8 +44,6 @@ class Driver(ABC):
     """Whether a connection may be lost around a commit: then commits leave receipts."""
     errors: ClassVar[type[Exception]]
     """What all errors of the library are."""
-    CLOCK: ClassVar[str] = ""
-    """Asks for the database's time in milliseconds."""
     begins: Sequence[str]
     """Begin a transaction that may write; each statement sees what is committed by then."""
     sees_one_state: Sequence[str]

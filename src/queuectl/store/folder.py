@@ -12,8 +12,8 @@ from queuectl.store import files
 class Folder:
     """Where a store keeps what belongs to one host."""
 
-    def __init__(self, at: Callable[[], str], make: Callable[[], None], path: str | None) -> None:
-        """Take who knows where the folder is, who makes it, and the store's file, if it is one."""
+    def __init__(self, at: str, make: Callable[[], None], path: str | None) -> None:
+        """Name the folder, who makes it, and the store's file, if it is one."""
         self._at = at
         self._make = make
         self._path = path
@@ -21,12 +21,12 @@ class Folder:
     @property
     def spool(self) -> str:
         """The folder under which nodes keep the output of running jobs."""
-        return os.path.join(self._at(), "spool")
+        return os.path.join(self._at, "spool")
 
     def make_spool(self) -> str:
         """Make that folder, if it isn't there, for those who may use the store; returns it."""
         self._make()
-        files.make_folder(self.spool, group_of(self._at()))
+        files.make_folder(self.spool, group_of(self._at))
         return self.spool
 
     def is_elsewhere(self, node: Node) -> bool:

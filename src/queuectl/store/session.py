@@ -438,7 +438,7 @@ class Session:
         """Ask the database for its time."""
 
         def ask(_: Any) -> None:
-            self.timed(self._driver.CLOCK, {})
+            self.timed(self._driver.sql.CLOCK, {})
 
         self._do(ask)
 

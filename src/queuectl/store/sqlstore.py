@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from queuectl.store.administration import Administration
 from queuectl.store.contract import (
@@ -19,11 +19,13 @@ from queuectl.store.contract import (
     Store,
 )
 from queuectl.store.database import Database
-from queuectl.store.folder import Folder
 from queuectl.store.idiom import Idiom
 from queuectl.store.migrate import IDENTITY, check_version
 from queuectl.store.verbs.jobs import SqlJobs
 from queuectl.store.verbs.settings import SqlSettings
+
+if TYPE_CHECKING:
+    from queuectl.store.folder import Folder
 
 T = TypeVar("T")
 GLANCE = 0.1
@@ -53,7 +55,6 @@ class SqlStore(Store):
         self.one_host = path is not None
         self.url = db.driver.url
         self.clock = db.driver.clock
-        self.folder = Folder(lambda: db.driver.companion, db.driver.make_companion, path)
         self.secret_variables = secret_variables
         self.is_new = is_new
         self._told = 0.0
@@ -91,6 +92,12 @@ class SqlStore(Store):
         from queuectl.store.verbs.nodes import SqlNodes, WatchedNodes
 
         return SqlNodes(self.db) if self.one_host else WatchedNodes(self.db)
+
+    @cached_property
+    def folder(self) -> "Folder":
+        from queuectl.store.folder import Folder
+
+        return Folder(self.db.driver.companion, self.db.driver.make_companion, self.path)
 
     # -- what it is ---------------------------------------------------------------------
 

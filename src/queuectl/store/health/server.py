@@ -88,7 +88,7 @@ def _check_clock(store: SqlStore) -> Iterator[Finding]:
 def _ask_time(store: SqlStore) -> tuple[float, float]:
     """Return how many milliseconds our clock is ahead, and by how much that may be wrong."""
     asked = time_ns() / 1e6
-    ((said,),) = store.db.rows(store.db.driver.CLOCK)
+    ((said,),) = store.db.rows(store.db.sql.CLOCK)
     heard = time_ns() / 1e6
     return (asked + heard) / 2 - (int(said) + 0.5), (heard - asked) / 2 + 1
 

@@ -77,7 +77,6 @@ class MysqlDriver(ServerDriver):
 
     sql = statements
     errors = pymysql.err.MySQLError
-    CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
     begins = ("START TRANSACTION READ WRITE",)
     sees_one_state = (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
@@ -101,7 +100,7 @@ class MysqlDriver(ServerDriver):
             more = _SILENCE_IN_MARIADB if self.is_mariadb else ", wait_timeout = 60"
             isolation = "tx_isolation" if self.is_mariadb else "transaction_isolation"
             self.execute(db, _SESSION.format(isolation=isolation, more=more), {})
-            self.packet = int(self.rows(db, "SELECT @@max_allowed_packet", {})[0][0])
+            self.packet = int(self.rows(db, statements.PACKET, {})[0][0])
         except pymysql.err.MySQLError as error:
             self.disconnect(db)
             raise self.explain(error, db) from error
@@ -197,7 +196,7 @@ class MysqlDriver(ServerDriver):
             raise wrong_connection("pymysql.connections.Connection", connection)
         check_open(bool(connection.open))
         with connection.cursor(Cursor) as cursor:
-            cursor.execute("SELECT DATABASE()")
+            cursor.execute(statements.DATABASE)
             ((database,),) = cursor.fetchall()
         check_same_database(self.address.database, database)
         return connection
@@ -225,7 +224,8 @@ class MysqlDriver(ServerDriver):
     def load(self, db: Any, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         names = ", ".join(f'"{name}"' for name in columns)
         places = ", ".join(["%s"] * len(columns))
-        self.each(db, f"INSERT INTO {self.prefix}{table} ({names}) VALUES ({places})", list(rows))
+        text = statements.LOAD.format(table=self.prefix + table, names=names, values=places)
+        self.each(db, text, list(rows))
 
     def update(self, db: Any, statement: ForRows, rows: Sequence[Params]) -> set[int] | None:
         text, names = self.text(statement), statement.names

@@ -63,7 +63,6 @@ class PostgresDriver(ServerDriver):
 
     sql = statements
     errors = psycopg.Error
-    CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)"
     # Who reads one state may think about it for a while, and nobody waits for that.
     sees_one_state = (f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_SILENCE.format(60)}",)
 
@@ -122,9 +121,7 @@ class PostgresDriver(ServerDriver):
 
     def _prepare(self, db: Any) -> None:
         """Find out whether the session is ours alone, and make it safe if it is."""
-        (pid, commit), *_ = self.rows(
-            db, "SELECT pg_backend_pid(), current_setting('synchronous_commit')", {}
-        )
+        ((pid, commit),) = self.rows(db, statements.WHO_SERVES, {})
         # A pooler answers with a number of its own.
         self.pooled = pid != db.info.backend_pid
         if self.pooled:
@@ -168,8 +165,8 @@ class PostgresDriver(ServerDriver):
     def load(self, db: Any, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         names = ", ".join(f'"{name}"' for name in columns)
         with db.cursor() as cursor:
-            copy = f"COPY {self.dialect.prefix}{table} ({names}) FROM STDIN"
-            with cursor.copy(copy) as stream:
+            text = statements.LOAD.format(table=self.dialect.prefix + table, names=names)
+            with cursor.copy(text) as stream:
                 for row in rows:
                     stream.write_row(row)
 
@@ -247,9 +244,8 @@ class PostgresDriver(ServerDriver):
 
     def announce(self, db: Any, topics: set[Topic]) -> None:
         for topic in sorted(topics):
-            self.rows(db, "SELECT pg_notify(%(channel)s, %(topic)s)", {
-                "channel": self.channel, "topic": topic.value,
-            })  # fmt: skip
+            told = {"channel": self.channel, "topic": topic.value}
+            self.rows(db, self.text(statements.NOTIFY), told)
 
     def wake(self, topics: set[Topic]) -> None:
         if self.pooled:

@@ -152,7 +152,7 @@ class SqliteDriver(Driver):
 
     def _settle_in(self, db: apsw.Connection) -> None:
         # In this order: whoever creates the tables sets the id in the same transaction.
-        has_tables = _value(db, "SELECT count(*) FROM sqlite_schema")
+        has_tables = _value(db, self.sql.TABLES_THERE)
         if has_tables and _value(db, "PRAGMA application_id") != APPLICATION_ID:
             raise StoreCorruptError(f"{self.path} isn't a queuectl database; it was left alone.")
         if has_tables:
@@ -227,7 +227,7 @@ class SqliteDriver(Driver):
             return False
         try:
             with closing(apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)) as db:
-                return bool(_value(db, "SELECT count(*) FROM sqlite_schema"))
+                return bool(_value(db, self.sql.TABLES_THERE))
         except (apsw.BusyError, apsw.CantOpenError):
             return False
         except apsw.Error:
@@ -298,7 +298,7 @@ class SqliteDriver(Driver):
     ) -> None:
         names = ", ".join(f'"{name}"' for name in columns)
         places = ", ".join("?" * len(columns))
-        db.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", rows)
+        db.executemany(self.sql.LOAD.format(table=table, names=names, values=places), rows)
 
     def _of_rows(self, statement: ForRows) -> Batches:
         known = self._for_rows.get(statement)

@@ -306,3 +306,15 @@ SIZE = """
 SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables
 WHERE table_schema = DATABASE() AND LEFT(table_name, :n) = :prefix
 """
+
+# -- the connection, and what isn't about rows --------------------------------------------
+
+# The server's time in milliseconds.
+CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
+
+# Which database a connection is to, and how many bytes the server takes at once.
+DATABASE = "SELECT DATABASE()"
+PACKET = "SELECT @@max_allowed_packet"
+
+# Take whole rows.
+LOAD = "INSERT INTO {table} ({names}) VALUES ({values})"

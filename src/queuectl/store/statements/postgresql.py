@@ -332,3 +332,23 @@ SELECT current_setting('server_version'), current_setting('fsync'),
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = :schema AND c.relkind = 'r'
 """
+
+# -- the connection, and what isn't about rows --------------------------------------------
+
+# The server's time in milliseconds.
+CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)"
+
+# Who serves the connection, and whether a commit waits for the disk.
+WHO_SERVES = "SELECT pg_backend_pid(), current_setting('synchronous_commit')"
+
+# Tell those who listen.
+NOTIFY = "SELECT pg_notify(:channel, :topic)"
+
+# Makes a table give out numbers behind the highest one.
+ADVANCE = """
+SELECT setval(numbers, greatest(:highest, nextval(numbers)))
+FROM (SELECT pg_get_serial_sequence(:table, 'seq')::regclass AS numbers) AS of_table
+"""
+
+# Take whole rows as a stream.
+LOAD = "COPY {table} ({names}) FROM STDIN"

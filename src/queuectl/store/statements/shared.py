@@ -500,3 +500,8 @@ HOLDERS = "SELECT DISTINCT node FROM {jobs} WHERE state = 'processing'"
 # Copies that were begun, and receipts that nobody has tidied up.
 UNFINISHED_COPIES = "SELECT count(*) FROM {meta} WHERE substr(name, 1, 4) = 'copy'"
 OLD_RECEIPTS = "SELECT count(*) FROM {receipts} WHERE at < :before"
+
+# -- copies -----------------------------------------------------------------------------
+
+# Makes a table give out numbers behind the highest one; None where inserting that is enough.
+ADVANCE: str | None = None
