@@ -348,6 +348,17 @@ class TestRescue:
         assert the(store, "x").state == State.PENDING
         assert store.runs.rescue("node-1", self.plan, beat=beat + 1) is None
 
+    def test_there_may_be_nothing_to_note(self, store: Store) -> None:
+        add(store, "x")
+        take_one(store)
+
+        def plan(held: Sequence[Job], now: int) -> Over:
+            return self.plan(held, now)._replace(note=lambda job, end, now: None)
+
+        assert store.runs.rescue("node-1", plan) is not None
+        assert the(store, "x").state == State.PENDING
+        assert store.history.events() == []
+
     def test_one_that_is_registered_is_no_stray(self, store: Store) -> None:
         add(store, "x")
         job = take_one(store)

@@ -218,8 +218,7 @@ class Idiom:
         Every change of a state comes by here, but for a claim that is one statement: from that,
         nothing follows.
         """
-        if events := [event for change in changes for event in change.events]:
-            self.record(events)
+        self.record([event for change in changes for event in change.events])
         if any(self.wakes(change) for change in changes):
             self.db.nudge(Topic.WORK)
 
@@ -234,7 +233,8 @@ class Idiom:
 
     def record(self, events: Sequence[Event]) -> None:
         """Keep events, in their order."""
-        self.db.insert(self.sql.RECORD, [event_row(event) for event in events])
+        if events:
+            self.db.insert(self.sql.RECORD, [event_row(event) for event in events])
 
     # -- counters -----------------------------------------------------------------------
 

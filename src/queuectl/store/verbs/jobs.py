@@ -238,9 +238,7 @@ class SqlJobs(Jobs):
         for seq in decided.keys() - done - set(gone):
             state = held[seq].state
             raise StateError(f"Job {held[seq].id} is {state}; that can't be done to it then.")
-        events = [event for _, event in decided.values() if event is not None]
-        if events:
-            self._idiom.record(events)
+        self._idiom.record([event for _, event in decided.values() if event is not None])
         self._idiom.after_change(*_moved(rows), Changed(None, gone))
         if asked:
             self._db.nudge(Topic.CONTROL)
