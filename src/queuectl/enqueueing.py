@@ -149,6 +149,7 @@ class Enqueuer:
         self._settings_changed = 0
         """How often we have changed settings ourselves."""
         self._known_defaults: tuple[int, float, Defaults] | None = None
+        self._plain: tuple[Defaults | None, NewJob] = None, NewJob()
 
     def note_new_settings(self) -> None:
         """Read the settings again for the next job: they were changed here."""
@@ -158,9 +159,24 @@ class Enqueuer:
         """Store one job, as `Queue.enqueue` does."""
         # One look at the clock: a delay counts from the moment the job is created.
         now = self._store.clock.now()
-        new = self._defaults().complete(_read(what, fields, now))
+        new: NewJob | OneOfMany
+        if type(what) is str and not fields:
+            new = (None, check_command(what), None, self._plain_model())
+        else:
+            new = self._defaults().complete(_read(what, fields, now))
+        if connection is None:
+            return self._store.jobs.enqueue_one(new, now=now)
         with self._on(connection):
             return self._store.jobs.enqueue_one(new, now=now)
+
+    def _plain_model(self) -> NewJob:
+        """Return what a job is that says no more than its command: mostly what it was before."""
+        defaults, folder = self._defaults(), current_folder()
+        by, model = self._plain
+        if by is not defaults or model.cwd != folder or model.env_all:
+            model = defaults.complete({"cwd": folder})
+            self._plain = defaults, model
+        return model
 
     def read(self, what: Iterable[Request], under: Mapping[str, Any]) -> Iterator[OneOfMany]:
         """Make jobs of several requests, laid over the fields that hold for all of them."""

@@ -1,13 +1,11 @@
 """Why a job waits: facts about it and about who works in, reasons out. No clock, no store."""
 
-import shlex
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from queuectl.facts import QueueInfo
 from queuectl.job import WAITING, Job, State, moment
-from queuectl.lifecycle import ROOM_WITHIN
 from queuectl.values import dataclass
 from queuectl.when import ahead, iso, local
 
@@ -111,7 +109,7 @@ def explain_all(jobs: Collection[Job], now: int) -> list[Reason]:
     first = min(jobs, key=lambda job: job.run_at)
     when = ahead(first.run_at, now)
     if len(jobs) == 1:
-        remedy = f"retry {shlex.quote(first.id)}"
+        remedy = f"retry {_quoted(first.id)}"
         text = f"job {first.id} isn't due until {when}"
         return [_reason(Cause.NOT_DUE, text, remedy, ends_at=first.run_at)]
     return [_reason(Cause.NOT_DUE, f"none of them is due before {when}", ends_at=first.run_at)]
@@ -133,7 +131,7 @@ def hindrances(
     elif names and not taking:
         reasons.append(_reason(Cause.NO_WORKER, "all workers are stopping", "worker start"))
     elif unserved := sorted(q for q in names if not any(crew.serves(q) for crew in taking)):
-        options = " ".join(f"--queue {shlex.quote(name)}" for name in unserved)
+        options = " ".join(f"--queue {_quoted(name)}" for name in unserved)
         text = f"no worker serves {', '.join(unserved)}"
         reasons.append(_reason(Cause.NOT_SERVED, text, f"worker start {options}"))
     return reasons
@@ -151,7 +149,7 @@ def _in_itself(job: Job, now: int) -> list[Reason]:
     when = ahead(job.run_at, now)
     text = f"its retry isn't due until {when}" if retry else f"it isn't due until {when}"
     cause = Cause.RETRY if retry else Cause.NOT_DUE
-    return [_reason(cause, text, f"retry {shlex.quote(job.id)}", ends_at=job.run_at)]
+    return [_reason(cause, text, f"retry {_quoted(job.id)}", ends_at=job.run_at)]
 
 
 def _paused(queues: Sequence[QueueInfo]) -> Reason:
@@ -162,12 +160,14 @@ def _paused(queues: Sequence[QueueInfo]) -> Reason:
         text = f"queue {queue.name} is paused"
         text += f" by {queue.paused_by}" if queue.paused_by else ""
         text += f" since {local(queue.paused_at)}" if queue.paused_at else ""
-    return _reason(Cause.PAUSED, text, f"resume {shlex.join(names)}")
+    return _reason(Cause.PAUSED, text, f"resume {_quoted(*names)}")
 
 
 def _its_turn(job: Job, around: Surroundings) -> Reason:
     """Say how its turn comes, when nothing keeps it."""
     serving = [crew for crew in around.crews if crew.serves(job.queue) and not crew.stopping]
+    from queuectl.lifecycle import ROOM_WITHIN
+
     alone_until = job.run_at + ROOM_WITHIN
     if (
         job.crashes >= around.suspicious
@@ -189,3 +189,10 @@ def _reason(
     cause: Cause, text: str, remedy: str | None = None, *, ends_at: int | None = None
 ) -> Reason:
     return Reason(cause=cause, text=text, remedy=remedy, ends_at=ends_at)
+
+
+def _quoted(*words: str) -> str:
+    """Write words as a shell reads them."""
+    import shlex
+
+    return shlex.join(words)

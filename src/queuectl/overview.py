@@ -8,7 +8,6 @@ from queuectl.explain import Crew, Reason, Surroundings, explain, explain_all, h
 from queuectl.facts import Node
 from queuectl.filter import Filter, Names
 from queuectl.job import FINISHED, WAITING, Job, State
-from queuectl.lifecycle import Policy
 from queuectl.place import Place
 from queuectl.request import check_sought
 from queuectl.store.contract import Store
@@ -77,6 +76,8 @@ def _crew(node: Node, busy: int = 0) -> Crew:
 
 def _surroundings(store: Store, place: Place) -> Surroundings:
     """Gather what the turn of jobs hangs on besides the jobs."""
+    from queuectl.lifecycle import Policy
+
     settings, _ = place.settings(store.settings.config())
     return Surroundings(
         now=store.clock.now(),

@@ -65,7 +65,6 @@ FOR_ENQUEUE = (
         "queuectl.fields",
         "queuectl.filter",
         "queuectl.host",
-        "queuectl.lifecycle",
         "queuectl.overview",
         "queuectl.enqueueing",
         "queuectl.explain",

@@ -150,7 +150,8 @@ class ToyJobs(Jobs):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    def enqueue_one(self, job: NewJob, *, now: int) -> Job:
+    def enqueue_one(self, job: NewJob | OneOfMany, *, now: int) -> Job:
+        job = _whole(job) if isinstance(job, tuple) else job
         if job.id in self._memory.line:
             raise DuplicateError(f"The id {job.id!r} is taken; choose another.")
         return self._add(job, now)

@@ -353,7 +353,7 @@ class TestRescue:
         take_one(store)
 
         def plan(held: Sequence[Job], now: int) -> Over:
-            return self.plan(held, now)._replace(note=lambda job, end, now: None)
+            return replace(self.plan(held, now), note=lambda job, end, now: None)
 
         assert store.runs.rescue("node-1", plan) is not None
         assert the(store, "x").state == State.PENDING

@@ -97,7 +97,8 @@ Asked = Callable[[], Mapping[int, str]]
 """Tells which of a node's jobs somebody wants cancelled, and why, by their places in the line."""
 
 
-class Over(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Over:
     """What is over on a node, to be written down."""
 
     unstarted: Sequence[Job] = ()
@@ -122,7 +123,8 @@ class Turned(NamedTuple):
     """Those of these ends that change nothing: the lease was lost."""
 
 
-class Outlook(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Outlook:
     """What a claim would find."""
 
     ready: bool
@@ -138,7 +140,8 @@ class Outlook(NamedTuple):
         return min((at for at in (self.due, self.expires) if at is not None), default=None)
 
 
-class EndRun(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EndRun:
     """That the node which runs a job shall end it."""
 
     reason: str
@@ -190,7 +193,7 @@ class Jobs(ABC):
     """Storing, finding and counting jobs, and changing those that don't run."""
 
     @abstractmethod
-    def enqueue_one(self, job: NewJob, *, now: int) -> Job:
+    def enqueue_one(self, job: NewJob | OneOfMany, *, now: int) -> Job:
         """Store a job as `enqueue` does, and return it; a taken id is a `DuplicateError`."""
 
     @abstractmethod

@@ -27,6 +27,7 @@ from queuectl.store.rows import (
     named,
     transition_row,
 )
+from queuectl.values import dataclass
 
 if TYPE_CHECKING:
     from queuectl.admission import Candidate, Offer
@@ -35,13 +36,14 @@ PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
 
 
-class Changed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Changed:
     """Jobs that came into the same state, by one and the same step."""
 
     to: State | None
     """None when they are gone."""
     jobs: Sequence[int]
-    """Their places in the line; those of many new jobs at once aren't known."""
+    """Their places in the line; those of new jobs aren't told."""
     events: Sequence[Event] = ()
     """What is kept of that."""
     wakes: bool = False
@@ -218,8 +220,11 @@ class Idiom:
         Every change of a state comes by here, but for a claim that is one statement: from that,
         nothing follows.
         """
-        self.record([event for change in changes for event in change.events])
-        if any(self.wakes(change) for change in changes):
+        wakes = False
+        for change in changes:
+            self.record(change.events)
+            wakes = wakes or (change.wakes and self.must_tell(change))
+        if wakes:
             self.db.nudge(Topic.WORK)
 
     def after_burial(self, jobs: Sequence[Job], now: int, node: str | None) -> None:
@@ -227,9 +232,9 @@ class Idiom:
         deaths = [death_of(job, job.reason, at=now, node=node) for job in jobs]
         self.after_change(Changed(State.DEAD, [job.seq for job in jobs], deaths))
 
-    def wakes(self, change: Changed) -> bool:
-        """Tell whether we have to tell nodes of a change."""
-        return change.wakes
+    def must_tell(self, change: Changed) -> bool:
+        """Tell whether nodes hear of a change that they should look at from us only."""
+        return True
 
     def record(self, events: Sequence[Event]) -> None:
         """Keep events, in their order."""

@@ -56,7 +56,9 @@ The rest is one and the same tuple for all jobs that share it, so that it is mad
 """
 OWN_COLUMNS = 3
 NEW_COLUMNS = tuple(NEW_JOB.split(", "))
-_in_new_row = itemgetter(*NEW_COLUMNS[OWN_COLUMNS : -len(COPIED)])
+_FOUND = ("state", "ready", "run_at", "expires_at", "created_at", "updated_at")
+_in_new_row = itemgetter(*map(_FOUND.index, NEW_COLUMNS[OWN_COLUMNS : -len(COPIED)]))
+"""Brings what is found out about a new job into the order of its columns."""
 _EVENT = tuple(f.name for f in fields(Event) if f.name != "seq")
 _FRESH = (0, None)
 """What a new job counts, and what it has in all columns that aren't given."""
@@ -108,19 +110,25 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
 def _rest(job: NewJob, now: int) -> Row:
     """Return what goes into the columns that a job may share with others."""
     run_at, expires_at = _times(job, now)
-    found = {
-        "state": _PENDING,
-        "ready": 1 if run_at <= now else 0,
-        "run_at": run_at,
-        "expires_at": expires_at,
-        "created_at": now,
-        "updated_at": now,
-    }
-    asked = list(_copied(job))
-    for place, write in _WRITTEN:
-        value = asked[place]
-        asked[place] = write(value) if value else None
-    return (*_in_new_row(found), *asked)
+    found = (_PENDING, 1 if run_at <= now else 0, run_at, expires_at, now, now)
+    return (*_in_new_row(found), *_asked(job))
+
+
+def _asked(job: NewJob) -> Row:
+    """Return what goes into columns as it was asked for; mostly that is as it was before."""
+    global _last
+    last, row = _last
+    if last is not job:
+        asked = list(_copied(job))
+        for place, write in _WRITTEN:
+            value = asked[place]
+            asked[place] = write(value) if value else None
+        row = tuple(asked)
+        _last = job, row
+    return row
+
+
+_last: tuple[NewJob | None, Row] = None, ()
 
 
 def _times(job: NewJob, now: int) -> tuple[int, int | None]:

@@ -460,7 +460,8 @@ class Session:
         if self.depth:
             self._nudges.add(topic)
         else:
-            self._do(self._driver.announce, {topic})
+            if self._driver.remote:
+                self._do(self._driver.announce, {topic})
             self._driver.wake({topic})
 
     def take_nudges(self) -> set[Topic]:

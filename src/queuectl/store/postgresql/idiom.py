@@ -53,9 +53,9 @@ class PostgresIdiom(Idiom):
         else:
             self.db.load("jobs", *_filled(rows))
 
-    def wakes(self, change: Changed) -> bool:
+    def must_tell(self, change: Changed) -> bool:
         # A trigger has told those who listen of new jobs. Behind a pooler nobody does.
-        return change.wakes and not (change.new and not self.db.driver.pooled)
+        return not change.new or self.db.driver.pooled
 
     # -- claiming -----------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from queuectl.store.rows import (
     transition_row,
 )
 
+NEW = Changed(State.PENDING, (), wakes=True, new=True)
 LONGEST_TEXT = 1_000
 """Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
 
@@ -35,24 +36,26 @@ class SqlJobs(Jobs):
 
     # -- storing ------------------------------------------------------------------------
 
-    def enqueue_one(self, job: NewJob, *, now: int) -> Job:
-        (row,) = new_rows([one_of_many(job)], now)
-        if job.id is None and not job.stdin:
+    def enqueue_one(self, job: NewJob | OneOfMany, *, now: int) -> Job:
+        one = job if isinstance(job, tuple) else one_of_many(job)
+        id, stdin = one[0], one[3].stdin
+        (row,) = new_rows([one], now)
+        if id is None and not stdin:
             return self._db.alone(lambda: self._enqueue_one(row))
 
         def enqueue() -> Job:
-            if job.id is not None:
-                self._refuse_taken([job.id])
+            if id is not None:
+                self._refuse_taken([id])
             stored = self._enqueue_one(row)
-            if job.stdin:
-                self._add_input(stored.id, job.stdin)
+            if stdin:
+                self._add_input(stored.id, stdin)
             return stored
 
         return self._db.atomic(enqueue)
 
     def _enqueue_one(self, row: NewRow) -> Job:
         seq = self._idiom.insert_job(row)
-        self._idiom.after_change(Changed(State.PENDING, (seq,), wakes=True, new=True))
+        self._idiom.after_change(NEW)
         return stored_job(row, seq)
 
     def enqueue(
@@ -108,7 +111,7 @@ class SqlJobs(Jobs):
         self._idiom.insert_jobs(rows)
         for place, data in inputs.items():
             self._add_input(rows[place][0], data)
-        self._idiom.after_change(Changed(State.PENDING, (), wakes=True, new=True))
+        self._idiom.after_change(NEW)
 
     def _add_input(self, id: str, data: bytes) -> None:
         """Keep what the runs of a new job find on stdin, in pieces that every server takes."""
