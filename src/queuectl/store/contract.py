@@ -1,7 +1,7 @@
 """What a store does: a short list of verbs, each with its promise, and the values they pass.
 
 A store holds no policy. It applies the transitions it is given, fenced by (id, attempt, node):
-a run that lost its lease changes nothing, and `finish` says so. Every verb that writes is a
+a run that lost its lease changes nothing, and `turn` says so. Every verb that writes is a
 transaction of its own, or part of the one in which `transact` calls it.
 """
 

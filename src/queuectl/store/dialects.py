@@ -1,4 +1,4 @@
-"""What databases say differently: one `Dialect` each, and nowhere an `if dialect ==`."""
+"""What databases say differently in shared statements: one `Dialect` each fills their holes."""
 
 import re
 from collections.abc import Callable, Sequence
