@@ -35,7 +35,9 @@ say() {
     echo "$1 $QUEUECTL_ATTEMPT $uptime $$ $QUEUECTL_NODE" >&9
     sync -d "$file"
 }
-flock -n 9 || say overlap
+flock -n 9
+# 1 is another's lock. One that was killed itself, a moment before its shell is, saw nobody.
+[ $? -ne 1 ] || say overlap
 say start
 "$@"
 code=$?
