@@ -720,7 +720,7 @@ MUTANTS: Sequence[Mutant] = (
         edits=[
             Edit(
                 old="kept = {n: inputs[at] for n, at in enumerate(fresh.values()) if at in inputs}",
-                new="kept = dict(inputs)",
+                new="kept = {n: data for n, data in inputs.items() if n < len(fresh)}",
             )
         ],
         tests=[
