@@ -1,7 +1,5 @@
 """The checkup: what every store finds out about itself, and that it changes nothing by it."""
 
-from typing import Any
-
 import pytest
 
 from queuectl.errors import StateError, StoreTooNewError
@@ -108,9 +106,11 @@ class TestAServer:
         assert finding.text.startswith(("fsync is off", "innodb_flush_method is nosync"))
 
     @pytest.mark.parametrize(("shift", "order"), [(-5_000, "ahead of"), (7_000, "behind")])
-    def test_compares_the_clocks(self, server: SqlStore, shift: int, order: str) -> None:
-        driver: Any = server.db.driver
-        driver.CLOCK = f"SELECT ({driver.CLOCK}) + {shift}"
+    def test_compares_the_clocks(
+        self, server: SqlStore, shift: int, order: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sql = server.db.sql
+        monkeypatch.setattr(sql, "CLOCK", f"SELECT ({sql.CLOCK}) + {shift}")
         finding = one(check_store(server), "clock")
         assert finding.level == Level.WARNING
         apart = human(abs(shift))

@@ -267,7 +267,7 @@ def _escaped(value: str | bytes) -> int:
 
 def _advance(source: SqlStore, target: SqlStore, table: Table) -> None:
     """Let the target give out numbers behind those that are copied, where it must be told."""
-    if not table.numbered or target.db.sql.ADVANCE is None:
+    if not table.numbered or not target.db.sql.ADVANCE:
         return
     highest = source.db.value(whole.highest(table))
     if highest is not None:

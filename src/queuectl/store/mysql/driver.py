@@ -222,10 +222,9 @@ class MysqlDriver(ServerDriver):
             cursor.executemany(text, rows)
 
     def load(self, db: Any, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        names = ", ".join(f'"{name}"' for name in columns)
-        places = ", ".join(["%s"] * len(columns))
-        text = statements.LOAD.format(table=self.prefix + table, names=names, values=places)
-        self.each(db, text, list(rows))
+        from queuectl.store.statements import whole
+
+        self.each(db, whole.load(self.prefix + table, columns, "%s"), list(rows))
 
     def update(self, db: Any, statement: ForRows, rows: Sequence[Params]) -> set[int] | None:
         text, names = self.text(statement), statement.names

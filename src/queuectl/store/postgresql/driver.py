@@ -163,12 +163,12 @@ class PostgresDriver(ServerDriver):
             cursor.executemany(text, rows)
 
     def load(self, db: Any, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        names = ", ".join(f'"{name}"' for name in columns)
-        with db.cursor() as cursor:
-            text = statements.LOAD.format(table=self.dialect.prefix + table, names=names)
-            with cursor.copy(text) as stream:
-                for row in rows:
-                    stream.write_row(row)
+        from queuectl.store.statements import whole
+
+        text = whole.load_stream(self.dialect.prefix + table, columns)
+        with db.cursor() as cursor, cursor.copy(text) as stream:
+            for row in rows:
+                stream.write_row(row)
 
     def can_be_alone(self, db: Any) -> bool:
         if self.pooled or db is None or db.closed or self.clock.is_stale():

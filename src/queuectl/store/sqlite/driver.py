@@ -296,9 +296,9 @@ class SqliteDriver(Driver):
     def load(
         self, db: apsw.Connection, table: str, columns: Sequence[str], rows: Iterable[Row]
     ) -> None:
-        names = ", ".join(f'"{name}"' for name in columns)
-        places = ", ".join("?" * len(columns))
-        db.executemany(self.sql.LOAD.format(table=table, names=names, values=places), rows)
+        from queuectl.store.statements import whole
+
+        db.executemany(whole.load(table, columns, "?"), rows)
 
     def _of_rows(self, statement: ForRows) -> Batches:
         known = self._for_rows.get(statement)

@@ -315,6 +315,3 @@ CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1
 # Which database a connection is to, and how many bytes the server takes at once.
 DATABASE = "SELECT DATABASE()"
 PACKET = "SELECT @@max_allowed_packet"
-
-# Take whole rows.
-LOAD = "INSERT INTO {table} ({names}) VALUES ({values})"

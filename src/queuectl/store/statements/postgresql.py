@@ -349,6 +349,3 @@ ADVANCE = """
 SELECT setval(numbers, greatest(:highest, nextval(numbers)))
 FROM (SELECT pg_get_serial_sequence(:table, 'seq')::regclass AS numbers) AS of_table
 """
-
-# Take whole rows as a stream.
-LOAD = "COPY {table} ({names}) FROM STDIN"

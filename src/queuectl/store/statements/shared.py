@@ -503,5 +503,5 @@ OLD_RECEIPTS = "SELECT count(*) FROM {receipts} WHERE at < :before"
 
 # -- copies -----------------------------------------------------------------------------
 
-# Makes a table give out numbers behind the highest one; None where inserting that is enough.
-ADVANCE: str | None = None
+# Makes a table give out numbers behind the highest one; empty where inserting that is enough.
+ADVANCE = ""

@@ -179,9 +179,6 @@ RETURNING seq
 # Whether there are any tables.
 TABLES_THERE = "SELECT 1 FROM sqlite_schema LIMIT 1"
 
-# Take whole rows.
-LOAD = "INSERT INTO {table} ({names}) VALUES ({values})"
-
 # A number that is another one when another connection has committed something.
 DATA_VERSION = "PRAGMA data_version"
 

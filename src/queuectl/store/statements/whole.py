@@ -50,5 +50,16 @@ def delete(table: Table) -> str:
     return f"DELETE FROM {{{table.name}}} WHERE {same}"
 
 
+def load(table: str, columns: Sequence[str], place: str) -> str:
+    """Insert a row into a table, whose name is given as it is; each value is bound at a `place`."""
+    names, places = ", ".join(map(_quoted, columns)), ", ".join([place] * len(columns))
+    return f"INSERT INTO {table} ({names}) VALUES ({places})"
+
+
+def load_stream(table: str, columns: Sequence[str]) -> str:
+    """Insert rows that come as a stream, into a table whose name is given as it is."""
+    return f"COPY {table} ({', '.join(map(_quoted, columns))}) FROM STDIN"
+
+
 def _quoted(name: str) -> str:
     return f'"{name}"'
