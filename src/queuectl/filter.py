@@ -1,7 +1,7 @@
 """Which jobs somebody means, and in which order they are wanted."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import UsageError, shown
 from queuectl.job import State
@@ -70,7 +70,8 @@ def _state(name: Any) -> State:
         ) from None
 
 
-class Sort(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sort:
     """A column of jobs to sort by. Jobs that have nothing there come last, either way."""
 
     column: str

@@ -7,7 +7,7 @@ Flag > environment (`QUEUECTL_…`) > `queuectl.toml` (nearest, upwards) > `conf
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from queuectl.errors import BadSettingError, BadTimeError, nearest, shown
 from queuectl.job import SHELL, Strategy
@@ -19,7 +19,8 @@ LARGEST_INT = 2**31 - 1
 LONGEST_PROGRAM = 1_000
 
 
-class Kind(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Kind:
     """What a setting may be."""
 
     read: Callable[[object], Any]
@@ -161,7 +162,8 @@ class Taken(StrEnum):
     JOBS = "new jobs"
 
 
-class Spec(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Spec:
     """What is known of a setting, besides its default."""
 
     kind: Kind

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -27,6 +27,7 @@ from queuectl.cli.command import (
 from queuectl.cli.interrupts import ignore_interrupts
 from queuectl.cli.outlet import EXIT_BROKEN_PIPE, LostError, abandon
 from queuectl.errors import EXIT_FAILED, EXIT_INTERRUPTED, QueuectlError
+from queuectl.values import dataclass
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -37,7 +38,8 @@ GARBAGE = 10_000
 VERSION = f"queuectl {__version__} (schema {SCHEMA_VERSION})"
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Entry:
     """Where a command lives, and the line that `queuectl --help` has for it."""
 
     section: str

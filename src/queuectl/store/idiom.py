@@ -6,7 +6,7 @@ This is the way that every SQL database can go. A database that has a better one
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from queuectl.errors import LeaseLostError
 from queuectl.facts import Event
@@ -52,7 +52,8 @@ class Changed:
     """Whether they weren't there before."""
 
 
-class Look(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Look:
     """What a claim finds when it begins."""
 
     ahead: int
