@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -27,7 +27,6 @@ from queuectl.cli.command import (
 from queuectl.cli.interrupts import ignore_interrupts
 from queuectl.cli.outlet import EXIT_BROKEN_PIPE, LostError, abandon
 from queuectl.errors import EXIT_FAILED, EXIT_INTERRUPTED, QueuectlError
-from queuectl.values import dataclass
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -38,8 +37,7 @@ GARBAGE = 10_000
 VERSION = f"queuectl {__version__} (schema {SCHEMA_VERSION})"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """Where a command lives, and the line that `queuectl --help` has for it."""
 
     section: str
