@@ -169,6 +169,17 @@ class Enqueuer:
         with self._on(connection):
             return self._store.jobs.enqueue_one(new, now=now)
 
+    def complete_one(self, given: Mapping[str, Any], now: int) -> NewJob:
+        """Make a job of the fields of a request."""
+        return self._defaults().complete(read_values(given, now=now))
+
+    @staticmethod
+    def as_fields(what: Request) -> Mapping[str, Any]:
+        """Return the fields of a request."""
+        if isinstance(what, NewJob):
+            raise BadJobError("A NewJob is complete; give its fields.")
+        return _given(what)
+
     def _plain_model(self) -> NewJob:
         """Return what a job is that says no more than its command: mostly what it was before."""
         defaults, folder = self._defaults(), current_folder()

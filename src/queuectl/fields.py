@@ -228,6 +228,7 @@ KEPT = (
     Field("reason", "text", is_long=True),
     Field("stdin_bytes", "size"),
     Field("cancel_reason", "text", is_hidden=True),
+    Field("tick", "text", is_hidden=True),
 )
 """What only queuectl sets."""
 

@@ -5,6 +5,7 @@ another pid namespace. So a process is named by host identity, pid and start tim
 """
 
 import os
+from contextlib import suppress
 from functools import cache
 
 
@@ -128,3 +129,14 @@ def whoami() -> str:
         except KeyError:
             user = str(os.getuid())
     return f"{user}@{host_name()}"
+
+
+def local_zone() -> str:
+    """Return the name of the time zone of this host; UTC, where nothing says it."""
+    name = os.environ.get("TZ", "").removeprefix(":")
+    if not name:
+        with suppress(OSError):
+            name = os.path.realpath("/etc/localtime")
+    if name.startswith("/"):
+        name = name.partition("/zoneinfo/")[2]
+    return "UTC" if name in ("", "Etc/UTC") else name

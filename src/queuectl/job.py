@@ -77,6 +77,8 @@ class NewJob:
     shell: str | None = None
     stdin: bytes | None = field(default=None, repr=False)
     tags: tuple[str, ...] = ()
+    tick: str | None = None
+    """Set by a schedule only."""
 
 
 OneOfMany = tuple[str | None, str | None, tuple[str, ...] | None, NewJob]
@@ -139,6 +141,8 @@ class Job:
     reason: str | None
     cancel_reason: str | None
     """Set while a running job is being cancelled."""
+    tick: str | None
+    """The tick of a schedule that made it: when that was planned, and the schedule's name."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":
@@ -154,6 +158,21 @@ class Job:
         values[_BACKOFF] = None if backoff is None else Strategy(backoff)
         values.insert(_AFTER, ())
         return in_order(cls, values)
+
+    @property
+    def schedule(self) -> str | None:
+        """The schedule that made it, if one did."""
+        return None if self.tick is None else self.tick.partition(" ")[2]
+
+    @property
+    def planned(self) -> int | None:
+        """When the tick that made it was planned, in milliseconds, if one did."""
+        return None if self.tick is None else int(self.tick.partition(" ")[0])
+
+    @property
+    def scheduled_for(self) -> "datetime | None":
+        """The same as a moment."""
+        return None if (at := self.planned) is None else moment(at)
 
     @property
     def title(self) -> str:

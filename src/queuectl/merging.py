@@ -16,13 +16,7 @@ SAME = [{"command", "cmd", "argv"}, *(set(names) for names in _NAMES if len(name
 
 def merge_requests(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> dict[str, Any]:
     """Lay stronger fields over weaker ones: they replace, but tags add up and env merges."""
-    given = {_plain(name) for name in strong}
-    hidden = {name for same in SAME if given.intersection(same) for name in same}
-    if "argv" in given:
-        # Exact arguments are for no shell.
-        hidden.add("shell")
-    kept = {name: value for name, value in weak.items() if _plain(name) not in hidden}
-    result = {**kept, **strong}
+    result = {**without_rivals(weak, strong), **strong}
     tags = [_tags(fields) for fields in (weak, strong)]
     if all(tags):
         result.pop("tag", None)
@@ -31,6 +25,16 @@ def merge_requests(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> dict[s
     if all(isinstance(part, Mapping) for part in env):
         result["env"] = {**env[0], **env[1]}  # type: ignore[dict-item]
     return result
+
+
+def without_rivals(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the weaker fields but for those that stronger ones say too, in whichever way."""
+    given = {_plain(name) for name in strong}
+    hidden = {name for same in SAME if given.intersection(same) for name in same}
+    if "argv" in given:
+        # Exact arguments are for no shell.
+        hidden.add("shell")
+    return {name: value for name, value in weak.items() if _plain(name) not in hidden}
 
 
 def _tags(fields: Mapping[str, Any]) -> list[Any]:

@@ -11,6 +11,7 @@ queue.wait(job.id)
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     )
     from queuectl.explain import Reason
     from queuectl.report import Stats, Status
+    from queuectl.schedules import Schedules
     from queuectl.settings import Settings
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
@@ -116,6 +118,13 @@ class Queue:
     def close(self) -> None:
         """Let go of the store."""
         self.store.close()
+
+    @cached_property
+    def schedules(self) -> "Schedules":
+        """What makes jobs at times: `queue.schedules.add("nightly", "0 3 * * *", "backup.sh")`."""
+        from queuectl.schedules import Schedules
+
+        return Schedules(self.store, self._enqueuer)
 
     @property
     def url(self) -> str:

@@ -65,6 +65,8 @@ def job_dict(job: Job) -> dict[str, Any]:
             told[name] = form(value)
     told["data"] = _data(job)
     told["shell"] = None if job.command is None else job.shell or SHELL
+    told["schedule"] = job.schedule
+    told["scheduled_for"] = moment(job.planned)
     return told
 
 

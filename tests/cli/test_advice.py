@@ -30,7 +30,7 @@ from tests.cli.conftest import Cli
         ("worker scale 4", "use queuectl config set workers N"),
         ("worker logs", "use list, which names the log of each"),
         ("enqueue-in", "use enqueue --delay"),
-        ("cron", "let cron enqueue (docs/operations.md, Recurring jobs)"),
+        ("cron", "use schedule add NAME RULE COMMAND"),
         ("worker ps", "use list"),
         ("worker kill", "use stop"),
         ("dlq clear", "use purge"),
@@ -46,8 +46,8 @@ def test_commands_of_other_tools(cli: Cli, typed: str, advice: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "advice"),
     [
-        ("enqueue true --cron", "has no schedules, so let cron enqueue"),
-        ("enqueue true --every", "has no schedules, so let cron enqueue"),
+        ("enqueue true --cron", "use queuectl schedule add NAME RULE COMMAND"),
+        ("enqueue true --every", "use queuectl schedule add NAME RULE COMMAND"),
         ("enqueue true --after", "has no dependencies between jobs: write one command for both"),
         ("enqueue true --depends-on", "has no dependencies between jobs"),
         ("enqueue true --unique", "use --id"),

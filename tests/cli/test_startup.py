@@ -61,6 +61,7 @@ FOR_ENQUEUE = (
         "queuectl.cli.enqueue",
         "queuectl.cli.notes",
         "queuectl.cli.options",
+        "queuectl.cli.program",
         "queuectl.facts",
         "queuectl.fields",
         "queuectl.filter",

@@ -98,6 +98,14 @@ def test_an_environment_that_cannot_be_kept_is_refused(cli: Cli) -> None:
 
 
 @pytest.mark.timeout(900)
+def schedule_commands(name: str) -> list[tuple[str, ...]]:
+    """Return commands that say something about a schedule."""
+    return [
+        *(("show", name), ("next", name), ("run", name), ("pause", name), ("resume", name)),
+        *(("edit", name, "--priority", "3"), ("backfill", name, "3d", "now"), ("rm", name)),
+    ]
+
+
 def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
     secret = "hush-hush-4711"
     cli.variables = {"ALL_SECRET": f"all {secret}"}
@@ -117,6 +125,11 @@ def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
     look("enqueue", json.dumps({"command": "x", "env": {"A": [secret]}}))
     look("enqueue", json.dumps([{"command": "x", "env": {"A=B": secret}}]))
     look("enqueue", json.dumps({"command": "x", "env": {"A": "x"}, "stdin": [secret]}))
+    look("schedule", "add", "one", "@daily", "true", *one)
+    look("schedule", "add", "all", "@daily", "true", "--env-all", "--stdin", "-", input=secret)
+    look("schedule", "add", "bad", "@daily", "true", "--env", wrong)
+    look("crontab", "import", input=f"A={secret}\n@daily true\n")
+    look("crontab", "import", input=f"A={secret}\n@daily true\n61 * * * * true\n")
     del cli.variables["ALL_SECRET"]
     seen.append(
         cli.run("worker", "start", "--drain", "-Q", "default", "--log-json", "--log", "x.log")
@@ -137,6 +150,9 @@ def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
         *(("config", "list"), ("db", "info"), ("db", "check"), ("doctor",)),
         *(("db", "copy", str(cli.db), str(cli.folder / "copy.db")), ("prune", "--yes")),
         ("db", "backup", str(cli.folder / "backup.db")),
+        # An export has them, and says so: it is what a crontab is.
+        *(("schedule", *rest) for name in ("one", "all") for rest in schedule_commands(name)),
+        *(("schedule", "list"), ("crontab", "import", "nosuch")),
     ]
     covered = {command[0] for command in commands} | {"enqueue"}
     assert set(COMMANDS) - covered == {"completion", "demo"}

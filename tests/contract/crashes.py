@@ -214,6 +214,7 @@ STEPS: Sequence[Callable[[CrashingHistory], None]] = (
     History.rescue_strays,
     History.retry,
     History.searches_agree,
+    *[History.set_schedule, History.tick, History.tick],
     History.upkeep,
     *CRASHES,
 )

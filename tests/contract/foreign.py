@@ -8,7 +8,7 @@ import pymysql
 
 from tests.contract.actors import ForeignError, Row, SqliteClient
 
-TABLES = [*SqliteClient.TABLES, "watches", "live", "receipts"]
+TABLES = SqliteClient.TABLES
 
 
 class ServerClient:

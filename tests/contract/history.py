@@ -7,7 +7,7 @@ places in the line have numbers of each store's own.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from queuectl.job import (
     Exited,
     Job,
     Lost,
+    NewJob,
     NotStarted,
     Outcome,
     Output,
@@ -30,7 +31,8 @@ from queuectl.job import (
     TimedOut,
 )
 from queuectl.lifecycle import cancelled, retried
-from queuectl.store.contract import Ended, Turned
+from queuectl.schedule import Missed, Overlap, Schedule, due
+from queuectl.store.contract import Decision, Ended, EndRun, Ticked, Turned
 from tests.contract import deeds, tools
 from tests.contract.deeds import POLICY, Deed, UndoneError, answer, plain
 from tests.contract.model import Model
@@ -71,6 +73,7 @@ TEXTS = (
     "(",
     "exit",
 )
+SCHEDULES = ("often", "seldom ü")
 SERVED: Sequence[tuple[str, ...]] = ((), (), (), ("one",), ("zwei ü", "One"), ("nowhere",))
 OUTCOMES: Sequence[Outcome] = (
     Exited(0),
@@ -432,6 +435,73 @@ class History:
         self.each(lambda side: slowest(side.store, 3))
         self.each(lambda side: [side.store.runs.held(node) for node in NODES])
         self.rollups_agree(since)
+
+    # -- schedules --------------------------------------------------------------------
+
+    def set_schedule(self) -> None:
+        """Add one, change it, or remove it."""
+        name = self.one_of(SCHEDULES)
+        gone = self.one_of([False, False, True])
+        schedule = Schedule(
+            name=name,
+            rule=self.one_of(["every 1m", "every 3m"]),
+            zone="UTC",
+            anchor=NOW,
+            request={"command": "true"},
+            missed=self.one_of(Missed),
+            overlap=self.one_of(Overlap),
+            pause_after=self.one_of([None, 1]),
+            done_until=self.now,
+            next_at=self.now,
+            created_at=NOW,
+            updated_at=self.now,
+        )
+        self.each(
+            lambda side: side.store.schedules.change(
+                name, lambda there, now: None if gone else schedule
+            )
+        )
+        self.tick()
+
+    def tick(self) -> None:
+        """Make the jobs that are due, by the policy, under ids that all sides know."""
+
+        def look(schedule: Schedule, newest: Job | None, now: int) -> Ticked:
+            made = due(schedule, newest, now)
+            jobs = [
+                (at, NewJob(id=f"{schedule.name} {at}", command="true", max_retries=0))
+                for at in made.ticks
+            ]
+            cancel = None
+            if made.cancel and newest is not None:
+                is_running = newest.state == State.PROCESSING
+                cancel = Decision(EndRun("so") if is_running else cancelled(newest, "so"))
+            after = replace(schedule, done_until=made.done_until, next_at=made.next_at)
+            return Ticked(after, jobs, cancel)
+
+        self.now += self.one_of([0, MINUTE, 5 * MINUTE])
+        self.each(lambda side: side.store.schedules.tick(look, now=self.now))
+        self.schedules_agree()
+
+    def schedules_agree(self) -> None:
+        """Compare schedules, but for the moments at which jobs were over."""
+
+        def told(side: Side) -> Any:
+            return [
+                (
+                    *(one.name, one.done_until, one.failures, one.last_tick, one.last_job),
+                    *(one.next_at is None, one.paused_at is None),
+                )
+                for one in side.store.schedules.all()
+            ]
+
+        self.each(told)
+        self.each(
+            lambda side: [
+                [(tick.planned, tick.job) for tick in side.store.schedules.ticks(name, 9)]
+                for name in SCHEDULES
+            ]
+        )
 
     def rollups_agree(self, since: int | None = None) -> None:
         self.each(lambda side: side.store.history.rollups(since=since))

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
+from queuectl import SCHEMA_VERSION
 from queuectl.errors import StoreError
 from queuectl.store import migrations
 from queuectl.store.migrate import VERSION
@@ -67,7 +68,7 @@ def take_back(store: SqlStore) -> None:
         with suppress(StoreError):
             store.db.script([probe])
             store.db.script([undo])
-    store.administration.set_meta(VERSION, str(migrations.BASELINE))
+    store.administration.set_meta(VERSION, str(SCHEMA_VERSION))
 
 
 def uninstall() -> None:

@@ -31,6 +31,7 @@ from queuectl.job import (
     Transition,
 )
 from queuectl.lifecycle import expired
+from queuectl.schedule import Schedule, after_end, mark
 from queuectl.store.contract import (
     LONGEST_PIECE,
     Changes,
@@ -40,14 +41,18 @@ from queuectl.store.contract import (
     History,
     Jobs,
     LiveOutput,
+    Look,
     Nodes,
     Outlook,
     Over,
     Piece,
     Runs,
+    Schedules,
     SharedSettings,
     Shown,
     Store,
+    Tick,
+    Ticked,
     Turned,
 )
 from queuectl.store.folder import Folder
@@ -82,6 +87,8 @@ class Memory:
         self.nodes: dict[str, Node] = {}
         self.watches: dict[tuple[int, int], int] = {}
         self.live: dict[tuple[int, int, str, int], bytes] = {}
+        self.schedules: dict[str, Schedule] = {}
+        self.ticks: dict[tuple[str, int], Tick] = {}
 
     def by_seq(self, seq: int) -> Job | None:
         """Return the job at a place in the line."""
@@ -139,6 +146,20 @@ class Memory:
         if event is not None:
             self.events.append(event)
 
+    def over(self, job: Job, state: State | None) -> None:
+        """Have the schedule go on that made a job which is over, or gone."""
+        schedule = self.schedules.get(job.schedule or "")
+        if schedule is None or not (state is None or state in FINISHED):
+            return
+        now = _wall()
+        after = after_end(schedule, job.seq, state, now)
+        self.schedules[schedule.name] = after
+        if after.paused_at != schedule.paused_at:
+            detail = f"schedule {schedule.name}: {after.failures} jobs in a row died"
+            self.keep(
+                Event(at=now, kind="pause", job=None, node=None, who="queuectl", detail=detail)
+            )
+
     def died(self, job: Job, at: int, node: str | None) -> None:
         """Keep the event that a job is dead."""
         self.events.append(
@@ -193,7 +214,7 @@ class ToyJobs(Jobs):
         fields |= dict.fromkeys(unset.split())
         fields |= {"env": dict(new.env), "env_all": bool(new.env_all)}
         fields |= {"stdin_bytes": len(new.stdin or b"") or None, "expires_at": expires_at}
-        fields |= {"shell": None if new.shell == "/bin/sh" else new.shell}
+        fields |= {"shell": None if new.shell == "/bin/sh" else new.shell, "tick": new.tick}
         fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
         fields |= dict.fromkeys(("created_at", "updated_at"), now)
         id = new.id or job_ids(1)[0]
@@ -275,6 +296,7 @@ class ToyJobs(Jobs):
             raise StateError(f"Job {job.id} is {job.state}; that can't be done to it then.")
         if to is None:
             memory.remove(job)
+            memory.over(job, None)
             return None
         if isinstance(to, EndRun):
             memory.line[job.id] = replace(job, cancel_reason=to.reason, updated_at=now)
@@ -283,6 +305,7 @@ class ToyJobs(Jobs):
             if moved.state == State.PENDING and (moved.expires_at or now) <= now:
                 moved = replace(moved, expires_at=None)
             memory.line[job.id] = moved
+            memory.over(job, moved.state)
         return memory.line[job.id]
 
     def prune(self, state: State, before: int, *, limit: int | None) -> int:
@@ -391,6 +414,7 @@ class ToyRuns(Runs):
         buried = [memory.line[job.id] for job in late]
         for job in buried:
             memory.died(job, now, node)
+            memory.over(job, State.DEAD)
         for job in self._due(now):
             memory.ready[job.id] = 1
             memory.line[job.id] = replace(job, state=State.PENDING)
@@ -490,6 +514,7 @@ class ToyRuns(Runs):
         self._tally(end, "wait", max(0, end.started_at - end.job.run_at))
         if job.state == State.DEAD:
             memory.died(job, end.settled_at, job.node)
+        memory.over(job, job.state)
         return True
 
     def _tally(self, end: Ended, measure: str, ms: int) -> None:
@@ -650,6 +675,73 @@ class ToyNodes(Nodes):
         return True
 
 
+class ToySchedules(Schedules):
+    def __init__(self, memory: Memory, jobs: ToyJobs) -> None:
+        self._memory = memory
+        self._jobs = jobs
+
+    def all(self) -> list[Schedule]:
+        return [self._memory.schedules[name] for name in sorted(self._memory.schedules)]
+
+    def change(
+        self,
+        name: str,
+        decide: Callable[[Schedule | None, int], Schedule | None],
+        *,
+        event: Event | None = None,
+    ) -> Schedule | None:
+        before = self._memory.schedules.get(name)
+        after = decide(before, _wall())
+        if after is None:
+            self._memory.schedules.pop(name, None)
+            for key in [key for key in self._memory.ticks if key[0] == name]:
+                del self._memory.ticks[key]
+        else:
+            self._memory.schedules[name] = after
+        self._memory.keep(None if after is before else event)
+        return after
+
+    def tick(self, look: Look, *, name: str | None = None, now: int | None = None) -> list[Job]:
+        at = _wall() if now is None else now
+        found = [one for one in self.all() if name in (None, one.name)]
+        if name is None:
+            found = [one for one in found if one.next_at is not None and one.next_at <= at]
+        made: list[Job] = []
+        for schedule in sorted(found, key=lambda one: one.next_at or 0)[:50]:
+            newest = None
+            if schedule.last_seq is not None:
+                newest = self._memory.by_seq(schedule.last_seq)
+            ticked = look(schedule, newest, at)
+            if ticked is not None:
+                made += self._make(ticked, newest, at)
+        return made
+
+    def _make(self, ticked: Ticked, newest: Job | None, now: int) -> list[Job]:
+        after, made = ticked.schedule, []
+        for planned, new in ticked.jobs:
+            key = (after.name, planned)
+            if key in self._memory.ticks:
+                continue
+            job = self._jobs.enqueue_one(replace(new, tick=mark(*key)), now=now)
+            self._memory.ticks[key] = Tick(planned, job.seq, job.id, now)
+            after = replace(after, last_tick=planned, last_job=job.id, last_seq=job.seq)
+            made.append(job)
+        self._memory.schedules[after.name] = after
+        self._memory.events += ticked.events
+        if ticked.cancel is not None and newest is not None:
+            decision = ticked.cancel
+            self._jobs.change([newest], lambda held, now: dict.fromkeys(held, decision), now=now)
+        return made
+
+    def ticks(self, name: str, limit: int) -> list[Tick]:
+        mine = [tick for (of, _), tick in self._memory.ticks.items() if of == name]
+        return sorted(mine, reverse=True)[:limit]
+
+    def next_at(self) -> int | None:
+        times = [one.next_at for one in self._memory.schedules.values()]
+        return min((at for at in times if at is not None), default=None)
+
+
 class ToySettings(SharedSettings):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -707,6 +799,7 @@ class Toy(Store):
         self._history = ToyHistory(self.memory)
         self._live = ToyLiveOutput(self.memory)
         self._settings = ToySettings(self.memory)
+        self._schedules = ToySchedules(self.memory, self._jobs)
 
     @property
     def jobs(self) -> ToyJobs:
@@ -731,6 +824,10 @@ class Toy(Store):
     @property
     def settings(self) -> ToySettings:
         return self._settings
+
+    @property
+    def schedules(self) -> ToySchedules:
+        return self._schedules
 
     @property
     def identity(self) -> str:
@@ -771,6 +868,8 @@ class Toy(Store):
         memory.watches = {run: until for run, until in memory.watches.items() if until > now}
         memory.live = {k: d for k, d in memory.live.items() if k[:2] in memory.watches}
         memory.events = [event for event in memory.events if event.at >= (events_before or 0)]
+        kept = now - 30 * DAY
+        memory.ticks = {key: tick for key, tick in memory.ticks.items() if tick.made_at >= kept}
 
     def close(self) -> None:
         return

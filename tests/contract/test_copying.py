@@ -31,6 +31,7 @@ from queuectl.store.sqlstore import SqlStore
 from queuectl.store.tables import TABLES
 from tests.contract.conftest import ENGINES
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
+from tests.contract.test_schedules import a_schedule, makes
 from tests.contract.tools import (
     DAY,
     HOUR,
@@ -195,6 +196,8 @@ def furnish(store: SqlStore, client: Client) -> None:
         b"\0\xff\xfe'",
         "key 39",
     )
+    a_schedule(store, "nightly", paused_at=NOW + 43, paused_by=ODD, request={"command": ODD})
+    store.schedules.tick(makes(NOW + HOUR), name="nightly", now=NOW + HOUR)
     store.settings.set_paused("busy", paused=True, who=ODD, now=NOW + 41)
     store.settings.set_paused("later on", paused=True, who="me", now=NOW + 42)
     store.settings.set_paused("later on", paused=False, who="me", now=NOW + 43)
@@ -263,6 +266,8 @@ def test_everything_comes_over_as_it_was(
     assert target.jobs.stdin(the(target, "second")) == bytes(range(256)) * 2_500
     assert target.settings.queues() == source.settings.queues()
     assert target.settings.config() == source.settings.config()
+    assert target.schedules.all() == source.schedules.all()
+    assert target.schedules.ticks("nightly", 9) == source.schedules.ticks("nightly", 9)
     assert target.history.events(limit=99) == source.history.events(limit=99)
     assert set(target.history.rollups()) == set(source.history.rollups())
     assert target.verify() == source.verify() == []

@@ -76,6 +76,7 @@ class TestEnqueue:
             tags=("tag-16", "tag-17"),
             after=(),
             unique_key=None,
+            tick=None,
             run_at=NOW + 5,
             expires_at=NOW + 6,
             timeout=7,

@@ -10,9 +10,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-import queuectl
+from queuectl import SCHEMA_VERSION
 from queuectl.errors import StoreTooNewError, StoreTooOldError
-from queuectl.store import Store, open_store
+from queuectl.filter import Filter
+from queuectl.store import Store, migrations, open_store
 from queuectl.store.migrate import VERSION
 from queuectl.store.migrations import BASELINE, current
 from queuectl.store.sqlstore import SqlStore
@@ -54,7 +55,7 @@ def only(*names: str) -> Sequence[Engine]:
 
 
 def test_the_version_that_stands_alone_is_the_one_of_the_migrations() -> None:
-    assert current() == queuectl.SCHEMA_VERSION
+    assert current() == SCHEMA_VERSION
 
 
 def test_jobs_of_before_are_there_and_run(old: SqlStore, url: str) -> None:
@@ -63,7 +64,7 @@ def test_jobs_of_before_are_there_and_run(old: SqlStore, url: str) -> None:
     with closing(open_store(url, upgrade=True)) as store:
         assert isinstance(store, SqlStore)
         store.migrate()
-        assert store.info()["schema_version"] == BASELINE + 1
+        assert store.info()["schema_version"] == SCHEMA_VERSION + 1
         assert store.db.rows("SELECT later1 FROM {jobs}") == [("new",)]
         job = take_one(store)
         assert (job.id, job.env, job.tags) == ("old", {"A": "b"}, ("red",))
@@ -78,10 +79,11 @@ def test_jobs_of_before_are_there_and_run(old: SqlStore, url: str) -> None:
 )
 def test_a_server_is_migrated_when_somebody_says_so(old: SqlStore, url: str) -> None:
     with pytest.raises(
-        StoreTooOldError, match=f"has schema {BASELINE}, this queuectl needs {BASELINE + 1}"
+        StoreTooOldError,
+        match=f"has schema {SCHEMA_VERSION}, this queuectl needs {SCHEMA_VERSION + 1}",
     ):
         open_store(url, create=True)
-    assert old.info()["schema_version"] == BASELINE
+    assert old.info()["schema_version"] == SCHEMA_VERSION
 
 
 @pytest.mark.parametrize("engine", only("mariadb"), ids=lambda e: e.name, indirect=True)
@@ -90,9 +92,30 @@ def test_one_that_was_cut_off_is_finished(old: SqlStore, url: str) -> None:
         later.take_back(old)
         old.db.script(later.script("mysql")[:done])
         with closing(open_store(url, upgrade=True)) as other:
-            assert other.migrate() == (BASELINE, BASELINE + 1)
+            assert other.migrate() == (SCHEMA_VERSION, SCHEMA_VERSION + 1)
         add(old, f"job {done}")
     assert old.verify() == []
+
+
+def test_a_queue_of_version_6_gets_schedules(
+    store: Store, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = url.replace("schema=queue", "schema=six").replace("prefix=q_", "prefix=six_")
+    place += ".six" if place == url else ""
+    monkeypatch.setattr(migrations, "MIGRATIONS", ("m0001_baseline",))
+    with closing(open_store(place, create=True)) as six:
+        assert isinstance(six, SqlStore)
+        assert six.info()["schema_version"] == 6
+        six.db.script(["INSERT INTO @jobs (id, command) VALUES ('old', 'true')"])
+    monkeypatch.undo()
+    with closing(open_store(place, upgrade=True)) as seven:
+        seven.migrate()
+        assert seven.info()["schema_version"] == 7
+        (job,) = seven.jobs.select(Filter(), limit=None)
+        assert (job.id, job.tick) == ("old", None)
+        assert seven.schedules.all() == []
+        assert seven.schedules.next_at() is None
+        assert seven.verify() == []
 
 
 @pytest.mark.parametrize("version", [1, BASELINE - 1])
@@ -106,7 +129,7 @@ def test_one_from_before_the_first_release_is_left_alone(
             open_store(url, **options)
     found = client.run("SELECT value FROM {meta} WHERE name = ?", VERSION)
     assert found == [(str(version),)]
-    store.administration.set_meta(VERSION, str(BASELINE))
+    store.administration.set_meta(VERSION, str(SCHEMA_VERSION))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

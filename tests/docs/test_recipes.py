@@ -80,8 +80,11 @@ EXPECTED: dict[str, Callable[[Queue, str, int], bool]] = {
         MANY
     ),
     "queuectl doctor --json | jq -e .ok": prints("true"),
+    "queuectl schedule list --json | jq '.[] | select(.paused).name'": prints('"nightly"'),
+    "queuectl schedule show nightly --json | jq -r '.next[0]'": prints("null"),
 }
-"""What each of them does to a queue with so many dead jobs and one that waits."""
+"""What each of them does to a queue with so many dead jobs, one that waits, and a schedule that is
+paused."""
 
 
 @pytest.fixture
@@ -102,6 +105,8 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
             ],
         )
         queue.enqueue("true", id=ID)
+        queue.schedules.add("nightly", "0 3 * * *", "backup")
+        queue.schedules.pause("nightly")
         forget(store, "node-1")
         yield queue
 

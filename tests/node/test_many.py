@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from queuectl import State
-from queuectl.node.node import TICK
+from queuectl.node.node import ROUND
 from tests.support import Lab, wait_for
 
 ENQUEUER = """
@@ -91,7 +91,7 @@ def test_an_idle_node_is_woken_by_new_work(lab: Lab) -> None:
         waits.append(monotonic() - began)
     # Work that nobody tells of is found once a second: always long after the job before it. The
     # first has none before it, and may be lucky.
-    assert min(waits[1:]) < TICK / 2
+    assert min(waits[1:]) < ROUND / 2
 
 
 def test_a_node_that_nobody_disturbs_retries_in_time(lab: Lab) -> None:

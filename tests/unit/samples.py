@@ -26,6 +26,7 @@ SAMPLE = Job(
     tags=("tag-109", "tag-110"),
     after=(),
     unique_key="key-111",
+    tick="1762600000131 schedule-132",
     run_at=NOW - 9_112,
     expires_at=NOW + 9_113,
     timeout=11_400,

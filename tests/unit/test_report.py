@@ -31,7 +31,10 @@ PROMISED = (
     "worker cwd tags after unique_key expires_at"
 ).split()
 """The promised names, in their order. Only ever extend what follows them."""
-ADDED = "backoff backoff_base retry_delay max_backoff env env_all shell stdin_bytes".split()
+ADDED = (
+    "backoff backoff_base retry_delay max_backoff env env_all shell stdin_bytes schedule"
+    " scheduled_for"
+).split()
 
 
 def a_count(**changes: Any) -> Count:
@@ -104,6 +107,8 @@ class TestJobDict:
             "env_all": True,
             "shell": "shell-129",
             "stdin_bytes": 130,
+            "schedule": "schedule-132",
+            "scheduled_for": "2025-11-08T11:06:40.131Z",
         }
 
     def test_absent_values_are_null(self) -> None:

@@ -12,7 +12,7 @@ from queuectl.values import fields, replace
 from queuectl.when import ago, human, local, until
 
 _SHOWN = {field.name: field.kind for field in FIELDS if field.is_shown}
-PLAIN = tuple(f.name for f in fields(Job) if f.name in _SHOWN)
+PLAIN = (*(f.name for f in fields(Job) if f.name in _SHOWN), "schedule", "scheduled_for")
 """The fields of a job as `--json` has them."""
 
 
@@ -77,7 +77,7 @@ def column(name: str, *, chosen: bool = False) -> Column:
     """Return the column for a field; one that was `chosen` is never left out."""
     known = _FOR_PEOPLE.get(name)
     if known is None:
-        return Column(name.upper(), right=_SHOWN[name] in _NUMBERS, least=len(name))
+        return Column(name.upper(), right=_SHOWN.get(name) in _NUMBERS, least=len(name))
     return replace(known[0], drop=0) if chosen else known[0]
 
 

@@ -127,6 +127,19 @@ def complete_nodes(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return _starting(incomplete, helped, helped)
 
 
+def complete_schedules(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of schedules, with their rules; to be resumed, those that are paused."""
+    given = ctx.params.get(param.name or "")
+    taken = set(given) if isinstance(given, tuple) else set()
+    with _open(ctx) as queue:
+        found = queue.schedules.all()
+    if _command(ctx) in ("schedule pause", "schedule resume"):
+        is_paused = _command(ctx) == "schedule resume"
+        found = [one for one in found if (one.paused_at is not None) == is_paused]
+    helped = {one.name: one.rule for one in found if one.name not in taken}
+    return _starting(incomplete, helped, helped)
+
+
 # -- from what is known without it ------------------------------------------------------
 
 
@@ -175,6 +188,20 @@ def complete_backoff(ctx: click.Context, param: click.Parameter, incomplete: str
 def complete_variables(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete names of variables that may be copied into a job."""
     return _starting(incomplete, sorted(os.environ))
+
+
+def complete_zones(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of time zones."""
+    from zoneinfo import available_timezones
+
+    return _starting(incomplete, sorted(available_timezones()))
+
+
+def complete_rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete rules that are one word."""
+    from queuectl.rules import WORDS
+
+    return _starting(incomplete, WORDS, WORDS)
 
 
 def complete_shells(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
@@ -238,6 +265,11 @@ BY_NAME: dict[str, Completer] = {
     "--state": complete_states,
     "name": complete_settings,
     "value": complete_values,
+    "schedule_name": complete_schedules,
+    "schedule_names": complete_schedules,
+    "--tz": complete_zones,
+    "rule": complete_rules,
+    "--rule": complete_rules,
     "--backoff": complete_backoff,
     "--env": complete_variables,
     "--shell": complete_shells,

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queuectl.cli.command import Command, meant_option, no_such_option
 from queuectl.cli.interrupts import truthful
 from queuectl.cli.notes import near_queue, note_idle, note_near, note_paused
 from queuectl.cli.options import json_option, open_queue, quiet_option, raw_option
 from queuectl.cli.outlet import outlet
+from queuectl.cli.program import (
+    LITERAL,
+    TakesProgram,
+    check_one_command,
+    command_option,
+    exact_words,
+    field_options,
+    given_fields,
+    job_fields,
+)
 from queuectl.cli.render import plural, safe, say, shorten, write, write_json
-from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError, UsageError
-from queuectl.fields import REQUESTED
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError
 from queuectl.job import DEFAULT_QUEUE, Job
 from queuectl.values import dataclass
 from queuectl.when import format_duration, local, until
@@ -23,11 +31,7 @@ if TYPE_CHECKING:
     from queuectl.cli.feed import Feed
     from queuectl.queue import Queue
 
-EXACT = "queuectl.cli.exact"
-"""Where the words behind `--` are kept in the context."""
 LONGEST_SHOWN = 200
-_QUOTE = "put the command in quotes, or put -- before it to run exactly these words without a shell"
-_LITERAL = "; a command that begins with {} is given with --command"
 
 EXAMPLES = """
 queuectl enqueue "echo Hello World"
@@ -44,46 +48,6 @@ pg_dump shop | queuectl enqueue "gzip > shop.gz" --stdin -
 """
 
 
-class _Enqueue(Command):
-    """Keeps what stands behind `--` apart: it is an argument vector, not a shell command."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--" in args and not ctx.resilient_parsing:
-            at = args.index("--")
-            ctx.meta[EXACT] = args[at + 1 :]
-            args = args[:at]
-        try:
-            return super().parse_args(ctx, list(args))
-        except click.NoSuchOption as error:
-            words = self._words_before(args, error.option_name)
-            if meant_option(error) is not None or not words or " " in words[0]:
-                raise
-            # It may be the command's own.
-            advice = _QUOTE
-            if len(words) == 1:
-                own = f"queuectl enqueue -- {words[0]} {error.option_name} ..."
-                advice = f"if it is the command's own, put -- before the command: {own}"
-            raise click.UsageError(f"{no_such_option(error)}; {advice}", ctx) from None
-
-    def _words_before(self, args: Sequence[str], option: str) -> list[str]:
-        """Return the words of a command that stand before an option."""
-        takes_value = {
-            name: not param.is_flag
-            for param in self.params
-            if isinstance(param, click.Option)
-            for name in param.opts
-        }
-        words: list[str] = []
-        is_value = False
-        for arg in args:
-            if arg.startswith(option):
-                break
-            if not is_value and not arg.startswith("-"):
-                words.append(arg)
-            is_value = not is_value and takes_value.get(arg, False)
-        return words
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
     """How the command reports, and whether it stays."""
@@ -95,30 +59,9 @@ class Manner:
     as_json: bool
 
 
-_MORE: dict[str, dict[str, Any]] = {
-    "bytes": {"type": click.Path()},
-    "flag": {"default": None},
-    "labels": {"multiple": True},
-    "variables": {"multiple": True},
-}
-"""What the option of a field of these kinds takes besides one text."""
-
-
-def _field_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add an option for each field of a job that has one."""
-    for field in reversed(REQUESTED):
-        if field.flags:
-            more = _MORE.get(field.kind, {})
-            add = click.option(
-                *field.flags, field.name, metavar=field.metavar, help=field.help, **more
-            )
-            command = add(command)
-    return command
-
-
-@click.command(cls=_Enqueue, examples=EXAMPLES)
+@click.command(cls=TakesProgram, examples=EXAMPLES)
 @click.argument("text", nargs=-1, metavar="[COMMAND | JSON | -- PROGRAM [ARG]...]")
-@click.option("--command", metavar="TEXT", help="The shell command, even if it looks like JSON.")
+@command_option
 @click.option("--file", "-F", metavar="FILE", help="A file with a JSON job per line; - is stdin.")
 @click.option(
     "--lines",
@@ -130,7 +73,7 @@ def _field_options(command: Callable[..., int]) -> Callable[..., int]:
     is_flag=True,
     help="Store the good lines of a file though others are bad; those are reported, exit code 1.",
 )
-@_field_options
+@field_options()
 @click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
 @click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
 @raw_option
@@ -165,7 +108,7 @@ def enqueue(
     of the job: 128 + n if signal n killed it, 124 if it timed out, 1 if it was cancelled or never
     started.
     """
-    exact: Sequence[str] | None = click.get_current_context().meta.get(EXACT)
+    exact = exact_words()
     how = Manner(wait=wait or follow, follow=follow, raw=raw, quiet=quiet, as_json=as_json)
     if raw and not follow:
         raise click.UsageError("--raw is for --follow: nothing else shows what the job writes")
@@ -178,12 +121,14 @@ def enqueue(
     if array is None and file is None and lines is None:
         if keep_going:
             raise click.UsageError("--keep-going is for --file, --lines and JSON arrays")
-        return _enqueue_one(_fields(text, exact, command, _given(flags)), how)
+        return _enqueue_one(job_fields(text, exact, command, given_fields(flags)), how)
     if flags["id"] is not None:
         raise click.UsageError("--id is for a single job; of several, each says its own")
     if array is not None:
-        return _enqueue_feed(array, _given(flags), keep_going, how)
-    return _enqueue_file(file or lines or "", lines is not None, _given(flags), keep_going, how)
+        return _enqueue_feed(array, given_fields(flags), keep_going, how)
+    return _enqueue_file(
+        file or lines or "", lines is not None, given_fields(flags), keep_going, how
+    )
 
 
 def _check_sources(
@@ -194,8 +139,6 @@ def _check_sources(
     lines: str | None,
 ) -> None:
     """Insist on exactly one thing to enqueue."""
-    if exact is not None and not exact:
-        raise click.UsageError("Nothing stands behind --; give a program and its arguments")
     sources = [bool(text), exact is not None, *(x is not None for x in (command, file, lines))]
     if not any(sources):
         raise click.UsageError("Give a command, a JSON job, -- PROGRAM, --file or --lines")
@@ -203,50 +146,12 @@ def _check_sources(
         raise click.UsageError(
             "Give only one of: a command, --command, -- PROGRAM, --file, --lines"
         )
-    if len(text) > 1:
-        raise click.UsageError(f"A command is given as one argument: {_QUOTE}")
+    check_one_command(text)
     if text and text[0] == "-":
         raise click.UsageError(
             "A command can't be -; to read from stdin, use --lines - for commands, or --file - for"
             " JSON jobs"
         )
-
-
-def _given(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that the options give."""
-    given = {name: value for name, value in flags.items() if value not in (None, ())}
-    if "tags" in given:
-        given["tags"] = list(given["tags"])
-    if "env" in given:
-        given["env"] = dict(_variable(text) for text in given["env"])
-    if "stdin" in given:
-        from queuectl.cli.feed import read_stdin
-
-        given["stdin"] = read_stdin(given["stdin"])
-    return given
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if equals:
-        return name, value
-    if name not in os.environ:
-        raise UsageError(f"{name} isn't set here, so it can't be copied; write {name}=VALUE.")
-    return name, os.environ[name]
-
-
-def _fields(
-    text: Sequence[str], exact: Sequence[str] | None, command: str | None, given: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the fields of a single job: what to run, and what the options give."""
-    if exact is not None:
-        return {"argv": list(exact), **given}
-    if command is None and text[0].lstrip().startswith("{"):
-        from queuectl.cli.feed import read_json
-        from queuectl.merging import merge_requests
-
-        return merge_requests(read_json(text[0], _LITERAL.format("{")), given)
-    return {"command": text[0] if command is None else command, **given}
 
 
 def _array(text: Sequence[str]) -> "Feed | None":
@@ -255,7 +160,7 @@ def _array(text: Sequence[str]) -> "Feed | None":
         return None
     from queuectl.cli.feed import read_array
 
-    return read_array(text[0], _LITERAL.format("["))
+    return read_array(text[0], LITERAL.format("["))
 
 
 def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:

@@ -49,6 +49,12 @@ _ADD, _RUN, _WATCH, _CHANGE, _SET_UP = "Add work", "Run it", "Watch", "Change", 
 
 COMMANDS: dict[str, Entry] = {
     "enqueue": Entry(_ADD, "enqueue:enqueue", "Add jobs: a command, JSON, or a file of either."),
+    "schedule": Entry(
+        _ADD,
+        "schedule:schedule",
+        "Make jobs at times: every night, every 15 minutes, as cron does.",
+    ),
+    "crontab": Entry(_ADD, "crontab:crontab", "Make schedules of a crontab, or a crontab of them."),
     "worker": Entry(_RUN, "worker:worker", "Start, stop, restart and list workers."),
     "pause": Entry(_RUN, "queues:pause", "Stop giving out the jobs of a queue."),
     "resume": Entry(_RUN, "queues:resume", "Give out the jobs of a paused queue again."),

@@ -94,6 +94,7 @@ def facts(job: Job, reasons: "Sequence[Reason]", now: int) -> list[tuple[str, st
         ("Crashes", str(job.crashes) if job.crashes else None),
         ("Timeout", format_duration(job.timeout) if job.timeout else "none"),
         ("Retries", _retries(job)),
+        ("Schedule", _schedule(job)),
         ("Created", local(job.created_at, exact=True)),
         ("Due", ahead(job.run_at, now) if waits else None),
         ("Expires", _time(job.expires_at)),
@@ -107,6 +108,10 @@ def facts(job: Job, reasons: "Sequence[Reason]", now: int) -> list[tuple[str, st
         ("Tags", ", ".join(job.tags) or None),
         ("Node", None if job.node is None else f"{job.node}, worker {job.worker}"),
     ]
+
+
+def _schedule(job: Job) -> str | None:
+    return None if job.planned is None else f"{job.schedule}, for {local(job.planned)}"
 
 
 def _retries(job: Job) -> str | None:

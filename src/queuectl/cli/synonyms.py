@@ -6,9 +6,7 @@ or with an option, is to use that; other advice is said as it stands.
 
 from collections.abc import Collection, Mapping
 
-RECURRING = (
-    "this version has no schedules, so let cron enqueue (docs/operations.md, Recurring jobs)"
-)
+RECURRING = "use queuectl schedule add NAME RULE COMMAND"
 DEPENDENT = (
     "this version has no dependencies between jobs: write one command for both (first && second),"
     " or let the first enqueue the second"
@@ -30,9 +28,10 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("srun", "enqueue --follow"),
         **_all("parallel xargs map", MANY_AT_ONCE),
         **_all("scale concurrency", "config set workers N"),
-        **_all("at schedule enqueue-at", "enqueue --run-at TIME"),
+        **_all("at enqueue-at", "enqueue --run-at TIME"),
         **_all("in delay enqueue-in", "enqueue --delay TIME"),
-        **_all("cron every beat", RECURRING),
+        **_all("cron every beat recurring periodic", "schedule add NAME RULE COMMAND"),
+        **_all("schedules", "schedule list"),
         **_all("start work daemon serve up", "worker start"),
         **_all("stop shutdown quit down", "worker stop"),
         **_all("restart", "retry for a job, worker restart for nodes"),
@@ -74,6 +73,25 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("ls status ps show", "list"),
         **_all("scale", "use queuectl config set workers N, or start for one more node"),
         **_all("log logs", "list, which names the log of each; queuectl logs has what jobs write"),
+    },
+    "schedule": {
+        **_all("ls", "list"),
+        **_all("create new set put", "add"),
+        **_all("update change modify alter", "edit"),
+        **_all("get info describe", "show"),
+        **_all("delete remove del unset", "rm"),
+        **_all("trigger start now kick", "run"),
+        **_all("stop disable suspend off", "pause"),
+        **_all("start-again enable unpause on", "resume"),
+        **_all("fill catchup catch-up", "backfill"),
+        **_all("upcoming preview", "next"),
+        **_all("import export", "use queuectl crontab import, or crontab export"),
+    },
+    "crontab": {
+        **_all("load install", "import"),
+        **_all("dump save", "export"),
+        **_all("ls list -l", "use queuectl schedule list, or export"),
+        **_all("edit -e", "use queuectl schedule edit"),
     },
     "dlq": {
         **_all("ls", "list"),

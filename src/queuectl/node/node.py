@@ -37,13 +37,14 @@ from queuectl.node.orders import Orders
 from queuectl.node.processes import Processes
 from queuectl.node.restart import Restart, Way
 from queuectl.node.runs import Run
+from queuectl.node.scheduling import Scheduling
 from queuectl.node.signals import Interrupts, orders
 from queuectl.node.turns import Turn, TurnTaker
 from queuectl.queue import Queue
 from queuectl.store.contract import Ended, Over, Topic
 from queuectl.values import quicken
 
-TICK = 1.0
+ROUND = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
 EARLY = 0.1
 """Seconds by which a look comes early when the node is awake anyway: so it wakes up less often."""
@@ -68,7 +69,7 @@ class NodeLoop:
         queues, say = options.queues, self._say
         self.config = config
         self.interrupts = Interrupts()
-        self.tick, self.tidying = Timer(), Timer()
+        self.round, self.tidying = Timer(), Timer()
         id = options.id if options.handed is None else options.handed.node
         self.log = Log(
             node=id or new_id(), as_json=options.log_json, to_terminal=options.to_terminal
@@ -104,12 +105,13 @@ class NodeLoop:
             restart=Restart(options.again),
             log=self.log,
             say=say,
-            hurry=self.tick.hurry,
+            hurry=self.round.hurry,
         )
         self.claiming = Claiming(
             store=store, queues=queues, config=config, member=member, crew=crew, orders=orders
         )
         self.rescuer = upkeep.Rescuer(queue=queue, config=config, heard=self._tell_rescue)
+        self.scheduling = Scheduling(queue)
         self.overlooked = False
         """Whether somebody has changed something, and we couldn't see what."""
 
@@ -212,10 +214,11 @@ class NodeLoop:
             Entry("the end of a pause", self.claiming.resumes_in),
             Entry("runs held up", self.crew.held_up_in, self.crew.release_held_up),
             Entry("turn", self._turn_in, self._turn),
+            Entry("a schedule", self.scheduling.due_in, partial(self._guarded, self._schedule)),
             Entry("hand-over", never, self._hand_over, early=inf),
-            Entry("tick", self.tick.due_in, self._tick, early=EARLY),
-            # With one of the ticks, which come more often.
-            Entry("tidying", self.tidying.due_in, self._tidy, early=TICK),
+            Entry("a round", self.round.due_in, self._go_round, early=EARLY),
+            # With one of the rounds, which come more often.
+            Entry("tidying", self.tidying.due_in, self._tidy, early=ROUND),
             # The lease itself knows how early is early enough.
             Entry("renewal", lambda: self.member.lease.due_in(), self._renew, early=inf),
             Entry(
@@ -331,6 +334,7 @@ class NodeLoop:
         if Topic.CONTROL in topics:
             self._guarded(self.orders.heed_upgrade)
             self._guarded(lambda: self._obey(self.rescuer.look(self.id)))
+            self._guarded(self.scheduling.look)
         if Topic.WORK in topics and not self.claiming.may_be_work:
             if self.rescuer.others or self.listener.recheck_in() is not None:
                 self._guarded(self.claiming.look)
@@ -400,10 +404,16 @@ class NodeLoop:
         self.broadcast.end(turn.over)
         self.turns.settle(turn)
 
+    def _schedule(self) -> None:
+        """Make the jobs of schedules that are due."""
+        for job in self.scheduling.tick():
+            self._say(f"Schedule {job.schedule} made job {job.id}.")
+            self.claiming.may_be_work = True
+
     # -- now and then -----------------------------------------------------------------------
 
-    def _tick(self) -> None:
-        self.tick.set(TICK)
+    def _go_round(self) -> None:
+        self.round.set(ROUND)
         self._guarded(self.orders.show)
         self._guarded(self.member.show_workers)
         self.claiming.try_held_up()

@@ -27,6 +27,7 @@ from queuectl.request import LONGEST_ARGUMENT
 from queuectl.settings import Settings
 from queuectl.spool import name_left, token_of
 from queuectl.store import Store
+from queuectl.when import iso
 
 
 class UnrunnableError(Exception):
@@ -179,6 +180,7 @@ def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
             b"QUEUECTL_ATTEMPT": b"%d" % job.attempts,
             b"QUEUECTL_QUEUE": job.queue.encode(),
             b"QUEUECTL_WORKER": b"%d" % (job.worker or 0),
+            **_tick_variables(job),
         },
         "owner": owner_of(job.node or "", store.identity),
         "token": token_of(job),
@@ -190,6 +192,14 @@ def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
         "grace": settings.kill_grace / 1000,
         "output_limit": settings.output_limit,
     }
+
+
+def _tick_variables(job: Job) -> dict[bytes, bytes]:
+    """Return what a run of a job that a schedule has made is told of its tick."""
+    if job.planned is None:
+        return {}
+    at, name = iso(job.planned), str(job.schedule)
+    return {b"QUEUECTL_SCHEDULED_FOR": at.encode(), b"QUEUECTL_SCHEDULE": name.encode()}
 
 
 @lru_cache(maxsize=1)

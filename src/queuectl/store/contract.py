@@ -19,6 +19,7 @@ from queuectl.values import dataclass
 
 if TYPE_CHECKING:
     from queuectl.admission import Offer
+    from queuectl.schedule import Schedule
     from queuectl.store.clock import Clock
     from queuectl.store.folder import Folder
 
@@ -399,6 +400,69 @@ class Nodes(ABC):
         """Ask a node to stop, and keep an event of that; False when there is no such node."""
 
 
+class Ticked(NamedTuple):
+    """What becomes of a schedule that is looked at."""
+
+    schedule: "Schedule"
+    """As it is from now on; the store fills in what its newest job is."""
+    jobs: Sequence[tuple[int, NewJob]] = ()
+    """Those that it makes, each with the instant for which its tick was planned."""
+    cancel: Decision | None = None
+    """What is made of its newest job."""
+    events: Sequence[Event] = ()
+
+
+class Tick(NamedTuple):
+    """A tick that made a job."""
+
+    planned: int
+    seq: int
+    job: str
+    made_at: int
+
+
+Look = Callable[["Schedule", Job | None, int], Ticked | None]
+"""Says what becomes of a schedule, with its newest job as it is, and the time; None is nothing.
+Called again, if need be."""
+
+
+class Schedules(ABC):
+    """Rules that make jobs at times."""
+
+    @abstractmethod
+    def all(self) -> "list[Schedule]":
+        """Return all schedules, by name."""
+
+    @abstractmethod
+    def change(
+        self,
+        name: str,
+        decide: Callable[["Schedule | None", int], "Schedule | None"],
+        *,
+        event: Event | None = None,
+    ) -> "Schedule | None":
+        """Add, change or remove a schedule, as `decide` says when nobody else can change it.
+
+        It is told what there is, and the time; what it returns is there from then on, and with None
+        it is gone, and with it which ticks have made jobs.
+        """
+
+    @abstractmethod
+    def tick(self, look: Look, *, name: str | None = None, now: int | None = None) -> list[Job]:
+        """Look at schedules that have something to do, or at one; returns the jobs they made.
+
+        All of it or nothing, and each tick makes one job at most, however often it is tried.
+        """
+
+    @abstractmethod
+    def ticks(self, name: str, limit: int) -> list[Tick]:
+        """Return the newest ticks that made jobs, of this schedule, newest first."""
+
+    @abstractmethod
+    def next_at(self) -> int | None:
+        """Return when the next schedule has something to do."""
+
+
 class SharedSettings(ABC):
     """What was set for all who use the queue."""
 
@@ -481,6 +545,11 @@ class Store(ABC):
     @abstractmethod
     def settings(self) -> SharedSettings:
         """What was set for all."""
+
+    @property
+    @abstractmethod
+    def schedules(self) -> Schedules:
+        """What makes jobs at times."""
 
     @property
     @abstractmethod

@@ -50,6 +50,8 @@ class Changed:
     """Whether nodes should look for work because of it."""
     new: bool = False
     """Whether they weren't there before."""
+    ticked: Sequence[Job] = ()
+    """Those of them that a schedule has made, and that are over, as they were before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +227,22 @@ class Idiom:
         for change in changes:
             self.record(change.events)
             wakes = wakes or (change.wakes and self.must_tell(change))
+            if change.ticked:
+                self._end_ticks(change)
         if wakes:
             self.db.nudge(Topic.WORK)
+
+    def _end_ticks(self, change: Changed) -> None:
+        from queuectl.store.schedules import end_of_job
+
+        for job in change.ticked:
+            end_of_job(self.db, job, change.to)
 
     def after_burial(self, jobs: Sequence[Job], now: int, node: str | None) -> None:
         """See to what follows from jobs that are dead without a run."""
         deaths = [death_of(job, job.reason, at=now, node=node) for job in jobs]
-        self.after_change(Changed(State.DEAD, [job.seq for job in jobs], deaths))
+        ticked = [job for job in jobs if job.tick is not None]
+        self.after_change(Changed(State.DEAD, [job.seq for job in jobs], deaths, ticked=ticked))
 
     def must_tell(self, change: Changed) -> bool:
         """Tell whether nodes hear of a change that they should look at from us only."""

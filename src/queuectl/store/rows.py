@@ -56,7 +56,7 @@ The rest is one and the same tuple for all jobs that share it, so that it is mad
 """
 OWN_COLUMNS = 3
 NEW_COLUMNS = tuple(NEW_JOB.split(", "))
-_FOUND = ("state", "ready", "run_at", "expires_at", "created_at", "updated_at")
+_FOUND = ("state", "ready", "run_at", "expires_at", "created_at", "updated_at", "tick")
 _in_new_row = itemgetter(*map(_FOUND.index, NEW_COLUMNS[OWN_COLUMNS : -len(COPIED)]))
 """Brings what is found out about a new job into the order of its columns."""
 _EVENT = tuple(f.name for f in fields(Event) if f.name != "seq")
@@ -110,7 +110,7 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
 def _rest(job: NewJob, now: int) -> Row:
     """Return what goes into the columns that a job may share with others."""
     run_at, expires_at = _times(job, now)
-    found = (_PENDING, 1 if run_at <= now else 0, run_at, expires_at, now, now)
+    found = (_PENDING, 1 if run_at <= now else 0, run_at, expires_at, now, now, job.tick)
     return (*_in_new_row(found), *_asked(job))
 
 

@@ -15,6 +15,7 @@ from queuectl.store.contract import (
     LiveOutput,
     Nodes,
     Runs,
+    Schedules,
     SharedSettings,
     Store,
 )
@@ -92,6 +93,12 @@ class SqlStore(Store):
         from queuectl.store.verbs.nodes import SqlNodes, WatchedNodes
 
         return SqlNodes(self.db) if self.one_host else WatchedNodes(self.db)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        from queuectl.store.verbs.schedules import SqlSchedules
+
+        return SqlSchedules(self._idiom, self.jobs)
 
     @cached_property
     def folder(self) -> "Folder":

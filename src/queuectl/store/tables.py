@@ -60,6 +60,22 @@ TABLES = (
         numbered=True,
     ),
     Table(name="config", key=("name",), columns=("name", "value", "updated_at")),
+    Table(
+        name="schedules",
+        key=("name",),
+        columns=tuple(
+            (
+                "name rule zone anchor request missed missed_within overlap jitter pause_after"
+                " paused_at paused_by done_until next_at failures last_tick last_job last_seq"
+                " created_at updated_at"
+            ).split()
+        ),
+    ),
+    Table(
+        name="ticks",
+        key=("schedule", "planned"),
+        columns=("schedule", "planned", "seq", "job", "made_at"),
+    ),
 )
 """What is copied, in this order. No column of these tables may be missing."""
 

@@ -7,6 +7,8 @@ from queuectl.store.rollups import EVER, Tally
 HOUR = 3_600_000
 KEEP_RECEIPTS = 24 * HOUR
 """Milliseconds after which nobody can be in doubt about a commit any more."""
+KEEP_TICKS = 30 * 24 * HOUR
+"""Milliseconds for which is kept which job a tick has made."""
 EVENTS_AT_ONCE = 1_000
 """Events that are deleted in one transaction."""
 
@@ -26,6 +28,7 @@ class Tidying:
         self._db.atomic(lambda: self._drop_stale_output(now))
         if self._db.driver.remote:
             self._db.again(self._sql.DROP_RECEIPTS, before=now - KEEP_RECEIPTS)
+        self._db.again(self._sql.DROP_OLD_TICKS, before=now - KEEP_TICKS)
         if events_before is not None:
             while self._db.atomic(lambda: self._prune_events(events_before)) == EVENTS_AT_ONCE:
                 continue

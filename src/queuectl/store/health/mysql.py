@@ -147,6 +147,7 @@ _COLUMNS = dict.fromkeys(TABLES, "seq") | {
     "config": "updated_at",
     "meta": "value",
     "receipts": "serial",
+    "schedules": "anchor",
 }
 
 

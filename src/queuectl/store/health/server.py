@@ -31,6 +31,7 @@ _FEWER: Mapping[str, Sequence[str]] = {
     "inputs": ("SELECT", "INSERT"),
     "events": ("SELECT", "INSERT"),
     "queues": ("SELECT", "INSERT", "UPDATE"),
+    "ticks": ("SELECT", "INSERT", "DELETE"),
 }
 NEEDED: Mapping[str, Sequence[str]] = {table: _FEWER.get(table, _ALL) for table in TABLES}
 """The rights that nodes and commands need; triggers do the rest as the owner of the tables."""

@@ -15,7 +15,7 @@ from queuectl import fields
 # for. The database gives `seq`: its place in the line.
 NEW_JOB = ", ".join(
     (
-        "id, command, argv, state, ready, run_at, expires_at, created_at, updated_at",
+        "id, command, argv, state, ready, run_at, expires_at, created_at, updated_at, tick",
         *(field.column for field in fields.COPIED),
     )
 )
@@ -505,3 +505,46 @@ OLD_RECEIPTS = "SELECT count(*) FROM {receipts} WHERE at < :before"
 
 # Makes a table give out numbers behind the highest one; empty where inserting that is enough.
 ADVANCE = ""
+
+# -- schedules --------------------------------------------------------------------------
+
+# All columns of a schedule.
+SCHEDULE = (
+    "name, rule, zone, anchor, request, missed, missed_within, overlap, jitter, pause_after,"
+    " paused_at, paused_by, done_until, next_at, failures, last_tick, last_job, last_seq,"
+    " created_at, updated_at"
+)
+
+# All schedules; one of them, which nobody else changes then; and those that have something to do.
+SCHEDULES = f"SELECT {SCHEDULE} FROM {{schedules}} ORDER BY name"
+LOCK_SCHEDULE = f"SELECT {SCHEDULE} FROM {{schedules}} WHERE name = :name{{row_lock}}"
+DUE_SCHEDULES = f"""
+SELECT {SCHEDULE} FROM {{schedules}} WHERE next_at <= :now
+ORDER BY next_at LIMIT :limit{{skip_locked}}
+"""
+
+# When the next of them has.
+NEXT_TICK = "SELECT min(next_at) FROM {schedules} WHERE next_at >= 0"
+
+ADD_SCHEDULE = f"INSERT INTO {{schedules}} ({SCHEDULE}) VALUES (:{SCHEDULE.replace(', ', ', :')})"
+CHANGE_SCHEDULE = (
+    "UPDATE {schedules} SET "
+    + ", ".join(f"{name} = :{name}" for name in SCHEDULE.split(", ")[1:])
+    + " WHERE name = :name"
+)
+DROP_SCHEDULE = "DELETE FROM {schedules} WHERE name = :name"
+
+# Whether a tick has made a job; and that it has.
+TICK_MADE = "SELECT job FROM {ticks} WHERE schedule = :schedule AND planned = :planned"
+ADD_TICK = """
+INSERT INTO {ticks} (schedule, planned, seq, job, made_at)
+VALUES (:schedule, :planned, :seq, :job, :now)
+"""
+
+# The newest ticks of a schedule.
+TICKS = """
+SELECT planned, seq, job, made_at FROM {ticks} WHERE schedule = :name
+ORDER BY planned DESC LIMIT :limit
+"""
+DROP_TICKS = "DELETE FROM {ticks} WHERE schedule = :name"
+DROP_OLD_TICKS = "DELETE FROM {ticks} WHERE made_at < :before"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from queuectl.errors import DuplicateError, StateError, UsageError
 from queuectl.facts import Batch, Count
 from queuectl.filter import Filter, Sort
-from queuectl.job import Job, NewJob, OneOfMany, State
+from queuectl.job import FINISHED, Job, NewJob, OneOfMany, State
 from queuectl.store.contract import LONGEST_PIECE, Changes, Decide, EndRun, Jobs, Topic, chunks
 from queuectl.store.driver import Params
 from queuectl.store.idiom import Changed, Idiom
@@ -242,7 +242,8 @@ class SqlJobs(Jobs):
             state = held[seq].state
             raise StateError(f"Job {held[seq].id} is {state}; that can't be done to it then.")
         self._idiom.record([event for _, event in decided.values() if event is not None])
-        self._idiom.after_change(*_moved(rows), Changed(None, gone))
+        ticked = [held[seq] for seq in gone if held[seq].tick is not None]
+        self._idiom.after_change(*_moved(rows, held), Changed(None, gone, ticked=ticked))
         if asked:
             self._db.nudge(Topic.CONTROL)
         after = self._lock(list(decided))
@@ -270,12 +271,20 @@ class SqlJobs(Jobs):
         return pruned
 
 
-def _moved(rows: Sequence[Params]) -> list[Changed]:
+def _moved(rows: Sequence[Params], held: Mapping[int, Job]) -> list[Changed]:
     """Say which jobs came into which states by these transitions."""
-    jobs: dict[tuple[str, bool], list[int]] = {}
+    found: dict[tuple[State, bool], list[int]] = {}
     for row in rows:
-        jobs.setdefault((row["state"], row["ready"] == 1), []).append(row["seq"])
-    return [Changed(State(state), seqs, wakes=ready) for (state, ready), seqs in jobs.items()]
+        found.setdefault((State(row["state"]), row["ready"] == 1), []).append(row["seq"])
+    return [
+        Changed(
+            state,
+            seqs,
+            wakes=ready,
+            ticked=[held[seq] for seq in seqs if held[seq].tick is not None and state in FINISHED],
+        )
+        for (state, ready), seqs in found.items()
+    ]
 
 
 def _can_fit(which: Filter) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from queuectl.admission import Offer
 from queuectl.facts import Event
-from queuectl.job import Job, State
+from queuectl.job import FINISHED, Job, State
 from queuectl.store.contract import Ended, Outlook, Over, Runs, Turned
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rollups import Tally
@@ -141,6 +141,9 @@ class SqlRuns(Runs):
                     [end.job.seq for end in some],
                     [_death(end) for end in some] if state == State.DEAD else (),
                     wakes=any(rows[end.job.seq]["ready"] == 1 for end in some),
+                    ticked=[
+                        end.job for end in some if end.job.tick is not None and state in FINISHED
+                    ],
                 )
                 for state, some in done.items()
             )
