@@ -993,6 +993,132 @@ MUTANTS: Sequence[Mutant] = (
             "tests/node/test_ahead.py::test_the_log_tells_of_each_run_from_its_start_to_its_end",
         ],
     ),
+    # -- schedules --------------------------------------------------------------------------------
+    Mutant(
+        name="watermark-after-the-insert",
+        broken="A schedule goes on in another transaction than the one that stores the tick's job.",
+        edits=[
+            Edit(
+                old="return self._db.transact("
+                "lambda: self._tick(look, name, self._idiom.time(now)))",
+                new="return self._tick(look, name, self._idiom.time(now))",
+            )
+        ],
+        tests=["tests/contract/test_schedules.py::TestTick::test_all_of_it_or_nothing"],
+    ),
+    Mutant(
+        name="ticks-again-when-put-back",
+        broken="After the clock was put back, the ticks of the last minute come again.",
+        edits=[
+            Edit(
+                old="return schedule.done_until if within is None else"
+                " max(schedule.done_until, until - within)",
+                new="return min(schedule.done_until, until - MINUTE)",
+                inside="schedule:_from",
+            )
+        ],
+        tests=[
+            "tests/unit/test_schedule.py"
+            "::TestDue::test_a_clock_that_was_put_back_brings_none_again",
+        ],
+    ),
+    Mutant(
+        name="ticks-of-the-past",
+        broken="A schedule that is edited or resumed makes the jobs of what was planned before.",
+        edits=[
+            Edit(
+                old="done_until = max(schedule.done_until, now)",
+                new="done_until = schedule.done_until",
+                inside="schedule:started",
+            ),
+            Edit(
+                old="done_until=max(schedule.done_until, now)",
+                new="done_until=schedule.done_until",
+                inside="schedule:resumed",
+            ),
+        ],
+        tests=[
+            "tests/unit/test_schedule.py::TestStart::test_nothing_of_the_past_comes",
+            f"{SHORT_FORM}[ticks-sqlite]",
+        ],
+    ),
+    Mutant(
+        name="missed-window-ignored",
+        broken="Missed ticks come however late they are.",
+        edits=[
+            Edit(
+                old="within = ON_TIME if schedule.missed is Missed.OFF else schedule.missed_within",
+                new="within: int | None = None",
+            )
+        ],
+        tests=[
+            "tests/unit/test_schedule.py::TestMissed::test_those_that_are_too_old_do_not_come",
+            "tests/unit/test_schedule.py::TestMissed::test_none_comes",
+            f"{SHORT_FORM}[ticks-sqlite]",
+        ],
+    ),
+    Mutant(
+        name="missed-ticks-forgotten",
+        broken="Of several ticks that are due at once with `missed=all`, only the last comes.",
+        edits=[Edit(old="if schedule.missed is Missed.ALL:", new="if False:")],
+        tests=[
+            "tests/unit/test_schedule.py::TestMissed::test_all_come_in_their_order",
+            f"{SHORT_FORM}[ticks-sqlite]",
+        ],
+    ),
+    Mutant(
+        name="overlap-skip-ignored",
+        broken="A tick makes its job although that of the one before isn't over.",
+        edits=[
+            Edit(
+                old="if not schedule.waits_for(newest):",
+                new="if schedule.overlap is Overlap.SKIP or not schedule.waits_for(newest):",
+            )
+        ],
+        tests=["tests/unit/test_schedule.py::TestOverlap::test_skip"],
+    ),
+    Mutant(
+        name="waiting-tick-never-woken",
+        broken="The end of a job isn't told to the schedule whose next tick waits for it.",
+        edits=[Edit(old="if change.ticked:", new="if False:", inside="Idiom.after_change")],
+        tests=[
+            "tests/contract/test_schedules.py::TestEnds::test_every_end_wakes_what_waits_for_it",
+            "tests/node/test_schedules.py::test_ticks_wait_for_the_job_before",
+        ],
+    ),
+    Mutant(
+        name="daylight-saving-dropped",
+        broken="A time of the day that the clock skips or repeats comes never or twice.",
+        edits=[
+            Edit(
+                old='self._at_certain_times = not minute.startswith("*") and'
+                ' not hour.startswith("*")',
+                new="self._at_certain_times = False",
+            )
+        ],
+        tests=[
+            "tests/unit/test_rules.py::test_when_an_hour_is_skipped",
+            "tests/unit/test_rules.py::test_when_an_hour_comes_twice",
+            "tests/unit/test_rules.py::test_around_each_change_in_each_zone",
+            f"{SHORT_FORM}[ticks-sqlite]",
+        ],
+    ),
+    Mutant(
+        name="pause-after-ignored",
+        broken="A schedule goes on however many of its jobs in a row die.",
+        edits=[
+            Edit(
+                old="if schedule.paused_at is None and schedule.pause_after and"
+                " failures >= schedule.pause_after:",
+                new="if False:",
+            )
+        ],
+        tests=[
+            "tests/unit/test_schedule.py::TestEnds::test_failures_in_a_row_pause_it",
+            "tests/contract/test_schedules.py"
+            "::TestEnds::test_too_many_pause_it_in_the_same_transaction",
+        ],
+    ),
 )
 
 
