@@ -5,7 +5,7 @@ The names below load on first use, so that importing the package costs next to n
 
 __version__ = "0.2.0"
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """The version of the tables that this code speaks. It stands here, and not only with the
 migrations, so that `--version` needn't import them.
 """
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         DuplicateError,
         NotFoundError,
         QueuectlError,
+        QueueFullError,
         StateError,
         StoreBusyError,
         StoreCorruptError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from queuectl.facts import Batch, Event
     from queuectl.filter import Filter
     from queuectl.job import Attempt, Job, NewJob, Output, State
+    from queuectl.limits import Limits, Rate, WhenFull
     from queuectl.queue import Queue
 
 __all__ = [
@@ -50,11 +52,14 @@ __all__ = [
     "Event",
     "Filter",
     "Job",
+    "Limits",
     "NewJob",
     "NotFoundError",
     "Output",
     "Queue",
+    "QueueFullError",
     "QueuectlError",
+    "Rate",
     "Reason",
     "State",
     "StateError",
@@ -70,12 +75,14 @@ __all__ = [
     "StoreUnreachableError",
     "StoreUnsettledError",
     "UsageError",
+    "WhenFull",
     "__version__",
 ]
 
 _HOMES = {
     "queuectl.explain": ("Cause", "Reason"),
     "queuectl.job": ("Attempt", "Job", "NewJob", "Output", "State"),
+    "queuectl.limits": ("Limits", "Rate", "WhenFull"),
     "queuectl.queue": ("Queue",),
     "queuectl.facts": ("Batch", "Event"),
     "queuectl.filter": ("Filter",),

@@ -3,8 +3,11 @@
 A store finds candidates in the order of the line, and begins runs of those that are admitted.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from queuectl.limits import Gate
 
 
 class Candidate(NamedTuple):
@@ -16,6 +19,10 @@ class Candidate(NamedTuple):
     run_at: int
     row: tuple[Any, ...] | None = None
     """All that is stored of the job, if that was read at once."""
+    queue: str = ""
+    """Said only of jobs of queues that have limits, as are these."""
+    keys: tuple[str, ...] = ()
+    vtime: int | None = None
 
 
 class Suspects(NamedTuple):
@@ -41,6 +48,17 @@ class Offer(NamedTuple):
     queues: Sequence[str] = ()
     """The queues it serves; none for all."""
     suspects: Suspects | None = None
+    idle: int | None = None
+    """How many of the workers have nothing to do, the first of them; None is all. The others get
+    jobs ahead of their time."""
+
+
+class Admitted(NamedTuple):
+    """What of a line may begin, where limits were asked."""
+
+    taken: list[Candidate]
+    parked: list[tuple[Candidate, str]]
+    """Those whose keys have no room, each with the key."""
 
 
 def admit(line: list[Candidate], offer: Offer, now: int) -> list[Candidate]:
@@ -52,3 +70,43 @@ def admit(line: list[Candidate], offer: Offer, now: int) -> list[Candidate]:
         if suspects.has(job, now):
             return line[:1] if suspects.idle and place == 0 else line[:place]
     return line
+
+
+def admit_limited(
+    line: Sequence[Candidate], offer: Offer, now: int, gates: "Mapping[str, Gate]"
+) -> Admitted:
+    """Return who may begin, where queues have limits: like `admit`, by what their gates say."""
+    found = Admitted([], [])
+    suspects, idle = offer.suspects, len(offer.workers) if offer.idle is None else offer.idle
+    for job in line:
+        if len(found.taken) == len(offer.workers):
+            break
+        gate = gates.get(job.queue)
+        if gate is not None and gate.is_shut:
+            continue
+        is_suspect = suspects is not None and suspects.has(job, now)
+        if is_suspect and suspects is not None and (found.taken or not suspects.idle):
+            break
+        if gate is not None:
+            key = gate.ask(job.keys, job.vtime, ahead=len(found.taken) >= idle)
+            if key is not None:
+                found.parked.append((job, key))
+            if key is not None or gate.is_shut:
+                continue
+        found.taken.append(job)
+        if is_suspect:
+            break
+    return found
+
+
+def merge(lines: Sequence[Sequence[Candidate]]) -> Iterator[Candidate]:
+    """Yield the jobs of several queues, of each in its own order: by priority, then first come.
+
+    Among queues, only who stands first in each is compared.
+    """
+    heads = [list(reversed(line)) for line in lines if line]
+    while heads:
+        first = min(heads, key=lambda line: (-line[-1].priority, line[-1].seq))
+        yield first.pop()
+        if not first:
+            heads.remove(first)

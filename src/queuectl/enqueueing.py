@@ -1,4 +1,4 @@
-"""Enqueueing jobs: reads requests, completes them by the settings, and stores them."""
+"""Enqueueing jobs: reads requests, completes them by queue and settings, and stores them."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -8,9 +8,9 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from queuectl.errors import BadJobError, UsageError
-from queuectl.facts import Batch, Progress
+from queuectl.facts import Batch, Progress, QueueInfo
 from queuectl.fields import REQUESTED
-from queuectl.job import Job, NewJob, OneOfMany
+from queuectl.job import DEFAULT_QUEUE, Job, NewJob, OneOfMany
 from queuectl.place import Place
 from queuectl.request import (
     Values,
@@ -19,6 +19,7 @@ from queuectl.request import (
     check_request,
     current_environment,
     current_folder,
+    read_defaults,
     read_values,
     with_environment,
 )
@@ -46,15 +47,27 @@ _NOTHING: Values = {}
 
 
 class Defaults:
-    """What a job gets where its request says nothing: by the settings, from here and now."""
+    """What a job gets where its request says nothing: by its queue, the settings, here and now."""
 
-    def __init__(self, settings: Settings, *, hidden: Collection[str] = ()) -> None:
-        """Take the settings, and the variables in which passwords of the store may be."""
+    def __init__(
+        self,
+        settings: Settings,
+        queues: Iterable[QueueInfo] = (),
+        *,
+        hidden: Collection[str] = (),
+    ) -> None:
+        """Take what was set for all, what was set on queues, and variables that hold passwords."""
         self._hidden = tuple(hidden)
         # All fields of a job, in their order.
         self._usual: Values = {
             **{f.name: f.default for f in fields(NewJob)},
             **{f.name: getattr(settings, f.setting) for f in REQUESTED if f.setting},
+        }
+        self._limited = {
+            queue.name: _filled(self._usual, read_defaults(queue.limits.defaults))
+            | {"is_limited": True}
+            for queue in queues
+            if queue.limits is not None
         }
 
     def complete(
@@ -68,10 +81,8 @@ class Defaults:
 
         `folder` finds the current folder, and `environment` the current one, if that is needed.
         """
-        values = self._usual | given
-        for name, other in _RAISED.items():
-            if other in given and name not in given:
-                values[name] = max(values[name], given[other])
+        usual = self._limited.get(given.get("queue", DEFAULT_QUEUE), self._usual)
+        values = _filled(usual, given)
         if "cwd" not in given:
             values["cwd"] = folder()
         if "env" not in given:
@@ -79,6 +90,15 @@ class Defaults:
         if values["env_all"]:
             values["env"] = with_environment(environment(self._hidden), values["env"])
         return in_order(NewJob, values.values())
+
+
+def _filled(usual: Values, given: Values) -> Values:
+    """Lay what is given over what holds otherwise."""
+    values = usual | given
+    for name, other in _RAISED.items():
+        if other in given and name not in given:
+            values[name] = max(values[name], given[other])
+    return values
 
 
 class BulkDefaults:
@@ -152,7 +172,7 @@ class Enqueuer:
         self._plain: tuple[Defaults | None, NewJob] = None, NewJob()
 
     def note_new_settings(self) -> None:
-        """Read the settings again for the next job: they were changed here."""
+        """Read the settings, and what is set on queues, again for the next job: they changed."""
         self._settings_changed += 1
 
     def take(self, what: Request | None, fields: Mapping[str, Any], connection: Any) -> Job:
@@ -284,7 +304,8 @@ class Enqueuer:
 
     def _new_defaults(self) -> Defaults:
         settings, _ = self._place.settings(self._store.settings.config())
-        return Defaults(settings, hidden=self._store.secret_variables)
+        queues = self._store.settings.queues()
+        return Defaults(settings, queues, hidden=self._store.secret_variables)
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:

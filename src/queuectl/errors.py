@@ -11,6 +11,7 @@ QueuectlError                    1   anything queuectl can explain
 ├── NotFoundError                3   no such job, node, attempt or queue
 ├── StateError                   4   the thing exists but is in the wrong state
 │   ├── DuplicateError           4   the id is taken
+│   ├── QueueFullError           4   the queue takes no more jobs
 │   └── LeaseLostError           4   a run that is no longer ours tried to write
 └── StoreError                   5   the store can't be used
     ├── StoreMissingError        5   there is no queue there yet
@@ -35,6 +36,7 @@ __all__ = [
     "DuplicateError",
     "LeaseLostError",
     "NotFoundError",
+    "QueueFullError",
     "QueuectlError",
     "StateError",
     "StoreBusyError",
@@ -133,6 +135,10 @@ class StateError(QueuectlError):
 
 class DuplicateError(StateError):
     """The id is taken; the job that has it is untouched."""
+
+
+class QueueFullError(StateError):
+    """A queue, or a key, takes no more jobs, as its limits say."""
 
 
 class LeaseLostError(StateError):

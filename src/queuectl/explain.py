@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 from queuectl.facts import QueueInfo
 from queuectl.job import WAITING, Job, State, moment
 from queuectl.values import dataclass
-from queuectl.when import ahead, iso, local
+from queuectl.when import ahead, human, iso, local
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from queuectl.limits import Rate
+
+NAMED = 3
+"""Jobs that a reason names, of many."""
 
 
 class Cause(StrEnum):
@@ -30,6 +35,12 @@ class Cause(StrEnum):
     """No node lives that takes jobs."""
     NOT_SERVED = "not_served"
     """Nodes live, but none of them serves its queue."""
+    LIMIT = "limit"
+    """As many jobs of its queue run as its limit allows."""
+    KEY = "key"
+    """As many jobs of one of its keys run as are allowed."""
+    RATE = "rate"
+    """As many jobs of its queue, or of a key of its, have begun as a rate allows."""
     ALONE = "alone"
     """It is a suspect: a node makes room so that it can run alone."""
     BUSY = "busy"
@@ -89,16 +100,26 @@ class Surroundings:
     queues: tuple[QueueInfo, ...]
     suspicious: int
     """From so many crashes on, a job is a suspect."""
+    running: tuple[Job, ...] = ()
+    """The jobs of its queue that run, if that has limits."""
+    place: int | None = None
+    """Its place in the line of its queue, 1 for the first, where that was looked for."""
+    pace: float | None = None
+    """How many jobs of its queue a millisecond sees end lately, where that is known."""
 
 
 def explain(job: Job, around: Surroundings) -> list[Reason]:
     """Say why a job waits, all of it; nothing for one that doesn't wait.
 
-    First comes what lies in the job itself, then what keeps its whole queue.
+    First comes what lies in the job itself, then what keeps its whole queue, then, once it is due,
+    the limits that have no room for it.
     """
     if job.state not in WAITING:
         return []
-    reasons = [*_in_itself(job, around.now), *hindrances([job.queue], around.crews, around.queues)]
+    own = _in_itself(job, around.now)
+    reasons = [*own, *hindrances([job.queue], around.crews, around.queues)]
+    if not own:
+        reasons += _held_back(job, around)
     return reasons or [_its_turn(job, around)]
 
 
@@ -163,6 +184,52 @@ def _paused(queues: Sequence[QueueInfo]) -> Reason:
     return _reason(Cause.PAUSED, text, f"resume {_quoted(*names)}")
 
 
+def _held_back(job: Job, around: Surroundings) -> list[Reason]:
+    """Say which limits of its queue have no room for a job."""
+    info = next((queue for queue in around.queues if queue.name == job.queue), None)
+    if info is None or info.limits is None:
+        return []
+    limits, reasons = info.limits, []
+    running = [other for other in around.running if other.queue == job.queue]
+    if limits.limit is not None and len(running) >= limits.limit:
+        held = f"limit {len(running)} of {limits.limit} of queue {job.queue} is held by"
+        reasons.append(_reason(Cause.LIMIT, f"{held} {_named(running)}"))
+    elif limits.rates and info.closed_until is not None and info.closed_until > around.now:
+        opens_at, left = info.closed_until, info.closed_until - around.now
+        when = f"in {human(left)}" if left < 60_000 else f"at {ahead(opens_at, around.now)}"
+        text = _rates(limits.rates, f"queue {job.queue}", f"the next run {when}")
+        reasons.append(_reason(Cause.RATE, text, ends_at=opens_at))
+    for key in job.keys:
+        most = limits.limit_of(key)
+        holders = [other for other in running if key in other.keys]
+        if most is not None and len(holders) >= most:
+            text = f"key {key} runs {len(holders)} of {most}: {_named(holders)}"
+            reasons.append(_reason(Cause.KEY, text))
+        elif limits.key_rates and job.parked == key:
+            text = _rates(limits.key_rates, f"key {key}", "no run yet")
+            reasons.append(_reason(Cause.RATE, text))
+    return reasons
+
+
+def _named(jobs: Sequence[Job]) -> str:
+    names = ", ".join(job.id for job in jobs[:NAMED])
+    more = f" and {len(jobs) - NAMED} more" if len(jobs) > NAMED else ""
+    return f"job{'' if len(jobs) == 1 else 's'} {names}{more}"
+
+
+def _rates(rates: "Sequence[Rate]", whose: str, what: str) -> str:
+    """Say what rates allow."""
+    named = " and ".join(map(str, rates))
+    one = len(rates) == 1
+    return f"{'rate' if one else 'rates'} {named} of {whose} {'allows' if one else 'allow'} {what}"
+
+
+def all_busy(queue: str, crews: Sequence[Crew]) -> bool:
+    """Tell whether no worker that serves a queue is free, though there are some."""
+    serving = [crew for crew in crews if crew.serves(queue) and not crew.stopping]
+    return bool(serving) and sum(c.busy for c in serving) >= sum(c.workers for c in serving)
+
+
 def _its_turn(job: Job, around: Surroundings) -> Reason:
     """Say how its turn comes, when nothing keeps it."""
     serving = [crew for crew in around.crews if crew.serves(job.queue) and not crew.stopping]
@@ -176,13 +243,20 @@ def _its_turn(job: Job, around: Surroundings) -> Reason:
     ):
         text = "after its crashes it is to run alone, and a node makes room for it"
         return _reason(Cause.ALONE, text, ends_at=alone_until)
-    workers = sum(crew.workers for crew in serving)
-    if sum(crew.busy for crew in serving) >= workers:
+    if all_busy(job.queue, serving):
+        workers = sum(crew.workers for crew in serving)
         who = {1: "the one worker that serves it is", 2: "both workers that serve it are"}
-        return _reason(
-            Cause.BUSY, who.get(workers, f"all {workers} workers that serve it are") + " busy"
-        )
+        text = who.get(workers, f"all {workers} workers that serve it are") + " busy"
+        return _reason(Cause.BUSY, text + _in_line(around))
     return _reason(Cause.ITS_TURN, "a worker is free and takes it when it is first in line")
+
+
+def _in_line(around: Surroundings) -> str:
+    """Say how many are before a job, and how long that takes if it goes on like this."""
+    if around.place is None:
+        return ""
+    left = f", at the present rate about {human(around.place / around.pace)}" if around.pace else ""
+    return f" (place {around.place:,} in line{left})"
 
 
 def _reason(

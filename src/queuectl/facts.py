@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from queuectl.job import State, moment
+from queuectl.job import WAITING, State, moment
 from queuectl.values import dataclass, field
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from queuectl.limits import Limits
 
 Progress = Callable[[int, int], None]
 """Hears how far a long operation is: `done` of `total` steps."""
@@ -88,6 +90,10 @@ class QueueInfo:
     name: str
     paused_at: int | None
     paused_by: str | None
+    limits: "Limits | None" = None
+    """What was set on it besides; None if nothing was, and none of its jobs has a key."""
+    closed_until: int | None = field(default=None, compare=False)
+    """Until when nothing of it can begin, as far as the last claim from it could tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,3 +135,16 @@ def count_waiting(
         and count.queue not in paused
         and (not served or count.queue in served)
     )
+
+
+def count_unserved(counts: Iterable[Count], served: Iterable[Sequence[str]]) -> dict[str, int]:
+    """Count the jobs that wait in queues which no node serves, by queue.
+
+    A node is given by the queues that it serves; none are all.
+    """
+    known = list(served)
+    waiting: dict[str, int] = {}
+    for count in counts:
+        if count.state in WAITING and not any(not q or count.queue in q for q in known):
+            waiting[count.queue] = waiting.get(count.queue, 0) + count.jobs
+    return {queue: jobs for queue, jobs in sorted(waiting.items()) if jobs}

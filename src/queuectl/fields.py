@@ -32,6 +32,7 @@ Kind = Literal[
     "base64",
     "size",
     "labels",
+    "keys",
     "state",
 ]
 """What a field is. `request` knows how to read it, `store.rows` how to store it, and `report` how
@@ -207,6 +208,13 @@ REQUESTED = (
     Field("stdin_base64", "base64", gives="stdin", stored="stdin_bytes"),
     Field("cwd", "folder", "--cwd DIR", "Where it runs.  [default: this directory]"),
     Field("tags", "labels", "--tag -T TAG", "A label; repeat it.", also=("tag",), is_long=True),
+    Field(
+        "keys",
+        "keys",
+        "--key -k KEY",
+        "Whom it is for: limits of its queue count by it, and keys share evenly. Repeat it.",
+        also=("key",),
+    ),
 )
 """What a request may say, in the order of the options."""
 
@@ -229,6 +237,8 @@ KEPT = (
     Field("stdin_bytes", "size"),
     Field("cancel_reason", "text", is_hidden=True),
     Field("tick", "text", is_hidden=True),
+    Field("vtime", "count", is_hidden=True),
+    Field("parked", "text", is_hidden=True),
 )
 """What only queuectl sets."""
 
@@ -286,3 +296,4 @@ class Keywords(TypedDict, total=False):
     stdin_base64: str
     cwd: str
     tags: Sequence[str] | str
+    keys: Sequence[str] | str

@@ -77,8 +77,11 @@ class NewJob:
     shell: str | None = None
     stdin: bytes | None = field(default=None, repr=False)
     tags: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     tick: str | None = None
     """Set by a schedule only."""
+    is_limited: bool = False
+    """Whether its queue has limits that a new job must keep; with a key, it has shares at least."""
 
 
 OneOfMany = tuple[str | None, str | None, tuple[str, ...] | None, NewJob]
@@ -143,6 +146,12 @@ class Job:
     """Set while a running job is being cancelled."""
     tick: str | None
     """The tick of a schedule that made it: when that was planned, and the schedule's name."""
+    keys: tuple[str, ...]
+    """Whom it is for: what limits of its queue count by."""
+    vtime: int | None
+    """Where it stands among those of its priority, if its queue has keys: a virtual time."""
+    parked: str | None
+    """The key whose limit it waits for; empty if it is held by hand."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":
@@ -153,11 +162,18 @@ class Job:
         # Whatever a foreign client may have put there, one odd row must not stop the others.
         values[_ARGV] = None if argv is None else tuple(map(str, _loads(argv)))
         values[_TAGS] = () if tags is None else tuple(map(str, _loads(tags)))
+        keys = values[_KEYS]
+        values[_KEYS] = () if keys is None else tuple(map(str, _loads(keys)))
         values[_ENV] = {} if env is None else {k: str(v) for k, v in _loads(env).items()}
         values[_ENV_ALL] = bool(values[_ENV_ALL])
         values[_BACKOFF] = None if backoff is None else Strategy(backoff)
         values.insert(_AFTER, ())
         return in_order(cls, values)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody holds it: it waits until it is released."""
+        return self.parked == ""
 
     @property
     def schedule(self) -> str | None:
@@ -249,8 +265,8 @@ Named = str | Job
 """What says which job is meant: its id or, in place of that, the job."""
 
 JOB_COLUMNS = tuple(f.name for f in fields(Job) if f.name != "after")
-_STATE, _ARGV, _TAGS, _ENV, _ENV_ALL, _BACKOFF = map(
-    JOB_COLUMNS.index, ("state", "argv", "tags", "env", "env_all", "backoff")
+_STATE, _ARGV, _TAGS, _ENV, _ENV_ALL, _BACKOFF, _KEYS = map(
+    JOB_COLUMNS.index, ("state", "argv", "tags", "env", "env_all", "backoff", "keys")
 )
 
 

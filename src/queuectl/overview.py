@@ -4,7 +4,15 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from queuectl import roster
-from queuectl.explain import Crew, Reason, Surroundings, explain, explain_all, hindrances
+from queuectl.explain import (
+    Crew,
+    Reason,
+    Surroundings,
+    all_busy,
+    explain,
+    explain_all,
+    hindrances,
+)
 from queuectl.facts import Node
 from queuectl.filter import Filter, Names
 from queuectl.job import FINISHED, WAITING, Job, State
@@ -21,6 +29,10 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 100
 """Of very many jobs, so many are looked at to say why they wait."""
+LONGEST_LINE = 1_000
+"""Jobs that are looked at to find the place of one among them."""
+LATELY = 300_000
+"""Milliseconds over which the pace of a queue is measured."""
 SLOWEST = 5
 """Jobs that statistics name for having taken longest."""
 
@@ -37,7 +49,42 @@ def nodes(store: Store) -> list[dict[str, Any]]:
 
 
 def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
-    return explain(job, _surroundings(store, place)) if job.state in WAITING else []
+    if job.state not in WAITING:
+        return []
+    around = _surroundings(store, place)
+    if any(queue.name == job.queue and queue.limits is not None for queue in around.queues):
+        running = Filter(states=(State.PROCESSING,), queues=(job.queue,))
+        around = replace(around, running=tuple(store.jobs.select(running, limit=None, oldest=True)))
+    if all_busy(job.queue, around.crews):
+        in_line = _place_in_line(store, job, around.now)
+        around = replace(around, place=in_line, pace=_pace(store, job.queue, around.now))
+    return explain(job, around)
+
+
+def _place_in_line(store: Store, job: Job, now: int) -> int | None:
+    """Count who is before a job in its queue; None if there may be too many to count."""
+    waiting = Filter(states=WAITING, queues=(job.queue,))
+    others = store.jobs.select(waiting, limit=LONGEST_LINE + 1, oldest=True)
+    if len(others) > LONGEST_LINE:
+        return None
+    ready = [one for one in others if one.run_at <= now and one.parked is None]
+    return 1 + sum(_order(one) < _order(job) for one in ready)
+
+
+def _order(job: Job) -> tuple[int, int, int]:
+    return -job.priority, -1 if job.vtime is None else job.vtime, job.seq
+
+
+def _pace(store: Store, queue: str, now: int) -> float | None:
+    """Return how many runs of a queue ended in a millisecond, over the last minutes."""
+    begun = min((node.started_at for node in roster.living(store)), default=now)
+    since = max(now - LATELY, begun)
+    ended = sum(
+        row.count
+        for row in store.history.rollups(since=now - LATELY, queue=queue)
+        if row.measure != "wait"
+    )
+    return ended / max(now - since, 1) if ended else None
 
 
 def explain_queues(store: Store, queues: Collection[str]) -> list[Reason]:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         watches,
     )
     from queuectl.explain import Reason
+    from queuectl.queue_limits import QueueLimits
     from queuectl.report import Stats, Status
     from queuectl.schedules import Schedules
     from queuectl.settings import Settings
@@ -125,6 +126,13 @@ class Queue:
         from queuectl.schedules import Schedules
 
         return Schedules(self.store, self._enqueuer)
+
+    @cached_property
+    def limits(self) -> "QueueLimits":
+        """What queues allow, to be read and set: how many run at once, begin in a time, or wait."""
+        from queuectl.queue_limits import QueueLimits
+
+        return QueueLimits(self.store, self._enqueuer)
 
     @property
     def url(self) -> str:

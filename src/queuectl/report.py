@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from queuectl.changes import Changed, Refused
-from queuectl.facts import Count, Event, Node, QueueInfo, Rollup
+from queuectl.facts import Count, Event, Node, QueueInfo, Rollup, count_unserved
 from queuectl.fields import FIELDS
 from queuectl.job import FINISHED, SHELL, Attempt, Job, State
 from queuectl.store.histogram import bucket_of, quantile
@@ -19,6 +19,7 @@ from queuectl.values import dataclass, fields
 from queuectl.when import iso
 
 if TYPE_CHECKING:
+    from queuectl.limits import Limits
     from queuectl.store.health import Finding
 
 
@@ -43,6 +44,7 @@ _FIRST = (
 _FORMS: dict[str, Callable[[Any], Any]] = {
     "arguments": list,
     "labels": list,
+    "keys": list,
     "limit": lambda ms: seconds(ms) or None,
     "state": str,
     "strategy": str,
@@ -158,6 +160,14 @@ def node_dict(node: Node, *, alive: bool, running: int) -> dict[str, Any]:
     }
 
 
+def limits_dict(limits: "Limits") -> dict[str, Any]:
+    """Describe what a queue allows; what isn't set is null or empty."""
+    said = limits.as_dict()
+    nothing: dict[str, Any] = {"rates": [], "key_limits": {}, "key_rates": [], "weights": {}}
+    nothing["defaults"] = {}
+    return {f.name: said.get(f.name, nothing.get(f.name)) for f in fields(limits)}
+
+
 def finding_dict(finding: "Finding") -> dict[str, Any]:
     """Describe what a checkup has found."""
     return {
@@ -178,6 +188,8 @@ class Status:
     paused: tuple[str, ...]
     nodes: tuple[dict[str, Any], ...]
     next_due: int | None
+    unserved: dict[str, int]
+    """How many jobs wait, by queue, where no node serves it: they can't run as things are."""
 
     @property
     def total(self) -> int:
@@ -201,6 +213,7 @@ class Status:
             "nodes": list(self.nodes),
             "workers": sum(node["workers"] for node in self.nodes if node["alive"]),
             "next_due": moment(self.next_due),
+            "unserved": self.unserved,
         }
 
 
@@ -212,6 +225,7 @@ def build_status(
     next_due: int | None,
 ) -> Status:
     """Add counters up by state and by queue; every state is there, also with zero jobs."""
+    counts, nodes = list(counts), tuple(nodes)
     totals = dict.fromkeys(State, 0)
     per_queue: dict[str, dict[State, int]] = defaultdict(lambda: dict.fromkeys(State, 0))
     for count in counts:
@@ -229,8 +243,11 @@ def build_status(
             if name in paused or any(states.values())
         },
         paused=paused,
-        nodes=tuple(nodes),
+        nodes=nodes,
         next_due=next_due,
+        unserved=count_unserved(
+            counts, (n["queues"] for n in nodes if n["alive"] and not n["stopping"])
+        ),
     )
 
 

@@ -24,6 +24,7 @@ LONGEST_STDIN = 2**24
 LONGEST_ID = 256
 LONGEST_NAME = 128
 MOST_TAGS = 64
+MOST_KEYS = 4
 LARGEST_PRIORITY = 2**31 - 1
 LONGEST_SPAN = 3_160_000_000_000
 """A hundred years in milliseconds, and some days."""
@@ -71,6 +72,13 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
     return values
 
 
+def read_defaults(given: Mapping[str, Any]) -> Values:
+    """Read fields that a queue gives to its jobs, as `read_values` does those of a job."""
+    values = read_values({**given, "command": "true"}, now=0) if given else {}
+    values.pop("command", None)
+    return values
+
+
 def check_command(command: str) -> str:
     """Return a command that can be stored and run, or raise."""
     return check_text("command", command, longest=LONGEST_COMMAND)
@@ -93,7 +101,7 @@ def check_request(new: NewJob) -> Values:
     values: Values = {}
     for f in fields(new):
         value = getattr(new, f.name)
-        if value is not None:
+        if value is not None and f.name in _KINDS:
             values[f.name] = _checked(f.name, value)
     _check_work(values)
     return values
@@ -402,6 +410,16 @@ def _tag(value: object) -> str:
     return tag
 
 
+def _keys(name: str, value: object, now: int) -> tuple[str, ...]:
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, Sequence):
+        raise BadJobError(f"{name} must be a list of texts.")
+    keys = tuple(dict.fromkeys(check_name("a key", item) for item in given))
+    if len(keys) > MOST_KEYS:
+        raise BadJobError(f"A job can have at most {MOST_KEYS} keys, not {len(keys)}.")
+    return keys
+
+
 _READ: dict[str, Callable[[str, object, int], Any]] = {
     "text": lambda name, value, _: check_text(name, value, longest=LONGEST_COMMAND),
     "arguments": _arguments,
@@ -424,6 +442,7 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "bytes": _bytes,
     "base64": _base64,
     "labels": _labels,
+    "keys": _keys,
 }
 """What reads a value of a kind: it takes the name of the field, the value, and the time."""
 _READERS = {field.name: (field.gives or field.name, _READ[field.kind]) for field in REQUESTED}

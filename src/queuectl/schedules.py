@@ -35,6 +35,8 @@ MOST_FILLED = 10_000
 """Jobs that one backfill makes."""
 NOT_FOR_SCHEDULES = ("id", "expires_at")
 """Fields that only make sense for a single job."""
+MOST_FAILURES = 1_000_000
+"""In a row, after which a schedule is paused."""
 LONGEST_SPAN = 366 * 86_400_000
 """Milliseconds of jitter, and of the time within which missed ticks come."""
 
@@ -440,8 +442,10 @@ def _span(name: str, value: Any) -> int | None:
 def _count(name: str, value: Any) -> int | None:
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError(f"{name} must be a whole number from 1 on, not {shown(value)}.")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_FAILURES:
+        raise UsageError(
+            f"{name} must be a whole number from 1 to {MOST_FAILURES:,}, not {shown(value)}."
+        )
     return value
 
 

@@ -141,6 +141,11 @@ def test_queues_and_tags_complete_wherever_they_are_asked_for(full: Cli) -> None
     full.ok("pause", "reports")
     assert complete(full, "queuectl resume ") == ["reports"]
     assert complete(full, "queuectl pause ") == ["default", "mail", "reports"]
+    full.ok("queue", "set", "slow", "--limit", "1")
+    assert complete(full, "queuectl queue set ") == ["default", "mail", "reports", "slow"]
+    assert complete(full, "queuectl queue show s") == ["slow"]
+    assert complete(full, "queuectl queue resume ") == ["reports"]
+    assert complete(full, "queuectl queue set slow --when-full re") == ["reject", "replace-waiting"]
 
 
 def test_states_complete_to_those_of_the_command(cli: Cli) -> None:

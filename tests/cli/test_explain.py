@@ -59,9 +59,11 @@ def test_all_workers_are_busy(working: Cli) -> None:
         lambda: working.queue.status().states[State.PROCESSING] == 2, "both workers to be busy"
     )
     id = working.add("true")
-    assert waits(working, id) == "both workers that serve it are busy"
+    assert waits(working, id) == "both workers that serve it are busy (place 1 in line)"
+    later = working.add("true")
+    assert waits(working, later) == "both workers that serve it are busy (place 2 in line)"
     shown = working.on_terminal("wait", id, until="busy", key=b"\x03").stdout
-    assert "Both workers that serve it are busy." in shown
+    assert "Both workers that serve it are busy (place 1 in line)." in shown
     (working.folder / "stop").touch()
     working.ok("wait", id)
     assert "Waits" not in working.ok("show", id).stdout
@@ -89,3 +91,61 @@ def test_a_paused_queue_is_said(working: Cli) -> None:
         line = waiting.stderr.readline().decode()
         assert line.startswith("Queue mail is paused by ")
         assert line.endswith("; go on with: queuectl resume mail\n")
+
+
+def test_limits_are_said_with_who_holds_them(working: Cli) -> None:
+    working.ok(*"queue set mail --limit 1 --key-limit 1".split())
+    working.ok(*"queue set rare --rate 1/1h".split())
+    first, second, third = (
+        working.add("until [ -e stop ]; do sleep 0.02; done", "--queue", "mail", "--key", key)
+        for key in "aab"
+    )
+    done, rare = (working.add("true", "--queue", "rare") for _ in range(2))
+    wait_for(lambda: working.queue.get(first).state == State.PROCESSING, "the first to run")
+    wait_for(
+        lambda: [r.cause for r in working.queue.explain(rare)] == [Cause.RATE],
+        "the rate to be used up",
+    )
+    limit = f"limit 1 of 1 of queue mail is held by job {first}"
+    assert waits(working, third) == limit
+    assert waits(working, second) == f"{limit}; key a runs 1 of 1: job {first}"
+    text = waits(working, rare)
+    assert text.startswith("rate 1/1h of queue rare allows the next run at ")
+    working.ok("wait", done)
+    told = working.ok("explain", third, rare, first, done).lines
+    assert told[0] == f"{third}: {limit.capitalize()}."
+    assert told[1].startswith(f"{rare}: Rate 1/1h of queue rare allows the next run at ")
+    assert told[2].startswith(f"{first}: It runs on node ")
+    assert told[3].startswith(f"{done}: It is completed since ")
+    rows = working.ok("explain", second, first, "--json").json
+    assert [row["id"] for row in rows] == [second, first]
+    assert [reason["cause"] for reason in rows[0]["waits_for"]] == ["limit", "key"]
+    assert (rows[1]["state"], rows[1]["waits_for"]) == ("processing", [])
+    (working.folder / "stop").touch()
+    working.ok("wait", first, second, third)
+
+
+def test_explain_of_one_job_says_what_to_do(cli: Cli) -> None:
+    id = cli.add("true")
+    told = cli.ok("explain", id).stdout
+    assert told == "No worker is running; start one with: queuectl worker start\n"
+    assert "There is no job" in cli.refused("explain", "nosuchjob", code=3)
+
+
+def test_jobs_that_no_worker_serves_are_counted(cli: Cli) -> None:
+    cli.add("true", "--queue", "mail")
+    cli.add("true", "--queue", "my mail")
+    assert cli.ok("status", "--json").json["unserved"] == {"mail": 1, "my mail": 1}
+    assert "can't run" not in cli.ok("status").stdout  # as no worker is running at all
+    cli.node("--queue", "other")
+    assert (
+        "2 jobs can't run: no worker serves mail, my mail; start one with: queuectl worker start"
+        " --queue mail --queue 'my mail'"
+    ) in cli.ok("status").stdout
+    (finding,) = [
+        one for one in cli.ok("doctor", "--json").json["findings"] if one["subject"] == "queues"
+    ]
+    assert finding["level"] == "warning"
+    assert finding["text"] == ("2 jobs are waiting in queues that no worker serves: mail, my mail.")
+    cli.node()
+    assert cli.ok("status", "--json").json["unserved"] == {}

@@ -142,7 +142,9 @@ def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
     ids = ("dead", "done", "later")
     commands = [
         *(("worker", "list"), ("pause", "default"), ("resume", "default"), ("queues",)),
+        *(("queue", "list"), ("queue", "show", "idle"), ("queue", "set", "idle", "--limit", "9")),
         *(("status",), ("list",), ("stats",), ("events",), ("list", "--text", "hush")),
+        *(("explain", id) for id in ids),
         *((name, id) for id in ids for name in ("show", "output", "events")),
         *(("logs", *ids[:2]), ("logs", "-a", "dead"), ("wait", *ids[:2])),
         *(("dlq", "list"), ("dlq", "show", "dead"), ("dlq", "count"), ("dlq", "retry", "dead")),

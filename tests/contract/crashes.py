@@ -215,6 +215,7 @@ STEPS: Sequence[Callable[[CrashingHistory], None]] = (
     History.retry,
     History.searches_agree,
     *[History.set_schedule, History.tick, History.tick],
+    History.set_limits,
     History.upkeep,
     *CRASHES,
 )

@@ -120,7 +120,8 @@ def plain(value: Any) -> Any:
     """Leave out what a store numbers or times by itself, and order what has no order."""
     match value:
         case Job():
-            return _OF_JOB(value)
+            # Whether one that waits for a limit is parked is for a store to decide.
+            return _OF_JOB(value if value.parked == "" else replace(value, parked=None))
         case Ended():
             return value.job.id, value.job.attempts
         case Node():

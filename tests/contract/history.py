@@ -31,6 +31,7 @@ from queuectl.job import (
     TimedOut,
 )
 from queuectl.lifecycle import cancelled, retried
+from queuectl.limits import Limits, parse_rate
 from queuectl.schedule import Missed, Overlap, Schedule, due
 from queuectl.store.contract import Decision, Ended, EndRun, Ticked, Turned
 from tests.contract import deeds, tools
@@ -177,7 +178,8 @@ class History:
 
     def claim(self) -> None:
         node, queues = self.one_of(["node-1", "node-1", *NODES]), self.one_of(SERVED)
-        self.each(lambda side: foresee(side.store, queues, now=self.now))
+        if not any(info.limits and info.limits.holds_back for info in self.model.settings.queues()):
+            self.each(lambda side: foresee(side.store, queues, now=self.now))
         self.claim_for(node, self.one_of([0, 1, 2, 3, 3, 3]), queues)
 
     def claim_for(self, node: str, count: int, queues: Sequence[str]) -> None:
@@ -435,6 +437,22 @@ class History:
         self.each(lambda side: slowest(side.store, 3))
         self.each(lambda side: [side.store.runs.held(node) for node in NODES])
         self.rollups_agree(since)
+
+    # -- limits -----------------------------------------------------------------------
+
+    def set_limits(self) -> None:
+        """Set the limits of a queue, or take them away."""
+        queue, key_rate = self.one_of(QUEUES), self.one_of(["", "", "1/20s", "2/1m:1"])
+        limits = Limits(
+            limit=self.one_of([None, None, 1, 2]),
+            rates=tuple(map(parse_rate, self.one_of([(), (), ("2/10s",), ("1/1s", "3/1m")]))),
+            key_limit=self.one_of([None, 1, 1, 2]),
+            key_limits=self.one_of([{}, {"k": 2}, {"ü": 3}]),
+            key_rates=(parse_rate(key_rate),) if key_rate else (),
+            weights=self.one_of([{}, {"K": 3}]),
+        )
+        self.each(lambda side: side.store.settings.set_limits(queue, lambda _: limits))
+        self.each(lambda side: side.store.settings.queues())
 
     # -- schedules --------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ def install(extra: int = 1) -> None:
             module = ModuleType(dialect)
             module.STATEMENTS = tuple(script(dialect, n))  # type: ignore[attr-defined]
             if dialect == "sqlite":
-                module.AS_IF = (f"CREATE TEMP VIEW extras{n} AS SELECT 0 AS seq WHERE false",)  # type: ignore[attr-defined]
+                module.AS_IF = {f"extras{n}": "seq"}  # type: ignore[attr-defined]
             sys.modules[f"{migrations.__name__}.{name}.{dialect}"] = module
         migrations.MIGRATIONS += (name,)
 

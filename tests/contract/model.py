@@ -14,7 +14,7 @@ from string import ascii_lowercase, ascii_uppercase
 from time import CLOCK_MONOTONIC, clock_gettime_ns, time_ns
 from typing import Any, TypeVar
 
-from queuectl.admission import Candidate, Offer, admit
+from queuectl.admission import Candidate, Offer, admit, admit_limited, merge
 from queuectl.errors import DuplicateError, LeaseLostError, StateError, StoreError, UsageError
 from queuectl.facts import Batch, Count, Event, Node, QueueInfo, Rollup, Stop
 from queuectl.filter import Filter, Sort
@@ -31,6 +31,7 @@ from queuectl.job import (
     Transition,
 )
 from queuectl.lifecycle import expired
+from queuectl.limits import Gate, Limits, Meters, Shares, refunded
 from queuectl.schedule import Schedule, after_end, mark
 from queuectl.store.contract import (
     LONGEST_PIECE,
@@ -89,6 +90,20 @@ class Memory:
         self.live: dict[tuple[int, int, str, int], bytes] = {}
         self.schedules: dict[str, Schedule] = {}
         self.ticks: dict[tuple[str, int], Tick] = {}
+        self.shares: dict[str, dict[str, int]] = {}
+        self.vtimes: dict[str, int] = {}
+        """How far the keys of a queue, and the queue, have come."""
+        self.meters: dict[str, dict[str, Meters]] = {}
+
+    def limits(self, queue: str) -> Limits | None:
+        """Return the limits of a queue, if it has any."""
+        info = self.queues.get(queue)
+        return None if info is None else info.limits
+
+    def set_limits(self, queue: str, limits: Limits) -> None:
+        """Set them."""
+        info = self.queues.get(queue) or QueueInfo(name=queue, paused_at=None, paused_by=None)
+        self.queues[queue] = replace(info, limits=limits)
 
     def by_seq(self, seq: int) -> Job | None:
         """Return the job at a place in the line."""
@@ -216,6 +231,7 @@ class ToyJobs(Jobs):
         fields |= {"stdin_bytes": len(new.stdin or b"") or None, "expires_at": expires_at}
         fields |= {"shell": None if new.shell == "/bin/sh" else new.shell, "tick": new.tick}
         fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
+        fields |= {"keys": new.keys, "vtime": self._place(new), "parked": None}
         fields |= dict.fromkeys(("created_at", "updated_at"), now)
         id = new.id or job_ids(1)[0]
         job = Job(**fields, id=id, seq=memory.places, state=State.PENDING, after=(), run_at=run_at)
@@ -224,6 +240,18 @@ class ToyJobs(Jobs):
         memory.attempts[job.seq] = []
         memory.inputs[job.seq] = new.stdin or b""
         return job
+
+    def _place(self, new: NewJob) -> int | None:
+        memory, queue = self._memory, new.queue
+        if not new.keys and not new.is_limited:
+            return None
+        limits = memory.limits(queue)
+        if limits is None:
+            memory.set_limits(queue, limits := Limits())
+        shares = Shares(limits, memory.vtimes.get(queue, 0), memory.shares.get(queue, {}))
+        place = shares.place(new.keys)
+        memory.shares[queue] = shares.keys
+        return place
 
     def get(self, id: str) -> Job | None:
         return self._memory.line.get(id)
@@ -319,6 +347,16 @@ class ToyJobs(Jobs):
         return [job for job in of_state if job.finished_at is not None and job.finished_at < before]
 
 
+def _candidate(job: Job) -> Candidate:
+    return Candidate(
+        job.priority, job.seq, job.crashes, job.run_at, None, job.queue, job.keys, job.vtime
+    )
+
+
+def _in_line(job: Job) -> tuple[int, int, int]:
+    return -job.priority, -1 if job.vtime is None else job.vtime, job.seq
+
+
 def _whole(like: OneOfMany) -> NewJob:
     id, command, argv, model = like
     return replace(model, id=id, command=command, argv=argv)
@@ -369,8 +407,8 @@ class ToyRuns(Runs):
         turned = self._end(node, over, at) if over is not None else Turned()
         if offer is None or not offer.workers:
             return turned
-        jobs, buried = self._claim(node, offer, at)
-        return turned._replace(jobs=jobs, buried=buried)
+        jobs, buried, limited = self._claim(node, offer, at)
+        return turned._replace(jobs=jobs, buried=buried, limited=limited)
 
     def rescue(
         self,
@@ -404,7 +442,7 @@ class ToyRuns(Runs):
             self._memory.events += [event for event in events if event is not None]
         return Turned(ends=ends, lost=lost)
 
-    def _claim(self, node: str, offer: Offer, now: int) -> tuple[list[Job], list[Job]]:
+    def _claim(self, node: str, offer: Offer, now: int) -> tuple[list[Job], list[Job], bool]:
         memory = self._memory
         if not self._nodes.holds_lease(node):
             raise LeaseLostError("lost")
@@ -421,16 +459,37 @@ class ToyRuns(Runs):
         waiting = [job for id, job in memory.line.items() if memory.ready.get(id) == 1]
         waiting = [job for job in waiting if self._serves(offer.queues, job)]
         waiting = [job for job in waiting if job.expires_at is None or job.expires_at > now]
-        waiting.sort(key=lambda job: -job.priority)
-        line = {job.seq: job for job in waiting[: len(offer.workers)]}
-        chosen = admit(
-            [Candidate(job.priority, job.seq, job.crashes, job.run_at) for job in line.values()],
-            offer,
-            now,
-        )
+        lines = [
+            [_candidate(job) for job in sorted(waiting, key=_in_line) if job.queue == queue]
+            for queue in {job.queue for job in waiting}
+        ]
+        chosen, limited = self._admit(list(merge(lines)), offer, now)
+        line = {job.seq: job for job in waiting}
         pairs = zip(offer.workers, chosen, strict=False)
         jobs = [self._begin(line[one.seq], node, worker, now) for worker, one in pairs]
-        return jobs, buried
+        return jobs, buried, limited
+
+    def _admit(self, line: list[Candidate], offer: Offer, now: int) -> tuple[list[Candidate], bool]:
+        memory = self._memory
+        limited = {job.queue: memory.limits(job.queue) for job in line}
+        gates = {
+            queue: Gate(
+                limits,
+                [job.keys for job in memory.running() if job.queue == queue],
+                memory.meters.get(queue, {}),
+                memory.vtimes.get(queue, 0),
+                now,
+            )
+            for queue, limits in limited.items()
+            if limits is not None
+        }
+        if not gates:
+            return admit(line[: len(offer.workers)], offer, now), False
+        chosen = admit_limited(line, offer, now, gates).taken
+        for queue, gate in gates.items():
+            memory.vtimes[queue] = gate.vtime
+            memory.meters[queue] = memory.meters.get(queue, {}) | gate.charged
+        return chosen, True
 
     def _serves(self, queues: Sequence[str], job: Job) -> bool:
         info = self._memory.queues.get(job.queue)
@@ -529,6 +588,14 @@ class ToyRuns(Runs):
         if not same or job is None or job.node != seen.node or job.cancel_reason is not None:
             return False
         memory.ready[job.id] = 1
+        limits = memory.limits(job.queue) or Limits()
+        meters = memory.meters.get(job.queue, {})
+        back = {
+            key: refunded(limits.key_rates if key else limits.rates, meters[key], 1)
+            for key in ("", *job.keys)
+            if key in meters
+        }
+        memory.meters[job.queue] = meters | back
         memory.line[job.id] = replace(
             job,
             state=State.PENDING,
@@ -757,8 +824,18 @@ class ToySettings(SharedSettings):
             return False
         self._memory.keep(event)
         at, by = (now, who) if paused else (None, None)
-        self._memory.queues[queue] = QueueInfo(name=queue, paused_at=at, paused_by=by)
+        info = info or QueueInfo(name=queue, paused_at=None, paused_by=None)
+        self._memory.queues[queue] = replace(info, paused_at=at, paused_by=by)
         return True
+
+    def set_limits(
+        self, queue: str, decide: Callable[[Limits], Limits], *, event: Event | None = None
+    ) -> Limits:
+        limits = decide(self._memory.limits(queue) or Limits())
+        self._memory.set_limits(queue, limits)
+        self._memory.meters.pop(queue, None)
+        self._memory.keep(event)
+        return limits
 
     def config(self) -> dict[str, str]:
         return dict(sorted(self._memory.config.items()))

@@ -45,6 +45,7 @@ TRIMMINGS: dict[str, Sequence[Any]] = {
     "env_all": (None, None, True),
     "shell": (None, None, "bash", "/opt/ü/zsh"),
     "stdin": (None, None, None, b"\0\xff'\\ \xc3\xbc"),
+    "keys": ((), (), (), ("k",), ("K",), ("k", "ü=1"), ("ü=1",)),
 }
 
 

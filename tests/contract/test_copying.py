@@ -23,6 +23,7 @@ from queuectl.facts import Event
 from queuectl.filter import Filter
 from queuectl.host import host_identity, process_start
 from queuectl.job import Exited, Output, State
+from queuectl.limits import Limits
 from queuectl.store import copying, open_store
 from queuectl.store.copying import copy
 from queuectl.store.dialects import TABLES as ALL_TABLES
@@ -196,6 +197,10 @@ def furnish(store: SqlStore, client: Client) -> None:
         b"\0\xff\xfe'",
         "key 39",
     )
+    limits = Limits(limit=47, key_limit=48, weights={"ü": 49}, defaults={"timeout": "50s"})
+    store.settings.set_limits("shared", lambda _: limits)
+    add(store, "keyed", queue="shared", keys=("ü", 'it\'s "k"'))
+    add(store, "keyed too", queue="shared", keys=("ü",))
     a_schedule(store, "nightly", paused_at=NOW + 43, paused_by=ODD, request={"command": ODD})
     store.schedules.tick(makes(NOW + HOUR), name="nightly", now=NOW + HOUR)
     store.settings.set_paused("busy", paused=True, who=ODD, now=NOW + 41)

@@ -19,7 +19,7 @@ from queuectl.store.migrations import BASELINE, current
 from queuectl.store.sqlstore import SqlStore
 from tests.contract import later
 from tests.contract.conftest import ENGINES
-from tests.contract.tools import Client, Engine, a_node, add, take_one
+from tests.contract.tools import Client, Engine, a_node, add, ids, take, take_one
 
 READER = """
 import os, sys
@@ -97,25 +97,31 @@ def test_one_that_was_cut_off_is_finished(old: SqlStore, url: str) -> None:
     assert old.verify() == []
 
 
-def test_a_queue_of_version_6_gets_schedules(
-    store: Store, url: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", range(BASELINE, SCHEMA_VERSION))
+def test_a_queue_of_each_version_gets_what_is_new(
+    store: Store, url: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = url.replace("schema=queue", "schema=six").replace("prefix=q_", "prefix=six_")
-    place += ".six" if place == url else ""
-    monkeypatch.setattr(migrations, "MIGRATIONS", ("m0001_baseline",))
-    with closing(open_store(place, create=True)) as six:
-        assert isinstance(six, SqlStore)
-        assert six.info()["schema_version"] == 6
-        six.db.script(["INSERT INTO @jobs (id, command) VALUES ('old', 'true')"])
+    name = f"v{version}"
+    place = url.replace("schema=queue", f"schema={name}").replace("prefix=q_", f"prefix={name}_")
+    place += f".{name}" if place == url else ""
+    known = migrations.MIGRATIONS[: version - BASELINE + 1]
+    monkeypatch.setattr(migrations, "MIGRATIONS", known)
+    with closing(open_store(place, create=True)) as old:
+        assert isinstance(old, SqlStore)
+        assert old.info()["schema_version"] == version
+        old.db.script(["INSERT INTO @jobs (id, command) VALUES ('old', 'true')"])
     monkeypatch.undo()
-    with closing(open_store(place, upgrade=True)) as seven:
-        seven.migrate()
-        assert seven.info()["schema_version"] == 7
-        (job,) = seven.jobs.select(Filter(), limit=None)
-        assert (job.id, job.tick) == ("old", None)
-        assert seven.schedules.all() == []
-        assert seven.schedules.next_at() is None
-        assert seven.verify() == []
+    with closing(open_store(place, upgrade=True)) as new:
+        assert isinstance(new, SqlStore)
+        new.migrate()
+        assert new.info()["schema_version"] == SCHEMA_VERSION
+        (job,) = new.jobs.select(Filter(), limit=None)
+        assert (job.id, job.tick, job.keys, job.parked) == ("old", None, (), None)
+        assert new.schedules.all() == []
+        assert new.schedules.next_at() is None
+        a_node(new, "node-1")
+        assert ids(take(new, 1, now=new.clock.now())) == ["old"]
+        assert new.verify() == []
 
 
 @pytest.mark.parametrize("version", [1, BASELINE - 1])

@@ -54,34 +54,40 @@ LATER: dict[str, Any] = {
 """Then everything is due, expired or old."""
 
 # Those of one kind are in one place, as they are in life: first come the finished ones, then the
-# waiting ones, half of them ready, the other half more urgent but not yet due. A few run.
+# waiting ones, two fifths of them ready, some parked, and half of them more urgent but not yet due.
+# A few run.
 KINDS = """
 SELECT n, CASE
     WHEN n % 500 = 499 THEN 'processing'
     WHEN n <= 10000 THEN 'dead' WHEN n <= 20000 THEN 'cancelled' WHEN n <= 120000 THEN 'completed'
-    WHEN n % 10 < 5 THEN 'pending' WHEN n % 10 < 8 THEN 'delayed' ELSE 'failed'
+    WHEN n % 10 < 4 THEN 'pending' WHEN n % 10 < 5 THEN 'parked' WHEN n % 10 < 8 THEN 'delayed'
+    ELSE 'failed'
 END AS kind FROM {numbers}
 """
 JOBS = f"""
 INSERT INTO {{jobs}} (
     id, queue, state, ready, priority, run_at, command, tags, expires_at, timeout, attempts, node,
-    worker, created_at, updated_at, started_at, finished_at, duration_ms, cancel_reason
+    worker, created_at, updated_at, started_at, finished_at, duration_ms, cancel_reason, parked,
+    "keys"
 )
 SELECT
     concat('job ', n), concat('queue ', n % 3),
-    CASE kind WHEN 'delayed' THEN 'pending' ELSE kind END,
-    CASE WHEN kind = 'pending' THEN 1 WHEN kind IN ('delayed', 'failed') THEN 0 END,
+    CASE WHEN kind IN ('delayed', 'parked') THEN 'pending' ELSE kind END,
+    CASE WHEN kind = 'pending' THEN 1 WHEN kind IN ('delayed', 'parked', 'failed') THEN 0 END,
     CASE WHEN kind IN ('delayed', 'failed') THEN 9 ELSE n % 7 END,
     CASE WHEN kind IN ('delayed', 'failed') THEN {NOW + HOUR} + n ELSE {NOW - HOUR} END,
     concat('echo ', n), CASE WHEN n % 4 = 1 THEN concat('["tag ', n % 41, '", "all"]') END,
-    CASE WHEN n % 4 <> 0 THEN NULL WHEN kind IN ('pending', 'delayed', 'failed')
+    CASE WHEN n % 4 <> 0 THEN NULL WHEN kind IN ('pending', 'parked', 'delayed', 'failed')
         THEN {NOW + 100 * HOUR} + n ELSE {NOW - HOUR} END,
-    CASE WHEN n % 9 = 0 THEN 60000 END, CASE WHEN kind IN ('pending', 'delayed') THEN 0 ELSE 1 END,
-    CASE WHEN kind NOT IN ('pending', 'delayed') THEN concat('node-', 1 + n % 7) END, 1,
+    CASE WHEN n % 9 = 0 THEN 60000 END,
+    CASE WHEN kind IN ('pending', 'parked', 'delayed') THEN 0 ELSE 1 END,
+    CASE WHEN kind NOT IN ('pending', 'parked', 'delayed') THEN concat('node-', 1 + n % 7) END, 1,
     {NOW - HOUR}, {NOW - HOUR}, {NOW - HOUR},
     CASE WHEN kind IN ('completed', 'dead', 'cancelled') THEN {NOW - HOUR} + n END,
     CASE WHEN kind IN ('completed', 'dead', 'cancelled') THEN n END,
-    CASE WHEN kind = 'processing' AND n % 1000 = 499 THEN 'stop' END
+    CASE WHEN kind = 'processing' AND n % 1000 = 499 THEN 'stop' END,
+    CASE WHEN kind = 'parked' THEN concat('key ', n % 41) END,
+    CASE WHEN kind = 'parked' THEN concat('["key ', n % 41, '"]') END
 FROM ({KINDS}) AS numbered ORDER BY n
 """
 HISTORY = (
@@ -130,6 +136,7 @@ class Server:
     """How a server is filled, asked what it reads, and counts what it has read."""
 
     numbers: ClassVar[str]
+    keys: ClassVar[str] = '"keys"'
     keep_ignorant: ClassVar[str]
     """Keeps the server from learning about a table by itself."""
     analyze: ClassVar[str]
@@ -155,7 +162,7 @@ class Server:
 
     def fill_jobs(self) -> None:
         """Insert the jobs."""
-        self.client.run(JOBS.replace("{numbers}", self.numbers))
+        self.client.run(JOBS.replace("{numbers}", self.numbers).replace('"keys"', self.keys))
 
     def learn(self) -> None:
         """Have the server look at its tables."""
@@ -243,6 +250,7 @@ class PostgresServer(Server):
 
 class MariaDBServer(Server):
     numbers = f"(SELECT seq AS n FROM seq_1_to_{MANY}) AS numbers"
+    keys = "`keys`"
     keep_ignorant = "ALTER TABLE {} STATS_AUTO_RECALC = 0"
     analyze = "ANALYZE TABLE {}"
     aliases: ClassVar[dict[str, str]] = {

@@ -777,7 +777,7 @@ class TestVerify:
         sql(
             path,
             "PRAGMA writable_schema = ON",
-            "UPDATE sqlite_schema SET sql = replace(sql, 'queue, state, seq', 'state, queue, seq')"
+            "UPDATE sqlite_schema SET sql = replace(sql, 'queue, state', 'state, queue')"
             " WHERE name = 'jobs_listed'",
         )
         with closing(open_store(str(path))) as again:

@@ -93,6 +93,12 @@ def fill(store: SqlStore) -> None:
         for n in range(MANY)
     ]
     store.jobs.enqueue(delayed, now=NOW)
+    store.db.script(
+        [
+            "UPDATE jobs SET ready = 0, parked = 'key ' || seq % 7, keys = '[\"key 1\"]'"
+            " WHERE ready = 1 AND seq % 5 = 0"
+        ]
+    )
     with transaction(store):
         for n in range(3 * MANY - 100, 3 * MANY):
             job = the(store, f"job {n}")

@@ -17,6 +17,7 @@ FOREIGN = {
     *"nodes.beat pg_xact_status ssh".split(),
     # What users have or write: files, ids, variables.
     *"job10 queue.db queue.db.d/ queuectl.toml QUEUECTL_MAX_RETRIES QUEUECTL_TOML".split(),
+    "user42",
     # Names that are for whoever adds something.
     *"AS_IF NAME queue.settings".split(),
 }

@@ -67,6 +67,8 @@ EXPECTED: dict[str, Callable[[Queue, str, int], bool]] = {
     "queuectl status --json | jq '.states.pending'": prints("1"),
     'test "$(queuectl dlq count)" -eq 0': lambda queue, out, code: (out, code) == ("", 1),
     "queuectl show 7f3k --json | jq '.runs[].exit_code'": lines(0),
+    "queuectl explain 7f3k --json | jq '.[].waits_for[].cause'": prints('"no_worker"'),
+    "queuectl queue show default --json | jq .keys": prints("[]"),
     "queuectl stats --json | jq .run_time.p95_ms": prints("null"),
     "queuectl stats --since 1h --json | jq '.wait_time.p95_ms'": number,
     "queuectl stats --since 1h --json | jq '.runs'": lambda queue, out, code: (

@@ -134,3 +134,17 @@ def test_ticks_wait_for_the_job_before(lab: Lab) -> None:
     wait_for(lambda: len(lab.queue.list(state="completed")) >= 4, "those that waited")
     ticks = sorted(made_by(lab, "serial"))
     assert ticks == list(range(ticks[0], ticks[-1] + 1, 1000))
+
+
+def test_a_tick_for_a_queue_that_is_full_harms_nobody(lab: Lab) -> None:
+    lab.queue.limits.set("full", max_waiting=1)
+    lab.queue.pause("full")
+    lab.queue.enqueue("true", queue="full")
+    lab.queue.schedules.add("refused", "every 1s", "true", queue="full")
+    lab.queue.schedules.add("often", "every 1s", "true")
+    node = lab.node()
+    wait_for(lambda: len(made_by(lab, "often")) >= 2, "ticks of another schedule")
+    wait_for_ticks(lab, "refused", 2)
+    assert node.poll() is None
+    assert not made_by(lab, "refused")
+    assert any("refused: skipped" in (event.detail or "") for event in lab.queue.events())

@@ -2,13 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from queuectl.enqueueing import MOST_MODELS, BulkDefaults, Defaults
 from queuectl.errors import BadJobError
+from queuectl.facts import QueueInfo
 from queuectl.job import NewJob, Strategy
+from queuectl.limits import Limits
 from queuectl.request import check_request
 from queuectl.settings import Settings
 from queuectl.values import replace
@@ -97,6 +99,77 @@ class TestComplete:
         with pytest.raises(BadJobError, match="current folder doesn't exist any more"):
             complete(NewJob(command="x"), Settings())
         assert complete(NewJob(command="x", cwd="/"), Settings()).cwd == "/"
+
+
+class TestByQueue:
+    """What a queue says beats the settings; what the request says beats the queue."""
+
+    SETTINGS = TestComplete.SETTINGS
+    SAID: ClassVar[dict[str, Any]] = {
+        "priority": 31,
+        "timeout": "32s",
+        "max_retries": 33,
+        "backoff": "fixed",
+        "backoff_base": 3.4,
+        "retry_delay": "35s",
+        "max_backoff": "36s",
+        "expire": "37s",
+    }
+
+    def complete(self, given: dict[str, Any], **defaults: Any) -> NewJob:
+        mail = QueueInfo(
+            name="mail", paused_at=None, paused_by=None, limits=Limits(defaults=defaults)
+        )
+        plain = QueueInfo(name="plain", paused_at=1, paused_by="me")
+        return Defaults(self.SETTINGS, [mail, plain]).complete({"command": "x", "cwd": "/"} | given)
+
+    def test_what_a_queue_says_beats_the_settings(self) -> None:
+        assert self.complete({"queue": "mail"}, **self.SAID) == NewJob(
+            command="x",
+            queue="mail",
+            priority=31,
+            timeout=32_000,
+            max_retries=33,
+            backoff=Strategy.FIXED,
+            backoff_base=3.4,
+            retry_delay=35_000,
+            max_backoff=36_000,
+            expire=37_000,
+            cwd="/",
+            env_all=False,
+            shell="shell-7",
+            is_limited=True,
+        )
+
+    def test_what_a_request_says_beats_the_queue(self) -> None:
+        given = {"queue": "mail", "priority": 0, "timeout": 1, "max_retries": 2, "expire": 0}
+        done = self.complete(given, **self.SAID)
+        assert (done.priority, done.timeout, done.max_retries, done.expire) == (0, 1, 2, 0)
+        assert done.max_backoff == 36_000
+
+    @pytest.mark.parametrize("queue", ["default", "plain", "other"])
+    def test_other_queues_have_nothing_of_it(self, queue: str) -> None:
+        done = self.complete({"queue": queue}, **self.SAID)
+        assert (done.priority, done.timeout, done.is_limited) == (0, 5_000, False)
+
+    def test_a_queue_with_limits_may_say_nothing_about_jobs(self) -> None:
+        done = self.complete({"queue": "mail"})
+        assert (done.priority, done.timeout, done.is_limited) == (0, 5_000, True)
+
+    def test_a_long_delay_raises_the_general_cap(self) -> None:
+        by_queue = self.complete({"queue": "mail"}, retry_delay="1h")
+        assert (by_queue.backoff, by_queue.max_backoff) == (Strategy.FIXED, 3_600_000)
+        by_request = self.complete({"queue": "mail", "retry_delay": 50_000}, **self.SAID)
+        assert (by_request.retry_delay, by_request.max_backoff) == (50_000, 50_000)
+
+    def test_requests_that_are_enqueued_together_have_their_own_queues(self) -> None:
+        mail = QueueInfo(
+            name="mail", paused_at=None, paused_by=None, limits=Limits(defaults={"priority": 4})
+        )
+        defaults = Defaults(Settings(), [mail])
+        bulk = BulkDefaults(lambda: defaults)
+        models = [bulk.complete({"command": "x", "queue": q})[3] for q in ("mail", "a", "mail")]
+        assert [model.priority for model in models] == [4, 0, 4]
 
 
 class TestEnvironment:

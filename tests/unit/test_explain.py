@@ -9,6 +9,7 @@ from queuectl.explain import Cause, Crew, Reason, Surroundings, explain, hindran
 from queuectl.facts import QueueInfo
 from queuectl.job import State
 from queuectl.lifecycle import ROOM_WITHIN
+from queuectl.limits import Limits, parse_rate
 from queuectl.when import human, local
 from tests.unit.samples import NOW, a_job
 
@@ -16,11 +17,39 @@ FREE = Crew(queues=(), workers=4, busy=3)
 BUSY = Crew(queues=(), workers=2, busy=2)
 
 
+READY = {"state": State.PENDING, "queue": "mail", "expires_at": None, "crashes": 0, "keys": ()}
+
+
 def why(*crews: Crew, queues: tuple[QueueInfo, ...] = (), **changes: Any) -> list[Reason]:
     """Explain a job that is ready but for these changes."""
-    ready = {"state": State.PENDING, "queue": "mail", "expires_at": None, "crashes": 0}
     around = Surroundings(now=NOW, crews=crews, queues=queues, suspicious=2)
-    return explain(a_job(**(ready | changes)), around)
+    return explain(a_job(**(READY | changes)), around)
+
+
+def limited(*, closed_until: int | None = None, **limits: Any) -> QueueInfo:
+    """Return the queue `mail` with limits."""
+    for name in ("rates", "key_rates"):
+        limits[name] = tuple(map(parse_rate, limits.get(name, ())))
+    return QueueInfo(
+        name="mail",
+        paused_at=None,
+        paused_by=None,
+        limits=Limits(**limits),
+        closed_until=closed_until,
+    )
+
+
+def why_by(info: QueueInfo, running: str = "", **changes: Any) -> list[Reason]:
+    """Explain a job of a queue with limits; jobs that run are `id:key`."""
+    jobs = [word.partition(":") for word in running.split()]
+    around = Surroundings(
+        now=NOW,
+        crews=(FREE,),
+        queues=(QueueInfo(name="a", paused_at=None, paused_by=None), info),
+        suspicious=2,
+        running=tuple(a_job(id=id, queue="mail", keys=(key,)) for id, _, key in jobs),
+    )
+    return explain(a_job(**(READY | changes)), around)
 
 
 def causes(reasons: list[Reason]) -> list[Cause]:
@@ -110,6 +139,74 @@ def test_who_works() -> None:
 def test_all_are_busy(crews: tuple[Crew, ...], text: str) -> None:
     (reason,) = why(*crews)
     assert (reason.cause, reason.text, reason.remedy) == (Cause.BUSY, text, None)
+
+
+@pytest.mark.parametrize(
+    ("place", "pace", "text"),
+    [
+        (17, 17 / 40_000, "both workers that serve it are busy (place 17 in line, at the present"
+         " rate about 40s)"),
+        (1_000, None, "both workers that serve it are busy (place 1,000 in line)"),
+        (None, 3.0, "both workers that serve it are busy"),
+    ],
+)  # fmt: skip
+def test_its_place_in_line(place: int | None, pace: float | None, text: str) -> None:
+    around = Surroundings(now=NOW, crews=(BUSY,), queues=(), suspicious=2, place=place, pace=pace)
+    (reason,) = explain(a_job(**READY), around)
+    assert (reason.cause, reason.text) == (Cause.BUSY, text)
+
+
+class TestLimits:
+    def test_the_limit_of_its_queue_is_full(self) -> None:
+        info = limited(limit=2)
+        (reason,) = why_by(info, "a1 b2")
+        assert reason.cause == Cause.LIMIT
+        assert reason.text == "limit 2 of 2 of queue mail is held by jobs a1, b2"
+        assert causes(why_by(info, "a1")) == [Cause.ITS_TURN]
+        (one,) = why_by(limited(limit=1), "a1")
+        assert one.text == "limit 1 of 1 of queue mail is held by job a1"
+        (many,) = why_by(limited(limit=4), "a b c d e")
+        assert many.text == "limit 5 of 4 of queue mail is held by jobs a, b, c and 2 more"
+
+    def test_its_key_is_full(self) -> None:
+        info = limited(key_limit=1, key_limits={"gpu": 2})
+        (reason,) = why_by(info, "a1:user42 b2:other", keys=("user42",))
+        assert (reason.cause, reason.text) == (Cause.KEY, "key user42 runs 1 of 1: job a1")
+        (gpu,) = why_by(info, "a1:gpu b2:gpu", keys=("user42", "gpu"))
+        assert gpu.text == "key gpu runs 2 of 2: jobs a1, b2"
+        assert causes(why_by(info, "a1:gpu", keys=("gpu",))) == [Cause.ITS_TURN]
+        assert causes(why_by(info, "a1:user42")) == [Cause.ITS_TURN]
+
+    def test_a_rate_of_its_queue_is_used_up(self) -> None:
+        (soon,) = why_by(limited(rates=["20/1s"], closed_until=NOW + 300))
+        assert soon.cause == Cause.RATE
+        assert soon.text == "rate 20/1s of queue mail allows the next run in 300ms"
+        assert soon.ends_at == NOW + 300
+        later = NOW + 7_200_000
+        (reason,) = why_by(limited(rates=["1/3h", "5/1d"], closed_until=later))
+        assert reason.text == (
+            f"rates 1/3h and 5/1d of queue mail allow the next run at {local(later)} (in 2h)"
+        )
+        assert causes(why_by(limited(rates=["20/1s"], closed_until=NOW))) == [Cause.ITS_TURN]
+
+    def test_a_queue_that_is_closed_by_its_limit_says_nothing_of_rates(self) -> None:
+        assert causes(why_by(limited(limit=1, closed_until=NOW + 9))) == [Cause.ITS_TURN]
+        full = limited(limit=1, rates=["1/1s"], closed_until=NOW + 9)
+        assert causes(why_by(full, "a1")) == [Cause.LIMIT]
+
+    def test_a_rate_of_its_key_is_used_up(self) -> None:
+        info = limited(key_rates=["10/1m"])
+        (reason,) = why_by(info, keys=("user42",), parked="user42")
+        assert (reason.cause, reason.ends_at) == (Cause.RATE, None)
+        assert reason.text == "rate 10/1m of key user42 allows no run yet"
+        assert causes(why_by(info, keys=("user42",), parked=None)) == [Cause.ITS_TURN]
+
+    def test_what_is_not_due_has_no_use_for_them(self) -> None:
+        assert causes(why_by(limited(limit=1), "a1", run_at=NOW + 1)) == [Cause.NOT_DUE]
+
+    def test_all_of_them_are_named(self) -> None:
+        found = why_by(limited(limit=1, key_limit=1), "a1:k", keys=("k",))
+        assert causes(found) == [Cause.LIMIT, Cause.KEY]
 
 
 def test_a_suspect_waits_for_an_idle_node_but_not_for_long() -> None:

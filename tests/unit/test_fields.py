@@ -13,7 +13,7 @@ from queuectl.fields import COPIED, FIELDS, KEPT, REQUESTED, RESERVED, Field, Ke
 from queuectl.job import JOB_COLUMNS, Job, NewJob
 from queuectl.report import job_dict
 from queuectl.settings import NAMES, SPECS, Taken
-from queuectl.store.rows import NEW_COLUMNS
+from queuectl.store.statements.shared import NEW_COLUMNS
 from queuectl.values import fields
 from tests.unit.samples import SAMPLE
 
@@ -30,8 +30,8 @@ class TestTable:
         assert len(known) == len(set(known))
 
     def test_a_new_job_has_what_can_be_requested(self) -> None:
-        # A tick is nothing to ask for: a schedule sets it.
-        new = {f.name for f in fields(NewJob)} - {"tick"}
+        # Nothing to ask for: a schedule sets the one, limits of the queue the other.
+        new = {f.name for f in fields(NewJob)} - {"tick", "is_limited"}
         assert {f.name for f in REQUESTED if not f.gives} == new
         assert {f.gives for f in REQUESTED if f.gives} <= {f.name for f in fields(NewJob)}
         assert list(Keywords.__annotations__) == names(REQUESTED)
@@ -64,7 +64,7 @@ class TestTable:
         assert {field.kind for field in FIELDS} == set(get_args(Kind))
 
     def test_json_has_what_is_shown(self) -> None:
-        stored = {f.name for f in fields(Job)} - {"seq", "cancel_reason", "tick"}
+        stored = {f.name for f in fields(Job)} - {"seq", "cancel_reason", "tick", "vtime", "parked"}
         assert set(job_dict(SAMPLE)) == stored | {"schedule", "scheduled_for"}
 
     @pytest.mark.parametrize("field", [f for f in REQUESTED if f.flags], ids=lambda f: f.name)

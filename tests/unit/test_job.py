@@ -37,6 +37,7 @@ def row_of(job: Job) -> list[object]:
         "argv": None if job.argv is None else json.dumps(job.argv),
         "env": json.dumps(job.env) if job.env else None,
         "tags": json.dumps(job.tags) if job.tags else None,
+        "keys": json.dumps(job.keys) if job.keys else None,
         "backoff": None if job.backoff is None else job.backoff.value,
     }
     return [texts.get(name, getattr(job, name)) for name in JOB_COLUMNS]

@@ -11,6 +11,7 @@ import pytest
 from queuectl import Filter, NewJob, Queue, State, enqueueing
 from queuectl.enqueueing import Defaults
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
+from queuectl.facts import QueueInfo
 from queuectl.settings import Settings
 from queuectl.when import LATEST
 from tests.support import wait_for
@@ -191,10 +192,10 @@ def test_a_new_setting_holds_for_the_next_job(queue: Queue) -> None:
 def test_what_is_set_while_another_thread_reads_holds_for_the_next_job(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(settings: Settings, hidden: tuple[str, ...]) -> Defaults:
+    def slow(settings: Settings, queues: list[QueueInfo], hidden: tuple[str, ...]) -> Defaults:
         if settings.max_retries == 3:
             queue.set_setting("max_retries", 8)
-        return Defaults(settings, hidden=hidden)
+        return Defaults(settings, queues, hidden=hidden)
 
     monkeypatch.setattr(enqueueing, "Defaults", slow)
     assert queue.enqueue("true").max_retries == 3

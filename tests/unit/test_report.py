@@ -32,8 +32,8 @@ PROMISED = (
 ).split()
 """The promised names, in their order. Only ever extend what follows them."""
 ADDED = (
-    "backoff backoff_base retry_delay max_backoff env env_all shell stdin_bytes schedule"
-    " scheduled_for"
+    "backoff backoff_base retry_delay max_backoff env env_all shell keys stdin_bytes"
+    " schedule scheduled_for"
 ).split()
 
 
@@ -106,6 +106,7 @@ class TestJobDict:
             "env": ["NAME_107"],
             "env_all": True,
             "shell": "shell-129",
+            "keys": ["key-133", "key-134"],
             "stdin_bytes": 130,
             "schedule": "schedule-132",
             "scheduled_for": "2025-11-08T11:06:40.131Z",
@@ -243,8 +244,8 @@ class TestOtherDicts:
 
 class TestStatus:
     NODES = (
-        {"id": "n1", "alive": True, "workers": 3},
-        {"id": "n2", "alive": False, "workers": 5},
+        {"id": "n1", "alive": True, "workers": 3, "queues": ["a"], "stopping": None},
+        {"id": "n2", "alive": False, "workers": 5, "queues": [], "stopping": None},
     )
 
     def test_adds_up_by_state_and_by_queue(self) -> None:
@@ -272,7 +273,22 @@ class TestStatus:
             "nodes": [],
             "workers": 0,
             "next_due": None,
+            "unserved": {},
         }
+
+    def test_jobs_that_wait_where_no_node_serves_are_counted(self) -> None:
+        counts = [
+            a_count(queue="a", jobs=1),
+            a_count(queue="b", priority=0, jobs=2),
+            a_count(queue="b", priority=9, state=State.FAILED, jobs=3),
+            a_count(queue="b", state=State.DEAD, jobs=4),
+            a_count(queue="c", jobs=0),
+        ]
+        assert build_status("x", counts, [], self.NODES, None).unserved == {"b": 5}
+        stopping = [self.NODES[0] | {"stopping": "drain"}]
+        assert build_status("x", counts, [], stopping, None).unserved == {"a": 1, "b": 5}
+        all_of_them = [self.NODES[0] | {"queues": []}]
+        assert build_status("x", counts, [], all_of_them, None).unserved == {}
 
     def test_a_paused_queue_is_there_without_jobs(self) -> None:
         queues = [

@@ -13,7 +13,11 @@ DIALECTS = {"sqlite": SQLITE, "postgresql": POSTGRESQL, "mysql": MYSQL}
 
 
 def statements(module: ModuleType) -> dict[str, str]:
-    return {name: text for name, text in vars(module).items() if name.isupper()}
+    return {
+        name: text
+        for name, text in vars(module).items()
+        if name.isupper() and isinstance(text, str)
+    }
 
 
 def taken(text: str) -> list[str]:

@@ -107,9 +107,9 @@ def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str)
     """Complete names of queues that are in use; to be resumed, those that are paused."""
     with _open(ctx) as queue:
         paused = {info.name for info in queue.queues() if info.paused_at is not None}
-        if _command(ctx) == "resume":
+        if _command(ctx) in ("resume", "queue resume"):
             return _starting(incomplete, sorted(paused))
-        used = {count.queue for count in queue.counts() if count.jobs}
+        used = {count.queue for count in queue.counts() if count.jobs} | set(queue.limits.all())
         return _starting(incomplete, sorted(used | paused))
 
 
@@ -260,6 +260,7 @@ BY_NAME: dict[str, Completer] = {
     "ids": complete_jobs,
     "--queue": complete_queues,
     "names": complete_queues,
+    "queue_name": complete_queues,
     "--tag": complete_tags,
     "--node": complete_nodes,
     "--state": complete_states,

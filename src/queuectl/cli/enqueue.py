@@ -23,7 +23,7 @@ from queuectl.cli.program import (
 )
 from queuectl.cli.render import plural, safe, say, shorten, write, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError
-from queuectl.job import DEFAULT_QUEUE, Job
+from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.values import dataclass
 from queuectl.when import format_duration, local, until
 
@@ -247,6 +247,8 @@ def _told(job: Job) -> str:
         told += f" [priority: {job.priority}]"
     if job.timeout:
         told += f" [timeout: {format_duration(job.timeout)}]"
+    if job.state == State.CANCELLED:
+        return safe(f"Dropped job {job.id}, which is cancelled: {job.reason}")
     if job.run_at > job.created_at:
         told += f" (scheduled for {local(job.run_at)}, {until(job.run_at, job.created_at)})"
     return safe(told)

@@ -71,6 +71,7 @@ _MORE: dict[str, dict[str, Any]] = {
     "bytes": {"type": click.Path()},
     "flag": {"default": None},
     "labels": {"multiple": True},
+    "keys": {"multiple": True},
     "variables": {"multiple": True},
 }
 """What the option of a field of these kinds takes besides one text."""

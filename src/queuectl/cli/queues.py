@@ -1,16 +1,13 @@
 """The commands `pause`, `resume` and `queues`: named lines of jobs, and whether they move."""
 
-from typing import Any
-
 import click
 
 from queuectl.cli.command import Command
 from queuectl.cli.interrupts import truthful
 from queuectl.cli.notes import note_unused
 from queuectl.cli.options import json_option, open_queue, quiet_option
-from queuectl.cli.render import Column, safe, say, write, write_json, write_table
-from queuectl.job import DEFAULT_QUEUE, WAITING, State
-from queuectl.queue import Queue
+from queuectl.cli.render import safe, say, write, write_json
+from queuectl.job import DEFAULT_QUEUE
 from queuectl.request import check_name
 
 names_argument = click.argument("names", nargs=-1, metavar="[QUEUE]...")
@@ -106,60 +103,20 @@ def _check(names: tuple[str, ...], every: bool) -> None:
 @json_option
 @quiet_option
 def queues(as_json: bool, quiet: bool) -> None:
-    """List the queues and what is in them."""
+    """List the queues: what is in them, what they allow.
+
+    Of limits it says how much is used.
+    """
+    from queuectl.cli.queue_report import queue_dicts, write_queues
+
     with open_queue() as queue:
-        rows = _rows(queue)
+        rows = queue_dicts(queue)
     if as_json:
         write_json(rows)
     elif quiet:
         for row in rows:
             write(safe(row["name"]))
     elif rows:
-        _write(rows)
+        write_queues(rows)
     else:
         say("No queue has jobs.")
-
-
-def _rows(queue: Queue) -> list[dict[str, Any]]:
-    from queuectl.report import moment
-
-    set_on = {info.name: info for info in queue.queues()}
-    rows: list[dict[str, Any]] = []
-    for name, states in queue.status().queues.items():
-        info = set_on.get(name)
-        rows.append(
-            {
-                "name": name,
-                "waiting": sum(states[state] for state in WAITING),
-                "running": states[State.PROCESSING],
-                "completed": states[State.COMPLETED],
-                "dead": states[State.DEAD],
-                "cancelled": states[State.CANCELLED],
-                "paused": info is not None and info.paused_at is not None,
-                "paused_at": None if info is None else moment(info.paused_at),
-                "paused_by": None if info is None else info.paused_by,
-                "states": {state.value: count for state, count in states.items()},
-            }
-        )
-    return rows
-
-
-_DROP = {"cancelled": 1, "completed": 2}
-"""What is least missed where a terminal is narrow."""
-
-
-def _write(rows: list[dict[str, Any]]) -> None:
-    counts = ("waiting", "running", "completed", "dead", "cancelled")
-    columns = [
-        Column("QUEUE", least=10),
-        *(Column(count.upper(), right=True, drop=_DROP.get(count, 0)) for count in counts),
-        Column("PAUSED", least=8),
-    ]
-    write_table(
-        columns,
-        ([row["name"], *(str(row[count]) for count in counts), _paused(row)] for row in rows),
-    )
-
-
-def _paused(row: dict[str, Any]) -> str:
-    return f"by {row['paused_by']}" if row["paused"] else "no"

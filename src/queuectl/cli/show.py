@@ -32,8 +32,7 @@ queuectl show 7f3k --json | jq '.runs[].exit_code'
 def show(id: str, as_json: bool) -> None:
     """Show everything about a job: fields, runs, history.
 
-    Of a job that waits it says why: it isn't due, its queue is paused, no worker is running or
-    serves its queue, or all of them are busy.
+    Of a job that waits it says why, as explain does.
 
     With --json: the fields of the job, `waits_for` (why it waits), `runs` (those that are over) and
     `events` (what was done to it by hand, rescues and its death). Of its environment only the
@@ -106,6 +105,7 @@ def facts(job: Job, reasons: "Sequence[Reason]", now: int) -> list[tuple[str, st
         ("Environment", _environment(job)),
         ("Stdin", None if job.stdin_bytes is None else size(job.stdin_bytes)),
         ("Tags", ", ".join(job.tags) or None),
+        ("Keys", ", ".join(job.keys) or None),
         ("Node", None if job.node is None else f"{job.node}, worker {job.worker}"),
     ]
 

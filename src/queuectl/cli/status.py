@@ -1,6 +1,7 @@
 """`status`: the queue at a glance, once or again and again."""
 
 import sys
+from shlex import quote
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from queuectl.cli.render import (
     is_terminal,
     paint,
     plural,
+    safe,
     table,
     terminal_height,
     write_json,
@@ -147,6 +149,11 @@ def _workers(found: "Status", now: int) -> list[str]:
         lines = [f"Workers are {state}: {workers} on {plural(len(alive), 'node')}, {busy} busy"]
     if found.nodes:
         lines += table(_NODE_COLUMNS, [_node(node, now) for node in found.nodes])
+    if alive and found.unserved:
+        jobs = plural(sum(found.unserved.values()), "job")
+        what = f"{jobs} can't run: no worker serves {', '.join(found.unserved)}"
+        options = " ".join(f"--queue {name}" for name in map(quote, found.unserved))
+        lines += ["", safe(f"{what}; start one with: queuectl worker start {options}")]
     return lines
 
 

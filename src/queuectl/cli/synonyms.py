@@ -14,6 +14,7 @@ DEPENDENT = (
 
 
 MANY_AT_ONCE = "enqueue --lines FILE for many jobs, config set workers N for how many run at once"
+AT_ONCE = "queue set NAME --limit N"
 STATES = "--state dead for jobs that were given up, --state failed for those that will be retried"
 
 
@@ -27,7 +28,9 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("run exec do", "enqueue to add a job, or worker start to run jobs"),
         **_all("srun", "enqueue --follow"),
         **_all("parallel xargs map", MANY_AT_ONCE),
-        **_all("scale concurrency", "config set workers N"),
+        **_all("scale concurrency", f"config set workers N for each node, {AT_ONCE} over all"),
+        **_all("limit limits rate throttle quota semaphore", f"{AT_ONCE}, --rate N/TIME"),
+        **_all("why reason", "explain"),
         **_all("at enqueue-at", "enqueue --run-at TIME"),
         **_all("in delay enqueue-in", "enqueue --delay TIME"),
         **_all("cron every beat recurring periodic", "schedule add NAME RULE COMMAND"),
@@ -73,6 +76,21 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("ls status ps show", "list"),
         **_all("scale", "use queuectl config set workers N, or start for one more node"),
         **_all("log logs", "list, which names the log of each; queuectl logs has what jobs write"),
+    },
+    "queue": {
+        **_all("ls", "list"),
+        **_all("get info describe status keys", "show"),
+        **_all("limit limits update edit change config configure rate", "set"),
+        **_all(
+            "create make add new",
+            "use queuectl enqueue --queue NAME: a queue is made by its first job",
+        ),
+        **_all("stop suspend disable off freeze", "pause"),
+        **_all("start unpause continue enable on", "resume"),
+        **_all(
+            "rm delete remove unset reset",
+            "set NAME --clear for what is set on it; queuectl rm --queue NAME for its jobs",
+        ),
     },
     "schedule": {
         **_all("ls", "list"),
@@ -144,12 +162,16 @@ CLAUSES: Mapping[str, str] = {
     **_all("--cron --every --schedule --repeat --interval --recurring --calendar", RECURRING),
     **_all("--after --depends --depends-on --depend --dependency --needs --then", DEPENDENT),
     **_all(
-        "--unique --unique-key --dedupe --dedup --singleton --key",
+        "--unique --unique-key --dedupe --dedup --singleton",
         "use --id: an id that is taken is refused (exit code 4), so nothing is enqueued twice",
     ),
     **_all(
         "--limit --concurrency --max-running --parallel --workers --jobs -j -P",
-        "how many run at once is up to the workers: worker start --queue NAME --count N",
+        f"how many run at once is set on their queue: {AT_ONCE}",
+    ),
+    **_all(
+        "--rate --throttle --rate-limit --max-rate",
+        "how many begin in a time is set on their queue: queue set NAME --rate 100/1m",
     ),
     **_all("--background --detach", "a job always runs in the background, unless you --wait"),
 }
@@ -177,6 +199,18 @@ INSTEAD: Mapping[str, Mapping[str, str]] = {
             "--tag -T --queue -Q --text",
             "use rm with --state completed,cancelled: prune goes by state and age only",
         ),
+    },
+    "queue set": {
+        **_all(
+            "--concurrency --max-running --parallel --workers --slots --max-concurrency --count -j",
+            "use --limit",
+        ),
+        **_all("--throttle --rate-limit --max-rate --rps", "use --rate N/TIME, such as 100/1m"),
+        **_all("--per-key --key-concurrency --concurrency-per-key", "use --key-limit"),
+        **_all("--share --shares --weights", "use --weight KEY=N"),
+        **_all("--max-size --max-length --maxlen --capacity --size", "use --max-waiting"),
+        **_all("--overflow --on-full --policy", "use --when-full"),
+        **_all("--unset --reset --remove --no-limit", "use --limit none, or --clear for all"),
     },
     "logs": _all("--tail --lines -n", "use queuectl logs ID | tail -n N"),
     "output": {

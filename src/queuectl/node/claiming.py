@@ -41,6 +41,8 @@ class Claiming:
     """Whether a claim may give us something."""
     next_due: int | None = None
     """When to look for work again, by the store's clock: a job becomes due then, or expires."""
+    limited: bool = False
+    """Whether the last claim asked limits: then the end of a run may make room."""
     _held_up: bool = False
     """Whether jobs were ready that the last claim didn't give us."""
     _unable_until: float = 0.0
@@ -83,7 +85,8 @@ class Claiming:
                 # One job is enough to find out whether it can be started now.
                 workers = workers[:1]
         crashes, idle = self.config.policy.suspicious, not self.crew.running
-        return Offer(workers, self.queues, Suspects(crashes, patience=ROOM_WITHIN, idle=idle))
+        suspects = Suspects(crashes, patience=ROOM_WITHIN, idle=idle)
+        return Offer(workers, self.queues, suspects, self.crew.workers.without_work)
 
     # -- when to look again -------------------------------------------------------------
 
@@ -147,6 +150,8 @@ class Claiming:
         """Hear that a run is over."""
         if run.began is not None:
             self._unable = 0
+        if self.limited:
+            self.may_be_work = True
         if not self.crew.running:
             # Now there is room for a job that gets the whole node.
             self.try_held_up()

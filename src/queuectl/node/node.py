@@ -17,6 +17,7 @@ from time import monotonic
 from queuectl import __version__
 from queuectl.errors import (
     LeaseLostError,
+    QueuectlError,
     StoreError,
     StoreMissingError,
 )
@@ -383,6 +384,8 @@ class NodeLoop:
             if turn.over:
                 self._settle(turn)
             jobs = turn.result.jobs
+            if turn.asked:
+                self.claiming.limited = turn.result.limited
             that_was_all = len(jobs) < turn.asked
             if that_was_all:
                 self.claiming.may_be_work = False
@@ -406,7 +409,15 @@ class NodeLoop:
 
     def _schedule(self) -> None:
         """Make the jobs of schedules that are due."""
-        for job in self.scheduling.tick():
+        try:
+            made = self.scheduling.tick()
+        except StoreError:
+            raise
+        except QueuectlError as error:
+            # Whatever is wrong with a schedule, the jobs that run here have no part in it.
+            self._say(f"Schedules: {error}", level="error")
+            return
+        for job in made:
             self._say(f"Schedule {job.schedule} made job {job.id}.")
             self.claiming.may_be_work = True
 

@@ -63,6 +63,11 @@ class Workers:
         return self._busy < self.count
 
     @property
+    def without_work(self) -> int:
+        """How many have nothing to do."""
+        return max(self.count - self._busy, 0)
+
+    @property
     def has_line(self) -> bool:
         """Whether a run waits for another one to end."""
         return self._load > self._busy

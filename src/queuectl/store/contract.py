@@ -19,6 +19,7 @@ from queuectl.values import dataclass
 
 if TYPE_CHECKING:
     from queuectl.admission import Offer
+    from queuectl.limits import Limits
     from queuectl.schedule import Schedule
     from queuectl.store.clock import Clock
     from queuectl.store.folder import Folder
@@ -122,6 +123,8 @@ class Turned(NamedTuple):
     """How runs ended."""
     lost: Sequence[Ended] = ()
     """Those of these ends that change nothing: the lease was lost."""
+    limited: bool = False
+    """Whether limits were asked: then the end of a run may make room for a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +137,14 @@ class Outlook:
     """When the next delayed job, of any queue, becomes ready."""
     expires: int | None
     """When the next waiting job, of any queue, expires."""
+    opens: int | None = None
+    """When the next queue, or key, opens that was closed by its limits."""
 
     @property
     def changes_at(self) -> int | None:
         """When there will be something to do that there isn't now."""
-        return min((at for at in (self.due, self.expires) if at is not None), default=None)
+        times = (self.due, self.expires, self.opens)
+        return min((at for at in times if at is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,6 +481,16 @@ class SharedSettings(ABC):
         self, queue: str, *, paused: bool, who: str, now: int, event: Event | None = None
     ) -> bool:
         """Pause or resume a queue, and keep an event of that; False when it was so already."""
+
+    @abstractmethod
+    def set_limits(
+        self, queue: str, decide: "Callable[[Limits], Limits]", *, event: Event | None = None
+    ) -> "Limits":
+        """Set the limits of a queue, as `decide` says when nobody else can change them.
+
+        They hold from then on: what waits for the old ones is looked at anew. Runs go on, also if
+        they are more than the new limits allow.
+        """
 
     @abstractmethod
     def config(self) -> dict[str, str]:

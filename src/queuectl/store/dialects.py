@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from queuectl.job import JOB_COLUMNS
+from queuectl.store.statements import columns
 from queuectl.values import dataclass
 
 TABLES = (
     "jobs attempts outputs inputs tags counts nodes queues rollups events config meta"
-    " watches live receipts schedules ticks"
+    " watches live receipts schedules ticks keys"
 ).split()
 # Patterns stay text, compiled (and cached by re) when first needed: SQLite needs few.
 _PARAMETER = r"(?<!:):([a-z_0-9]+)"
@@ -37,6 +38,9 @@ class Dialect:
     """What stands before each table name: a schema and a dot, or a prefix."""
     collation: str = ""
     """How texts are compared, for the schema: by their code points."""
+    quote: str = '"'
+    """What stands around a column whose name is a word that some database keeps for itself. A
+    connection of somebody else's may take no other."""
     percent: bool
     """Whether the driver wants `%(name)s` for `:name`, `%s` for `?`, and `%%` for `%`."""
     skip_locked: str
@@ -66,8 +70,8 @@ class Dialect:
         """Fill the holes of a statement."""
         words: dict[str, Any] = {table: self.prefix + table for table in TABLES}
         words |= {
-            "job_columns": ", ".join(JOB_COLUMNS),
-            "texts": ", ".join(name for name in JOB_COLUMNS if name != "data"),
+            "job_columns": columns(JOB_COLUMNS),
+            "texts": columns(name for name in JOB_COLUMNS if name != "data"),
             "skip_locked": self.skip_locked,
             "row_lock": self.row_lock,
             "in_ids": self.within.format("ids"),
@@ -81,7 +85,7 @@ class Dialect:
             "greatest": self.greatest,
             "lease_holds": self.lease_holds,
         }
-        text = statement.format_map(words | more)
+        text = statement.format_map(words | more).replace('"keys"', f"{self.quote}keys{self.quote}")
         if self.percent:
             text = re.sub(_PARAMETER, r"%(\1)s", text.replace("%", "%%")).replace("?", "%s")
         return text
@@ -150,6 +154,7 @@ MYSQL = Dialect(
     name="mysql",
     prefix="queuectl_",
     collation="COLLATE utf8mb4_nopad_bin",
+    quote="`",
     percent=True,
     skip_locked=" FOR UPDATE SKIP LOCKED",
     row_lock=" FOR UPDATE",

@@ -15,7 +15,6 @@ from queuectl.store.contract import Ended, Topic, Turned
 from queuectl.store.database import Database
 from queuectl.store.driver import Params, Row
 from queuectl.store.rows import (
-    NEW_COLUMNS,
     NewRow,
     all_columns,
     buried_job,
@@ -27,10 +26,12 @@ from queuectl.store.rows import (
     named,
     transition_row,
 )
+from queuectl.store.statements.shared import NEW_COLUMNS
 from queuectl.values import dataclass
 
 if TYPE_CHECKING:
     from queuectl.admission import Candidate, Offer
+    from queuectl.store.limiting import Limiting
 
 PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
@@ -52,6 +53,10 @@ class Changed:
     """Whether they weren't there before."""
     ticked: Sequence[Job] = ()
     """Those of them that a schedule has made, and that are over, as they were before."""
+    left: Sequence[Job] = ()
+    """Those of them that had, or were about to get, a slot of a limit, as they were before."""
+    unstarted: bool = False
+    """Whether these were claimed, but never ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,8 @@ class Look:
     due: int | None
     expires: int | None
     """When the next waiting job becomes due, and when the next expires."""
+    opens: int | None
+    """When the next key may go on whose rate was used up."""
 
 
 class Idiom:
@@ -71,6 +78,15 @@ class Idiom:
     def __init__(self, db: Database) -> None:
         self.db = db
         self.sql = db.sql
+        self.unlimited: set[str] = set()
+        """Queues that had no limits when somebody here last claimed from them."""
+
+    @cached_property
+    def limiting(self) -> "Limiting":
+        """What limits make of all this; most queues have none."""
+        from queuectl.store.limiting import Limiting
+
+        return Limiting(self.db)
 
     # -- storing ------------------------------------------------------------------------
 
@@ -106,11 +122,18 @@ class Idiom:
         # No job is due, and none has expired, by a clock that was put back a moment ago.
         now -= look.ahead
         buried = self._make_way(look, node, now)
-        line = admit(self.candidates(offer, now), offer, now)
+        queues = self.ready_queues(offer.queues, now)
+        limited = {name for name, limits in queues.items() if limits is not None}
+        self.unlimited |= queues.keys()
+        if limited:
+            self.unlimited -= limited
+            line = self.limiting.admit(queues, offer, now).taken
+        else:
+            line = admit(self.candidates(list(queues), len(offer.workers), now), offer, now)
         jobs = self._begin_runs(line, offer.workers, {"node": node, "now": now}) if line else []
         if jobs:
             self._keep_lease(node)
-        return Turned(jobs, buried)
+        return Turned(jobs, buried, limited=bool(limited))
 
     def _look(self, node: str) -> Look:
         """Check a node's lease, and see what else there is to do for a claim."""
@@ -134,6 +157,8 @@ class Idiom:
             buried = self._bury_expired(node, now)
         if look.due is not None and look.due <= now:
             self._promote(now)
+        if look.opens is not None and look.opens <= now:
+            self.limiting.open_keys(now)
         return buried
 
     def _promote(self, now: int) -> None:
@@ -157,14 +182,14 @@ class Idiom:
         self.after_burial(buried, now, node)
         return buried
 
-    def candidates(self, offer: "Offer", now: int) -> "list[Candidate]":
-        """Return the first ready jobs over all queues a node serves, held for this claim."""
+    def candidates(self, names: Sequence[str], limit: int, now: int) -> "list[Candidate]":
+        """Return the first ready jobs over all of these queues, held for this claim."""
         from queuectl.admission import Candidate
 
-        names, limit = self.ready_queues(offer.queues), len(offer.workers)
         if len(names) == 1:
-            rows = self.db.rows(self.sql.READY_WHOLE, queue=names[0], limit=limit, now=now)
-            return [Candidate._make((*in_line(row), row)) for row in rows]
+            queue = names[0]
+            rows = self.db.rows(self.sql.READY_WHOLE, queue=queue, limit=limit, now=now)
+            return [Candidate._make((*in_line(row), row, queue, (), None)) for row in rows]
         found: list[Candidate] = []
         for queue in names:
             rows = self.db.rows(self.sql.READY, queue=queue, limit=limit, now=now)
@@ -172,10 +197,13 @@ class Idiom:
         found.sort(key=lambda job: (-job.priority, job.seq))
         return found[:limit]
 
-    def ready_queues(self, queues: Sequence[str]) -> list[str]:
-        """Return those of a node's queues that have ready jobs and aren't paused."""
-        names = [name for (name,) in self.db.rows(self.sql.READY_QUEUES)]
-        return [name for name in names if name in queues] if queues else names
+    def ready_queues(self, queues: Sequence[str], now: int) -> dict[str, str | None]:
+        """Return those of a node's queues that have ready jobs, and what limits these have.
+
+        Those that are paused, or closed as they are full, are left out.
+        """
+        rows = self.db.rows(self.sql.READY_QUEUES, now=now)
+        return {name: limits for name, limits in rows if not queues or name in queues}
 
     def _begin_runs(
         self, line: "Sequence[Candidate]", workers: Sequence[int], same: Params
@@ -229,6 +257,9 @@ class Idiom:
             wakes = wakes or (change.wakes and self.must_tell(change))
             if change.ticked:
                 self._end_ticks(change)
+            left = [job for job in change.left if job.keys or job.queue not in self.unlimited]
+            if left and self.limiting.leave(left, unstarted=change.unstarted):
+                wakes = True
         if wakes:
             self.db.nudge(Topic.WORK)
 
@@ -242,7 +273,8 @@ class Idiom:
         """See to what follows from jobs that are dead without a run."""
         deaths = [death_of(job, job.reason, at=now, node=node) for job in jobs]
         ticked = [job for job in jobs if job.tick is not None]
-        self.after_change(Changed(State.DEAD, [job.seq for job in jobs], deaths, ticked=ticked))
+        seqs = [job.seq for job in jobs]
+        self.after_change(Changed(State.DEAD, seqs, deaths, ticked=ticked, left=jobs))
 
     def must_tell(self, change: Changed) -> bool:
         """Tell whether nodes hear of a change that they should look at from us only."""

@@ -14,7 +14,7 @@ from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, NewJob, OneOfMany, S
 from queuectl.store.contract import Ended
 from queuectl.store.driver import Row
 from queuectl.store.ids import job_ids
-from queuectl.store.statements.shared import NEW_JOB
+from queuectl.store.statements.shared import NEW_COLUMNS
 from queuectl.values import fields, replace
 from queuectl.when import LATEST
 
@@ -41,6 +41,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "bytes": len,
     "flag": int,
     "labels": _json,
+    "keys": _json,
     "program": lambda program: None if program == SHELL else program,
     "strategy": str,
     "variables": lambda env: _json(dict(env)),
@@ -55,8 +56,7 @@ NewRow = tuple[str, str | None, str | None, Row]
 The rest is one and the same tuple for all jobs that share it, so that it is made only once.
 """
 OWN_COLUMNS = 3
-NEW_COLUMNS = tuple(NEW_JOB.split(", "))
-_FOUND = ("state", "ready", "run_at", "expires_at", "created_at", "updated_at", "tick")
+_FOUND = ("state", "ready", "run_at", "expires_at", "created_at", "updated_at", "tick", "vtime")
 _in_new_row = itemgetter(*map(_FOUND.index, NEW_COLUMNS[OWN_COLUMNS : -len(COPIED)]))
 """Brings what is found out about a new job into the order of its columns."""
 _EVENT = tuple(f.name for f in fields(Event) if f.name != "seq")
@@ -82,6 +82,23 @@ def all_columns(row: NewRow) -> Row:
 def named(row: NewRow) -> dict[str, Any]:
     """Return what goes into the columns of a new job, by their names."""
     return dict(zip(NEW_COLUMNS, all_columns(row), strict=True))
+
+
+_VTIME, _QUEUE, _KEYS = (NEW_COLUMNS.index(n) - OWN_COLUMNS for n in ("vtime", "queue", "keys"))
+
+
+def asked_for(row: NewRow) -> tuple[str, list[str]]:
+    """Return the queue of a new job, and its keys."""
+    import json
+
+    rest = row[-1]
+    return rest[_QUEUE], json.loads(rest[_KEYS]) if rest[_KEYS] else []
+
+
+def with_vtime(row: NewRow, vtime: int) -> NewRow:
+    """Give a new job its place among those of its priority."""
+    *own, rest = row
+    return (*own, (*rest[:_VTIME], vtime, *rest[_VTIME + 1 :]))  # type: ignore[return-value]
 
 
 def stored_job(row: NewRow, seq: int) -> Job:
@@ -110,7 +127,7 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
 def _rest(job: NewJob, now: int) -> Row:
     """Return what goes into the columns that a job may share with others."""
     run_at, expires_at = _times(job, now)
-    found = (_PENDING, 1 if run_at <= now else 0, run_at, expires_at, now, now, job.tick)
+    found = (_PENDING, 1 if run_at <= now else 0, run_at, expires_at, now, now, job.tick, None)
     return (*_in_new_row(found), *_asked(job))
 
 

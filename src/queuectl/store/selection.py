@@ -91,7 +91,8 @@ def _order(by: Sort) -> str:
     if by.column not in JOB_COLUMNS:
         raise ValueError(f"jobs have no column {by.column!r}")
     # Databases differ in where they put what isn't there.
-    return f"j.{by.column} IS NULL, j.{by.column} {'DESC' if by.descending else 'ASC'}"
+    column = f'j."{by.column}"'
+    return f"{column} IS NULL, {column} {'DESC' if by.descending else 'ASC'}"
 
 
 def _pairs(counts: Iterable[Count], which: Filter) -> Iterable[tuple[str, str]]:

@@ -68,7 +68,7 @@ class SqlStore(Store):
 
     @cached_property
     def settings(self) -> SharedSettings:
-        return SqlSettings(self.db)
+        return SqlSettings(self._idiom)
 
     @cached_property
     def runs(self) -> Runs:

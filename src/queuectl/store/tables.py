@@ -47,7 +47,16 @@ TABLES = (
         wide=("stdout", "stderr"),
     ),
     Table(name="inputs", key=("seq", "start"), columns=("seq", "start", "data"), wide=("data",)),
-    Table(name="queues", key=("name",), columns=("name", "paused_at", "paused_by")),
+    Table(
+        name="queues",
+        key=("name",),
+        columns=("name", "paused_at", "paused_by", "limits", "vtime", "closed_until"),
+    ),
+    Table(
+        name="keys",
+        key=("queue", "name"),
+        columns=("queue", "name", "vtime", "meters", "used_until", "opens_at"),
+    ),
     Table(
         name="rollups",
         key=("at", "queue", "node", "measure", "bucket"),

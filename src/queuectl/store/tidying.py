@@ -1,6 +1,6 @@
 """Tidying: what makes small again what has grown, and costs nobody who works anything."""
 
-from queuectl.store.contract import Nodes
+from queuectl.store.contract import Nodes, Topic
 from queuectl.store.idiom import Idiom
 from queuectl.store.rollups import EVER, Tally
 
@@ -29,9 +29,17 @@ class Tidying:
         if self._db.driver.remote:
             self._db.again(self._sql.DROP_RECEIPTS, before=now - KEEP_RECEIPTS)
         self._db.again(self._sql.DROP_OLD_TICKS, before=now - KEEP_TICKS)
+        if self._db.rows(self._sql.LIMITED):
+            self._db.atomic(lambda: self._see_to_limits(now))
         if events_before is not None:
             while self._db.atomic(lambda: self._prune_events(events_before)) == EVENTS_AT_ONCE:
                 continue
+
+    def _see_to_limits(self, now: int) -> None:
+        """Forget idle keys, and bring back jobs that somebody forgot to, if that can be."""
+        self._db.change(self._sql.DROP_KEYS, {"now": now})
+        if self._idiom.limiting.mend(now):
+            self._db.nudge(Topic.WORK)
 
     def _coarsen(self, now: int) -> None:
         """Merge old rollups into hours, older ones into days."""

@@ -20,7 +20,7 @@ from queuectl.errors import (
     StoreReadOnlyError,
     StoreUnreachableError,
 )
-from queuectl.facts import Node, count_waiting
+from queuectl.facts import Node, count_unserved, count_waiting
 from queuectl.job import WAITING, State
 from queuectl.place import Place
 from queuectl.store.access import user_name
@@ -297,6 +297,14 @@ def _check_alive(store: Store, alive: Sequence[Node]) -> Iterator[Finding]:
         workers = sum(node.workers for node in alive)
         running = _number(len(alive), "node")
         yield ok("nodes", f"{running} running, with {workers} worker{'' if workers == 1 else 's'}.")
+        serving = [node.queues for node in alive if node.stop is None]
+        if unserved := count_unserved(store.jobs.counts(), serving):
+            yield warning(
+                "queues",
+                f"{_jobs(sum(unserved.values()))} waiting in queues that no worker serves:"
+                f" {', '.join(unserved)}.",
+                "Start one that does: `queuectl worker start --queue NAME`.",
+            )
     versions = {node.version: node for node in alive}
     if len(versions) > 1:
         named = ", ".join(f"{v} (on {node.host})" for v, node in sorted(versions.items()))

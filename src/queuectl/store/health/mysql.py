@@ -148,6 +148,7 @@ _COLUMNS = dict.fromkeys(TABLES, "seq") | {
     "meta": "value",
     "receipts": "serial",
     "schedules": "anchor",
+    "keys": "meters",
 }
 
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from queuectl.admission import Candidate, Offer
+from queuectl.admission import Candidate
 from queuectl.guard.output import halves
 from queuectl.job import JOB_COLUMNS, State
 from queuectl.store.contract import Ended
@@ -41,10 +41,9 @@ class MysqlIdiom(Idiom):
 
     # -- claiming -----------------------------------------------------------------------
 
-    def candidates(self, offer: Offer, now: int) -> list[Candidate]:
+    def candidates(self, names: Sequence[str], limit: int, now: int) -> list[Candidate]:
         found: list[Candidate] = []
-        limit = len(offer.workers)
-        for queue in self.ready_queues(offer.queues):
+        for queue in names:
             rows = self.db.rows(self.sql.READY_UNLOCKED, queue=queue, limit=limit, now=now)
             found += [Candidate(*row) for row in rows]
         found.sort(key=lambda job: (-job.priority, job.seq))
@@ -53,7 +52,7 @@ class MysqlIdiom(Idiom):
         if len(stored) == len(found):
             return [job._replace(row=stored[job.seq]) for job in found]
         # Others claim at the same time: look again, and pass over what they have locked.
-        return super().candidates(offer, now)
+        return super().candidates(names, limit, now)
 
     def _lock_ready(self, seqs: Sequence[int]) -> dict[int, Row]:
         """Lock jobs that are still ready, as far as nobody else has; returns them by their seq."""

@@ -10,8 +10,9 @@ from queuectl.job import Job
 from queuectl.store.contract import Turned
 from queuectl.store.driver import ConflictError, DisconnectedError, Params, Row
 from queuectl.store.idiom import Changed, Idiom, no_lease
-from queuectl.store.rows import NEW_COLUMNS, OWN_COLUMNS, NewRow, named
+from queuectl.store.rows import OWN_COLUMNS, NewRow, named
 from queuectl.store.session import Session
+from queuectl.store.statements.shared import NEW_COLUMNS
 
 FOLD_AT = 200
 """How many rows of changed counters there may be before they are added up."""
@@ -101,6 +102,7 @@ class PostgresIdiom(Idiom):
         if jobs and ahead and session.depth:
             raise ConflictError(f"The clock of {self.db.driver.url} was put back.")
         session.wrote |= bool(jobs)
+        self.unlimited |= {job.queue for job in jobs}
         jobs.sort(key=lambda job: (-job.priority, job.seq))
         return Turned(jobs), ahead
 

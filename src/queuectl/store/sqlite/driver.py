@@ -190,10 +190,16 @@ class SqliteDriver(Driver):
 
     def _read_as_if_new(self, db: apsw.Connection) -> None:
         """Let a file that we can't upgrade look as if it were, to this connection only."""
+        there = {name for (name,) in db.execute(self.text(self.sql.TABLES))}
+        missing: dict[str, list[str]] = {}
         for name in migrations.since(self.version(db)):
             module = import_module(f"queuectl.store.migrations.{name}.sqlite")
-            for statement in getattr(module, "AS_IF", ()):
-                db.execute(self.dialect.render_schema(statement))
+            for table, columns in module.AS_IF.items():
+                missing.setdefault(table, []).extend(columns.split())
+        for table, names in missing.items():
+            columns = ", ".join(f"NULL AS {name}" for name in names)
+            rest = f"*, {columns} FROM main.{table}" if table in there else f"{columns} WHERE 0"
+            db.execute(f"CREATE TEMP VIEW {table} AS SELECT {rest}")
 
     def version(self, db: apsw.Connection) -> int:
         """Return the version of the schema."""

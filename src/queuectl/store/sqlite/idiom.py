@@ -70,8 +70,8 @@ class SqliteIdiom(Idiom):
         except UnreadableError:
             # Another program wrote it. One odd job must not stop the others.
             aside = self._put_aside(now)
-            jobs, buried, *_ = super().claim_within(node, offer, now)
-            return Turned(jobs, [*aside, *buried])
+            turned = super().claim_within(node, offer, now)
+            return turned._replace(buried=[*aside, *turned.buried])
 
     def _put_aside(self, now: int) -> list[Job]:
         """Bury the waiting jobs that hold what isn't text; it stays in their rows."""

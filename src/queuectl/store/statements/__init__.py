@@ -9,6 +9,13 @@ all columns of a job, and values are bound as `:name`. Whoever puts a table, and
 places can paste a statement into a client.
 """
 
+from collections.abc import Iterable
+
+
+def columns(names: Iterable[str]) -> str:
+    """List columns; a word that some database keeps for itself is quoted."""
+    return ", ".join('"keys"' if name == "keys" else name for name in names)
+
 
 class ForRows(str):
     """A statement about many rows at once; `names` are the values that it takes of each."""

@@ -14,11 +14,12 @@ from queuectl.store.statements.shared import *  # noqa: F403 - a store finds all
 # -- the claim ------------------------------------------------------------------
 
 # Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
-# when the next waiting job becomes due, and when the next expires.
+# when the next waiting job becomes due, when the next expires, and when the next key opens.
 LOOK = """
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000,
     (SELECT min(due) FROM {jobs} WHERE due >= 0),
-    (SELECT min(expiring) FROM {jobs} WHERE expiring >= 0)
+    (SELECT min(expiring) FROM {jobs} WHERE expiring >= 0),
+    (SELECT min(opens_at) FROM {keys} WHERE opens_at >= 0)
 FROM {nodes} WHERE id = :id AND lease > 0
 """
 
@@ -30,22 +31,28 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000
 FROM {nodes} WHERE id = :id AND lease > 0 LOCK IN SHARE MODE
 """
 
-# Queues that have ready jobs and aren't paused. A recursion would read the whole index at every
-# step: the names come from the counters.
+# Queues that have ready jobs and are neither paused nor closed, with their limits. A recursion
+# would read the whole index at every step: the names come from the counters.
 READY_QUEUES = """
-SELECT line.name FROM (SELECT DISTINCT queue AS name FROM {counts}) AS line
+SELECT line.name, (SELECT q.limits FROM {queues} q WHERE q.name = line.name) AS limits
+FROM (SELECT DISTINCT queue AS name FROM {counts}) AS line
 WHERE (
     SELECT 1 FROM {jobs} j FORCE INDEX (jobs_ready)
     WHERE j.ready = 1 AND j.queue = line.name LIMIT 1
 ) = 1
-    AND (SELECT q.paused_at FROM {queues} q WHERE q.name = line.name) IS NULL
+    AND (
+        SELECT 1 FROM {queues} q
+        WHERE q.name = line.name AND (q.paused_at IS NOT NULL OR q.closed_until > :now)
+    ) IS NULL
 """
 
-# The same queues, one in a row or none, and in each row when the next waiting job becomes due and
-# when the next expires.
+# The same queues, one in a row or none, and in each row when the next waiting job becomes due, when
+# the next expires, and when the next queue and the next key open again.
 OUTLOOK = f"""
 SELECT (SELECT min(due) FROM {{jobs}} WHERE due >= 0),
-    (SELECT min(expiring) FROM {{jobs}} WHERE expiring >= 0), found.name
+    (SELECT min(expiring) FROM {{jobs}} WHERE expiring >= 0),
+    (SELECT min(closed_until) FROM {{queues}} WHERE closed_until > :now),
+    (SELECT min(opens_at) FROM {{keys}} WHERE opens_at >= 0), found.name
 FROM (SELECT 1 AS one) AS always LEFT JOIN ({READY_QUEUES}) AS found ON 1 = 1
 """
 
@@ -55,7 +62,7 @@ FROM (SELECT 1 AS one) AS always LEFT JOIN ({READY_QUEUES}) AS found ON 1 = 1
 READY_UNLOCKED = """
 SELECT priority, seq, crashes, run_at FROM {jobs} FORCE INDEX (jobs_ready)
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY urgency, seq LIMIT :limit
+ORDER BY urgency, vtime, seq LIMIT :limit
 """
 
 # ... and then those of them that are still ready and that nobody else claims. All that is stored of
@@ -72,7 +79,45 @@ READY = f"{READY_UNLOCKED.rstrip()} FOR UPDATE SKIP LOCKED"
 READY_WHOLE = """
 SELECT {job_columns} FROM {jobs} FORCE INDEX (jobs_ready)
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY urgency, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+ORDER BY urgency, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+
+# The same jobs with what limits go by.
+READY_LIMITED = """
+SELECT priority, seq, crashes, run_at, "keys", vtime FROM {jobs} FORCE INDEX (jobs_ready)
+WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY urgency, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+
+# The keys of the jobs of a queue that run: its slots that are taken.
+RUNNING_KEYS = """
+SELECT seq, "keys" FROM {jobs} FORCE INDEX (jobs_held)
+WHERE held_by > '' AND queue = :queue ORDER BY seq
+"""
+
+# Jobs of a queue that have waited longest.
+LONGEST_WAITING = """
+SELECT seq FROM {jobs}
+WHERE queue = :queue AND listed = 'pending' AND state = 'pending' ORDER BY seq LIMIT :limit
+"""
+
+# Park jobs under the keys that have no room for them.
+PARK = for_rows(
+    "parked seq",
+    """
+UPDATE {jobs} FORCE INDEX (PRIMARY) SET ready = 0, parked = :parked
+WHERE seq = :seq AND 1 = (ready = 1)
+""",
+)
+
+# The next key that some wait for, and the first jobs that wait for one.
+NEXT_PARKED = """
+SELECT min(parked) FROM {jobs} FORCE INDEX (jobs_parked)
+WHERE queue = :queue AND parked > :parked
+"""
+FIRST_PARKED = """
+SELECT seq FROM {jobs} FORCE INDEX (jobs_parked) WHERE parked = :parked AND queue = :queue
+ORDER BY urgency, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
 # Begin runs: from here on, `attempts` is the fence of each.
@@ -213,7 +258,7 @@ UPDATE {jobs} FORCE INDEX (PRIMARY) SET
     END,
     state = :state, ready = :ready, run_at = coalesce(:run_at, run_at),
     failures = :failures, crashes = :crashes, reason = :reason,
-    updated_at = :now, finished_at = CASE :final WHEN 1 THEN :now END
+    parked = NULL, updated_at = :now, finished_at = CASE :final WHEN 1 THEN :now END
 WHERE seq = :seq AND 1 = (
     id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
 )

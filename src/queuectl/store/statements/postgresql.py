@@ -13,12 +13,12 @@ from queuectl.store.statements.shared import ENQUEUE_RETURNING
 # -- the claim in one statement ------------------------------------------------------------------
 
 # A claim is one statement. It looks whether the node's lease holds and claims the first ready jobs
-# of all queues at once; no names of queues mean all. If jobs are due or have expired, or one of the
-# first in line has crashed so often that it may not run beside others, it claims nothing and says
-# so: then a claim goes step by step. The lease is kept, so that nobody can strike the node out
-# before the commit, but only if there is something to claim. Each row tells the time, whether
-# nothing was claimed for that reason, whether the node was struck out just now, and one claimed job
-# if there is any.
+# of all queues at once; no names of queues mean all. If one of these queues has limits, jobs are
+# due or have expired, or one of the first in line has crashed so often that it may not run beside
+# others, it claims nothing and says so: then a claim goes step by step. The lease is kept, so that
+# nobody can strike the node out before the commit, but only if there is something to claim. Each
+# row tells the time, whether nothing was claimed for that reason, whether the node was struck out
+# just now, and one claimed job if there is any.
 CLAIM_AT_ONCE = """
 WITH RECURSIVE line (name) AS (
     SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
@@ -29,27 +29,37 @@ WITH RECURSIVE line (name) AS (
 ),
 look AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000) AS clock, /* counters */
-        coalesce(least(
-            (SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND run_at >= 0),
+        EXISTS (
+            SELECT 1 FROM line, {queues} q
+            WHERE q.name = line.name AND q.limits IS NOT NULL AND q.paused_at IS NULL
+                AND (q.closed_until IS NULL OR q.closed_until <= :now)
+                AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))
+        ) OR coalesce(least(
+            (SELECT min(opens_at) FROM {keys} WHERE opens_at IS NOT NULL),
+            (SELECT run_at FROM {jobs} WHERE ready = 0 AND parked IS NULL AND run_at >= 0
+        ORDER BY run_at LIMIT 1),
             (SELECT min(expires_at) FROM {jobs}
                 WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0)
         ) <= :now, false) AS passed
     FROM {nodes} WHERE id = :node AND lease > 0
 ),
 in_line AS MATERIALIZED (
-    SELECT first.seq, row_number() OVER (ORDER BY priority DESC, seq) AS place, first.crashes
+    SELECT first.seq, first.crashes,
+        row_number() OVER (ORDER BY priority DESC, vtime NULLS FIRST, seq) AS place
     FROM (
         SELECT first.* FROM line CROSS JOIN LATERAL (
-            SELECT priority, seq, crashes FROM {jobs}
+            SELECT priority, vtime, seq, crashes FROM {jobs}
             WHERE ready = 1 AND queue = line.name AND (expires_at IS NULL OR expires_at > :now)
-            ORDER BY priority DESC, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+            ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit FOR UPDATE SKIP LOCKED
         ) AS first
         WHERE line.name IS NOT NULL
-            AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
+            AND line.name NOT IN (
+                SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
+            )
             AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))
     ) AS first
     WHERE EXISTS (SELECT 1 FROM look WHERE NOT passed)
-    ORDER BY priority DESC, seq LIMIT :limit
+    ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit
 ),
 suspect AS MATERIALIZED (
     SELECT EXISTS (SELECT 1 FROM in_line WHERE crashes >= :crashes) AS there
@@ -101,18 +111,20 @@ CLAIMED = """
 SELECT {job_columns} FROM {jobs}
 WHERE state = 'processing' AND node = :node AND seq = ANY((
     SELECT claimed FROM {receipts} WHERE client = :client AND serial = :serial
-)::bigint[]) ORDER BY priority DESC, seq
+)::bigint[]) ORDER BY priority DESC, vtime NULLS FIRST, seq
 """
 
 # -- the claim, step by step ---------------------------------------------------------
 
 # Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
-# when the next waiting job becomes due, and when the next expires.
+# when the next waiting job becomes due, when the next expires, and when the next key opens.
 LOOK = """
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000),
-    (SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND run_at >= 0),
+    (SELECT run_at FROM {jobs} WHERE ready = 0 AND parked IS NULL AND run_at >= 0
+        ORDER BY run_at LIMIT 1),
     (SELECT min(expires_at) FROM {jobs}
-        WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0)
+        WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0),
+    (SELECT min(opens_at) FROM {keys} WHERE opens_at IS NOT NULL)
 FROM {nodes} WHERE id = :id AND lease > 0
 """
 
@@ -124,14 +136,38 @@ KEEP_LEASE = "SELECT 1 FROM {nodes} WHERE id = :id AND lease > 0 FOR KEY SHARE"
 READY = """
 SELECT priority, seq, crashes, run_at FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY priority DESC, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
 # The same jobs with all that is stored of them, for when there is just one queue to choose from.
 READY_WHOLE = """
 SELECT {job_columns} FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY priority DESC, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+
+# The same jobs with what limits go by.
+READY_LIMITED = """
+SELECT priority, seq, crashes, run_at, keys, vtime FROM {jobs}
+WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+
+# Park jobs under the keys that have no room for them.
+PARK = for_rows(
+    "parked seq",
+    """
+UPDATE {jobs} SET ready = 0, parked = r.parked_
+FROM json_to_recordset(:rows) AS r (parked_ text COLLATE "C", seq_ bigint)
+WHERE seq = r.seq_ AND 0 <> int4(ready = 1)
+RETURNING seq
+""",
+)
+
+# The first jobs that wait for a key.
+FIRST_PARKED = """
+SELECT seq FROM {jobs} WHERE parked = :parked AND parked IS NOT NULL AND queue = :queue
+ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
 # Begin runs: from here on, `attempts` is the fence of each.
@@ -272,7 +308,7 @@ UPDATE {jobs} SET
     END,
     state = r.state_, ready = r.ready_, run_at = coalesce(r.run_at_, run_at),
     failures = r.failures_, crashes = r.crashes_, reason = r.reason_,
-    updated_at = r.now_, finished_at = CASE r.final_ WHEN 1 THEN r.now_ END
+    parked = NULL, updated_at = r.now_, finished_at = CASE r.final_ WHEN 1 THEN r.now_ END
 FROM json_to_recordset(:rows) AS r (
     state_ text COLLATE "C", now_ bigint, ready_ bigint, run_at_ bigint, failures_ bigint,
     crashes_ bigint, reason_ text COLLATE "C", final_ bigint, seq_ bigint, id_ text COLLATE "C",

@@ -8,23 +8,23 @@ What they say differently in many places is a hole, which the `Dialect` fills: h
 """
 
 from queuectl import fields
+from queuectl.store.statements import columns
 
 # -- jobs -----------------------------------------------------------------------
 
 # The columns of a new job: what each has for itself, what the store finds out, and what was asked
 # for. The database gives `seq`: its place in the line.
-NEW_JOB = ", ".join(
-    (
-        "id, command, argv, state, ready, run_at, expires_at, created_at, updated_at, tick",
-        *(field.column for field in fields.COPIED),
-    )
+NEW_COLUMNS = (
+    *"id command argv state ready run_at expires_at created_at updated_at tick vtime".split(),
+    *(field.column for field in fields.COPIED),
 )
+NEW_JOB = columns(NEW_COLUMNS)
 
 # Store jobs; the store adds a place for each value of each.
 ENQUEUE = f"INSERT INTO {{jobs}} ({NEW_JOB}) VALUES "
 
 # Store one job ...
-ENQUEUE_ONE = f"{ENQUEUE}(:{NEW_JOB.replace(', ', ', :')})"
+ENQUEUE_ONE = f"{ENQUEUE}(:{', :'.join(NEW_COLUMNS)})"
 
 # ... and return its place in the line, where a database can do that.
 ENQUEUE_RETURNING = ENQUEUE_ONE + " RETURNING seq"
@@ -124,7 +124,7 @@ ORDER BY duration_ms DESC LIMIT :limit
 
 # Jobs that have become due, the longest due first.
 DUE = """
-SELECT seq FROM {jobs} WHERE ready = 0 AND run_at <= :now
+SELECT seq FROM {jobs} WHERE ready = 0 AND parked IS NULL AND run_at <= :now
 ORDER BY run_at LIMIT :limit{skip_locked}
 """
 
@@ -135,7 +135,8 @@ WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at <= :now
 ORDER BY expires_at LIMIT :limit{skip_locked}
 """
 
-# Queues that have ready jobs and aren't paused: one step in the index for each queue.
+# Queues that have ready jobs and are neither paused nor closed, with their limits: one step in the
+# index for each queue.
 READY_QUEUES = """
 WITH RECURSIVE line (name) AS (
     SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
@@ -144,13 +145,15 @@ WITH RECURSIVE line (name) AS (
         SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
     ) FROM line WHERE line.name IS NOT NULL
 )
-SELECT name FROM line
-WHERE line.name IS NOT NULL
-    AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
+SELECT name, (SELECT q.limits FROM {queues} q WHERE q.name = line.name) FROM line
+WHERE line.name IS NOT NULL AND line.name NOT IN (
+    SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
+)
 """
 
-# Queues that have ready jobs and aren't paused, one in a row or none: one step in the index for
-# each queue. And in each row when the next waiting job becomes due and when the next expires.
+# Queues that have ready jobs and are neither paused nor closed, one in a row or none: one step in
+# the index for each queue. And in each row when the next waiting job becomes due, when the next
+# expires, and when the next queue and the next key open again.
 OUTLOOK = """
 WITH RECURSIVE line (name) AS (
     SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
@@ -159,13 +162,17 @@ WITH RECURSIVE line (name) AS (
         SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
     ) FROM line WHERE line.name IS NOT NULL
 )
-SELECT (SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND run_at >= 0),
+SELECT (SELECT run_at FROM {jobs} WHERE ready = 0 AND parked IS NULL AND run_at >= 0
+        ORDER BY run_at LIMIT 1),
     (SELECT min(expires_at) FROM {jobs}
-        WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0), found.name
+        WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0),
+    (SELECT min(closed_until) FROM {queues} WHERE closed_until > :now),
+    (SELECT min(opens_at) FROM {keys} WHERE opens_at >= 0), found.name
 FROM (SELECT 1 AS one) AS always LEFT JOIN (
     SELECT name FROM line
-    WHERE line.name IS NOT NULL
-        AND line.name NOT IN (SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL)
+    WHERE line.name IS NOT NULL AND line.name NOT IN (
+        SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
+    )
 ) AS found ON 1 = 1
 """
 
@@ -322,7 +329,7 @@ UPDATE {nodes} SET stop = CASE WHEN stop = 'release' THEN stop ELSE :how END WHE
 # -- queues, settings, history --------------------------------------------------
 
 # Queues on which something was set.
-QUEUES = "SELECT name, paused_at, paused_by FROM {queues} ORDER BY name"
+QUEUES = "SELECT name, paused_at, paused_by, limits, closed_until FROM {queues} ORDER BY name"
 
 # Make sure that a queue has a row.
 ADD_QUEUE = "INSERT INTO {queues} (name) VALUES (:name) {or_nothing[name]}"
@@ -548,3 +555,90 @@ ORDER BY planned DESC LIMIT :limit
 """
 DROP_TICKS = "DELETE FROM {ticks} WHERE schedule = :name"
 DROP_OLD_TICKS = "DELETE FROM {ticks} WHERE made_at < :before"
+
+# -- limits -----------------------------------------------------------------------------
+
+# The limits of queues; whoever holds them is the only one who decides about their jobs.
+LOCK_LIMITS = """
+SELECT name, limits, vtime, closed_until FROM {queues} WHERE name {in_ids} ORDER BY name{row_lock}
+"""
+LIMITS = "SELECT limits, closed_until FROM {queues} WHERE name = :name"
+LIMITED = "SELECT name, limits FROM {queues} WHERE limits IS NOT NULL ORDER BY name"
+
+# Set them, and open the queue; and what a claim leaves: how far it has come, and when it opens.
+SET_LIMITS = "UPDATE {queues} SET limits = :limits, closed_until = NULL WHERE name = :name"
+SET_GATE = "UPDATE {queues} SET vtime = :vtime, closed_until = :closed WHERE name = :name"
+
+# The keys of the jobs of a queue that run: its slots that are taken.
+RUNNING_KEYS = """
+SELECT seq, "keys" FROM {jobs} WHERE queue = :queue AND state = 'processing' ORDER BY seq
+"""
+
+# How many wait in it or run, by the counters; those that have waited longest; and those that have
+# the same keys.
+IN_LINE = """
+SELECT coalesce(sum(jobs), 0) FROM {counts} WHERE queue = :queue AND state IN ('pending', 'failed')
+"""
+LONGEST_WAITING = """
+SELECT seq FROM {jobs} WHERE queue = :queue AND state = 'pending' ORDER BY seq LIMIT :limit
+"""
+OF_SAME_KEYS = """
+SELECT seq FROM {jobs} WHERE queue = :queue AND "keys" = :keys AND state = :state
+ORDER BY seq LIMIT :limit
+"""
+
+# Until when the rates of its keys are used.
+METERS = """
+SELECT name, meters FROM {keys} WHERE queue = :queue AND name {in_ids} AND meters IS NOT NULL
+"""
+SET_METERS = """
+INSERT INTO {keys} (queue, name, meters, used_until) VALUES (:queue, :name, :meters, :used_until)
+{on_conflict[queue, name]} meters = {excluded[meters]}, used_until = {excluded[used_until]}
+"""
+
+# When a key opens again; those that may go on, and those that can't yet.
+SET_OPENING = """
+INSERT INTO {keys} (queue, name, opens_at) VALUES (:queue, :name, :opens)
+{on_conflict[queue, name]} opens_at = {excluded[opens_at]}
+"""
+OPENING = """
+SELECT queue, name FROM {keys} WHERE opens_at IS NOT NULL AND opens_at <= :now
+ORDER BY opens_at LIMIT :limit
+"""
+OPENED = "UPDATE {keys} SET opens_at = NULL WHERE queue = :queue AND name = :name"
+OPENED_ALL = "UPDATE {keys} SET opens_at = NULL, meters = NULL WHERE queue = :queue"
+CLOSED_KEYS = "SELECT name FROM {keys} WHERE queue = :queue AND opens_at IS NOT NULL"
+
+# Open what is closed for longer than it can be.
+OPEN_LATE = "UPDATE {queues} SET closed_until = NULL WHERE name = :name AND closed_until > :before"
+OPEN_LATE_KEYS = "UPDATE {keys} SET opens_at = :now WHERE queue = :name AND opens_at > :before"
+
+# How far keys have come in the virtual time of their queue.
+SHARES = "SELECT name, vtime FROM {keys} WHERE queue = :queue AND name {in_ids}"
+SET_SHARE = """
+INSERT INTO {keys} (queue, name, vtime) VALUES (:queue, :name, :vtime)
+{on_conflict[queue, name]} vtime = {excluded[vtime]}
+"""
+
+# Keys of which nothing need be known: they aren't ahead of their queue, and used up no rate.
+DROP_KEYS = """
+DELETE FROM {keys} WHERE opens_at IS NULL AND used_until < :now AND vtime <= (
+    SELECT coalesce(max(q.vtime), 0) FROM {queues} q WHERE q.name = {keys}.queue
+)
+"""
+
+# The first jobs that wait for a key, and the next key that some wait for.
+FIRST_PARKED = """
+SELECT seq FROM {jobs} WHERE parked = :parked AND parked IS NOT NULL AND queue = :queue
+ORDER BY priority DESC, vtime, seq LIMIT :limit{skip_locked}
+"""
+NEXT_PARKED = """
+SELECT min(parked) FROM {jobs} WHERE queue = :queue AND parked IS NOT NULL AND parked > :parked
+"""
+
+# Bring them back; those that are held by hand are parked under no key.
+UNPARK = "UPDATE {jobs} SET ready = 1, parked = NULL WHERE seq {in_seqs} AND parked > ''"
+UNPARK_ALL = """
+UPDATE {jobs} SET ready = 1, parked = NULL
+WHERE queue = :queue AND parked IS NOT NULL AND parked > ''
+"""

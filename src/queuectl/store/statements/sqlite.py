@@ -11,12 +11,13 @@ from queuectl.store.statements.shared import *  # noqa: F403 - a store finds all
 # -- the claim ------------------------------------------------------------------
 
 # Whether a node's lease holds; a node without one may not claim. And when the next waiting job
-# becomes due, and when the next expires.
+# becomes due, when the next expires, and when the next key opens.
 LOOK = """
 SELECT NULL,
-    (SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND run_at >= 0),
+    (SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND parked IS NULL AND run_at >= 0),
     (SELECT min(expires_at) FROM {jobs}
-        WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0)
+        WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0),
+    (SELECT min(opens_at) FROM {keys} WHERE opens_at >= 0)
 FROM {nodes} WHERE id = :id AND lease_until > :steady
 """
 
@@ -24,15 +25,35 @@ FROM {nodes} WHERE id = :id AND lease_until > :steady
 READY = """
 SELECT priority, seq, crashes, run_at FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY priority DESC, seq LIMIT :limit
+ORDER BY priority DESC, vtime, seq LIMIT :limit
 """
 
 # The same jobs with all that is stored of them, for when there is just one queue to choose from.
 READY_WHOLE = """
 SELECT {job_columns} FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY priority DESC, seq LIMIT :limit
+ORDER BY priority DESC, vtime, seq LIMIT :limit
 """
+
+# The same jobs with what limits go by.
+READY_LIMITED = """
+SELECT priority, seq, crashes, run_at, keys, vtime FROM {jobs}
+WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY priority DESC, vtime, seq LIMIT :limit
+"""
+
+# Park jobs under the keys that have no room for them.
+PARK = for_rows(
+    "parked seq",
+    """
+UPDATE {jobs} SET ready = 0, parked = r.parked_
+FROM (
+    WITH given (parked_, seq_) AS (VALUES :rows) SELECT * FROM given
+) AS r
+WHERE seq = r.seq_ AND +(ready = 1)
+RETURNING seq
+""",
+)
 
 # Begin runs: from here on, `attempts` is the fence of each. (Of all columns it would return, text
 # that isn't valid UTF-8 would be noticed too late.)
@@ -147,7 +168,7 @@ UPDATE {jobs} SET
     END,
     state = r.state_, ready = r.ready_, run_at = coalesce(r.run_at_, run_at),
     failures = r.failures_, crashes = r.crashes_, reason = r.reason_,
-    updated_at = r.now_, finished_at = CASE r.final_ WHEN 1 THEN r.now_ END
+    parked = NULL, updated_at = r.now_, finished_at = CASE r.final_ WHEN 1 THEN r.now_ END
 FROM (
     WITH given (
         state_, now_, ready_, run_at_, failures_, crashes_, reason_, final_, seq_, id_, attempt_,
@@ -176,7 +197,10 @@ RETURNING seq
 
 # -- the file ---------------------------------------------------------------------------
 
-# Whether there are any tables.
+# The tables there are.
+TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+
+# Whether there are any.
 TABLES_THERE = "SELECT 1 FROM sqlite_schema LIMIT 1"
 
 # A number that is another one when another connection has committed something.
@@ -187,7 +211,8 @@ DATA_VERSION = "PRAGMA data_version"
 # All the text of waiting jobs, as bytes: what another program has put there may not be text.
 TEXTS = """
 SELECT seq, CAST(concat_ws(' ', id, queue, command, argv, task, cwd, env, shell, tags, unique_key,
-    backoff, node, error, reason, cancel_reason) AS BLOB), CAST(id AS BLOB), CAST(queue AS BLOB)
+    keys, parked, backoff, node, error, reason, cancel_reason) AS BLOB), CAST(id AS BLOB),
+    CAST(queue AS BLOB)
 FROM {jobs} WHERE seq > :after AND state IN ('pending', 'failed') ORDER BY seq LIMIT :limit
 """
 
@@ -196,12 +221,13 @@ PUT_ASIDE = """
 UPDATE {jobs} SET
     data = CAST(concat_ws(char(10), 'id: ' || id, 'queue: ' || queue, 'command: ' || command,
         'argv: ' || argv, 'task: ' || task, 'cwd: ' || cwd, 'env: ' || env, 'shell: ' || shell,
-        'tags: ' || tags,
-        'unique_key: ' || unique_key, 'node: ' || node, 'error: ' || error, 'reason: ' || reason,
+        'tags: ' || tags, 'unique_key: ' || unique_key, 'keys: ' || keys, 'node: ' || node,
+        'error: ' || error, 'reason: ' || reason,
         'cancel_reason: ' || cancel_reason, 'data: ' || nullif(hex(data), '')) AS BLOB),
     id = :id, queue = :queue, state = 'dead', ready = NULL, task = NULL, argv = NULL, cwd = NULL,
     command = '(unreadable; its bytes are in the column data)', env = NULL, shell = NULL,
-    tags = NULL, unique_key = NULL, node = NULL, error = NULL, cancel_reason = NULL,
+    tags = NULL, unique_key = NULL, keys = NULL, parked = NULL, node = NULL, error = NULL,
+    cancel_reason = NULL,
     finished_at = :now, updated_at = :now, reason = 'it holds text that is not valid UTF-8'
 WHERE seq = :seq
 """

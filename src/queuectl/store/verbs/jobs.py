@@ -2,12 +2,22 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from queuectl.errors import DuplicateError, StateError, UsageError
-from queuectl.facts import Batch, Count
+from queuectl.facts import Batch, Count, Event
 from queuectl.filter import Filter, Sort
 from queuectl.job import FINISHED, Job, NewJob, OneOfMany, State
-from queuectl.store.contract import LONGEST_PIECE, Changes, Decide, EndRun, Jobs, Topic, chunks
+from queuectl.store.contract import (
+    LONGEST_PIECE,
+    Changes,
+    Decide,
+    Decision,
+    EndRun,
+    Jobs,
+    Topic,
+    chunks,
+)
 from queuectl.store.driver import Params
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rows import (
@@ -20,6 +30,9 @@ from queuectl.store.rows import (
     stored_job,
     transition_row,
 )
+
+if TYPE_CHECKING:
+    from queuectl.store.crowding import Displaced
 
 NEW = Changed(State.PENDING, (), wakes=True, new=True)
 LONGEST_TEXT = 1_000
@@ -40,6 +53,11 @@ class SqlJobs(Jobs):
         one = job if isinstance(job, tuple) else one_of_many(job)
         id, stdin = one[0], one[3].stdin
         (row,) = new_rows([one], now)
+        if _is_limited(one[-1]):
+            (stored,) = self.enqueue([job], now=now).ids
+            found = self.get(stored)
+            assert found is not None
+            return found
         if id is None and not stdin:
             return self._db.alone(lambda: self._enqueue_one(row))
 
@@ -65,9 +83,33 @@ class SqlJobs(Jobs):
         chosen = [job[0] for job in many if job[0] is not None]
         rows = new_rows(many, now)
         inputs = {place: job[3].stdin for place, job in enumerate(many) if job[3].stdin}
-        if skip_duplicates:
-            return self._db.atomic(lambda: self._enqueue_some(rows, chosen, inputs))
-        return self._db.atomic(lambda: self._enqueue_all(rows, chosen, inputs))
+        limited = _Limited(now, _limited(many, rows))
+        enqueue = self._enqueue_some if skip_duplicates else self._enqueue_all
+        return self._db.atomic(lambda: enqueue(rows, chosen, inputs, limited))
+
+    def _place_of(self, job: int | str) -> int:
+        found = self.get(job) if isinstance(job, str) else None
+        return job if isinstance(job, int) else found.seq if found is not None else 0
+
+    def _call_off(self, why: Mapping[int, str], now: int) -> None:
+        """Cancel jobs, by their places, or end their runs, for these reasons."""
+        from queuectl.host import whoami
+        from queuectl.lifecycle import cancelled
+
+        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+            decided = {}
+            for seq, job in held.items():
+                if job.state in FINISHED or job.cancel_reason is not None:
+                    continue
+                runs = job.state == State.PROCESSING
+                to = EndRun(why[seq]) if runs else cancelled(job, why[seq])
+                event = Event(
+                    at=now, kind="cancel", job=job.id, node=None, who=whoami(), detail=why[seq]
+                )
+                decided[seq] = Decision(to, event)
+            return decided
+
+        self._change(self.at(list(why)), decide, now)
 
     def _refuse_taken(self, chosen: Sequence[str]) -> None:
         taken = next(iter(self.states(chosen)), None) if chosen else None
@@ -78,7 +120,11 @@ class SqlJobs(Jobs):
             )
 
     def _enqueue_all(
-        self, rows: Sequence[NewRow], chosen: Sequence[str], inputs: Mapping[int, bytes]
+        self,
+        rows: Sequence[NewRow],
+        chosen: Sequence[str],
+        inputs: Mapping[int, bytes],
+        limited: "_Limited",
     ) -> Batch:
         """Store all of them; raises before anything is written, so nothing has to be undone."""
         twice = next((id for id, times in Counter(chosen).items() if times > 1), None)
@@ -87,11 +133,15 @@ class SqlJobs(Jobs):
             raise DuplicateError(
                 f"The id {twice!r} is given twice in one request; nothing was enqueued."
             )
-        self._insert(rows, inputs)
+        self._insert(rows, inputs, limited)
         return Batch(ids=tuple([row[0] for row in rows]))
 
     def _enqueue_some(
-        self, rows: Sequence[NewRow], chosen: Sequence[str], inputs: Mapping[int, bytes]
+        self,
+        rows: Sequence[NewRow],
+        chosen: Sequence[str],
+        inputs: Mapping[int, bytes],
+        limited: "_Limited",
     ) -> Batch:
         """Store those whose ids are free, and of several with one id the first."""
         taken = set(self.states(chosen))
@@ -104,14 +154,26 @@ class SqlJobs(Jobs):
                 fresh[row[0]] = place
         if fresh:
             kept = {n: inputs[at] for n, at in enumerate(fresh.values()) if at in inputs}
-            self._insert([rows[place] for place in fresh.values()], kept)
+            self._insert([rows[place] for place in fresh.values()], kept, limited)
         return Batch(ids=tuple(fresh), duplicates=tuple(duplicates))
 
-    def _insert(self, rows: Sequence[NewRow], inputs: Mapping[int, bytes]) -> None:
+    def _insert(
+        self, rows: Sequence[NewRow], inputs: Mapping[int, bytes], limited: "_Limited"
+    ) -> None:
+        """Store jobs; limits of their queues decide about some of them."""
+        displaced: Sequence[Displaced] = ()
+        if limited.shared:
+            chosen = [place for place, row in enumerate(rows) if id(row[-1]) in limited.shared]
+            placed, displaced = self._idiom.limiting.place([rows[place] for place in chosen])
+            rows = list(rows)
+            for place, row in zip(chosen, placed, strict=True):
+                rows[place] = row
         self._idiom.insert_jobs(rows)
         for place, data in inputs.items():
             self._add_input(rows[place][0], data)
         self._idiom.after_change(NEW)
+        if displaced:
+            self._call_off({self._place_of(one.job): one.reason for one in displaced}, limited.now)
 
     def _add_input(self, id: str, data: bytes) -> None:
         """Keep what the runs of a new job find on stdin, in pieces that every server takes."""
@@ -242,8 +304,11 @@ class SqlJobs(Jobs):
             state = held[seq].state
             raise StateError(f"Job {held[seq].id} is {state}; that can't be done to it then.")
         self._idiom.record([event for _, event in decided.values() if event is not None])
-        ticked = [held[seq] for seq in gone if held[seq].tick is not None]
-        self._idiom.after_change(*_moved(rows, held), Changed(None, gone, ticked=ticked))
+        removed = [held[seq] for seq in gone]
+        ticked = [job for job in removed if job.tick is not None]
+        self._idiom.after_change(
+            *_moved(rows, held), Changed(None, gone, ticked=ticked, left=_in_line(removed))
+        )
         if asked:
             self._db.nudge(Topic.CONTROL)
         after = self._lock(list(decided))
@@ -282,9 +347,34 @@ def _moved(rows: Sequence[Params], held: Mapping[int, Job]) -> list[Changed]:
             seqs,
             wakes=ready,
             ticked=[held[seq] for seq in seqs if held[seq].tick is not None and state in FINISHED],
+            left=_in_line([held[seq] for seq in seqs]),
         )
         for (state, ready), seqs in found.items()
     ]
+
+
+class _Limited(NamedTuple):
+    """Which new jobs limits decide about: those whose rows share what has this identity."""
+
+    now: int
+    shared: set[int]
+
+
+def _limited(jobs: Sequence[OneOfMany], rows: Sequence[NewRow]) -> set[int]:
+    models = {id(job[-1]): job[-1] for job in jobs}
+    limited = {key for key, model in models.items() if _is_limited(model)}
+    if not limited:
+        return limited
+    return {id(row[-1]) for row, job in zip(rows, jobs, strict=True) if id(job[-1]) in limited}
+
+
+def _is_limited(model: NewJob) -> bool:
+    return bool(model.keys) or model.is_limited
+
+
+def _in_line(jobs: Sequence[Job]) -> list[Job]:
+    """Return those of these jobs that may have had a slot of a key waiting for them."""
+    return [job for job in jobs if job.keys and job.parked is None]
 
 
 def _can_fit(which: Filter) -> bool:

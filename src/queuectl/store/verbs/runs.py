@@ -33,7 +33,7 @@ class SqlRuns(Runs):
         if offer is None or not offer.workers:
             return ended
         claimed = self._idiom.claim(node, offer, now)
-        return ended._replace(jobs=claimed.jobs, buried=claimed.buried)
+        return claimed._replace(ends=ended.ends, lost=ended.lost)
 
     def rescue(
         self,
@@ -61,9 +61,10 @@ class SqlRuns(Runs):
         return self._db.change(self._sql.FORGET_SILENT, {"id": node, "beat": beat}) > 0
 
     def outlook(self, queues: Sequence[str] = ()) -> Outlook:
-        rows = self._db.rows(self._sql.OUTLOOK)
-        ready = any(name is not None and (not queues or name in queues) for _, _, name in rows)
-        return Outlook(ready, *rows[0][:2])
+        rows = self._db.rows(self._sql.OUTLOOK, now=self._idiom.time(None))
+        ready = any(name is not None and (not queues or name in queues) for *_, name in rows)
+        due, expires, *opens, _ = rows[0]
+        return Outlook(ready, due, expires, min(filter(None, opens), default=None))
 
     def held(self, node: str | None, *, to_cancel: bool = False) -> list[Job]:
         if node is None:
@@ -144,6 +145,7 @@ class SqlRuns(Runs):
                     ticked=[
                         end.job for end in some if end.job.tick is not None and state in FINISHED
                     ],
+                    left=[end.job for end in some],
                 )
                 for state, some in done.items()
             )
@@ -154,7 +156,10 @@ class SqlRuns(Runs):
         """Put claimed jobs back in line, and return those that couldn't be."""
         rows = [fence(job) | {"node": job.node, "now": now} for job in jobs]
         back = self._db.update(self._sql.PUT_BACK, rows)
-        self._idiom.after_change(Changed(State.PENDING, list(back), wakes=bool(back)))
+        left = [job for job in jobs if job.seq in back]
+        self._idiom.after_change(
+            Changed(State.PENDING, list(back), wakes=bool(back), left=left, unstarted=True)
+        )
         return [job for job in jobs if job.seq not in back]
 
 

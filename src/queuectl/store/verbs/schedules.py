@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from queuectl.errors import QueueFullError
 from queuectl.facts import Event
+from queuectl.host import whoami
 from queuectl.job import Job, NewJob
 from queuectl.schedule import Schedule, mark
 from queuectl.store.contract import Decision, Jobs, Look, Schedules, Tick, Ticked, Topic
@@ -63,7 +65,7 @@ class SqlSchedules(Schedules):
             newest = self._newest(schedule)
             ticked = look(schedule, newest, now)
             if ticked is not None:
-                made += self._make(ticked, newest, now)
+                made += self._make(ticked, newest, now, by_hand=name is not None)
         return made
 
     def _newest(self, schedule: Schedule) -> Job | None:
@@ -72,11 +74,18 @@ class SqlSchedules(Schedules):
         jobs = self._jobs.at([schedule.last_seq])
         return jobs[0] if jobs else None
 
-    def _make(self, ticked: Ticked, newest: Job | None, now: int) -> list[Job]:
+    def _make(self, ticked: Ticked, newest: Job | None, now: int, *, by_hand: bool) -> list[Job]:
         schedule = ticked.schedule
         made: list[Job] = []
         for planned, new in ticked.jobs:
-            job = self._make_one(schedule.name, planned, new, now)
+            try:
+                job = self._make_one(schedule.name, planned, new, now)
+            except QueueFullError as error:
+                # Nothing of it was stored. Who asks for it is told; a tick by itself is skipped.
+                if by_hand:
+                    raise
+                self._idiom.record([_skipped(schedule.name, error, now)])
+                continue
             if job is not None:
                 made.append(job)
                 schedule = replace(schedule, last_tick=planned, last_job=job.id, last_seq=job.seq)
@@ -109,3 +118,8 @@ class SqlSchedules(Schedules):
     def next_at(self) -> int | None:
         at: int | None = self._db.value(self._sql.NEXT_TICK)
         return at
+
+
+def _skipped(name: str, error: QueueFullError, now: int) -> Event:
+    detail = f"{name}: skipped: {error}"
+    return Event(at=now, kind="schedule", job=None, node=None, who=whoami(), detail=detail)

@@ -1,25 +1,46 @@
 """Verbs about what was set: the shared settings, and which queues are paused."""
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from queuectl.facts import Event, QueueInfo
 from queuectl.store.contract import SharedSettings, Topic
-from queuectl.store.database import Database
+from queuectl.store.idiom import Idiom
 from queuectl.store.rows import event_row
+
+if TYPE_CHECKING:
+    from queuectl.limits import Limits
 
 
 class SqlSettings(SharedSettings):
     """What was set on a queue in an SQL database."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        self._sql = db.sql
+    def __init__(self, idiom: Idiom) -> None:
+        self._idiom = idiom
+        self._db = idiom.db
+        self._sql = idiom.sql
 
     def queues(self) -> list[QueueInfo]:
         return [
-            QueueInfo(name=name, paused_at=paused_at, paused_by=paused_by)
-            for name, paused_at, paused_by in self._db.rows(self._sql.QUEUES)
+            QueueInfo(
+                name=name,
+                paused_at=paused_at,
+                paused_by=paused_by,
+                limits=_limits(text),
+                closed_until=closed_until,
+            )
+            for name, paused_at, paused_by, text, closed_until in self._db.rows(self._sql.QUEUES)
         ]
+
+    def set_limits(
+        self, queue: str, decide: "Callable[[Limits], Limits]", *, event: Event | None = None
+    ) -> "Limits":
+        def change() -> "Limits":
+            limits = self._idiom.limiting.set(queue, decide)
+            self._tell(event, Topic.WORK)
+            return limits
+
+        return self._db.atomic(change)
 
     def set_paused(
         self, queue: str, *, paused: bool, who: str, now: int, event: Event | None = None
@@ -67,3 +88,11 @@ class SqlSettings(SharedSettings):
             self._tell(event, Topic.CONTROL)
 
         self._db.atomic(change)
+
+
+def _limits(text: str | None) -> "Limits | None":
+    if text is None:
+        return None
+    from queuectl.limits import limits_of_text
+
+    return limits_of_text(text)

@@ -40,14 +40,11 @@ STATEMENTS = (
     """,
     "CREATE INDEX ticks_old ON ticks (made_at)",
 )
-AS_IF = (
-    "CREATE TEMP VIEW jobs AS SELECT *, NULL AS tick FROM main.jobs",
-    "CREATE TEMP VIEW schedules AS SELECT '' AS name, '' AS rule, '' AS zone, 0 AS anchor, '' "
-    "AS request, '' AS missed, 0 AS missed_within, '' AS overlap, 0 AS jitter, 0 AS "
-    "pause_after, 0 AS paused_at, 0 AS paused_by, 0 AS done_until, 0 AS next_at, 0 AS "
-    "failures, 0 AS last_tick, 0 AS last_job, 0 AS last_seq, 0 AS created_at, 0 AS updated_at "
-    "WHERE false",
-    "CREATE TEMP VIEW ticks AS SELECT '' AS schedule, 0 AS planned, 0 AS seq, '' AS job, "
-    "0 AS made_at WHERE false",
-)
-"""What makes a file that can't be upgraded readable."""
+AS_IF = {
+    "jobs": "tick",
+    "schedules": "name rule zone anchor request missed missed_within overlap jitter pause_after"
+    " paused_at paused_by done_until next_at failures last_tick last_job last_seq created_at"
+    " updated_at",
+    "ticks": "schedule planned seq job made_at",
+}
+"""What is missing in a file that can't be upgraded, so that it can be read."""

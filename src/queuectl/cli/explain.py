@@ -1,0 +1,60 @@
+"""`explain`: why jobs don't run."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from queuectl.cli.command import Command
+from queuectl.cli.notes import sentence
+from queuectl.cli.options import JOB_ID, json_option, open_queue
+from queuectl.cli.render import safe, write, write_json
+from queuectl.job import FINISHED, Job
+from queuectl.when import local
+
+if TYPE_CHECKING:
+    from queuectl.explain import Reason
+
+EXAMPLES = """
+queuectl explain 7f3k
+queuectl explain 7f3k --json | jq '.[].waits_for[].cause'
+"""
+
+
+@click.command(cls=Command, examples=EXAMPLES)
+@click.argument("ids", nargs=-1, required=True, type=JOB_ID, metavar="ID...")
+@json_option
+def explain(ids: tuple[str, ...], as_json: bool) -> None:
+    """Say why jobs don't run, and what to do about it.
+
+    All reasons are named. It isn't due; its queue is paused, or no worker serves it; a limit of its
+    queue or of its key is full, and which jobs hold it; a rate allows no run yet; all workers are
+    busy, and how many jobs are before it.
+    """
+    with open_queue() as queue:
+        jobs = [queue.get(id) for id in ids]
+        told = [(job, queue.explain(job)) for job in jobs]
+    if as_json:
+        write_json([_dict(job, reasons) for job, reasons in told])
+        return
+    for job, reasons in told:
+        lines = [sentence(reason) for reason in reasons] or [_not_waiting(job)]
+        for line in lines:
+            write(safe(line if len(told) == 1 else f"{job.id}: {line}"))
+
+
+def _dict(job: Job, reasons: "list[Reason]") -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "queue": job.queue,
+        "state": job.state.value,
+        "waits_for": [reason.as_dict() for reason in reasons],
+    }
+
+
+def _not_waiting(job: Job) -> str:
+    """Say what is with a job that doesn't wait."""
+    if job.state in FINISHED:
+        when = "" if job.finished_at is None else f" since {local(job.finished_at)}"
+        return f"It is {job.state}{when}."
+    begun = "" if job.started_at is None else f" since {local(job.started_at)}"
+    return f"It runs on node {job.node}{begun}."

@@ -1,0 +1,211 @@
+"""How queues are shown: as dicts for `--json`, in a table, and in words."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from queuectl.cli.render import Column, heading, plural, write, write_facts, write_table
+from queuectl.errors import NotFoundError
+from queuectl.facts import QueueInfo
+from queuectl.job import WAITING, State
+from queuectl.limits import Limits, WhenFull
+from queuectl.report import limits_dict, moment
+from queuectl.when import local, parse_time
+
+if TYPE_CHECKING:
+    from queuectl.queue import Queue
+    from queuectl.queue_limits import KeyUse
+
+KEYS_SHOWN = 20
+_DROP = {"cancelled": 1, "completed": 2}
+"""What is least missed where a terminal is narrow."""
+_REFUSED = {
+    WhenFull.REJECT: "others are refused",
+    WhenFull.DROP_NEWEST: "others are dropped",
+    WhenFull.REPLACE_WAITING: "others take the place of one that waits",
+    WhenFull.CANCEL_RUNNING: "others take the place of all that run and wait",
+}
+
+
+# -- what is told -----------------------------------------------------------------------
+
+
+def queue_dicts(queue: "Queue") -> list[dict[str, Any]]:
+    """Describe all queues that have jobs, or on which something is set."""
+    infos = {info.name: info for info in queue.queues()}
+    counts = queue.status().queues
+    limited = {name for name, info in infos.items() if info.limits not in (None, Limits())}
+    return [
+        _queue_dict(name, counts.get(name) or dict.fromkeys(State, 0), infos.get(name))
+        for name in sorted({*counts, *limited})
+    ]
+
+
+def _queue_dict(name: str, states: dict[State, int], info: QueueInfo | None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "waiting": sum(states[state] for state in WAITING),
+        "running": states[State.PROCESSING],
+        "completed": states[State.COMPLETED],
+        "dead": states[State.DEAD],
+        "cancelled": states[State.CANCELLED],
+        "paused": info is not None and info.paused_at is not None,
+        "paused_at": None if info is None else moment(info.paused_at),
+        "paused_by": None if info is None else info.paused_by,
+        "states": {state.value: count for state, count in states.items()},
+        "limits": limits_dict((info and info.limits) or Limits()),
+    }
+
+
+def show_dict(queue: "Queue", name: str) -> dict[str, Any]:
+    """Describe a queue with all there is to it; one that nobody uses is an error."""
+    found = {row["name"]: row for row in queue_dicts(queue)}.get(name)
+    if found is None:
+        unused = queue.unused([name])
+        if name in unused:
+            meant = f"did you mean {unused[name]!r}?" if unused[name] else ""
+            advice = meant or "see queuectl queue list."
+            raise NotFoundError(f"Nothing is in queue {name!r}, or set on it.", advice=advice)
+        found = _queue_dict(name, dict.fromkeys(State, 0), None)
+    serving = [node for node in queue.living_nodes() if node.serves(name) and node.stop is None]
+    return {
+        **found,
+        "workers": sum(node.workers for node in serving),
+        "nodes": [node.id for node in serving],
+        "keys": [_key_dict(key) for key in queue.limits.keys(name)],
+    }
+
+
+def _key_dict(key: "KeyUse") -> dict[str, Any]:
+    return {
+        "key": key.name,
+        "running": key.running,
+        "waiting": key.waiting,
+        "limit": key.limit,
+        "weight": key.weight,
+    }
+
+
+# -- how it looks -----------------------------------------------------------------------
+
+
+def write_queues(rows: Sequence[dict[str, Any]]) -> None:
+    """Print a table of queues."""
+    counts = ("waiting", "running", "completed", "dead", "cancelled")
+    limits = [_brief(row) for row in rows]
+    columns = [
+        Column("QUEUE", least=10),
+        *(Column(count.upper(), right=True, drop=_DROP.get(count, 0)) for count in counts),
+        Column("PAUSED", least=8),
+    ]
+    lines = [[row["name"], *(str(row[count]) for count in counts), _paused(row)] for row in rows]
+    if any(limits):
+        columns.append(Column("LIMITS", least=12, is_sentence=True))
+        lines = [[*line, text or "none"] for line, text in zip(lines, limits, strict=True)]
+    write_table(columns, lines)
+
+
+def _paused(row: dict[str, Any]) -> str:
+    return f"by {row['paused_by']}" if row["paused"] else "no"
+
+
+def _brief(row: dict[str, Any]) -> str:
+    """Say what a queue allows, and how much of it is used, in a few words."""
+    limits = row["limits"]
+    parts = []
+    if limits["limit"]:
+        parts.append(f"{row['running']} of {limits['limit']} run")
+    parts += limits["rates"]
+    if limits["key_limit"]:
+        parts.append(f"{limits['key_limit']} per key")
+    parts += [f"{key} {number}" for key, number in limits["key_limits"].items()][:KEYS_SHOWN]
+    parts += [f"{rate} per key" for rate in limits["key_rates"]]
+    if limits["max_waiting"]:
+        parts.append(f"{row['waiting']} of {limits['max_waiting']} wait")
+    return ", ".join(parts)
+
+
+def write_shown(row: dict[str, Any]) -> None:
+    """Print all there is to a queue."""
+    heading(f"Queue {row['name']}")
+    paused = "no"
+    if row["paused"]:
+        since = local(parse_time(row["paused_at"], now=0))
+        paused = f"by {row['paused_by']} since {since}"
+    write_facts(
+        [
+            ("Paused", paused),
+            ("Workers", _workers(row)),
+            *((state.capitalize(), f"{n:,}") for state, n in row["states"].items() if n),
+        ]
+    )
+    if facts := limit_facts(row["limits"], row["running"], row["waiting"]):
+        write()
+        heading("Limits")
+        write_facts(facts)
+    if row["limits"]["defaults"]:
+        write()
+        heading("What its jobs get where they say nothing")
+        write_facts(default_facts(row["limits"]))
+    if row["keys"]:
+        write()
+        heading("Keys")
+        write_table(_KEY_COLUMNS, [_key(key) for key in row["keys"][:KEYS_SHOWN]])
+        if len(row["keys"]) > KEYS_SHOWN:
+            write(f"and {plural(len(row['keys']) - KEYS_SHOWN, 'other key')}")
+
+
+def _workers(row: dict[str, Any]) -> str:
+    if not row["workers"]:
+        return "none serves it"
+    return f"{row['workers']} on {plural(len(row['nodes']), 'node')}"
+
+
+_KEY_COLUMNS = (
+    Column("KEY", least=10),
+    Column("RUNNING", right=True),
+    Column("WAITING", right=True),
+    Column("WEIGHT", right=True, drop=1),
+)
+
+
+def _key(key: dict[str, Any]) -> tuple[str, ...]:
+    limit = f" of {key['limit']}" if key["limit"] else ""
+    return key["key"], f"{key['running']}{limit}", f"{key['waiting']:,}", str(key["weight"])
+
+
+def limit_facts(
+    limits: dict[str, Any], running: int | None = None, waiting: int | None = None
+) -> list[tuple[str, str | None]]:
+    """Say what a queue allows, line by line, and how much of it is used where that is told."""
+    facts = [
+        ("Limit", _of(limits["limit"], running, "at once")),
+        ("Rates", ", ".join(limits["rates"])),
+        ("Each key", _of(limits["key_limit"], None, "at once")),
+        ("Some keys", ", ".join(f"{key} {n}" for key, n in limits["key_limits"].items())),
+        ("Rates of each key", ", ".join(limits["key_rates"])),
+        ("Weights", ", ".join(f"{key} {n}" for key, n in limits["weights"].items())),
+        ("Waiting", _of(limits["max_waiting"], waiting, "at most")),
+        ("When full", _when_full(limits)),
+    ]
+    return [(name, text) for name, text in facts if text]
+
+
+def _of(most: int | None, used: int | None, how: str) -> str:
+    if most is None:
+        return ""
+    return f"{most:,} {how}" if used is None else f"{used:,} of {most:,} {how}"
+
+
+def _when_full(limits: dict[str, Any]) -> str:
+    if limits["when_full"] is None and limits["max_waiting"] is None:
+        return ""
+    when_full = WhenFull(limits["when_full"] or WhenFull.REJECT)
+    return when_full.value if when_full is WhenFull.WAIT else f"{when_full} ({_REFUSED[when_full]})"
+
+
+def default_facts(limits: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """Say what jobs of a queue get where they say nothing, line by line."""
+    return [
+        (name.replace("_", " ").capitalize(), str(value))
+        for name, value in limits["defaults"].items()
+    ]

@@ -1,0 +1,359 @@
+"""What a queue allows: limits, rates, shares, and what its jobs get by default.
+
+Facts in, a decision out: no clock, no store. A store reads the facts of a queue while nobody else
+claims from it, asks its `Gate`, and writes down what the gate says.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from queuectl.errors import UsageError
+from queuectl.values import dataclass, field, fields
+from queuectl.when import format_duration, parse_duration
+
+MOST = 1_000_000
+"""The highest limit, and the most jobs of a rate."""
+MOST_RATES = 4
+MOST_KEYS = 1_000
+"""For how many keys a queue may say something of their own."""
+HEAVIEST = 1_000
+UNIT = 2**20
+"""By how much a job of a key of weight 1 moves the key on, in virtual time."""
+LOOK_AGAIN = 2_000
+"""Milliseconds after which a full queue is looked at again, though nobody said that a run is over.
+
+Whoever ends a run says so; this bounds what a case that nobody thought of can cost."""
+
+
+class WhenFull(StrEnum):
+    """What becomes of a new job when its queue, or its key, has no room for one more."""
+
+    WAIT = "wait"
+    REJECT = "reject"
+    DROP_NEWEST = "drop-newest"
+    REPLACE_WAITING = "replace-waiting"
+    CANCEL_RUNNING = "cancel-running"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How many runs may begin in how long, by GCRA: all that it remembers is one time.
+
+    `burst` of them may begin at once when none has for a while. So in any span no more begin than
+    the rate allows in it and the burst.
+    """
+
+    jobs: int
+    per: int
+    """In milliseconds."""
+    burst: int
+
+    @property
+    def spacing(self) -> float:
+        """Milliseconds from one to the next."""
+        return self.per / self.jobs
+
+    @property
+    def longest(self) -> float:
+        """Milliseconds for which it can be used up at most."""
+        return self.burst * self.spacing
+
+    def opens_at(self, tat: float) -> float:
+        """Return when the next run may begin, by the time until which those before have used it."""
+        return tat - (self.burst - 1) * self.spacing
+
+    def charged(self, tat: float, now: int) -> float:
+        """Return until when it is used after one more run has begun."""
+        return max(tat, now) + self.spacing
+
+    def __str__(self) -> str:
+        more = "" if self.burst == self.jobs else f":{self.burst}"
+        return f"{self.jobs}/{format_duration(self.per)}{more}"
+
+
+def parse_rate(text: object) -> Rate:
+    """Read a rate such as `100/1m`, `5/s`, or, with the burst that it allows, `100/1m:10`."""
+    wrong = UsageError(
+        f"A rate is a number of jobs and a time, such as 100/1m or 5/1s, not {str(text)[:40]!r}."
+    )
+    count, slash, rest = str(text)[:100].partition("/")
+    span, colon, most = rest.partition(":")
+    if not slash or not count.strip().isdecimal() or (colon and not most.strip().isdecimal()):
+        raise wrong
+    span = span.strip()
+    try:
+        per = parse_duration(f"1{span}" if span.isalpha() else span)
+    except ValueError:
+        raise wrong from None
+    jobs = int(count)
+    burst = int(most) if colon else jobs
+    if not (1 <= jobs <= MOST and 1 <= burst <= MOST and per >= 1):
+        raise UsageError(f"A rate allows 1 to {MOST:,} jobs in a time that isn't 0: {text!r}.")
+    return Rate(jobs, per, burst)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What was set on a queue. None, and what is empty, says nothing."""
+
+    limit: int | None = None
+    """How many of its jobs run at once."""
+    rates: tuple[Rate, ...] = ()
+    """How many begin in a time."""
+    key_limit: int | None = None
+    """How many run at once of each key."""
+    key_limits: Mapping[str, int] = field(default_factory=dict)
+    """The same for some keys, `name` or `name=value`; a `name` is for all its values."""
+    key_rates: tuple[Rate, ...] = ()
+    """How many begin in a time, of each key."""
+    weights: Mapping[str, int] = field(default_factory=dict)
+    """How much of the queue some keys get, where others get 1."""
+    max_waiting: int | None = None
+    """How many jobs may wait."""
+    when_full: WhenFull | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What new jobs get where their request says nothing, by the fields of a request."""
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether it matters when runs end."""
+        return self.limit is not None or self.counts_keys
+
+    @property
+    def counts_keys(self) -> bool:
+        """Whether it matters of which keys jobs are, besides their shares."""
+        return self.key_limit is not None or bool(self.key_limits) or bool(self.key_rates)
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether it can keep a job from being started."""
+        return self.has_slots or bool(self.rates)
+
+    @property
+    def longest(self) -> int:
+        """Milliseconds for which it can close a queue, or a key, at most."""
+        rates = (*self.rates, *self.key_rates)
+        return max(LOOK_AGAIN, *(math.ceil(rate.longest) for rate in rates), 0)
+
+    @property
+    def bounds_line(self) -> bool:
+        """Whether it decides about new jobs."""
+        return self.max_waiting is not None or self.when_full not in (None, WhenFull.WAIT)
+
+    def limit_of(self, key: str) -> int | None:
+        """Return how many jobs of a key may run at once."""
+        own = self.key_limits.get(key)
+        if own is None:
+            own = self.key_limits.get(key.partition("=")[0])
+        return self.key_limit if own is None else own
+
+    def weight_of(self, keys: Sequence[str]) -> int:
+        """Return the weight of whom a job is for: that of its first key."""
+        if not keys:
+            return 1
+        return self.weights.get(keys[0]) or self.weights.get(keys[0].partition("=")[0]) or 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Write it for JSON, without what it says nothing of."""
+        found: dict[str, Any] = {}
+        for name in (f.name for f in fields(Limits)):
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                value = [str(rate) for rate in value]
+            elif isinstance(value, Mapping):
+                value = dict(value)
+            if value not in (None, [], {}):
+                found[name] = value
+        return found
+
+
+UNLIMITED = Limits()
+
+
+def read_limits(found: Mapping[str, Any]) -> Limits:
+    """Read what `as_dict` has written."""
+    values = dict(found)
+    for name in ("rates", "key_rates"):
+        values[name] = tuple(map(parse_rate, values.get(name, ())))
+    if values.get("when_full") is not None:
+        values["when_full"] = WhenFull(values["when_full"])
+    known = {f.name for f in fields(Limits)}
+    return Limits(**{name: value for name, value in values.items() if name in known})
+
+
+def limits_of_text(text: str) -> Limits:
+    """Read what a store has kept."""
+    import json
+
+    return read_limits(json.loads(text))
+
+
+Meters = dict[str, float]
+"""Until when the rates of a key are used, by what they are."""
+
+
+class Gate:
+    """What may begin now of the jobs of a queue that has limits.
+
+    Whoever asks for a job and is admitted has it counted.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        running: Sequence[Sequence[str]],
+        meters: Mapping[str, Meters],
+        vtime: int,
+        now: int,
+    ) -> None:
+        """Take the keys of each job that runs, and the meters by key; the queue's own is empty."""
+        self.limits = limits
+        self.vtime = vtime
+        self._now = now
+        self._running = len(running)
+        self._of_key = Counter(key for keys in running for key in keys)
+        self._meters = dict(meters)
+        self.charged: dict[str, Meters] = {}
+        """The meters of keys after those who were admitted."""
+        for key, used in meters.items():
+            # After a clock was put back, nothing is used up for longer than it can be.
+            rates = {str(rate): now + rate.longest for rate in self._rates(key)}
+            if any(until > rates.get(name, until) for name, until in used.items()):
+                self._meters[key] = self.charged[key] = {
+                    name: min(until, rates.get(name, until)) for name, until in used.items()
+                }
+        self.closed_until: int | None = None
+        """Until when nothing more can begin, whatever its keys are; None if something can."""
+        self.satisfied = False
+        """Whether there is room, but none for jobs that are claimed ahead."""
+        self.opening: dict[str, int] = {}
+        """When keys open again whose rates are used up."""
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether it is no use to ask for another job."""
+        return self.closed_until is not None or self.satisfied
+
+    def ask(self, keys: Sequence[str], vtime: int | None, *, ahead: bool) -> str | None:
+        """Ask for a job; returns the key that has no room for it, or None.
+
+        If it is None, the job is admitted, or the gate is shut. A job that is claimed `ahead` of
+        its time leaves others half of the room.
+        """
+        limits, now = self.limits, self._now
+        if limits.limit is not None and self._running >= limits.limit:
+            self.closed_until = now + LOOK_AGAIN
+            return None
+        opens = self.opens_next("")
+        if opens > now:
+            self.closed_until = opens
+            return None
+        for key in keys:
+            most = limits.limit_of(key)
+            if most is not None and self._of_key[key] >= most:
+                return key
+            opens = self.opens_next(key)
+            if opens > now:
+                self.opening[key] = opens
+                return key
+        if ahead and not self._leaves_room(keys):
+            self.satisfied = True
+            return None
+        self._running += 1
+        self._of_key.update(keys)
+        for key in ("", *keys):
+            self._charge(key, self._rates(key))
+        self.vtime = max(self.vtime, vtime or 0)
+        return None
+
+    def _rates(self, key: str) -> tuple[Rate, ...]:
+        return self.limits.key_rates if key else self.limits.rates
+
+    def _leaves_room(self, keys: Sequence[str]) -> bool:
+        most = self.limits.limit
+        return (most is None or 2 * (self._running + 1) <= most) and all(
+            2 * (self._of_key[key] + 1) <= limit
+            for key in keys
+            if (limit := self.limits.limit_of(key)) is not None
+        )
+
+    def _charge(self, key: str, rates: Sequence[Rate]) -> None:
+        if rates:
+            used = self._meters.get(key, {})
+            self._meters[key] = self.charged[key] = {
+                str(rate): rate.charged(used.get(str(rate), 0), self._now) for rate in rates
+            }
+
+    def opens_next(self, key: str) -> int:
+        """Return when the rates of a key allow one more run."""
+        used = self._meters.get(key, {})
+        opens = (rate.opens_at(used.get(str(rate), 0)) for rate in self._rates(key))
+        return math.ceil(max(opens, default=0))
+
+    def room_of(self, key: str) -> int:
+        """Return how many more jobs of a key may begin, as far as its slots go."""
+        most = self.limits.limit_of(key)
+        return MOST if most is None else max(most - self._of_key[key], 0)
+
+
+def refunded(rates: Sequence[Rate], used: Meters, jobs: int) -> Meters:
+    """Return the meters of a key as if so many runs hadn't begun."""
+    return {str(rate): used.get(str(rate), 0) - jobs * rate.spacing for rate in rates}
+
+
+class Full(StrEnum):
+    """What has no room for one more job."""
+
+    QUEUE = "queue"
+    KEY = "key"
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """How many jobs of a queue, or of a key, run and wait."""
+
+    running: int
+    waiting: int
+
+
+def full(limits: Limits, keys: Sequence[str], whole: Crowd, same: Crowd) -> Full | None:
+    """Say what has no room for one more job, if that is so.
+
+    With `max_waiting` that is for the whole line to say. Without, where new jobs don't just wait,
+    slots are taken when as many jobs run or wait; `same` are the jobs with the same keys.
+    """
+    slots = limits.limit or 0
+    if limits.max_waiting is not None:
+        taken = whole.waiting + (whole.running if slots else 0)
+        return Full.QUEUE if taken >= limits.max_waiting + slots else None
+    if limits.when_full in (None, WhenFull.WAIT):
+        return None
+    of_keys = [most for key in keys if (most := limits.limit_of(key)) is not None]
+    if of_keys:
+        return Full.KEY if same.running + same.waiting >= min(of_keys) else None
+    return Full.QUEUE if slots and whole.running + whole.waiting >= slots else None
+
+
+class Shares:
+    """Gives new jobs their places, so that keys of equal priority share a queue evenly.
+
+    This is start-time fair queueing: each key has a virtual time of its own, which each of its jobs
+    moves on by its unit, divided by the weight; a key that had nothing to do starts at the time of
+    the queue, which is that of the job that began last.
+    """
+
+    def __init__(self, limits: Limits, vtime: int, keys: Mapping[str, int]) -> None:
+        """Take the virtual times of the queue and of its keys; jobs without one share the empty."""
+        self._limits = limits
+        self._vtime = vtime
+        self.keys = dict(keys)
+
+    def place(self, keys: Sequence[str]) -> int:
+        """Return the virtual time of a new job with these keys."""
+        key = keys[0] if keys else ""
+        start = max(self._vtime, self.keys.get(key, 0))
+        self.keys[key] = start + UNIT // self._limits.weight_of(keys)
+        return start

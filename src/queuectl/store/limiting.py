@@ -1,0 +1,286 @@
+"""Claims from queues that have limits, the room that ended runs leave, and the places of new jobs.
+
+Whoever decides about such a queue holds its row until the transaction is over: so nobody counts
+runs while somebody else begins some. Jobs whose key has no room are parked under it, out of the
+index that claims go by, and are brought back by whoever makes room.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from queuectl.admission import Admitted, Candidate, Offer, admit_limited, merge
+from queuectl.job import Job
+from queuectl.limits import UNLIMITED, Gate, Limits, Meters, Shares, limits_of_text, refunded
+from queuectl.store.database import Database
+from queuectl.store.driver import Row
+from queuectl.store.rows import NewRow, asked_for, with_vtime
+
+if TYPE_CHECKING:
+    from queuectl.store.crowding import Displaced
+
+ROUNDS = 6
+"""How often a claim parks jobs and looks for others before it takes what it has."""
+DEEPEST = 1_000
+"""How many jobs of a queue it looks at, and parks, at once."""
+OPENED_AT_ONCE = 100
+
+
+class Limiting:
+    """What limits make of claims, ends and new jobs, each as a part of a transaction."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._sql = db.sql
+        self._bind = db.driver.dialect.bind_list
+
+    # -- claiming -----------------------------------------------------------------------
+
+    def admit(self, queues: Mapping[str, str | None], offer: Offer, now: int) -> Admitted:
+        """Return who may begin of the ready jobs of these queues, and park those who can't soon.
+
+        The queues come with their limits, as text.
+        """
+        limited = [name for name, text in queues.items() if text is not None]
+        held = {name: (_read(text), vtime) for name, text, vtime, _ in self._hold(limited)}
+        running = {
+            name: self._running(name) if limits.has_slots else []
+            for name, (limits, _) in held.items()
+        }
+        depth = len(offer.workers)
+        for _ in range(ROUNDS):
+            lines = {name: self._ready(name, depth, now) for name in queues}
+            gates = {
+                name: Gate(
+                    limits, running[name], self._meters(name, limits, lines[name]), vtime, now
+                )
+                for name, (limits, vtime) in held.items()
+            }
+            admitted = admit_limited(list(merge(list(lines.values()))), offer, now, gates)
+            self._park(admitted.parked, gates)
+            if not admitted.parked or len(admitted.taken) == len(offer.workers):
+                break
+            depth = min(8 * depth, DEEPEST)
+        self._write(gates)
+        return admitted
+
+    def _hold(self, names: Collection[str]) -> list[Row]:
+        ids = self._bind(sorted(names))
+        return self._db.rows(self._sql.LOCK_LIMITS, ids=ids) if names else []
+
+    def _running(self, queue: str) -> list[Sequence[str]]:
+        rows = self._db.rows(self._sql.RUNNING_KEYS, queue=queue)
+        return [_keys(text) for _, text in rows]
+
+    def _meters(
+        self, queue: str, limits: Limits, jobs: Iterable[Candidate | Job]
+    ) -> dict[str, Meters]:
+        """Return until when the rates of a queue, and of the keys of these jobs, are used."""
+        keys = {key for job in jobs for key in job.keys} if limits.key_rates else set()
+        if not limits.rates and not keys:
+            return {}
+        names = self._bind(["", *sorted(keys)])
+        rows = self._db.rows(self._sql.METERS, queue=queue, ids=names)
+        return {key: json.loads(meters) for key, meters in rows}
+
+    def _ready(self, queue: str, limit: int, now: int) -> list[Candidate]:
+        rows = self._db.rows(self._sql.READY_LIMITED, queue=queue, limit=limit, now=now)
+        return [
+            Candidate._make((*line, None, queue, _keys(text), vtime)) for *line, text, vtime in rows
+        ]
+
+    def _park(self, parked: Sequence[tuple[Candidate, str]], gates: Mapping[str, Gate]) -> None:
+        """Park jobs; others may take the room of keys that one can't use as another key is full."""
+        if not parked:
+            return
+        self._db.update(self._sql.PARK, [{"parked": key, "seq": job.seq} for job, key in parked])
+        for queue, gate in gates.items():
+            for key, opens_at in gate.opening.items():
+                self._open_at(queue, key, opens_at)
+        free = {
+            (job.queue, key)
+            for job, full in parked
+            for key in job.keys
+            if key != full and gates[job.queue].room_of(key)
+        }
+        for queue, key in sorted(free):
+            self._bring_back(queue, key, gates[queue].room_of(key))
+
+    def _write(self, gates: Mapping[str, Gate]) -> None:
+        for name, gate in gates.items():
+            state = {"name": name, "vtime": gate.vtime, "closed": gate.closed_until}
+            self._db.change(self._sql.SET_GATE, state)
+            self._set_meters(name, gate.charged)
+            for key in sorted(gate.charged):
+                if key and self._first_parked(name, key, 1):
+                    self._open_at(name, key, gate.opens_next(key))
+
+    def _set_meters(self, queue: str, meters: Mapping[str, Meters]) -> None:
+        for key, used in sorted(meters.items()):
+            until = int(max(used.values(), default=0)) + 1
+            row = {"queue": queue, "name": key, "meters": json.dumps(used), "used_until": until}
+            self._db.change(self._sql.SET_METERS, row)
+
+    def _open_at(self, queue: str, key: str, at: int) -> None:
+        row = {"queue": queue, "name": key, "opens": at}
+        self._db.change(self._sql.SET_OPENING, row)
+
+    def open_keys(self, now: int) -> None:
+        """Bring back jobs whose keys had used up their rates and may go on."""
+        due = self._db.rows(self._sql.OPENING, now=now, limit=OPENED_AT_ONCE)
+        held = {name: _read(text) for name, text, *_ in self._hold({queue for queue, _ in due})}
+        for queue, key in due:
+            self._db.change(self._sql.OPENED, {"queue": queue, "name": key})
+            rates = held.get(queue, UNLIMITED).key_rates
+            self._bring_back(queue, key, max((rate.burst for rate in rates), default=1))
+
+    # -- making room --------------------------------------------------------------------
+
+    def leave(self, jobs: Sequence[Job], *, unstarted: bool = False) -> bool:
+        """Have others take the room of jobs that don't run any more; says if there are any.
+
+        Of those whose runs never began, what their rates were charged is given back.
+        """
+        wake = False
+        for queue in sorted({job.queue for job in jobs}):
+            of_it = [job for job in jobs if job.queue == queue]
+            found = self._db.rows(self._sql.LIMITS, name=queue)
+            if not found or found[0][0] is None:
+                continue
+            limits = _read(found[0][0])
+            charged = unstarted and bool(limits.rates or limits.key_rates)
+            if not (charged or limits.counts_keys or found[0][1] is not None):
+                continue
+            for _, text, vtime, closed in self._hold([queue]):
+                limits = _read(text)
+                if closed is not None:
+                    self._db.change(
+                        self._sql.SET_GATE, {"name": queue, "vtime": vtime, "closed": None}
+                    )
+                    wake = True
+                keys = Counter(key for job in of_it for key in job.keys)
+                if charged:
+                    self._refund(queue, limits, of_it, keys)
+                if limits.counts_keys:
+                    for key, count in sorted(keys.items()):
+                        wake = self._bring_back(queue, key, count) or wake
+        return wake
+
+    def _refund(
+        self, queue: str, limits: Limits, jobs: Sequence[Job], keys: Mapping[str, int]
+    ) -> None:
+        """Give back what rates were charged for runs that never began."""
+        counts = {"": len(jobs), **keys}
+        back = {
+            key: refunded(limits.key_rates if key else limits.rates, used, counts[key])
+            for key, used in self._meters(queue, limits, jobs).items()
+        }
+        self._set_meters(queue, back)
+
+    def _bring_back(self, queue: str, key: str, most: int) -> bool:
+        """Make jobs ready that wait for room of a key, the first in line."""
+        found = self._first_parked(queue, key, min(most, DEEPEST))
+        if found:
+            self._db.change(self._sql.UNPARK, {"seqs": self._bind(found)})
+        return bool(found)
+
+    def _first_parked(self, queue: str, key: str, limit: int) -> list[int]:
+        rows = self._db.rows(self._sql.FIRST_PARKED, queue=queue, parked=key, limit=limit)
+        return [seq for (seq,) in rows]
+
+    def mend(self, now: int) -> bool:
+        """Bring back what waits for a key that has room, whoever forgot to; says if there was any.
+
+        Nothing does, as far as is known: each change that makes room sees to it. And open what is
+        closed for longer than it can be, since the clock was put back.
+        """
+        mended = False
+        for queue, text in self._db.rows(self._sql.LIMITED):
+            late = {"name": queue, "before": now + _read(text).longest}
+            mended = self._db.change(self._sql.OPEN_LATE, late) > 0 or mended
+            mended = self._db.change(self._sql.OPEN_LATE_KEYS, late | {"now": now}) > 0 or mended
+            key = self._db.value(self._sql.NEXT_PARKED, queue=queue, parked="")
+            if key is None:
+                continue
+            self._hold([queue])
+            gate = Gate(_read(text), self._running(queue), {}, 0, 0)
+            waiting = {name for (name,) in self._db.rows(self._sql.CLOSED_KEYS, queue=queue)}
+            while key is not None:
+                if (room := gate.room_of(key)) and key not in waiting:
+                    mended = self._bring_back(queue, key, room) or mended
+                key = self._db.value(self._sql.NEXT_PARKED, queue=queue, parked=key)
+        return mended
+
+    # -- new jobs -----------------------------------------------------------------------
+
+    def place(self, rows: Sequence[NewRow]) -> "tuple[list[NewRow], list[Displaced]]":
+        """Give new jobs their places in the shares of their queues.
+
+        And say which jobs, of these or of others, have to go for them, and why. A queue that takes
+        no more is a `QueueFullError`.
+        """
+        from queuectl.store.crowding import Crowding
+
+        shares: dict[str, Shares] = {}
+        crowds: dict[str, Crowding] = {}
+        asked = [asked_for(row) for row in rows]
+        for queue in sorted({queue for queue, _ in asked}):
+            first = {keys[0] if keys else "" for name, keys in asked if name == queue}
+            shares[queue], limits = self._hold_new(queue, first)
+            if limits.bounds_line:
+                crowds[queue] = Crowding(self._db, queue, limits)
+        before = {queue: dict(share.keys) for queue, share in shares.items()}
+        placed = []
+        for row, (queue, keys) in zip(rows, asked, strict=True):
+            placed.append(with_vtime(row, shares[queue].place(keys)))
+            if queue in crowds:
+                crowds[queue].add(row[0], keys)
+        for queue, share in shares.items():
+            self._keep_shares(queue, before[queue], share.keys)
+        return placed, [one for crowd in crowds.values() for one in crowd.displaced]
+
+    def _hold_new(self, queue: str, keys: Collection[str]) -> tuple[Shares, Limits]:
+        """Hold a queue that gets new jobs; returns who gives them their places, and its limits.
+
+        From the first key on, its jobs share by their keys.
+        """
+        held = self._hold([queue])
+        if not held:
+            self._db.change(self._sql.ADD_QUEUE, {"name": queue})
+            held = self._hold([queue])
+        [(_, text, vtime, _)] = held
+        if text is None:
+            self._db.change(self._sql.SET_LIMITS, {"name": queue, "limits": "{}"})
+        limits = _read(text)
+        names = self._bind(sorted(keys))
+        rows = self._db.rows(self._sql.SHARES, queue=queue, ids=names)
+        return Shares(limits, vtime, dict(rows)), limits
+
+    def _keep_shares(self, queue: str, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Write down how far the keys of a queue have come."""
+        for key in sorted(after):
+            if before.get(key) != after[key]:
+                row = {"queue": queue, "name": key, "vtime": after[key]}
+                self._db.change(self._sql.SET_SHARE, row)
+
+    # -- by hand ------------------------------------------------------------------------
+
+    def set(self, queue: str, decide: Callable[[Limits], Limits]) -> Limits:
+        """Set the limits of a queue. What waits for the old ones is looked at anew."""
+        self._db.change(self._sql.ADD_QUEUE, {"name": queue})
+        [(_, text, *_)] = self._hold([queue])
+        limits = decide(_read(text))
+        text = json.dumps(limits.as_dict(), ensure_ascii=False)
+        self._db.change(self._sql.SET_LIMITS, {"name": queue, "limits": text})
+        self._db.change(self._sql.OPENED_ALL, {"queue": queue})
+        self._db.change(self._sql.UNPARK_ALL, {"queue": queue})
+        return limits
+
+
+def _keys(text: str | None) -> tuple[str, ...]:
+    return tuple(map(str, json.loads(text))) if text else ()
+
+
+def _read(text: str | None) -> Limits:
+    return limits_of_text(text) if text else UNLIMITED

@@ -1,0 +1,1 @@
+"""Keys of jobs, limits of queues, and jobs that are parked or held."""
