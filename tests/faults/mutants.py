@@ -27,6 +27,7 @@ from tests.servers.shared import CHECKOUT
 from tests.support import is_gone, wait_for
 
 COPIED = ("src", "tests", "pyproject.toml")
+LIMITS = "tests/contract/test_limits.py"
 SHORT_FORM = "tests/faults/test_short_form.py::test_all_promises_are_kept"
 VERDICTS = ("assert", "Failed: DID NOT RAISE", "queuectl.errors.")
 """How the message of a test begins that found a broken promise, in small letters or not. What
@@ -430,7 +431,10 @@ MUTANTS: Sequence[Mutant] = (
         name="promote-ignoring-run-at",
         broken="Jobs become ready without regard to their time.",
         edits=[
-            Edit(old="WHERE ready = 0 AND run_at <= :now", new="WHERE ready = 0 AND :now > 0"),
+            Edit(
+                old="AND parked IS NULL AND run_at <= :now",
+                new="AND parked IS NULL AND :now > 0",
+            ),
             Edit(old="look.due is not None and look.due <= now", new="look.due is not None"),
         ],
         tests=[
@@ -694,8 +698,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="The password of the database is kept with a job that gets all of an environment.",
         edits=[
             Edit(
-                old="return Defaults(settings, hidden=self._store.secret_variables)",
-                new="return Defaults(settings)",
+                old="return Defaults(settings, queues, hidden=self._store.secret_variables)",
+                new="return Defaults(settings, queues)",
             )
         ],
         tests=[
@@ -787,27 +791,28 @@ MUTANTS: Sequence[Mutant] = (
         broken="Jobs of one queue run in the order in which they came, whatever their priority.",
         edits=[
             Edit(
-                old="ORDER BY priority DESC, seq LIMIT",
+                old="ORDER BY priority DESC, vtime, seq LIMIT",
                 new="ORDER BY seq LIMIT",
                 inside="sqlite:READY",
             ),
             Edit(
-                old="ORDER BY priority DESC, seq LIMIT",
+                old="ORDER BY priority DESC, vtime, seq LIMIT",
                 new="ORDER BY seq LIMIT",
                 inside="sqlite:READY_WHOLE",
             ),
             Edit(
-                old="ORDER BY priority DESC, seq LIMIT :limit FOR UPDATE SKIP LOCKED",
+                old="ORDER BY priority DESC, vtime NULLS FIRST, seq"
+                " LIMIT :limit FOR UPDATE SKIP LOCKED",
                 new="ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED",
                 inside="postgresql:CLAIM_AT_ONCE",
             ),
             Edit(
-                old="ORDER BY urgency, seq LIMIT",
+                old="ORDER BY urgency, vtime, seq LIMIT",
                 new="ORDER BY seq LIMIT",
                 inside="mysql:READY_UNLOCKED",
             ),
             Edit(
-                old="ORDER BY urgency, seq LIMIT",
+                old="ORDER BY urgency, vtime, seq LIMIT",
                 new="ORDER BY seq LIMIT",
                 inside="mysql:READY_WHOLE",
             ),
@@ -992,6 +997,102 @@ MUTANTS: Sequence[Mutant] = (
         tests=[
             "tests/node/test_ahead.py::test_the_log_tells_of_each_run_from_its_start_to_its_end",
         ],
+    ),
+    # -- limits -----------------------------------------------------------------------------------
+    Mutant(
+        name="limits-count-without-lock",
+        broken="A claim counts the runs of a queue while somebody else begins some.",
+        edits=[Edit(old="ORDER BY name{row_lock}", new="ORDER BY name", inside="LOCK_LIMITS")],
+        tests=[f"{LIMITS}::TestAtOnce::test_of_two_who_claim_at_once_one_waits"],
+    ),
+    Mutant(
+        name="limits-slot-kept",
+        broken="The end of a run brings back nobody who waits for its key.",
+        edits=[Edit(old="left=[end.job for end in some],", new="left=[],")],
+        tests=[f"{LIMITS}::TestAtOnce"],
+    ),
+    Mutant(
+        name="limits-slot-of-the-dead",
+        broken="A limit counts jobs that have ended too.",
+        edits=[
+            Edit(
+                old="queue = :queue AND state = 'processing' ORDER BY seq",
+                new="queue = :queue AND attempts > 0 ORDER BY seq",
+                inside="shared:RUNNING_KEYS",
+            )
+        ],
+        tests=[f"{LIMITS}::TestAtOnce::test_the_slots_of_a_dead_node_are_free_again[sqlite]"],
+    ),
+    Mutant(
+        name="limits-token-kept",
+        broken="What a rate was charged for a run that never began isn't given back.",
+        edits=[Edit(old="charged = unstarted and bool(", new="charged = False and bool(")],
+        tests=[f"{LIMITS}::TestRates::test_a_run_that_never_began_is_given_back"],
+    ),
+    Mutant(
+        name="limits-room-of-another-key",
+        broken="Room of a key that the first who waits for it can't use is left empty.",
+        edits=[
+            Edit(
+                old="if key != full and gates[job.queue].room_of(key)",
+                new="if key == full and gates[job.queue].room_of(key)",
+            )
+        ],
+        tests=[f"{LIMITS}::TestAtOnce::test_room_that_one_can_not_use_is_for_the_next"],
+    ),
+    Mutant(
+        name="limits-key-never-opens",
+        broken="Who waits for the rate of a key is forgotten once the key has opened.",
+        edits=[Edit(old="if key and self._first_parked(name, key, 1):", new="if not name:")],
+        tests=[f"{LIMITS}::TestRates::test_a_key_has_a_rate_of_its_own"],
+    ),
+    Mutant(
+        name="limits-closed-by-a-clock",
+        broken="After a clock was put back, a rate is used up for as long as that was.",
+        edits=[Edit(old="now + rate.longest for rate", new="now + 1e15 for rate")],
+        tests=[f"{LIMITS}::TestRates::test_a_clock_that_is_put_back_closes_nothing_for_long"],
+    ),
+    Mutant(
+        name="limits-all-ahead",
+        broken="Jobs that are claimed ahead of their time take all slots.",
+        edits=[Edit(old="if ahead and not self._leaves_room(keys):", new="if False:")],
+        tests=[f"{LIMITS}::TestAhead"],
+    ),
+    Mutant(
+        name="shares-first-come",
+        broken="A key with many jobs goes before all others.",
+        edits=[
+            Edit(old="start = max(self._vtime, self.keys.get(key, 0))", new="start = self._vtime")
+        ],
+        tests=[f"{LIMITS}::TestShares"],
+    ),
+    Mutant(
+        name="shares-saved-up",
+        broken="A key that had nothing to do for a while goes before all others.",
+        edits=[Edit(old="self.vtime = max(self.vtime, vtime or 0)", new="self.vtime = 0")],
+        tests=[f"{LIMITS}::TestShares::test_who_was_away_has_not_saved_up"],
+    ),
+    Mutant(
+        name="full-by-one-more",
+        broken="A queue takes one more job than may wait.",
+        edits=[
+            Edit(
+                old="Full.QUEUE if taken >= limits.max_waiting + slots",
+                new="Full.QUEUE if taken > limits.max_waiting + slots",
+            )
+        ],
+        tests=[f"{LIMITS}::TestWhenFull"],
+    ),
+    Mutant(
+        name="full-replaces-nobody",
+        broken="A new job waits beside the one that it should replace.",
+        edits=[
+            Edit(
+                old="goes = scope.waiting[:1] if self._how == WhenFull.REPLACE_WAITING",
+                new="goes = [] if self._how == WhenFull.REPLACE_WAITING",
+            )
+        ],
+        tests=[f"{LIMITS}::TestWhenFull"],
     ),
     # -- schedules --------------------------------------------------------------------------------
     Mutant(
