@@ -201,6 +201,31 @@ class TestAtOnce:
         thread.join(30)
         assert found == [[]]
 
+    def test_a_run_that_ends_while_others_find_it_full_makes_room(
+        self, store: Store, other: Store, engine: Engine
+    ) -> None:
+        limit(store, limit=1)
+        fill(store, "a b")
+        running = take(store, 1)
+        thread = Thread(target=lambda: end(other, running))
+        # It has a connection, so that all that it may wait for is us.
+        assert len(other.settings.queues()) == 1
+        # There a claim first tries whether one statement is enough.
+        commits = 2 if engine.name == "postgresql" else 1
+
+        def wait() -> None:
+            nonlocal commits
+            commits -= 1
+            if not commits:
+                thread.start()
+                thread.join(0.3)
+
+        store.before_commit = wait
+        assert take(store, 1, node="node-2") == []
+        store.before_commit = None
+        thread.join(30)
+        assert ids(take(store, 1, node="node-2")) == ["b"]
+
 
 class TestAhead:
     def test_jobs_ahead_leave_others_half_of_the_room(self, store: Store) -> None:

@@ -150,7 +150,7 @@ class Limiting:
                 continue
             limits = _read(found[0][0])
             charged = unstarted and bool(limits.rates or limits.key_rates)
-            if not (charged or limits.counts_keys or found[0][1] is not None):
+            if not (charged or limits.has_slots):
                 continue
             for _, text, vtime, closed in self._hold([queue]):
                 limits = _read(text)

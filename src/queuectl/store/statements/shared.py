@@ -562,7 +562,7 @@ DROP_OLD_TICKS = "DELETE FROM {ticks} WHERE made_at < :before"
 LOCK_LIMITS = """
 SELECT name, limits, vtime, closed_until FROM {queues} WHERE name {in_ids} ORDER BY name{row_lock}
 """
-LIMITS = "SELECT limits, closed_until FROM {queues} WHERE name = :name"
+LIMITS = "SELECT limits FROM {queues} WHERE name = :name"
 LIMITED = "SELECT name, limits FROM {queues} WHERE limits IS NOT NULL ORDER BY name"
 
 # Set them, and open the queue; and what a claim leaves: how far it has come, and when it opens.
