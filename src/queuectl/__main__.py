@@ -6,7 +6,11 @@ a short command would show a traceback for half of its life.
 
 # What `signal` is made of, without the half of the standard library that it imports.
 import _signal  # type: ignore[import-not-found]
+import gc
 from os import _exit
+
+# What is imported is no garbage. `queuectl.cli.main` looks for some again, now and then.
+gc.disable()
 
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     # `queuectl.cli.interrupts` takes over as soon as it is there. 130 is its EXIT_INTERRUPTED.

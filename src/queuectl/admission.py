@@ -17,12 +17,20 @@ class Candidate(NamedTuple):
     seq: int
     crashes: int
     run_at: int
+    vtime: int
     row: tuple[Any, ...] | None = None
     """All that is stored of the job, if that was read at once."""
     queue: str = ""
     """Said only of jobs of queues that have limits, as are these."""
     keys: tuple[str, ...] = ()
-    vtime: int | None = None
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where it stands among jobs of other queues.
+
+        Virtual times of one queue say nothing in another; who was put first is before all times.
+        """
+        return -self.priority, min(self.vtime, 0), self.seq
 
 
 class Suspects(NamedTuple):
@@ -106,7 +114,7 @@ def merge(lines: Sequence[Sequence[Candidate]]) -> Iterator[Candidate]:
     """
     heads = [list(reversed(line)) for line in lines if line]
     while heads:
-        first = min(heads, key=lambda line: (-line[-1].priority, line[-1].seq))
+        first = min(heads, key=lambda line: line[-1].place)
         yield first.pop()
         if not first:
             heads.remove(first)

@@ -8,14 +8,14 @@ do it to as many as are meant, in transactions small enough that workers don't w
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from queuectl import finding, lifecycle
-from queuectl.errors import QueuectlError, StateError, StoreError, UsageError
+from queuectl.errors import DuplicateError, QueuectlError, StateError, StoreError, UsageError
 from queuectl.filter import Filter
 from queuectl.history import event_of
 from queuectl.host import whoami
 from queuectl.job import FINISHED, OPEN, Job, Named, State
 from queuectl.listing import check_filter
-from queuectl.request import check_text
-from queuectl.store.contract import Decision, EndRun, Store
+from queuectl.request import check_text, read_some
+from queuectl.store.contract import Decision, Edit, EndRun, Store
 from queuectl.values import dataclass, replace
 
 LONGEST_REASON = 10_000
@@ -134,6 +134,81 @@ def check_remove(job: Job, now: int) -> None:
 def _remove(job: Job, now: int) -> Decision:
     return Decision(None, event_of(now, "rm", job=job.id, detail=f"was {job.state}"))
 
+
+def check_waiting(job: Job, now: int) -> None:
+    """Raise why a job can't be changed, if it doesn't wait."""
+    if job.state == State.PROCESSING:
+        raise StateError(f"Job {job.id} is running; what it runs can't be changed.")
+    if job.state not in (State.PENDING, State.FAILED):
+        raise StateError(f"Job {job.id} is {job.state}; only jobs that wait can be changed.")
+
+
+def editing(given: Mapping[str, object]) -> Change:
+    """Change what jobs that wait are to be, by the fields of a request."""
+    if not given:
+        raise UsageError("Say what to change, such as the priority.")
+    for name in NOT_EDITED:
+        if name in given:
+            raise UsageError(f"The {name} of a job can't be changed.")
+
+    def decide(job: Job, now: int) -> Decision | None:
+        return _edit(job, given, now)
+
+    return Change(done="edited", allowed=_LINE, usual=_LINE, check=check_waiting, decide=decide)
+
+
+def _edit(job: Job, given: Mapping[str, object], now: int) -> Decision | None:
+    values = read_some(given, now=now)
+    if "command" in values or "argv" in values:
+        values = {**dict.fromkeys(("command", "argv")), **values}
+    if "env" in values:
+        values["env"] = {**job.env, **values["env"]}
+    if (delay := values.pop("delay", None)) is not None:
+        values["run_at"] = now + delay
+    if (expire := values.pop("expire", None)) is not None:
+        values["expires_at"] = now + expire
+    to = replace(job, **values)
+    changed = [name for name in values if getattr(job, name) != getattr(to, name)]
+    if not changed:
+        return None
+    detail = ", ".join(_told(name, job, to) for name in changed)
+    return Decision(Edit(to), event_of(now, "edit", job=job.id, detail=detail))
+
+
+def _told(name: str, before: Job, after: Job) -> str:
+    """Say what became of a field; what is secret or long isn't shown."""
+    if name in ("env", "command", "argv"):
+        return name
+    return f"{name} {getattr(before, name)!s} -> {getattr(after, name)!s}"
+
+
+def check_hold(job: Job, now: int) -> None:
+    """Raise why a job can't be held, if that is so."""
+    check_waiting(job, now)
+    if job.is_held:
+        raise StateError(f"Job {job.id} is held already.")
+
+
+def _hold(job: Job, now: int) -> Decision:
+    return Decision(Edit(replace(job, parked="")), event_of(now, "hold", job=job.id))
+
+
+def check_release(job: Job, now: int) -> None:
+    """Raise why a job can't be released, if that is so."""
+    if not job.is_held:
+        raise StateError(f"Job {job.id} isn't held.")
+
+
+def _release(job: Job, now: int) -> Decision:
+    return Decision(Edit(replace(job, parked=None)), event_of(now, "release", job=job.id))
+
+
+NOT_EDITED = ("id", "stdin", "stdin_base64")
+_LINE = (State.PENDING, State.FAILED)
+
+HOLD = Change(done="held", allowed=_LINE, usual=_LINE, check=check_hold, decide=_hold)
+"""Keeps jobs that wait from running until they are released."""
+RELEASE = Change(done="released", allowed=_LINE, usual=_LINE, check=check_release, decide=_release)
 
 RETRY = Change(
     done="retried",
@@ -290,9 +365,18 @@ def _make_page(
         fit.update((seq, job) for seq, job in held.items() if _fits(job, which, change, now))
         return _decided(change, fit, fit, now)
 
-    after = store.jobs.change(jobs, decide)
+    try:
+        after = store.jobs.change(jobs, decide)
+    except DuplicateError:
+        # One of them can't have its unique key again: the others can be changed without it.
+        return _make_some(store, jobs, which, change) if len(jobs) > 1 else []
     in_order = (job.seq for job in jobs if job.seq in fit)
     return [Changed(before=fit[seq], after=after.get(seq, fit[seq])) for seq in in_order]
+
+
+def _make_some(store: Store, jobs: Sequence[Job], which: Filter, change: Change) -> list[Changed]:
+    """Change those that can be, one by one."""
+    return [done for job in jobs for done in _make_page(store, [job], which, change, dry_run=False)]
 
 
 def filter_for(change: Change, which: Filter) -> Filter:

@@ -19,7 +19,7 @@ from queuectl.request import (
     check_request,
     current_environment,
     current_folder,
-    read_defaults,
+    read_some,
     read_values,
     with_environment,
 )
@@ -64,7 +64,7 @@ class Defaults:
             **{f.name: getattr(settings, f.setting) for f in REQUESTED if f.setting},
         }
         self._limited = {
-            queue.name: _filled(self._usual, read_defaults(queue.limits.defaults))
+            queue.name: _filled(self._usual, read_some(queue.limits.defaults))
             | {"is_limited": True}
             for queue in queues
             if queue.limits is not None
@@ -283,15 +283,24 @@ class Enqueuer:
     ) -> Batch:
         ids: list[str] = []
         duplicates: list[str] = []
+        existing: list[str] = []
+        refused: list[str] = []
         for jobs in parts:
             batch = self._store.jobs.enqueue(
                 jobs, now=self._store.clock.now(), skip_duplicates=skip_duplicates
             )
             ids += batch.ids
             duplicates += batch.duplicates
+            existing += batch.existing
+            refused += batch.refused
             if progress is not None:
-                progress(len(ids) + len(duplicates), total)
-        return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
+                progress(len(ids) + len(duplicates) + len(refused), total)
+        return Batch(
+            ids=tuple(ids),
+            duplicates=tuple(duplicates),
+            existing=tuple(existing),
+            refused=tuple(refused),
+        )
 
     def _defaults(self) -> Defaults:
         """What the settings say for new jobs; what others have changed counts a moment later."""

@@ -102,6 +102,8 @@ class Surroundings:
     """From so many crashes on, a job is a suspect."""
     running: tuple[Job, ...] = ()
     """The jobs of its queue that run, if that has limits."""
+    key_opens_at: int | None = None
+    """When the key may go on whose rate it waits for, where that is known."""
     place: int | None = None
     """Its place in the line of its queue, 1 for the first, where that was looked for."""
     pace: float | None = None
@@ -195,10 +197,7 @@ def _held_back(job: Job, around: Surroundings) -> list[Reason]:
         held = f"limit {len(running)} of {limits.limit} of queue {job.queue} is held by"
         reasons.append(_reason(Cause.LIMIT, f"{held} {_named(running)}"))
     elif limits.rates and info.closed_until is not None and info.closed_until > around.now:
-        opens_at, left = info.closed_until, info.closed_until - around.now
-        when = f"in {human(left)}" if left < 60_000 else f"at {ahead(opens_at, around.now)}"
-        text = _rates(limits.rates, f"queue {job.queue}", f"the next run {when}")
-        reasons.append(_reason(Cause.RATE, text, ends_at=opens_at))
+        reasons.append(_rate(limits.rates, f"queue {job.queue}", info.closed_until, around.now))
     for key in job.keys:
         most = limits.limit_of(key)
         holders = [other for other in running if key in other.keys]
@@ -206,8 +205,8 @@ def _held_back(job: Job, around: Surroundings) -> list[Reason]:
             text = f"key {key} runs {len(holders)} of {most}: {_named(holders)}"
             reasons.append(_reason(Cause.KEY, text))
         elif limits.key_rates and job.parked == key:
-            text = _rates(limits.key_rates, f"key {key}", "no run yet")
-            reasons.append(_reason(Cause.RATE, text))
+            at = around.key_opens_at
+            reasons.append(_rate(limits.key_rates, f"key {key}", at, around.now))
     return reasons
 
 
@@ -217,11 +216,18 @@ def _named(jobs: Sequence[Job]) -> str:
     return f"job{'' if len(jobs) == 1 else 's'} {names}{more}"
 
 
-def _rates(rates: "Sequence[Rate]", whose: str, what: str) -> str:
-    """Say what rates allow."""
+def _rate(rates: "Sequence[Rate]", whose: str, opens_at: int | None, now: int) -> Reason:
+    """Say that rates are used up, and until when."""
+    what = "no run yet"
+    if opens_at is not None:
+        left = opens_at - now
+        when = f"in {human(max(left, 0))}" if left < 60_000 else f"at {ahead(opens_at, now)}"
+        what = f"the next run {when}"
     named = " and ".join(map(str, rates))
-    one = len(rates) == 1
-    return f"{'rate' if one else 'rates'} {named} of {whose} {'allows' if one else 'allow'} {what}"
+    allow = (
+        f"rate {named} of {whose} allows" if len(rates) == 1 else f"rates {named} of {whose} allow"
+    )
+    return _reason(Cause.RATE, f"{allow} {what}", ends_at=opens_at)
 
 
 def all_busy(queue: str, crews: Sequence[Crew]) -> bool:

@@ -120,7 +120,13 @@ class Batch:
     """What became of an enqueue: ids in the order of the request, and what was refused."""
 
     ids: tuple[str, ...]
+    """Of a request for a unique key that another job has, the id of that one."""
     duplicates: tuple[str, ...] = ()
+    """Ids that were taken; these requests were passed over."""
+    existing: tuple[str, ...] = ()
+    """Those of the ids whose jobs were there already, as they have the unique key."""
+    refused: tuple[str, ...] = ()
+    """Why other requests were passed over: a sentence each."""
 
 
 def count_waiting(

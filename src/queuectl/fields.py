@@ -33,6 +33,8 @@ Kind = Literal[
     "size",
     "labels",
     "keys",
+    "until",
+    "collision",
     "state",
 ]
 """What a field is. `request` knows how to read it, `store.rows` how to store it, and `report` how
@@ -57,6 +59,7 @@ class Field:
         is_hidden: bool = False,
         is_secret: bool = False,
         is_long: bool = False,
+        is_order: bool = False,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -67,8 +70,9 @@ class Field:
         """Other names that a request may use."""
         self.gives = gives
         """The field that it is another way to give; otherwise empty."""
-        self.column = stored or gives or name
-        """The column that it decides, most often one of its own name."""
+        self.column = "" if is_order else stored or gives or name
+        """The column that it decides, most often one of its own name; none, if it says no more
+        than what is to be done when the job is enqueued."""
         self.setting = setting
         """What it is taken from where a request doesn't say it."""
         self.at_least = at_least
@@ -215,6 +219,39 @@ REQUESTED = (
         "Whom it is for: limits of its queue count by it, and keys share evenly. Repeat it.",
         also=("key",),
     ),
+    Field(
+        "unique",
+        "id",
+        "--unique KEY",
+        "At most one job at a time has this key, in all queues.",
+        stored="unique_key",
+    ),
+    Field(
+        "unique_until",
+        "until",
+        "--unique-until WHEN",
+        "It has the key until its start, or its end.  [default: end]",
+    ),
+    Field(
+        "unique_for",
+        "duration",
+        "--unique-for D",
+        "And for this time at least, from when it is enqueued.",
+    ),
+    Field(
+        "on_duplicate",
+        "collision",
+        "--on-duplicate HOW",
+        "If another job has the key: return, reject, replace or debounce.  [default: return]",
+        is_order=True,
+    ),
+    Field(
+        "max_wait",
+        "duration",
+        "--max-wait D",
+        "How long debounce can put off what was asked for first.",
+        is_order=True,
+    ),
 )
 """What a request may say, in the order of the options."""
 
@@ -235,6 +272,7 @@ KEPT = (
     Field("error", "text", is_long=True),
     Field("reason", "text", is_long=True),
     Field("stdin_bytes", "size"),
+    Field("unique_key", "text"),
     Field("cancel_reason", "text", is_hidden=True),
     Field("tick", "text", is_hidden=True),
     Field("vtime", "count", is_hidden=True),
@@ -246,7 +284,6 @@ RESERVED = (
     Field("task", "text", is_long=True),
     Field("data", "bytes", is_secret=True, is_long=True),
     Field("after", "labels"),
-    Field("unique_key", "text"),
 )
 """What is for a later version. `after` has no column yet."""
 
@@ -255,7 +292,7 @@ FIELDS = (*REQUESTED, *KEPT, *RESERVED)
 COPIED = tuple(
     field
     for field in REQUESTED
-    if not field.gives and field.column not in ("id", "command", "argv", "run_at", "expires_at")
+    if not field.gives and field.column not in ("", "id", "command", "argv", "run_at", "expires_at")
 )
 """What goes into a column as it was asked for. What the others come to, the store finds out."""
 
@@ -264,7 +301,7 @@ def by_column() -> dict[str, list[Field]]:
     """Return what a request may say by the column that it decides: alike, if that is the same."""
     found: dict[str, list[Field]] = {}
     for field in REQUESTED:
-        found.setdefault(field.column, []).append(field)
+        found.setdefault(field.column or field.name, []).append(field)
     return found
 
 
@@ -297,3 +334,8 @@ class Keywords(TypedDict, total=False):
     cwd: str
     tags: Sequence[str] | str
     keys: Sequence[str] | str
+    unique: str
+    unique_until: str
+    unique_for: str | int | float | timedelta
+    on_duplicate: str
+    max_wait: str | int | float | timedelta

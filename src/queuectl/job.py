@@ -78,6 +78,11 @@ class NewJob:
     stdin: bytes | None = field(default=None, repr=False)
     tags: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    unique: str | None = None
+    unique_until: str | None = None
+    unique_for: int | None = None
+    on_duplicate: str | None = None
+    max_wait: int | None = None
     tick: str | None = None
     """Set by a schedule only."""
     is_limited: bool = False
@@ -117,6 +122,7 @@ class Job:
     tags: tuple[str, ...]
     after: tuple[str, ...]
     unique_key: str | None
+    """What only one job at a time can have."""
     run_at: int
     expires_at: int | None
     timeout: int | None
@@ -148,10 +154,14 @@ class Job:
     """The tick of a schedule that made it: when that was planned, and the schedule's name."""
     keys: tuple[str, ...]
     """Whom it is for: what limits of its queue count by."""
-    vtime: int | None
-    """Where it stands among those of its priority, if its queue has keys: a virtual time."""
+    vtime: int
+    """Where it stands among those of its priority: a virtual time, if its queue has keys."""
     parked: str | None
     """The key whose limit it waits for; empty if it is held by hand."""
+    unique_until: str | None
+    """Until when it has its unique key: `start`, or None for its end."""
+    unique_for: int | None
+    """Milliseconds for which it has that at least, from when it was enqueued."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":

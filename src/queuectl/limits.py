@@ -237,7 +237,7 @@ class Gate:
         """Whether it is no use to ask for another job."""
         return self.closed_until is not None or self.satisfied
 
-    def ask(self, keys: Sequence[str], vtime: int | None, *, ahead: bool) -> str | None:
+    def ask(self, keys: Sequence[str], vtime: int, *, ahead: bool) -> str | None:
         """Ask for a job; returns the key that has no room for it, or None.
 
         If it is None, the job is admitted, or the gate is shut. A job that is claimed `ahead` of
@@ -266,7 +266,7 @@ class Gate:
         self._of_key.update(keys)
         for key in ("", *keys):
             self._charge(key, self._rates(key))
-        self.vtime = max(self.vtime, vtime or 0)
+        self.vtime = max(self.vtime, vtime)
         return None
 
     def _rates(self, key: str) -> tuple[Rate, ...]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 100
 """Of very many jobs, so many are looked at to say why they wait."""
-LONGEST_LINE = 1_000
+LONGEST_LINE = 10_000
 """Jobs that are looked at to find the place of one among them."""
 LATELY = 300_000
 """Milliseconds over which the pace of a queue is measured."""
@@ -54,25 +54,14 @@ def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
     around = _surroundings(store, place)
     if any(queue.name == job.queue and queue.limits is not None for queue in around.queues):
         running = Filter(states=(State.PROCESSING,), queues=(job.queue,))
-        around = replace(around, running=tuple(store.jobs.select(running, limit=None, oldest=True)))
+        held_by = tuple(store.jobs.select(running, limit=None, oldest=True))
+        opens_at = store.runs.opens_at(job.queue, job.parked) if job.parked else None
+        around = replace(around, running=held_by, key_opens_at=opens_at)
     if all_busy(job.queue, around.crews):
-        in_line = _place_in_line(store, job, around.now)
+        before = store.runs.before(job, LONGEST_LINE)
+        in_line = 1 + before if before < LONGEST_LINE else None
         around = replace(around, place=in_line, pace=_pace(store, job.queue, around.now))
     return explain(job, around)
-
-
-def _place_in_line(store: Store, job: Job, now: int) -> int | None:
-    """Count who is before a job in its queue; None if there may be too many to count."""
-    waiting = Filter(states=WAITING, queues=(job.queue,))
-    others = store.jobs.select(waiting, limit=LONGEST_LINE + 1, oldest=True)
-    if len(others) > LONGEST_LINE:
-        return None
-    ready = [one for one in others if one.run_at <= now and one.parked is None]
-    return 1 + sum(_order(one) < _order(job) for one in ready)
-
-
-def _order(job: Job) -> tuple[int, int, int]:
-    return -job.priority, -1 if job.vtime is None else job.vtime, job.seq
 
 
 def _pace(store: Store, queue: str, now: int) -> float | None:

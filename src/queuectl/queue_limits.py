@@ -21,7 +21,7 @@ from queuectl.limits import (
     WhenFull,
     parse_rate,
 )
-from queuectl.request import check_name, plain, read_defaults
+from queuectl.request import check_name, plain, read_some
 from queuectl.store.contract import Store
 from queuectl.values import dataclass, replace
 from queuectl.when import format_duration
@@ -139,7 +139,7 @@ def read_changes(changes: Mapping[str, Any]) -> Callable[[Limits], Limits]:
             known = (*_READ, *DEFAULTS)
             hint = did_you_mean(str(word), known, f"there are {', '.join(known)}.")
             raise UsageError(f"There is nothing called {shown(word)} to set on a queue; {hint}")
-    defaults = _read_defaults({word: value for word, value in said.items() if value is not None})
+    defaults = _read_some({word: value for word, value in said.items() if value is not None})
 
     def change(limits: Limits) -> Limits:
         values: dict[str, Any] = {
@@ -155,9 +155,9 @@ def read_changes(changes: Mapping[str, Any]) -> Callable[[Limits], Limits]:
     return change
 
 
-def _read_defaults(said: Mapping[str, Any]) -> dict[str, Any]:
+def _read_some(said: Mapping[str, Any]) -> dict[str, Any]:
     """Read fields of jobs; returns them as JSON has them, for whoever makes jobs reads them."""
-    read = read_defaults({word: plain(value) for word, value in said.items()})
+    read = read_some({word: plain(value) for word, value in said.items()})
     return {
         word: format_duration(read[word]) if word in _DURATIONS else read[word] for word in said
     }

@@ -45,6 +45,7 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
     "arguments": list,
     "labels": list,
     "keys": list,
+    "duration": seconds,
     "limit": lambda ms: seconds(ms) or None,
     "state": str,
     "strategy": str,

@@ -7,6 +7,7 @@ fail with the same sentence. Nothing is stored, nothing is guessed.
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from queuectl.errors import BadJobError, BadSettingError, BadTimeError, did_you_mean, shown
@@ -39,6 +40,7 @@ LATER_FIELDS = frozenset(field.name for field in RESERVED) | {"depends_on"}
 _ALIASES = {name: field.name for field in REQUESTED for name in field.also}
 _SAME = [[field.name for field in same] for same in by_column().values() if len(same) > 1]
 """Fields that say one thing in several ways."""
+_UNIQUE = frozenset(("unique", "unique_until", "unique_for", "on_duplicate", "max_wait"))
 _OTHER_WAYS = frozenset(name for names in _SAME for name in names[1:])
 
 Values = dict[str, Any]
@@ -72,11 +74,17 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
     return values
 
 
-def read_defaults(given: Mapping[str, Any]) -> Values:
-    """Read fields that a queue gives to its jobs, as `read_values` does those of a job."""
-    values = read_values({**given, "command": "true"}, now=0) if given else {}
+def read_some(given: Mapping[str, Any], *, now: int = 0) -> Values:
+    """Read fields as `read_values` does those of a job, though it may not be said what it runs."""
+    if {_plain(name) for name in given} & {"command", "cmd", "argv"}:
+        return read_values(given, now=now)
+    values = read_values({**given, "command": "true"}, now=now) if given else {}
     values.pop("command", None)
     return values
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 def check_command(command: str) -> str:
@@ -221,8 +229,21 @@ def _check_work(values: Values) -> None:
         if "command" not in values:
             raise BadJobError("A job needs a command; give it as text or as 'command' in the JSON.")
         raise BadJobError("A job has either a command or an argv; give one of them.")
+    if not _UNIQUE.isdisjoint(values):
+        _check_unique(values)
     if "shell" in values and "argv" in values:
         raise BadJobError("A program with its arguments runs without a shell; leave shell out.")
+
+
+def _check_unique(values: Values) -> None:
+    if "unique" not in values:
+        said = next(name for name in values if name in _UNIQUE)
+        raise BadJobError(f"{said} is about a unique key; give that, too, as unique.")
+    if values.get("on_duplicate") == "debounce":
+        if "id" in values:
+            raise BadJobError("What is debounced keeps the id that it has; leave id out.")
+    elif "max_wait" in values:
+        raise BadJobError("max_wait is for on_duplicate debounce; leave one out, or give both.")
 
 
 def check_text(name: str, value: object, *, longest: int, blank: bool = False) -> str:
@@ -420,6 +441,25 @@ def _keys(name: str, value: object, now: int) -> tuple[str, ...]:
     return keys
 
 
+def _until(name: str, value: object, now: int) -> str:
+    from queuectl.uniqueness import Until
+
+    return _choice(name, value, Until)
+
+
+def _collision(name: str, value: object, now: int) -> str:
+    from queuectl.uniqueness import OnDuplicate
+
+    return _choice(name, value, OnDuplicate)
+
+
+def _choice(name: str, value: object, kind: type[StrEnum]) -> str:
+    try:
+        return kind(str(value))
+    except ValueError:
+        raise BadJobError(f"{name} must be one of {', '.join(kind)}, not {shown(value)}.") from None
+
+
 _READ: dict[str, Callable[[str, object, int], Any]] = {
     "text": lambda name, value, _: check_text(name, value, longest=LONGEST_COMMAND),
     "arguments": _arguments,
@@ -443,6 +483,8 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "base64": _base64,
     "labels": _labels,
     "keys": _keys,
+    "until": _until,
+    "collision": _collision,
 }
 """What reads a value of a kind: it takes the name of the field, the value, and the time."""
 _READERS = {field.name: (field.gives or field.name, _READ[field.kind]) for field in REQUESTED}

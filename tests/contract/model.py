@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from string import ascii_lowercase, ascii_uppercase
 from time import CLOCK_MONOTONIC, clock_gettime_ns, time_ns
@@ -30,13 +30,14 @@ from queuectl.job import (
     State,
     Transition,
 )
-from queuectl.lifecycle import expired
+from queuectl.lifecycle import cancelled, expired
 from queuectl.limits import Gate, Limits, Meters, Shares, refunded
 from queuectl.schedule import Schedule, after_end, mark
 from queuectl.store.contract import (
     LONGEST_PIECE,
     Changes,
     Decide,
+    Edit,
     Ended,
     EndRun,
     History,
@@ -60,6 +61,7 @@ from queuectl.store.folder import Folder
 from queuectl.store.histogram import bucket_of
 from queuectl.store.ids import job_ids
 from queuectl.store.sqlite.driver import HostClock
+from queuectl.uniqueness import Holding, OnDuplicate, taken_by, who_has
 from queuectl.when import LATEST, milliseconds
 from tests.contract.tools import DAY, HOUR, MINUTE
 
@@ -94,6 +96,14 @@ class Memory:
         self.vtimes: dict[str, int] = {}
         """How far the keys of a queue, and the queue, have come."""
         self.meters: dict[str, dict[str, Meters]] = {}
+        self.names: dict[str, Holding] = {}
+        """Who took unique keys last."""
+
+    def holder(self, key: str, now: int) -> Job | None:
+        """Return the job that has a unique key, if one does."""
+        holding = self.names.get(key)
+        job = None if holding is None else self.line.get(holding.job)
+        return job if holding is not None and holding.holds(job, key, now) else None
 
     def limits(self, queue: str) -> Limits | None:
         """Return the limits of a queue, if it has any."""
@@ -188,6 +198,9 @@ class ToyJobs(Jobs):
 
     def enqueue_one(self, job: NewJob | OneOfMany, *, now: int) -> Job:
         job = _whole(job) if isinstance(job, tuple) else job
+        if job.unique is not None:
+            (id,) = self.enqueue([job], now=now).ids
+            return self._memory.line[id]
         if job.id in self._memory.line:
             raise DuplicateError(f"The id {job.id!r} is taken; choose another.")
         return self._add(job, now)
@@ -196,6 +209,8 @@ class ToyJobs(Jobs):
         self, jobs: Sequence[NewJob | OneOfMany], *, now: int, skip_duplicates: bool = False
     ) -> Batch:
         new = [job if isinstance(job, NewJob) else _whole(job) for job in jobs]
+        if any(job.unique is not None for job in new):
+            return self._arrive(new, now, skip_duplicates=skip_duplicates)
         given = [job.id for job in new if job.id is not None]
         if not skip_duplicates and (taken := set(given) & set(self._memory.line)):
             raise DuplicateError(f"The id {taken.pop()!r} is taken; choose another.")
@@ -212,7 +227,17 @@ class ToyJobs(Jobs):
                 stored.append(self._add(job, now).id)
         return Batch(ids=tuple(stored), duplicates=tuple(duplicates))
 
-    def _add(self, new: NewJob, now: int) -> Job:
+    def _arrive(self, news: Sequence[NewJob], now: int, *, skip_duplicates: bool) -> Batch:
+        """Store what unique keys decide about: all of it or, if that raises, nothing."""
+        memory = self._memory
+        before = deepcopy(vars(memory))
+        try:
+            return _Arrival(self, memory, now).take(news, skip_duplicates=skip_duplicates)
+        except DuplicateError:
+            vars(memory).update(before)
+            raise
+
+    def _add(self, new: NewJob, now: int, *, placed: bool = True) -> Job:
         memory = self._memory
         memory.places += 1
         run_at = now + (new.delay or 0) if new.run_at is None else new.run_at
@@ -220,18 +245,18 @@ class ToyJobs(Jobs):
         if expires_at is None and new.expire:
             expires_at = min(max(now, run_at) + new.expire, LATEST)
         asked = "queue priority command argv cwd tags timeout max_retries backoff"
-        asked += " backoff_base retry_delay max_backoff"
-        unset = (
-            "task data unique_key node worker started_at finished_at duration_ms exit_code error"
-        )
+        asked += " backoff_base retry_delay max_backoff unique_for"
+        unset = "task data node worker started_at finished_at duration_ms exit_code error"
         unset += " reason cancel_reason"
         fields: dict[str, Any] = {name: getattr(new, name) for name in asked.split()}
         fields |= dict.fromkeys(unset.split())
+        fields["unique_key"] = new.unique
+        fields["unique_until"] = "start" if new.unique_until == "start" else None
         fields |= {"env": dict(new.env), "env_all": bool(new.env_all)}
         fields |= {"stdin_bytes": len(new.stdin or b"") or None, "expires_at": expires_at}
         fields |= {"shell": None if new.shell == "/bin/sh" else new.shell, "tick": new.tick}
         fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
-        fields |= {"keys": new.keys, "vtime": self._place(new), "parked": None}
+        fields |= {"keys": new.keys, "vtime": self._place(new) if placed else 0, "parked": None}
         fields |= dict.fromkeys(("created_at", "updated_at"), now)
         id = new.id or job_ids(1)[0]
         job = Job(**fields, id=id, seq=memory.places, state=State.PENDING, after=(), run_at=run_at)
@@ -241,15 +266,18 @@ class ToyJobs(Jobs):
         memory.inputs[job.seq] = new.stdin or b""
         return job
 
-    def _place(self, new: NewJob) -> int | None:
-        memory, queue = self._memory, new.queue
-        if not new.keys and not new.is_limited:
-            return None
+    def _place(self, new: NewJob) -> int:
+        return self._place_in(new.queue, new.keys, limited=new.is_limited)
+
+    def _place_in(self, queue: str, keys: Sequence[str], *, limited: bool) -> int:
+        memory = self._memory
+        if not keys and not limited:
+            return 0
         limits = memory.limits(queue)
         if limits is None:
             memory.set_limits(queue, limits := Limits())
         shares = Shares(limits, memory.vtimes.get(queue, 0), memory.shares.get(queue, {}))
-        place = shares.place(new.keys)
+        place = shares.place(keys)
         memory.shares[queue] = shares.keys
         return place
 
@@ -318,7 +346,7 @@ class ToyJobs(Jobs):
                 self._memory.keep(event)
         return made
 
-    def _make(self, job: Job, to: Transition | EndRun | None, now: int) -> Job | None:
+    def _make(self, job: Job, to: Transition | Edit | EndRun | None, now: int) -> Job | None:
         memory = self._memory
         if (job.state == State.PROCESSING) != isinstance(to, EndRun):
             raise StateError(f"Job {job.id} is {job.state}; that can't be done to it then.")
@@ -328,13 +356,37 @@ class ToyJobs(Jobs):
             return None
         if isinstance(to, EndRun):
             memory.line[job.id] = replace(job, cancel_reason=to.reason, updated_at=now)
+        elif isinstance(to, Edit):
+            memory.line[job.id] = self._edited(to.job, job, now)
         else:
+            self._take_again(job, to, now)
             moved = memory.moved(job, to, now)
             if moved.state == State.PENDING and (moved.expires_at or now) <= now:
                 moved = replace(moved, expires_at=None)
             memory.line[job.id] = moved
             memory.over(job, moved.state)
         return memory.line[job.id]
+
+    def _take_again(self, job: Job, to: Transition, now: int) -> None:
+        key = job.unique_key
+        if key is None or job.state not in FINISHED or to.state in FINISHED:
+            return
+        holder = self._memory.holder(key, now)
+        if holder is not None and holder.id != job.id:
+            raise DuplicateError(f"{who_has(key, holder)}; {job.id} can't have it as well.")
+        self._memory.names[key] = taken_by(job, job.id, now)
+
+    def _edited(self, job: Job, was: Job, now: int) -> Job:
+        memory = self._memory
+        if was.state not in (State.PENDING, State.FAILED):
+            raise StateError(f"Job {was.id} is {was.state}; that can't be done to it then.")
+        memory.ready[job.id] = int(
+            was.state == State.PENDING and job.parked is None and job.run_at <= now
+        )
+        if (job.queue, job.keys) != (was.queue, was.keys):
+            limited = memory.limits(job.queue) is not None
+            job = replace(job, vtime=self._place_in(job.queue, job.keys, limited=limited))
+        return replace(job, updated_at=now)
 
     def prune(self, state: State, before: int, *, limit: int | None) -> int:
         old = sorted(self._old(state, before), key=lambda job: job.finished_at or 0)[:limit]
@@ -347,14 +399,124 @@ class ToyJobs(Jobs):
         return [job for job in of_state if job.finished_at is not None and job.finished_at < before]
 
 
+class _Arrival:
+    """Jobs on their way in, as unique keys decide about them."""
+
+    def __init__(self, jobs: ToyJobs, memory: Memory, now: int) -> None:
+        self._jobs = jobs
+        self._memory = memory
+        self._now = now
+        self._new: dict[str, NewJob] = {}
+        self._moved: dict[str, NewJob] = {}
+        self._replaced: dict[str, str] = {}
+
+    def take(self, news: Sequence[NewJob], *, skip_duplicates: bool) -> Batch:
+        ids, duplicates, existing, refused = [], [], [], []
+        for new in news:
+            key, how = new.unique, new.on_duplicate or OnDuplicate.RETURN
+            holder = None if key is None else self._memory.holder(key, self._now)
+            if key is not None and holder is not None and how != OnDuplicate.REPLACE:
+                waits = holder.state in (State.PENDING, State.FAILED)
+                if how == OnDuplicate.REJECT or (how == OnDuplicate.DEBOUNCE and not waits):
+                    only = "" if how == OnDuplicate.REJECT else "; only a job that waits can be"
+                    only += " debounced" if only else ""
+                    told = f"{who_has(key, holder)}{only}; nothing was enqueued."
+                    if not skip_duplicates:
+                        raise DuplicateError(told)
+                    refused.append(told)
+                    continue
+                if how == OnDuplicate.DEBOUNCE:
+                    self._debounce(key, holder, new)
+                ids.append(holder.id)
+                existing.append(holder.id)
+                continue
+            if new.id in self._memory.line:
+                if not skip_duplicates:
+                    raise DuplicateError(f"The id {new.id!r} is taken; nothing was enqueued.")
+                duplicates.append(str(new.id))
+                continue
+            job = self._jobs._add(new, self._now, placed=False)
+            self._new[job.id] = new
+            if key is not None and holder is not None:
+                reason = f"{job.id} took its place and its unique key {key!r}"
+                self._replaced[holder.id] = reason
+            if key is not None:
+                self._memory.names[key] = taken_by(new, job.id, self._now)
+            ids.append(job.id)
+        self._settle()
+        return Batch(
+            ids=tuple(ids),
+            duplicates=tuple(duplicates),
+            existing=tuple(existing),
+            refused=tuple(refused),
+        )
+
+    def _debounce(self, key: str, holder: Job, new: NewJob) -> None:
+        run_at = self._now + (new.delay or 0) if new.run_at is None else new.run_at
+        if new.max_wait is not None:
+            run_at = min(run_at, self._memory.names[key].since + new.max_wait)
+        new = replace(new, id=holder.id, run_at=run_at)
+        if new.expires_at is None and new.expire:
+            raise NotImplementedError("no test needs that")
+        if holder.id in self._new:
+            self._become(holder, new)
+            self._new[holder.id] = new
+        else:
+            self._moved[holder.id] = new
+
+    def _become(self, job: Job, new: NewJob) -> None:
+        """Have a job be what a later request asks for."""
+        memory = self._memory
+        places = memory.places
+        other = self._jobs._add(replace(new, id="\0"), self._now, placed=False)
+        del memory.line["\0"], memory.ready["\0"], memory.attempts[other.seq]
+        memory.places = places
+        memory.inputs[job.seq] = memory.inputs.pop(other.seq)
+        kept = "id seq state attempts failures crashes node worker created_at started_at"
+        kept += " finished_at duration_ms exit_code error reason cancel_reason tick parked"
+        values = {name: getattr(job, name) for name in kept.split()}
+        if (other.queue, other.keys) == (job.queue, job.keys):
+            values["vtime"] = job.vtime
+        else:
+            values["parked"] = None if job.parked else job.parked
+            if job.id not in self._new:
+                limited = memory.limits(other.queue) is not None
+                place = self._jobs._place_in(other.queue, other.keys, limited=limited)
+                values["vtime"] = place
+        memory.line[job.id] = now = replace(other, **values, updated_at=self._now)
+        waits = now.parked is not None or now.state != State.PENDING
+        memory.ready[job.id] = int(not waits and now.run_at <= self._now)
+
+    def _settle(self) -> None:
+        for id, new in self._new.items():
+            job = self._memory.line[id]
+            self._memory.line[id] = replace(job, vtime=self._jobs._place(new))
+        for id, new in self._moved.items():
+            job = self._memory.line[id]
+            self._become(job, new)
+            detail = f"unique key {job.unique_key!r}: a later request took the place of:"
+            self._memory.keep(self._event("debounce", job, f"{detail} {job.title}"))
+        for id, reason in self._replaced.items():
+            job = self._memory.line[id]
+            if job.state in FINISHED or job.cancel_reason is not None:
+                continue
+            runs = job.state == State.PROCESSING
+            to = EndRun(reason) if runs else cancelled(job, reason)
+            self._jobs._make(job, to, self._now)
+            self._memory.keep(self._event("cancel", job, reason))
+
+    def _event(self, kind: str, job: Job, detail: str) -> Event:
+        return Event(at=self._now, kind=kind, job=job.id, node=None, who=whoami(), detail=detail)
+
+
 def _candidate(job: Job) -> Candidate:
     return Candidate(
-        job.priority, job.seq, job.crashes, job.run_at, None, job.queue, job.keys, job.vtime
+        job.priority, job.seq, job.crashes, job.run_at, job.vtime, None, job.queue, job.keys
     )
 
 
 def _in_line(job: Job) -> tuple[int, int, int]:
-    return -job.priority, -1 if job.vtime is None else job.vtime, job.seq
+    return -job.priority, job.vtime, job.seq
 
 
 def _whole(like: OneOfMany) -> NewJob:
@@ -522,11 +684,23 @@ class ToyRuns(Runs):
     def _due(self, now: int) -> list[Job]:
         memory = self._memory
         delayed = [memory.line[id] for id, ready in memory.ready.items() if not ready]
-        return [job for job in delayed if job.run_at <= now]
+        return [job for job in delayed if job.run_at <= now and job.parked is None]
+
+    def before(self, job: Job, limit: int) -> int:
+        line, ready = self._memory.line, self._memory.ready
+        same = [line[id] for id in ready if ready[id] and line[id].queue == job.queue]
+        return min(sum(_in_line(other) < _in_line(job) for other in same), limit)
+
+    def opens_at(self, queue: str, key: str) -> int | None:
+        return None
 
     def outlook(self, queues: Sequence[str] = ()) -> Outlook:
         line, ready = self._memory.line, self._memory.ready
-        due = [line[id].run_at for id, is_ready in ready.items() if not is_ready]
+        due = [
+            line[id].run_at
+            for id, is_ready in ready.items()
+            if not is_ready and line[id].parked is None
+        ]
         expiring = [at for id in ready if (at := line[id].expires_at) is not None]
         return Outlook(
             any(self._serves(queues, line[id]) for id, is_ready in ready.items() if is_ready),
@@ -780,16 +954,29 @@ class ToySchedules(Schedules):
                 newest = self._memory.by_seq(schedule.last_seq)
             ticked = look(schedule, newest, at)
             if ticked is not None:
-                made += self._make(ticked, newest, at)
+                made += self._make(ticked, newest, at, by_hand=name is not None)
         return made
 
-    def _make(self, ticked: Ticked, newest: Job | None, now: int) -> list[Job]:
+    def _make(self, ticked: Ticked, newest: Job | None, now: int, *, by_hand: bool) -> list[Job]:
         after, made = ticked.schedule, []
         for planned, new in ticked.jobs:
             key = (after.name, planned)
             if key in self._memory.ticks:
                 continue
-            job = self._jobs.enqueue_one(replace(new, tick=mark(*key)), now=now)
+            new = replace(new, tick=mark(*key))
+            if new.unique is not None and new.on_duplicate in (None, OnDuplicate.RETURN):
+                new = replace(new, on_duplicate=OnDuplicate.REJECT)
+            try:
+                job = self._jobs.enqueue_one(new, now=now)
+            except DuplicateError as error:
+                if by_hand:
+                    raise
+                detail = f"{after.name}: skipped: {error}"
+                who = whoami()
+                self._memory.keep(
+                    Event(at=now, kind="schedule", job=None, node=None, who=who, detail=detail)
+                )
+                continue
             self._memory.ticks[key] = Tick(planned, job.seq, job.id, now)
             after = replace(after, last_tick=planned, last_job=job.id, last_seq=job.seq)
             made.append(job)

@@ -36,6 +36,7 @@ BIG = ("jobs", "attempts", "outputs", "inputs", "tags", "events")
 """The tables that grow with every job."""
 
 VALUES: dict[str, Any] = {
+    "vtime": 0,
     "after": 900,
     "attempt": 1,
     "before": NOW,
@@ -101,6 +102,7 @@ VALUES: dict[str, Any] = {
 
 HOT = [
     "READY_QUEUES",
+    "BEFORE",
     "READY",
     "READY_WHOLE",
     "READY_LIMITED",
@@ -111,6 +113,8 @@ HOT = [
     "RUNNING_KEYS",
     "LONGEST_WAITING",
     "OF_SAME_KEYS",
+    "JOBS_NAMED",
+    "DROP_INPUT",
     "READY_UNLOCKED",
     "LOCK_READY",
     "DUE",

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from queuectl.job import NewJob, Strategy
+from queuectl.uniqueness import OnDuplicate, Until
 
 # Texts that databases like to take for each other, or for something else.
 IDS = ("a", "A", "a ", "á", "a\u0301", "ab", "b%", "b_", "b\\", "ß", "ss", "🎈", "\uff21")
@@ -46,6 +47,11 @@ TRIMMINGS: dict[str, Sequence[Any]] = {
     "shell": (None, None, "bash", "/opt/ü/zsh"),
     "stdin": (None, None, None, b"\0\xff'\\ \xc3\xbc"),
     "keys": ((), (), (), ("k",), ("K",), ("k", "ü=1"), ("ü=1",)),
+    "unique": (*([None] * 5), "u", "u", "U", "ü "),
+    "unique_until": (None, Until.START, Until.END),
+    "unique_for": (None, None, 10),
+    "on_duplicate": (None, *OnDuplicate),
+    "max_wait": (None, 20),
 }
 
 

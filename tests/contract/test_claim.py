@@ -605,3 +605,13 @@ class TestClaimable:
             add(other, "x")
             assert not foresee(store, [], now=NOW)[0]
         assert foresee(store, [], now=NOW)[0]
+
+
+def test_how_many_come_before_one(store: Store) -> None:
+    for id in "abcd":
+        add(store, id)
+    add(store, "first", priority=1)
+    add(store, "other", queue="other")
+    add(store, "later", run_at=NOW + HOUR)
+    assert [store.runs.before(the(store, id), 10) for id in ("first", "a", "d")] == [0, 1, 4]
+    assert store.runs.before(the(store, "d"), 3) == 3

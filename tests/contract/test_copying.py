@@ -30,6 +30,7 @@ from queuectl.store.dialects import TABLES as ALL_TABLES
 from queuectl.store.migrate import COPY
 from queuectl.store.sqlstore import SqlStore
 from queuectl.store.tables import TABLES
+from queuectl.uniqueness import Until
 from tests.contract.conftest import ENGINES
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
 from tests.contract.test_schedules import a_schedule, makes
@@ -201,6 +202,7 @@ def furnish(store: SqlStore, client: Client) -> None:
     store.settings.set_limits("shared", lambda _: limits)
     add(store, "keyed", queue="shared", keys=("ü", 'it\'s "k"'))
     add(store, "keyed too", queue="shared", keys=("ü",))
+    add(store, "one", unique="ü 'k'", unique_until=Until.START, unique_for=51)
     a_schedule(store, "nightly", paused_at=NOW + 43, paused_by=ODD, request={"command": ODD})
     store.schedules.tick(makes(NOW + HOUR), name="nightly", now=NOW + HOUR)
     store.settings.set_paused("busy", paused=True, who=ODD, now=NOW + 41)

@@ -28,6 +28,7 @@ from tests.support import is_gone, wait_for
 
 COPIED = ("src", "tests", "pyproject.toml")
 LIMITS = "tests/contract/test_limits.py"
+UNIQUE = "tests/contract/test_unique.py"
 SHORT_FORM = "tests/faults/test_short_form.py::test_all_promises_are_kept"
 VERDICTS = ("assert", "Failed: DID NOT RAISE", "queuectl.errors.")
 """How the message of a test begins that found a broken promise, in small letters or not. What
@@ -801,8 +802,7 @@ MUTANTS: Sequence[Mutant] = (
                 inside="sqlite:READY_WHOLE",
             ),
             Edit(
-                old="ORDER BY priority DESC, vtime NULLS FIRST, seq"
-                " LIMIT :limit FOR UPDATE SKIP LOCKED",
+                old="ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED",
                 new="ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED",
                 inside="postgresql:CLAIM_AT_ONCE",
             ),
@@ -1069,7 +1069,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="shares-saved-up",
         broken="A key that had nothing to do for a while goes before all others.",
-        edits=[Edit(old="self.vtime = max(self.vtime, vtime or 0)", new="self.vtime = 0")],
+        edits=[Edit(old="self.vtime = max(self.vtime, vtime)", new="self.vtime = 0")],
         tests=[f"{LIMITS}::TestShares::test_who_was_away_has_not_saved_up"],
     ),
     Mutant(
@@ -1093,6 +1093,59 @@ MUTANTS: Sequence[Mutant] = (
             )
         ],
         tests=[f"{LIMITS}::TestWhenFull"],
+    ),
+    # -- unique keys ------------------------------------------------------------------------------
+    Mutant(
+        name="unique-look-then-insert",
+        broken="Whether a unique key is free is looked up, and nobody is kept from looking too.",
+        edits=[
+            Edit(
+                old="            if self._db.driver.remote:\n                nobody",
+                new="            if False:\n                nobody",
+            ),
+            Edit(old="if self._db.driver.remote else set()", new="if False else set()"),
+        ],
+        tests=[f"{UNIQUE}::test_of_many_who_ask_at_once_one_has_it"],
+    ),
+    Mutant(
+        name="unique-never-free",
+        broken="A unique key stays with a job that has started, though it was until then.",
+        edits=[Edit(old="and job.attempts <= self.starts", new="or job.attempts > self.starts")],
+        tests=[f"{UNIQUE}::TestWhoHasIt::test_until_its_start"],
+    ),
+    Mutant(
+        name="unique-for-nothing",
+        broken="A unique key is free at the end of its job, though it was for longer.",
+        edits=[Edit(old="if self.until is not None and now < self.until:", new="if False:")],
+        tests=[f"{UNIQUE}::TestWhoHasIt::test_for_a_time"],
+    ),
+    Mutant(
+        name="debounce-that-never-runs",
+        broken="Each request puts a debounced job off, for as long as they keep coming.",
+        edits=[
+            Edit(
+                old="run_at if max_wait is None else min(run_at, since + max_wait)",
+                new="run_at",
+            )
+        ],
+        tests=[f"{UNIQUE}::TestDebounce::test_the_first_waits_no_longer_than_it_can"],
+    ),
+    Mutant(
+        name="unique-twice-by-retry",
+        broken="A job that is retried doesn't ask whether another one has its unique key.",
+        edits=[Edit(old="            take_again(self._db, again, now)", new="            pass")],
+        tests=[f"{UNIQUE}::TestRetry"],
+    ),
+    Mutant(
+        name="unique-replaces-nobody",
+        broken="A job waits beside the one whose unique key it took.",
+        edits=[
+            Edit(
+                old="            self._displaced.append(Displaced(holder.id, reason))",
+                new="            pass",
+            )
+        ],
+        tests=[f"{UNIQUE}::TestReplace"],
     ),
     # -- schedules --------------------------------------------------------------------------------
     Mutant(

@@ -53,7 +53,7 @@ class TestRate:
         for now in range(NOW, NOW + 30_000, 25):
             while True:
                 gate = Gate(Limits(rates=(rate,)), [], used, 0, now)
-                gate.ask((), None, ahead=False)
+                gate.ask((), 0, ahead=False)
                 if gate.is_shut:
                     assert gate.closed_until is not None
                     assert now < gate.closed_until <= now + rate.spacing + 1
@@ -70,10 +70,10 @@ class TestRate:
     def test_what_is_given_back_can_be_used_again(self) -> None:
         rate = parse_rate("1/10s")
         gate = Gate(Limits(rates=(rate,)), [], {}, 0, NOW)
-        gate.ask((), None, ahead=False)
+        gate.ask((), 0, ahead=False)
         back = {"": refunded((rate,), gate.charged[""], 1)}
         again = Gate(Limits(rates=(rate,)), [], back, 0, NOW)
-        again.ask((), None, ahead=False)
+        again.ask((), 0, ahead=False)
         assert not again.is_shut
 
 
@@ -111,18 +111,18 @@ class TestLimits:
 class TestGate:
     def test_a_job_that_finds_no_room_takes_none(self) -> None:
         gate = Gate(Limits(limit=3, key_limit=1), [("k",)], {}, 0, NOW)
-        assert gate.ask(("k", "l"), None, ahead=False) == "k"
-        assert gate.ask(("l",), None, ahead=False) is None
-        assert gate.ask(("l",), None, ahead=False) == "l"
+        assert gate.ask(("k", "l"), 0, ahead=False) == "k"
+        assert gate.ask(("l",), 0, ahead=False) is None
+        assert gate.ask(("l",), 0, ahead=False) == "l"
         assert not gate.is_shut
-        assert gate.ask((), None, ahead=False) is None
-        assert gate.ask((), None, ahead=False) is None
+        assert gate.ask((), 0, ahead=False) is None
+        assert gate.ask((), 0, ahead=False) is None
         assert gate.is_shut
 
     def test_a_rate_that_is_used_up_says_when_it_opens(self) -> None:
         gate = Gate(Limits(key_rates=(parse_rate("1/10s"),)), [], {}, 0, NOW)
-        assert gate.ask(("k",), None, ahead=False) is None
-        assert gate.ask(("k",), None, ahead=False) == "k"
+        assert gate.ask(("k",), 0, ahead=False) is None
+        assert gate.ask(("k",), 0, ahead=False) == "k"
         assert gate.opening == {"k": NOW + 10_000}
 
 

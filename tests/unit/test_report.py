@@ -32,8 +32,8 @@ PROMISED = (
 ).split()
 """The promised names, in their order. Only ever extend what follows them."""
 ADDED = (
-    "backoff backoff_base retry_delay max_backoff env env_all shell keys stdin_bytes"
-    " schedule scheduled_for"
+    "backoff backoff_base retry_delay max_backoff env env_all shell keys unique_until"
+    " unique_for stdin_bytes schedule scheduled_for"
 ).split()
 
 
@@ -107,6 +107,8 @@ class TestJobDict:
             "env_all": True,
             "shell": "shell-129",
             "keys": ["key-133", "key-134"],
+            "unique_until": "start",
+            "unique_for": 13.7,
             "stdin_bytes": 130,
             "schedule": "schedule-132",
             "scheduled_for": "2025-11-08T11:06:40.131Z",

@@ -60,15 +60,20 @@ class Bulk:
         """Store part after part, until the end or an interrupt; returns what was stored."""
         ids: list[str] = []
         duplicates: list[str] = []
+        existing: list[str] = []
         try:
             while part := self._part(jobs):
                 batch = queue.enqueue_read(part, keep_going=True)
                 ids += batch.ids
                 duplicates += batch.duplicates
-                bar(len(ids) + len(duplicates), self._feed.count)
+                existing += batch.existing
+                for why in batch.refused:
+                    complain(why)
+                    self._bad.append({"error": why})
+                bar(len(ids) + len(duplicates) + self.refused, self._feed.count)
         except KeyboardInterrupt:
             self.interrupted = True
-        return Batch(ids=tuple(ids), duplicates=tuple(duplicates))
+        return Batch(ids=tuple(ids), duplicates=tuple(duplicates), existing=tuple(existing))
 
     def _part(self, jobs: Iterator[Values]) -> list[Values]:
         with raised():  # a pipe may be silent for long
@@ -85,12 +90,16 @@ class Bulk:
             self._note(self._lines[id], self._taken(id, self._lines[id]))
         if as_json:
             ids = list(batch.ids)
-            write_json({"enqueued": len(ids), "ids": ids, "errors": self._bad})
+            there = {"existing": list(batch.existing)} if batch.existing else {}
+            new = len(ids) - len(batch.existing)
+            write_json({"enqueued": new, "ids": ids, "errors": self._bad} | there)
         elif quiet:
             for id in batch.ids:
                 write(safe(id))
         else:
-            told = f"Enqueued {plural(len(batch.ids), 'job')}"
+            told = f"Enqueued {plural(len(batch.ids) - len(batch.existing), 'job')}"
+            if batch.existing:
+                told += f"; {len(batch.existing):,} were there already, by their unique keys"
             bad = f"; {plural(self.refused, self._feed.unit)} could not be" if self.refused else ""
             write(f"{told}{bad}.")
         if self.interrupted:

@@ -185,6 +185,22 @@ def complete_backoff(ctx: click.Context, param: click.Parameter, incomplete: str
     return _starting(incomplete, [strategy.value for strategy in Strategy])
 
 
+def complete_until(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete until when a job can have its unique key."""
+    from queuectl.uniqueness import Until
+
+    return _starting(incomplete, [until.value for until in Until])
+
+
+def complete_on_duplicate(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> Candidates:
+    """Complete what becomes of a request for a unique key that another job has."""
+    from queuectl.uniqueness import OnDuplicate
+
+    return _starting(incomplete, [how.value for how in OnDuplicate])
+
+
 def complete_variables(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete names of variables that may be copied into a job."""
     return _starting(incomplete, sorted(os.environ))
@@ -272,6 +288,8 @@ BY_NAME: dict[str, Completer] = {
     "rule": complete_rules,
     "--rule": complete_rules,
     "--backoff": complete_backoff,
+    "--unique-until": complete_until,
+    "--on-duplicate": complete_on_duplicate,
     "--env": complete_variables,
     "--shell": complete_shells,
     "--cwd": complete_folders,

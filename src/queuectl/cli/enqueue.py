@@ -44,6 +44,8 @@ queuectl enqueue --file jobs.jsonl --max-retries 0
 queuectl enqueue '[{"command": "make a"}, {"command": "make b"}]'
 queuectl enqueue "python train.py" --env-all             # in the virtual environment of this shell
 queuectl enqueue '[[ -s log ]] && source run.sh' --shell bash
+queuectl enqueue "sync.sh 42" --unique sync-42           # one at a time; a second call names it
+queuectl enqueue "index.sh" --unique index --delay 1m --on-duplicate debounce --max-wait 10m
 pg_dump shop | queuectl enqueue "gzip > shop.gz" --stdin -
 """
 
@@ -168,9 +170,9 @@ def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
     _warn_directory(fields)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, str(fields.get("queue") or DEFAULT_QUEUE))
-        job = queue.enqueue(fields)
+        job, is_new = _stored(queue, fields)
         outlet.done = lambda: f"Job {job.id} is stored"
-        is_told = _tell(job, how)
+        is_told = _tell(job, how, is_new=is_new)
         note_near(job.queue, near)
         if not how.wait:
             note_paused(queue, job.queue)
@@ -184,29 +186,39 @@ def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
                 return _follow(queue, [job.id], how)
             code = _wait(queue, [job.id], how)
             if how.as_json:
-                _write_job(queue.get(job.id))
+                _write_job(queue.get(job.id), is_new=is_new)
             return code
 
 
-def _tell(job: Job, how: Manner) -> bool:
+def _stored(queue: "Queue", fields: dict[str, Any]) -> tuple[Job, bool]:
+    """Store a job; if another one has its unique key, that is returned, and False."""
+    if fields.get("unique") is None:
+        return queue.enqueue(fields), True
+    batch = queue.enqueue_many([fields])
+    return queue.get(batch.ids[0]), not batch.existing
+
+
+def _tell(job: Job, how: Manner, *, is_new: bool) -> bool:
     """Say what was enqueued; False if that is to be said later, or not at all."""
+    told = _told(job) if is_new else _told_of_holder(job)
     if how.follow:
         if not how.quiet:
-            say(_told(job))
+            say(told)
         return not how.quiet
     if how.as_json and how.wait:
         return False
     if how.as_json:
-        _write_job(job)
+        _write_job(job, is_new=is_new)
     else:
-        write(safe(job.id) if how.quiet else _told(job))
+        write(safe(job.id) if how.quiet else told)
     return True
 
 
-def _write_job(job: Job) -> None:
+def _write_job(job: Job, *, is_new: bool) -> None:
     from queuectl.report import job_dict
 
-    write_json(job_dict(job))
+    existing = {} if job.unique_key is None else {"existing": not is_new}
+    write_json(job_dict(job) | existing)
 
 
 def _check(fields: dict[str, Any]) -> None:
@@ -252,6 +264,14 @@ def _told(job: Job) -> str:
     if job.run_at > job.created_at:
         told += f" (scheduled for {local(job.run_at)}, {until(job.run_at, job.created_at)})"
     return safe(told)
+
+
+def _told_of_holder(job: Job) -> str:
+    """Say that another job has the unique key; if it was debounced, it is what was asked for."""
+    told = f"Job {job.id} has the unique key {job.unique_key!r}, and is {job.state}: {job.title}"
+    if job.run_at > job.updated_at:
+        told += f" (scheduled for {local(job.run_at)}, {until(job.run_at, job.updated_at)})"
+    return shorten(safe(told), LONGEST_SHOWN)
 
 
 def _enqueue_file(

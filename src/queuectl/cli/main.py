@@ -204,6 +204,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     # and once more at exit, would be a fifth of what such a command costs.
     gc.freeze()
     gc.set_threshold(GARBAGE)
+    gc.enable()
     code = run(sys.argv[1:] if args is None else args, _handed_over())
     gc.freeze()
     ignore_interrupts()

@@ -106,12 +106,21 @@ def facts(job: Job, reasons: "Sequence[Reason]", now: int) -> list[tuple[str, st
         ("Stdin", None if job.stdin_bytes is None else size(job.stdin_bytes)),
         ("Tags", ", ".join(job.tags) or None),
         ("Keys", ", ".join(job.keys) or None),
+        ("Unique", _unique(job)),
         ("Node", None if job.node is None else f"{job.node}, worker {job.worker}"),
     ]
 
 
 def _schedule(job: Job) -> str | None:
     return None if job.planned is None else f"{job.schedule}, for {local(job.planned)}"
+
+
+def _unique(job: Job) -> str | None:
+    if job.unique_key is None:
+        return None
+    how = "" if job.unique_until is None else f", until its {job.unique_until}"
+    least = "" if job.unique_for is None else f", for {format_duration(job.unique_for)} at least"
+    return f"{job.unique_key}{how}{least}"
 
 
 def _retries(job: Job) -> str | None:

@@ -154,10 +154,18 @@ class EndRun:
     reason: str
 
 
-class Decision(NamedTuple):
-    """What is made of a job by hand: a transition, the end of its run, or, with None, its end."""
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """That a job which waits is another one from now on, in all that a request decides."""
 
-    to: Transition | EndRun | None
+    job: Job
+    """As it is to be; held, if it is parked under no key."""
+
+
+class Decision(NamedTuple):
+    """What is made of a job by hand; with None, it is deleted."""
+
+    to: Transition | Edit | EndRun | None
     event: Event | None = None
     """What is kept of that."""
 
@@ -314,6 +322,14 @@ class Runs(ABC):
     @abstractmethod
     def outlook(self, queues: Sequence[str] = ()) -> Outlook:
         """Tell, without taking any lock, what a claim from these queues would find, and when."""
+
+    @abstractmethod
+    def before(self, job: Job, limit: int) -> int:
+        """Count the ready jobs of its queue that come before a job, up to a limit."""
+
+    @abstractmethod
+    def opens_at(self, queue: str, key: str) -> int | None:
+        """Return when the next job of a key may begin whose rate is used up, if that is known."""
 
 
 class History(ABC):

@@ -189,12 +189,12 @@ class Idiom:
         if len(names) == 1:
             queue = names[0]
             rows = self.db.rows(self.sql.READY_WHOLE, queue=queue, limit=limit, now=now)
-            return [Candidate._make((*in_line(row), row, queue, (), None)) for row in rows]
+            return [Candidate._make((*in_line(row), row, queue, ())) for row in rows]
         found: list[Candidate] = []
         for queue in names:
             rows = self.db.rows(self.sql.READY, queue=queue, limit=limit, now=now)
             found += [Candidate(*row) for row in rows]
-        found.sort(key=lambda job: (-job.priority, job.seq))
+        found.sort(key=lambda job: job.place)
         return found[:limit]
 
     def ready_queues(self, queues: Sequence[str], now: int) -> dict[str, str | None]:

@@ -15,7 +15,7 @@ from queuectl.job import Job
 from queuectl.limits import UNLIMITED, Gate, Limits, Meters, Shares, limits_of_text, refunded
 from queuectl.store.database import Database
 from queuectl.store.driver import Row
-from queuectl.store.rows import NewRow, asked_for, with_vtime
+from queuectl.store.rows import NewRow, asked_for, with_values
 
 if TYPE_CHECKING:
     from queuectl.store.crowding import Displaced
@@ -86,9 +86,7 @@ class Limiting:
 
     def _ready(self, queue: str, limit: int, now: int) -> list[Candidate]:
         rows = self._db.rows(self._sql.READY_LIMITED, queue=queue, limit=limit, now=now)
-        return [
-            Candidate._make((*line, None, queue, _keys(text), vtime)) for *line, text, vtime in rows
-        ]
+        return [Candidate._make((*line, None, queue, _keys(text))) for *line, text in rows]
 
     def _park(self, parked: Sequence[tuple[Candidate, str]], gates: Mapping[str, Gate]) -> None:
         """Park jobs; others may take the room of keys that one can't use as another key is full."""
@@ -233,12 +231,20 @@ class Limiting:
         before = {queue: dict(share.keys) for queue, share in shares.items()}
         placed = []
         for row, (queue, keys) in zip(rows, asked, strict=True):
-            placed.append(with_vtime(row, shares[queue].place(keys)))
+            placed.append(with_values(row, vtime=shares[queue].place(keys)))
             if queue in crowds:
                 crowds[queue].add(row[0], keys)
         for queue, share in shares.items():
             self._keep_shares(queue, before[queue], share.keys)
         return placed, [one for crowd in crowds.values() for one in crowd.displaced]
+
+    def seat(self, queue: str, keys: Sequence[str]) -> int:
+        """Give a job that comes into a queue, or to another key, its place."""
+        shares, _ = self._hold_new(queue, {keys[0] if keys else ""})
+        before = dict(shares.keys)
+        place = shares.place(keys)
+        self._keep_shares(queue, before, shares.keys)
+        return place
 
     def _hold_new(self, queue: str, keys: Collection[str]) -> tuple[Shares, Limits]:
         """Hold a queue that gets new jobs; returns who gives them their places, and its limits.

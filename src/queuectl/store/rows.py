@@ -10,11 +10,20 @@ from typing import Any
 
 from queuectl.facts import Count, Event
 from queuectl.fields import COPIED
-from queuectl.job import FINISHED, JOB_COLUMNS, SHELL, Job, NewJob, OneOfMany, State, Transition
+from queuectl.job import (
+    FINISHED,
+    JOB_COLUMNS,
+    SHELL,
+    Job,
+    NewJob,
+    OneOfMany,
+    State,
+    Transition,
+)
 from queuectl.store.contract import Ended
 from queuectl.store.driver import Row
 from queuectl.store.ids import job_ids
-from queuectl.store.statements.shared import NEW_COLUMNS
+from queuectl.store.statements.shared import EDITED, NEW_COLUMNS
 from queuectl.values import fields, replace
 from queuectl.when import LATEST
 
@@ -28,7 +37,7 @@ _SEQ, _STATE, _ATTEMPTS, _NODE, _WORKER, _STARTED, _UPDATED = (
 _CLEARED = tuple(
     _PLACES[name] for name in ("finished_at", "duration_ms", "exit_code", "reason", "cancel_reason")
 )
-in_line = itemgetter(*(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at")))
+in_line = itemgetter(*(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at", "vtime")))
 
 
 def _json(value: object) -> str:
@@ -42,6 +51,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "flag": int,
     "labels": _json,
     "keys": _json,
+    "until": lambda until: None if until == "end" else str(until),
     "program": lambda program: None if program == SHELL else program,
     "strategy": str,
     "variables": lambda env: _json(dict(env)),
@@ -84,7 +94,7 @@ def named(row: NewRow) -> dict[str, Any]:
     return dict(zip(NEW_COLUMNS, all_columns(row), strict=True))
 
 
-_VTIME, _QUEUE, _KEYS = (NEW_COLUMNS.index(n) - OWN_COLUMNS for n in ("vtime", "queue", "keys"))
+_REST = {name: place for place, name in enumerate(NEW_COLUMNS[OWN_COLUMNS:])}
 
 
 def asked_for(row: NewRow) -> tuple[str, list[str]]:
@@ -92,13 +102,17 @@ def asked_for(row: NewRow) -> tuple[str, list[str]]:
     import json
 
     rest = row[-1]
-    return rest[_QUEUE], json.loads(rest[_KEYS]) if rest[_KEYS] else []
+    keys = rest[_REST["keys"]]
+    return rest[_REST["queue"]], json.loads(keys) if keys else []
 
 
-def with_vtime(row: NewRow, vtime: int) -> NewRow:
-    """Give a new job its place among those of its priority."""
-    *own, rest = row
-    return (*own, (*rest[:_VTIME], vtime, *rest[_VTIME + 1 :]))  # type: ignore[return-value]
+def with_values(row: NewRow, **values: Any) -> NewRow:
+    """Change what a new job doesn't have to itself."""
+    id, command, argv, rest = row
+    changed = list(rest)
+    for name, value in values.items():
+        changed[_REST[name]] = value
+    return id, command, argv, tuple(changed)
 
 
 def stored_job(row: NewRow, seq: int) -> Job:
@@ -127,7 +141,7 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
 def _rest(job: NewJob, now: int) -> Row:
     """Return what goes into the columns that a job may share with others."""
     run_at, expires_at = _times(job, now)
-    found = (_PENDING, 1 if run_at <= now else 0, run_at, expires_at, now, now, job.tick, None)
+    found = (_PENDING, 1 if run_at <= now else 0, run_at, expires_at, now, now, job.tick, 0)
     return (*_in_new_row(found), *_asked(job))
 
 
@@ -187,6 +201,19 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
         "reason": transition.reason,
         "final": int(state in FINISHED),
     }
+
+
+def edited_row(job: Job, was: Job, now: int) -> dict[str, Any]:
+    """Describe what becomes of a job that waits, if it is to be like this."""
+    is_ready = job.state == State.PENDING and job.parked is None and job.run_at <= now
+    values = {name: getattr(job, name) for name in EDITED if name != "ready"}
+    for field in COPIED:
+        if field.kind in _WRITE and field.column == field.name:
+            value = values[field.column]
+            values[field.column] = _WRITE[field.kind](value) if value else None
+    argv = None if job.argv is None else _json(job.argv)
+    row = {"ready": int(is_ready), "argv": argv, "now": now, "was": was.state.value}
+    return fence(was) | values | row
 
 
 def claimed_job(row: Sequence[Any], run: Mapping[str, Any]) -> Job:

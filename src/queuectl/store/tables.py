@@ -57,6 +57,8 @@ TABLES = (
         key=("queue", "name"),
         columns=("queue", "name", "vtime", "meters", "used_until", "opens_at"),
     ),
+    Table(name="uniques", key=("name",), columns=("name", "job", "starts", "until", "since")),
+    Table(name="pauses", key=("seq", "number"), columns=("seq", "number", "at", "who")),
     Table(
         name="rollups",
         key=("at", "queue", "node", "measure", "bucket"),

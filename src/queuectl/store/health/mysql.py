@@ -149,6 +149,8 @@ _COLUMNS = dict.fromkeys(TABLES, "seq") | {
     "receipts": "serial",
     "schedules": "anchor",
     "keys": "meters",
+    "uniques": "until",
+    "pauses": "at",
 }
 
 

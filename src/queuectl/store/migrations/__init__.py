@@ -6,7 +6,7 @@ BASELINE = 6
 """The version of the schema that the first of them makes. Those before it were of queues from
 before the first release, which nothing brings up to date.
 """
-MIGRATIONS: tuple[str, ...] = ("m0001_baseline", "m0002_schedules", "m0003_limits")
+MIGRATIONS: tuple[str, ...] = ("m0001_baseline", "m0002_schedules", "m0003_limits", "m0004_changes")
 """Packages in this one, oldest first, with a module per dialect."""
 
 

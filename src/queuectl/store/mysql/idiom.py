@@ -46,7 +46,7 @@ class MysqlIdiom(Idiom):
         for queue in names:
             rows = self.db.rows(self.sql.READY_UNLOCKED, queue=queue, limit=limit, now=now)
             found += [Candidate(*row) for row in rows]
-        found.sort(key=lambda job: (-job.priority, job.seq))
+        found.sort(key=lambda job: job.place)
         found = found[:limit]
         stored = self._lock_ready([job.seq for job in found])
         if len(stored) == len(found):

@@ -60,7 +60,7 @@ FROM (SELECT 1 AS one) AS always LEFT JOIN ({READY_QUEUES}) AS found ON 1 = 1
 # the index that is passed by, also on those of jobs that were claimed a moment ago, would cost more
 # than all the rest of the claim ...
 READY_UNLOCKED = """
-SELECT priority, seq, crashes, run_at FROM {jobs} FORCE INDEX (jobs_ready)
+SELECT priority, seq, crashes, run_at, vtime FROM {jobs} FORCE INDEX (jobs_ready)
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY urgency, vtime, seq LIMIT :limit
 """
@@ -84,9 +84,19 @@ ORDER BY urgency, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 
 # The same jobs with what limits go by.
 READY_LIMITED = """
-SELECT priority, seq, crashes, run_at, "keys", vtime FROM {jobs} FORCE INDEX (jobs_ready)
+SELECT priority, seq, crashes, run_at, vtime, "keys" FROM {jobs} FORCE INDEX (jobs_ready)
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY urgency, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+
+# How many of the first in line of a queue come before a job.
+BEFORE = """
+SELECT count(*) FROM (
+    SELECT priority, vtime, seq FROM {jobs} FORCE INDEX (jobs_ready)
+    WHERE ready = 1 AND queue = :queue ORDER BY urgency, vtime, seq LIMIT :limit
+) AS line
+WHERE priority > :priority
+    OR (priority = :priority AND (vtime < :vtime OR (vtime = :vtime AND seq < :seq)))
 """
 
 # The keys of the jobs of a queue that run: its slots that are taken.
@@ -360,3 +370,25 @@ CLOCK = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1
 # Which database a connection is to, and how many bytes the server takes at once.
 DATABASE = "SELECT DATABASE()"
 PACKET = "SELECT @@max_allowed_packet"
+
+# -- unique keys ------------------------------------------------------------------
+
+# Make sure that unique keys have rows, and hold them. Waits for whoever stores one just now.
+ADD_HOLDINGS = for_rows(
+    "name job since",
+    """
+INSERT INTO {uniques} (name, job, since) VALUES (:name, :job, :since)
+ON DUPLICATE KEY UPDATE name = VALUES(name)
+""",
+)
+
+# Write down who has unique keys now.
+SET_HOLDINGS = for_rows(
+    "name job starts until since",
+    """
+INSERT INTO {uniques} (name, job, starts, until, since)
+VALUES (:name, :job, :starts, :until, :since)
+ON DUPLICATE KEY UPDATE
+    job = VALUES(job), starts = VALUES(starts), until = VALUES(until), since = VALUES(since)
+""",
+)

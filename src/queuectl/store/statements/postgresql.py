@@ -45,12 +45,12 @@ look AS MATERIALIZED (
 ),
 in_line AS MATERIALIZED (
     SELECT first.seq, first.crashes,
-        row_number() OVER (ORDER BY priority DESC, vtime NULLS FIRST, seq) AS place
+        row_number() OVER (ORDER BY priority DESC, vtime, seq) AS place
     FROM (
         SELECT first.* FROM line CROSS JOIN LATERAL (
             SELECT priority, vtime, seq, crashes FROM {jobs}
             WHERE ready = 1 AND queue = line.name AND (expires_at IS NULL OR expires_at > :now)
-            ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+            ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
         ) AS first
         WHERE line.name IS NOT NULL
             AND line.name NOT IN (
@@ -59,7 +59,7 @@ in_line AS MATERIALIZED (
             AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))
     ) AS first
     WHERE EXISTS (SELECT 1 FROM look WHERE NOT passed)
-    ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit
+    ORDER BY priority DESC, vtime, seq LIMIT :limit
 ),
 suspect AS MATERIALIZED (
     SELECT EXISTS (SELECT 1 FROM in_line WHERE crashes >= :crashes) AS there
@@ -111,7 +111,7 @@ CLAIMED = """
 SELECT {job_columns} FROM {jobs}
 WHERE state = 'processing' AND node = :node AND seq = ANY((
     SELECT claimed FROM {receipts} WHERE client = :client AND serial = :serial
-)::bigint[]) ORDER BY priority DESC, vtime NULLS FIRST, seq
+)::bigint[]) ORDER BY priority DESC, vtime, seq
 """
 
 # -- the claim, step by step ---------------------------------------------------------
@@ -134,23 +134,23 @@ KEEP_LEASE = "SELECT 1 FROM {nodes} WHERE id = :id AND lease > 0 FOR KEY SHARE"
 
 # The first ready jobs of a queue, in the order of promise 5.
 READY = """
-SELECT priority, seq, crashes, run_at FROM {jobs}
+SELECT priority, seq, crashes, run_at, vtime FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
 # The same jobs with all that is stored of them, for when there is just one queue to choose from.
 READY_WHOLE = """
 SELECT {job_columns} FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
 # The same jobs with what limits go by.
 READY_LIMITED = """
-SELECT priority, seq, crashes, run_at, keys, vtime FROM {jobs}
+SELECT priority, seq, crashes, run_at, vtime, keys FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
 # Park jobs under the keys that have no room for them.
@@ -167,7 +167,7 @@ RETURNING seq
 # The first jobs that wait for a key.
 FIRST_PARKED = """
 SELECT seq FROM {jobs} WHERE parked = :parked AND parked IS NOT NULL AND queue = :queue
-ORDER BY priority DESC, vtime NULLS FIRST, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
 # Begin runs: from here on, `attempts` is the fence of each.
@@ -385,3 +385,30 @@ ADVANCE = """
 SELECT setval(numbers, greatest(:highest, nextval(numbers)))
 FROM (SELECT pg_get_serial_sequence(:table, 'seq')::regclass AS numbers) AS of_table
 """
+
+# -- unique keys ------------------------------------------------------------------
+
+# Make sure that unique keys have rows, which can be held. Waits for whoever stores one just now.
+ADD_HOLDINGS = for_rows(
+    "name job since",
+    """
+INSERT INTO {uniques} (name, job, since)
+SELECT name_, job_, since_
+FROM json_to_recordset(:rows) AS r (name_ text COLLATE "C", job_ text COLLATE "C", since_ bigint)
+ON CONFLICT (name) DO NOTHING
+""",
+)
+
+# Write down who has unique keys now.
+SET_HOLDINGS = for_rows(
+    "name job starts until since",
+    """
+INSERT INTO {uniques} (name, job, starts, until, since)
+SELECT name_, job_, starts_, until_, since_
+FROM json_to_recordset(:rows) AS r (
+    name_ text COLLATE "C", job_ text COLLATE "C", starts_ bigint, until_ bigint, since_ bigint
+)
+ON CONFLICT (name) DO UPDATE SET
+    job = excluded.job, starts = excluded.starts, until = excluded.until, since = excluded.since
+""",
+)

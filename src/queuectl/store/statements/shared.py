@@ -19,6 +19,10 @@ NEW_COLUMNS = (
     *(field.column for field in fields.COPIED),
 )
 NEW_JOB = columns(NEW_COLUMNS)
+EDITED = (
+    *"command argv ready run_at expires_at vtime parked".split(),
+    *(field.column for field in fields.COPIED),
+)
 
 # Store jobs; the store adds a place for each value of each.
 ENQUEUE = f"INSERT INTO {{jobs}} ({NEW_JOB}) VALUES "
@@ -36,6 +40,9 @@ INSERT INTO {inputs} (seq, start, data) SELECT seq, :start, :data FROM {jobs} WH
 
 # All pieces of that.
 INPUT = "SELECT data FROM {inputs} WHERE seq = :seq ORDER BY start"
+
+# Without it from now on.
+DROP_INPUT = "DELETE FROM {inputs} WHERE seq = :seq"
 
 # One job by its id.
 GET = "SELECT {job_columns} FROM {jobs} WHERE id = :id"
@@ -135,6 +142,16 @@ WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at <= :now
 ORDER BY expires_at LIMIT :limit{skip_locked}
 """
 
+# How many of the first in line of a queue come before a job.
+BEFORE = """
+SELECT count(*) FROM (
+    SELECT priority, vtime, seq FROM {jobs} WHERE ready = 1 AND queue = :queue
+    ORDER BY priority DESC, vtime, seq LIMIT :limit
+) AS line
+WHERE priority > :priority
+    OR (priority = :priority AND (vtime < :vtime OR (vtime = :vtime AND seq < :seq)))
+"""
+
 # Queues that have ready jobs and are neither paused nor closed, with their limits: one step in the
 # index for each queue.
 READY_QUEUES = """
@@ -204,6 +221,13 @@ INSERT INTO {outputs} (seq, number, stdout, stderr) VALUES (:seq, :attempt, :std
 # Delete jobs; triggers take their attempts along. Whoever does that holds them, so that they stay
 # as he has seen them.
 REMOVE = "DELETE FROM {jobs} WHERE seq {in_seqs}"
+
+# Make another job of one that waits, in all that a request decides.
+EDIT = f"""
+UPDATE {{jobs}} SET {", ".join(f"{columns([name])} = :{name}" for name in EDITED)},
+    updated_at = :now
+WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was AND ready IS NOT NULL
+"""
 
 # The jobs that have been in a final state longest. They are held: nobody can put them back in line
 # before they are deleted.
@@ -642,3 +666,12 @@ UNPARK_ALL = """
 UPDATE {jobs} SET ready = 1, parked = NULL
 WHERE queue = :queue AND parked IS NOT NULL AND parked > ''
 """
+
+# When a key may go on whose rate is used up.
+OPENS_AT = "SELECT opens_at FROM {keys} WHERE queue = :queue AND name = :name"
+
+# -- unique keys ------------------------------------------------------------------
+
+# Who took unique keys last; held until the transaction is over. And what has become of these jobs.
+HOLDINGS = "SELECT name, job, starts, until, since FROM {uniques} WHERE name {in_ids}{row_lock}"
+JOBS_NAMED = "SELECT {job_columns} FROM {jobs} WHERE id {in_ids}"

@@ -23,7 +23,7 @@ FROM {nodes} WHERE id = :id AND lease_until > :steady
 
 # The first ready jobs of a queue, in the order of promise 5.
 READY = """
-SELECT priority, seq, crashes, run_at FROM {jobs}
+SELECT priority, seq, crashes, run_at, vtime FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY priority DESC, vtime, seq LIMIT :limit
 """
@@ -37,7 +37,7 @@ ORDER BY priority DESC, vtime, seq LIMIT :limit
 
 # The same jobs with what limits go by.
 READY_LIMITED = """
-SELECT priority, seq, crashes, run_at, keys, vtime FROM {jobs}
+SELECT priority, seq, crashes, run_at, vtime, keys FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY priority DESC, vtime, seq LIMIT :limit
 """
@@ -231,3 +231,11 @@ UPDATE {jobs} SET
     finished_at = :now, updated_at = :now, reason = 'it holds text that is not valid UTF-8'
 WHERE seq = :seq
 """
+
+# -- unique keys ------------------------------------------------------------------
+
+# Write down who has unique keys now.
+SET_HOLDINGS = for_rows(
+    "name job starts until since",
+    "INSERT OR REPLACE INTO {uniques} (name, job, starts, until, since) VALUES :rows",
+)

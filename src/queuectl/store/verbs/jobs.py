@@ -2,17 +2,16 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from queuectl.errors import DuplicateError, StateError, UsageError
-from queuectl.facts import Batch, Count, Event
+from queuectl.facts import Batch, Count
 from queuectl.filter import Filter, Sort
 from queuectl.job import FINISHED, Job, NewJob, OneOfMany, State
 from queuectl.store.contract import (
     LONGEST_PIECE,
     Changes,
     Decide,
-    Decision,
+    Edit,
     EndRun,
     Jobs,
     Topic,
@@ -23,6 +22,7 @@ from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rows import (
     NewRow,
     counted,
+    edited_row,
     fence,
     new_rows,
     one_of_many,
@@ -30,9 +30,7 @@ from queuectl.store.rows import (
     stored_job,
     transition_row,
 )
-
-if TYPE_CHECKING:
-    from queuectl.store.crowding import Displaced
+from queuectl.values import replace
 
 NEW = Changed(State.PENDING, (), wakes=True, new=True)
 LONGEST_TEXT = 1_000
@@ -52,12 +50,9 @@ class SqlJobs(Jobs):
     def enqueue_one(self, job: NewJob | OneOfMany, *, now: int) -> Job:
         one = job if isinstance(job, tuple) else one_of_many(job)
         id, stdin = one[0], one[3].stdin
+        if _needs_care(one[3]):
+            return self._db.atomic(lambda: self._enqueue_carefully(one, now))
         (row,) = new_rows([one], now)
-        if _is_limited(one[-1]):
-            (stored,) = self.enqueue([job], now=now).ids
-            found = self.get(stored)
-            assert found is not None
-            return found
         if id is None and not stdin:
             return self._db.alone(lambda: self._enqueue_one(row))
 
@@ -66,10 +61,16 @@ class SqlJobs(Jobs):
                 self._refuse_taken([id])
             stored = self._enqueue_one(row)
             if stdin:
-                self._add_input(stored.id, stdin)
+                self.add_input(stored.id, stdin)
             return stored
 
         return self._db.atomic(enqueue)
+
+    def _enqueue_carefully(self, one: OneOfMany, now: int) -> Job:
+        (id,) = self.enqueue([one], now=now).ids
+        found = self.get(id)
+        assert found is not None
+        return found
 
     def _enqueue_one(self, row: NewRow) -> Job:
         seq = self._idiom.insert_job(row)
@@ -82,34 +83,25 @@ class SqlJobs(Jobs):
         many = [job if isinstance(job, tuple) else one_of_many(job) for job in jobs]
         chosen = [job[0] for job in many if job[0] is not None]
         rows = new_rows(many, now)
+        if any(map(_needs_care, {id(job[3]): job[3] for job in many}.values())):
+            return self._db.atomic(lambda: self._arrive(many, rows, chosen, now, skip_duplicates))
         inputs = {place: job[3].stdin for place, job in enumerate(many) if job[3].stdin}
-        limited = _Limited(now, _limited(many, rows))
         enqueue = self._enqueue_some if skip_duplicates else self._enqueue_all
-        return self._db.atomic(lambda: enqueue(rows, chosen, inputs, limited))
+        return self._db.atomic(lambda: enqueue(rows, chosen, inputs))
 
-    def _place_of(self, job: int | str) -> int:
-        found = self.get(job) if isinstance(job, str) else None
-        return job if isinstance(job, int) else found.seq if found is not None else 0
+    def _arrive(
+        self,
+        many: Sequence[OneOfMany],
+        rows: Sequence[NewRow],
+        chosen: Sequence[str],
+        now: int,
+        skip_duplicates: bool,
+    ) -> Batch:
+        from queuectl.store.verbs.arriving import Arrival, New
 
-    def _call_off(self, why: Mapping[int, str], now: int) -> None:
-        """Cancel jobs, by their places, or end their runs, for these reasons."""
-        from queuectl.host import whoami
-        from queuectl.lifecycle import cancelled
-
-        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
-            decided = {}
-            for seq, job in held.items():
-                if job.state in FINISHED or job.cancel_reason is not None:
-                    continue
-                runs = job.state == State.PROCESSING
-                to = EndRun(why[seq]) if runs else cancelled(job, why[seq])
-                event = Event(
-                    at=now, kind="cancel", job=job.id, node=None, who=whoami(), detail=why[seq]
-                )
-                decided[seq] = Decision(to, event)
-            return decided
-
-        self._change(self.at(list(why)), decide, now)
+        news = [New(row, job[3], job[3].stdin) for row, job in zip(rows, many, strict=True)]
+        taken = set(self.states(chosen)) if chosen else set()
+        return Arrival(self._idiom, self, news, now).take(taken, skip_duplicates=skip_duplicates)
 
     def _refuse_taken(self, chosen: Sequence[str]) -> None:
         taken = next(iter(self.states(chosen)), None) if chosen else None
@@ -120,11 +112,7 @@ class SqlJobs(Jobs):
             )
 
     def _enqueue_all(
-        self,
-        rows: Sequence[NewRow],
-        chosen: Sequence[str],
-        inputs: Mapping[int, bytes],
-        limited: "_Limited",
+        self, rows: Sequence[NewRow], chosen: Sequence[str], inputs: Mapping[int, bytes]
     ) -> Batch:
         """Store all of them; raises before anything is written, so nothing has to be undone."""
         twice = next((id for id, times in Counter(chosen).items() if times > 1), None)
@@ -133,15 +121,11 @@ class SqlJobs(Jobs):
             raise DuplicateError(
                 f"The id {twice!r} is given twice in one request; nothing was enqueued."
             )
-        self._insert(rows, inputs, limited)
+        self._insert(rows, inputs)
         return Batch(ids=tuple([row[0] for row in rows]))
 
     def _enqueue_some(
-        self,
-        rows: Sequence[NewRow],
-        chosen: Sequence[str],
-        inputs: Mapping[int, bytes],
-        limited: "_Limited",
+        self, rows: Sequence[NewRow], chosen: Sequence[str], inputs: Mapping[int, bytes]
     ) -> Batch:
         """Store those whose ids are free, and of several with one id the first."""
         taken = set(self.states(chosen))
@@ -154,32 +138,25 @@ class SqlJobs(Jobs):
                 fresh[row[0]] = place
         if fresh:
             kept = {n: inputs[at] for n, at in enumerate(fresh.values()) if at in inputs}
-            self._insert([rows[place] for place in fresh.values()], kept, limited)
+            self._insert([rows[place] for place in fresh.values()], kept)
         return Batch(ids=tuple(fresh), duplicates=tuple(duplicates))
 
-    def _insert(
-        self, rows: Sequence[NewRow], inputs: Mapping[int, bytes], limited: "_Limited"
-    ) -> None:
-        """Store jobs; limits of their queues decide about some of them."""
-        displaced: Sequence[Displaced] = ()
-        if limited.shared:
-            chosen = [place for place, row in enumerate(rows) if id(row[-1]) in limited.shared]
-            placed, displaced = self._idiom.limiting.place([rows[place] for place in chosen])
-            rows = list(rows)
-            for place, row in zip(chosen, placed, strict=True):
-                rows[place] = row
+    def _insert(self, rows: Sequence[NewRow], inputs: Mapping[int, bytes]) -> None:
         self._idiom.insert_jobs(rows)
         for place, data in inputs.items():
-            self._add_input(rows[place][0], data)
+            self.add_input(rows[place][0], data)
         self._idiom.after_change(NEW)
-        if displaced:
-            self._call_off({self._place_of(one.job): one.reason for one in displaced}, limited.now)
 
-    def _add_input(self, id: str, data: bytes) -> None:
+    def add_input(self, id: str, data: bytes) -> None:
         """Keep what the runs of a new job find on stdin, in pieces that every server takes."""
         for start in range(0, len(data), LONGEST_PIECE):
             piece = data[start : start + LONGEST_PIECE]
             self._db.change(self._sql.ADD_INPUT, {"id": id, "start": start, "data": piece})
+
+    def replace_input(self, job: Job, data: bytes | None) -> None:
+        """Have the runs of a job find something else on stdin."""
+        self._db.change(self._sql.DROP_INPUT, {"seq": job.seq})
+        self.add_input(job.id, data or b"")
 
     # -- finding ------------------------------------------------------------------------
 
@@ -280,24 +257,33 @@ class SqlJobs(Jobs):
     # -- changing -----------------------------------------------------------------------
 
     def change(self, jobs: Sequence[Job], decide: Decide, *, now: int | None = None) -> Changes:
-        return self._db.transact(lambda: self._change(jobs, decide, now)) if jobs else {}
+        return self._db.transact(lambda: self.change_within(jobs, decide, now)) if jobs else {}
 
-    def _change(self, jobs: Sequence[Job], decide: Decide, now: int | None) -> Changes:
-        held = self._lock([job.seq for job in jobs])
+    def change_within(self, jobs: Sequence[Job], decide: Decide, now: int | None) -> Changes:
+        held = self.lock([job.seq for job in jobs])
         now = self._db.driver.clock.now() if now is None else now
         decided = decide(held, now)
         rows, asked, gone = [], [], []
+        edited: dict[int, Params] = {}
         for seq, (to, _) in decided.items():
             job = held[seq]
             if isinstance(to, EndRun):
                 asked.append(fence(job) | {"reason": to.reason, "now": now})
+            elif isinstance(to, Edit):
+                edited[seq] = edited_row(self._seated(to.job, job), job, now)
             elif to is not None:
                 was = {"now": now, "was": job.state.value}
                 rows.append(fence(job) | transition_row(to, now) | was)
             elif job.state != State.PROCESSING:
                 gone.append(seq)
+        again = [job for row in rows if _comes_back(job := held[row["seq"]], row)]
+        if again:
+            from queuectl.store.naming import take_again
+
+            take_again(self._db, again, now)
         done = self._db.update(self._sql.APPLY, rows) if rows else set()
         done |= self._db.update(self._sql.ASK_CANCEL, asked) if asked else set()
+        done |= {seq for seq, row in edited.items() if self._db.change(self._sql.EDIT, row)}
         if gone:
             self._db.change(self._sql.REMOVE, {"seqs": self._idiom.bind(gone)})
         for seq in decided.keys() - done - set(gone):
@@ -306,15 +292,27 @@ class SqlJobs(Jobs):
         self._idiom.record([event for _, event in decided.values() if event is not None])
         removed = [held[seq] for seq in gone]
         ticked = [job for job in removed if job.tick is not None]
+        moved = [held[seq] for seq in edited]
         self._idiom.after_change(
-            *_moved(rows, held), Changed(None, gone, ticked=ticked, left=_in_line(removed))
+            *_moved(rows, held),
+            Changed(State.PENDING, list(edited), wakes=bool(edited), left=_in_line(moved)),
+            Changed(None, gone, ticked=ticked, left=_in_line(removed)),
         )
         if asked:
             self._db.nudge(Topic.CONTROL)
-        after = self._lock(list(decided))
+        after = self.lock(list(decided))
         return {seq: after.get(seq) for seq in decided}
 
-    def _lock(self, seqs: Sequence[int]) -> dict[int, Job]:
+    def _seated(self, job: Job, was: Job) -> Job:
+        """Return a job that is edited with its place in the shares of its queue."""
+        if (job.queue, job.keys) == (was.queue, was.keys):
+            return job
+        limits = self._db.rows(self._sql.LIMITS, name=job.queue)
+        if not job.keys and (not limits or limits[0][0] is None):
+            return replace(job, vtime=0)
+        return replace(job, vtime=self._idiom.limiting.seat(job.queue, job.keys))
+
+    def lock(self, seqs: Sequence[int]) -> dict[int, Job]:
         """Return jobs as they are now: until the transaction is over, nobody else changes them."""
         bound = self._idiom.bind(seqs)
         found = self._idiom.jobs(self._sql.LOCK_JOBS, seqs=bound) if seqs else []
@@ -353,23 +351,14 @@ def _moved(rows: Sequence[Params], held: Mapping[int, Job]) -> list[Changed]:
     ]
 
 
-class _Limited(NamedTuple):
-    """Which new jobs limits decide about: those whose rows share what has this identity."""
-
-    now: int
-    shared: set[int]
+def _comes_back(job: Job, row: Params) -> bool:
+    """Tell whether a job that was finished wants its unique key again."""
+    return job.unique_key is not None and job.state in FINISHED and not row["final"]
 
 
-def _limited(jobs: Sequence[OneOfMany], rows: Sequence[NewRow]) -> set[int]:
-    models = {id(job[-1]): job[-1] for job in jobs}
-    limited = {key for key, model in models.items() if _is_limited(model)}
-    if not limited:
-        return limited
-    return {id(row[-1]) for row, job in zip(rows, jobs, strict=True) if id(job[-1]) in limited}
-
-
-def _is_limited(model: NewJob) -> bool:
-    return bool(model.keys) or model.is_limited
+def _needs_care(model: NewJob) -> bool:
+    """Tell whether a new job is more than a row: unique keys or limits decide about it."""
+    return model.unique is not None or bool(model.keys) or model.is_limited
 
 
 def _in_line(jobs: Sequence[Job]) -> list[Job]:

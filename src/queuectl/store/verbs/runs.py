@@ -66,6 +66,15 @@ class SqlRuns(Runs):
         due, expires, *opens, _ = rows[0]
         return Outlook(ready, due, expires, min(filter(None, opens), default=None))
 
+    def before(self, job: Job, limit: int) -> int:
+        place = {"priority": job.priority, "vtime": job.vtime, "seq": job.seq}
+        count: int = self._db.value(self._sql.BEFORE, queue=job.queue, limit=limit, **place)
+        return count
+
+    def opens_at(self, queue: str, key: str) -> int | None:
+        at: int | None = self._db.value(self._sql.OPENS_AT, queue=queue, name=key)
+        return at
+
     def held(self, node: str | None, *, to_cancel: bool = False) -> list[Job]:
         if node is None:
             return self._idiom.jobs(self._sql.STRAYS)

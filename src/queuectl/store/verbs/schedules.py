@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from queuectl.errors import QueueFullError
+from queuectl.errors import DuplicateError, QueueFullError, StateError
 from queuectl.facts import Event
 from queuectl.host import whoami
 from queuectl.job import Job, NewJob
@@ -10,6 +10,7 @@ from queuectl.schedule import Schedule, mark
 from queuectl.store.contract import Decision, Jobs, Look, Schedules, Tick, Ticked, Topic
 from queuectl.store.idiom import Idiom
 from queuectl.store.schedules import locked, row_of, schedule_of
+from queuectl.uniqueness import OnDuplicate
 from queuectl.values import replace
 
 AT_ONCE = 50
@@ -80,7 +81,7 @@ class SqlSchedules(Schedules):
         for planned, new in ticked.jobs:
             try:
                 job = self._make_one(schedule.name, planned, new, now)
-            except QueueFullError as error:
+            except (QueueFullError, DuplicateError) as error:
                 # Nothing of it was stored. Who asks for it is told; a tick by itself is skipped.
                 if by_hand:
                     raise
@@ -100,10 +101,16 @@ class SqlSchedules(Schedules):
         tick = {"schedule": name, "planned": planned}
         if self._db.rows(self._sql.TICK_MADE, **tick):
             return None
-        job = self._jobs.enqueue_one(replace(new, tick=mark(name, planned)), now=now)
+        job = self._enqueue(replace(new, tick=mark(name, planned)), now)
         made = {"seq": job.seq, "job": job.id, "now": now}
         self._db.change(self._sql.ADD_TICK, tick | made)
         return job
+
+    def _enqueue(self, new: NewJob, now: int) -> Job:
+        """Store a job; another one that has its unique key isn't the answer to a tick."""
+        if new.unique is not None and new.on_duplicate in (None, OnDuplicate.RETURN):
+            new = replace(new, on_duplicate=OnDuplicate.REJECT)
+        return self._jobs.enqueue_one(new, now=now)
 
     def _cancel(self, newest: Job, decision: Decision, now: int) -> None:
         def decide(held: Mapping[int, Job], now: int) -> Mapping[int, Decision]:
@@ -120,6 +127,6 @@ class SqlSchedules(Schedules):
         return at
 
 
-def _skipped(name: str, error: QueueFullError, now: int) -> Event:
+def _skipped(name: str, error: StateError, now: int) -> Event:
     detail = f"{name}: skipped: {error}"
     return Event(at=now, kind="schedule", job=None, node=None, who=whoami(), detail=detail)

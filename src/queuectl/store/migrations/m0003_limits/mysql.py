@@ -9,8 +9,8 @@ STATEMENTS = (
     """
     ALTER TABLE @jobs
         ADD COLUMN "keys" VARCHAR(600) CHECK (JSON_TYPE("keys") = 'ARRAY'),
-        -- Where it stands among those of its priority, if its queue has keys: a virtual time.
-        ADD COLUMN vtime BIGINT,
+        -- Where it stands among those of its priority: a virtual time, if its queue has keys.
+        ADD COLUMN vtime BIGINT NOT NULL DEFAULT 0,
         -- The key whose limit it waits for; empty if it is held by hand.
         ADD COLUMN parked VARCHAR(128),
         DROP COLUMN due,

@@ -2,8 +2,8 @@
 
 STATEMENTS = (
     "ALTER TABLE jobs ADD COLUMN keys TEXT CHECK (keys IS NULL OR json_type(keys) = 'array')",
-    # Where it stands among those of its priority, if its queue has keys: a virtual time.
-    "ALTER TABLE jobs ADD COLUMN vtime INTEGER",
+    # Where it stands among those of its priority: a virtual time, if its queue has keys.
+    "ALTER TABLE jobs ADD COLUMN vtime INTEGER NOT NULL DEFAULT 0",
     # The key whose limit it waits for; empty if it is held by hand.
     "ALTER TABLE jobs ADD COLUMN parked TEXT",
     # The claim: the first rows of this index, per queue. Every index ends with the place in the

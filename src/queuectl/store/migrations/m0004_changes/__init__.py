@@ -1,0 +1,1 @@
+"""Unique jobs, and runs that are paused."""

@@ -1,0 +1,229 @@
+"""New jobs about which more is to be decided: by unique keys, and by the limits of their queues.
+
+In one transaction, in the order of the requests: who has the unique key of each, what becomes of
+the request then, who takes it; then their places in the line, and who has to go for them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from queuectl.errors import DuplicateError
+from queuectl.facts import Batch, Event
+from queuectl.host import whoami
+from queuectl.job import FINISHED, Job, NewJob, State
+from queuectl.lifecycle import cancelled
+from queuectl.store.contract import Changes, Decide, Decision, Edit, EndRun
+from queuectl.store.crowding import Displaced
+from queuectl.store.idiom import Changed, Idiom
+from queuectl.store.naming import Names
+from queuectl.store.rows import NewRow, stored_job, with_values
+from queuectl.uniqueness import OnDuplicate, latest_start, taken_by, who_has
+from queuectl.values import replace
+
+_KEEPS = (
+    "id seq state attempts failures crashes node worker created_at started_at finished_at"
+    " duration_ms exit_code error reason cancel_reason tick vtime parked"
+).split()
+"""What a job keeps that becomes what another request asks for."""
+
+
+class Line(Protocol):
+    """The jobs that are there, as a part of the same transaction."""
+
+    def get(self, id: str) -> Job | None: ...
+    def at(self, places: Sequence[int]) -> list[Job]: ...
+    def lock(self, seqs: Sequence[int]) -> dict[int, Job]: ...
+    def change_within(self, jobs: Sequence[Job], decide: Decide, now: int | None) -> Changes: ...
+    def add_input(self, id: str, data: bytes) -> None: ...
+    def replace_input(self, job: Job, data: bytes | None) -> None: ...
+
+
+class New(NamedTuple):
+    """A job on its way in."""
+
+    row: NewRow
+    model: NewJob
+    stdin: bytes | None
+
+    @property
+    def id(self) -> str:
+        return self.row[0]
+
+
+class Arrival:
+    """Some jobs on their way in, as a part of a transaction."""
+
+    def __init__(self, idiom: Idiom, jobs: Line, news: Sequence[New], now: int) -> None:
+        self._idiom = idiom
+        self._jobs = jobs
+        self._news = news
+        self._now = now
+        keys = {new.model.unique for new in news} - {None}
+        self._names = Names(idiom.db, [key for key in keys if key is not None], now)
+        self._names.lock({_key(new) for new in news if _changes_holder(new)}, jobs.lock)
+        self._stored: dict[str, New] = {}
+        self._edited: dict[int, tuple[Job, New]] = {}
+        """What becomes of jobs that are there, by their places."""
+        self._displaced: list[Displaced] = []
+        self._ids: list[str] = []
+        self._existing: list[str] = []
+        self._duplicates: list[str] = []
+        self._refused: list[str] = []
+
+    def take(self, taken: set[str], *, skip_duplicates: bool) -> Batch:
+        """Store what is to be stored; ids that are taken, and keys, are passed over or raise."""
+        for new in self._news:
+            if self._is_settled(new, skip=skip_duplicates):
+                continue
+            if new.id in taken or new.id in self._stored:
+                if not skip_duplicates:
+                    raise DuplicateError(f"The id {new.id!r} is taken; nothing was enqueued.")
+                self._duplicates.append(new.id)
+                continue
+            self._take_key(new)
+            self._stored[new.id] = new
+            self._ids.append(new.id)
+        self._insert(list(self._stored.values()))
+        self._names.write()
+        self._edit()
+        self._call_off()
+        return Batch(
+            ids=tuple(self._ids),
+            duplicates=tuple(self._duplicates),
+            existing=tuple(self._existing),
+            refused=tuple(self._refused),
+        )
+
+    # -- unique keys --------------------------------------------------------------------
+
+    def _is_settled(self, new: New, *, skip: bool) -> bool:
+        """Do to a request what its key says, if another job has that; False to store it."""
+        key = new.model.unique
+        holder = None if key is None else self._names.holder(key)
+        if key is None or holder is None:
+            return False
+        how = new.model.on_duplicate or OnDuplicate.RETURN
+        if how == OnDuplicate.REPLACE:
+            return False
+        if how == OnDuplicate.REJECT or (how == OnDuplicate.DEBOUNCE and not _waits(holder)):
+            only = "; only a job that waits can be debounced" if how != OnDuplicate.REJECT else ""
+            told = f"{who_has(key, holder)}{only}; nothing was enqueued."
+            if not skip:
+                raise DuplicateError(told)
+            self._refused.append(told)
+            return True
+        if how == OnDuplicate.DEBOUNCE:
+            self._debounce(new, key, holder)
+        self._ids.append(holder.id)
+        self._existing.append(holder.id)
+        return True
+
+    def _debounce(self, new: New, key: str, holder: Job) -> None:
+        """Have a job that waits become what another request asks for."""
+        since = self._names.holding(key).since
+        moved = new._replace(row=_due(new, since, self._now))
+        if holder.id in self._stored:
+            _, command, argv, rest = moved.row
+            self._stored[holder.id] = moved._replace(row=(holder.id, command, argv, rest))
+            return
+        asked = stored_job(moved.row, holder.seq)
+        kept = {name: getattr(holder, name) for name in _KEEPS}
+        if holder.parked and (asked.queue, asked.keys) != (holder.queue, holder.keys):
+            kept["parked"] = None
+        self._edited[holder.seq] = replace(asked, **kept), new
+
+    def _take_key(self, new: New) -> None:
+        key = new.model.unique
+        if key is None:
+            return
+        if (holder := self._names.holder(key)) is not None:
+            reason = f"{new.id} took its place and its unique key {key!r}"
+            self._displaced.append(Displaced(holder.id, reason))
+        self._names.take(key, stored_job(new.row, 0), taken_by(new.model, new.id, self._now))
+
+    # -- storing ------------------------------------------------------------------------
+
+    def _insert(self, news: Sequence[New]) -> None:
+        """Store jobs; limits of their queues decide about some of them."""
+        rows = [new.row for new in news]
+        limited = [place for place, new in enumerate(news) if _is_limited(new.model)]
+        if limited:
+            placed, displaced = self._idiom.limiting.place([rows[place] for place in limited])
+            self._displaced += displaced
+            for place, row in zip(limited, placed, strict=True):
+                rows[place] = row
+        if rows:
+            self._idiom.insert_jobs(rows)
+            for new in news:
+                if new.stdin:
+                    self._jobs.add_input(new.id, new.stdin)
+            self._idiom.after_change(Changed(State.PENDING, (), wakes=True, new=True))
+
+    def _edit(self) -> None:
+        if not self._edited:
+            return
+
+        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+            return {
+                seq: Decision(Edit(self._edited[seq][0]), self._event(held[seq])) for seq in held
+            }
+
+        jobs = [job for job, _ in self._edited.values()]
+        self._jobs.change_within(jobs, decide, self._now)
+        for job, new in self._edited.values():
+            self._jobs.replace_input(job, new.stdin)
+
+    def _event(self, job: Job) -> Event:
+        detail = f"unique key {job.unique_key!r}: a later request took the place of: {job.title}"
+        return Event(
+            at=self._now, kind="debounce", job=job.id, node=None, who=whoami(), detail=detail
+        )
+
+    def _call_off(self) -> None:
+        """Cancel the jobs that have to go, or end their runs."""
+        why = {self._place_of(one.job): one.reason for one in self._displaced}
+        if not why:
+            return
+
+        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+            decided = {}
+            for seq, job in held.items():
+                if job.state in FINISHED or job.cancel_reason is not None:
+                    continue
+                runs = job.state == State.PROCESSING
+                to = EndRun(why[seq]) if runs else cancelled(job, why[seq])
+                event = Event(
+                    at=now, kind="cancel", job=job.id, node=None, who=whoami(), detail=why[seq]
+                )
+                decided[seq] = Decision(to, event)
+            return decided
+
+        self._jobs.change_within(self._jobs.at(list(why)), decide, self._now)
+
+    def _place_of(self, job: int | str) -> int:
+        found = self._jobs.get(job) if isinstance(job, str) else None
+        return job if isinstance(job, int) else found.seq if found is not None else 0
+
+
+def _is_limited(model: NewJob) -> bool:
+    return bool(model.keys) or model.is_limited
+
+
+def _key(new: New) -> str:
+    return new.model.unique or ""
+
+
+def _changes_holder(new: New) -> bool:
+    changes = (OnDuplicate.REPLACE, OnDuplicate.DEBOUNCE)
+    return new.model.unique is not None and new.model.on_duplicate in changes
+
+
+def _waits(job: Job) -> bool:
+    return job.state in (State.PENDING, State.FAILED)
+
+
+def _due(new: New, since: int, now: int) -> NewRow:
+    """Return the row of a request that is put off no longer than it can wait."""
+    asked = stored_job(new.row, 0).run_at
+    run_at = latest_start(asked, since, new.model.max_wait)
+    return with_values(new.row, run_at=run_at, ready=int(run_at <= now))
