@@ -15,7 +15,7 @@ from bench.lab import Lab
 from bench.processes import BenchError
 from bench.subject import Measure, Plain, Subject
 from queuectl import Queue
-from queuectl.admission import Offer
+from queuectl.admission import ALL_QUEUES, Offer
 from queuectl.facts import Node
 from queuectl.job import Exited, Job
 from queuectl.lifecycle import Policy, decide
@@ -97,7 +97,7 @@ def register(store: Store) -> None:
             pid=1,
             pid_start=1,
             workers=1,
-            queues=(),
+            queues=ALL_QUEUES,
             spool="",
             version="0",
             started_at=now,

@@ -3,11 +3,16 @@
 A store finds candidates in the order of the line, and begins runs of those that are admitted.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from queuectl.values import dataclass
 
 if TYPE_CHECKING:
     from queuectl.limits import Gate
+
+T = TypeVar("T")
 
 
 class Candidate(NamedTuple):
@@ -48,17 +53,63 @@ class Suspects(NamedTuple):
         return job.crashes >= self.crashes and job.run_at >= now - self.patience
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Which queues a node serves: all, some, or all but some; `in` tells it of each."""
+
+    names: tuple[str, ...] = ()
+    """These only; none for all."""
+    excluded: tuple[str, ...] = ()
+    """All but these, also those that there will be."""
+    weights: tuple[int, ...] = ()
+    """How much each of the names gets of the node; none if priority decides among them."""
+    in_order: bool = False
+    """Whether each of the names comes before all that follow."""
+
+    def __contains__(self, queue: str) -> bool:
+        """Tell whether jobs of this queue are taken."""
+        return (not self.names or queue in self.names) and queue not in self.excluded
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """All queues that it names, to be served or not."""
+        return self.names + self.excluded
+
+    def __str__(self) -> str:
+        """Say it in a few words."""
+        if self.excluded:
+            return f"all but {', '.join(self.excluded)}"
+        if self.weights:
+            shares = zip(self.names, self.weights, strict=True)
+            return ", ".join(f"{name}:{weight}" for name, weight in shares)
+        return (", then " if self.in_order else ", ").join(self.names) or "all"
+
+
+ALL_QUEUES = Serving()
+
+
+class Order(Protocol):
+    """Who comes first among the ready jobs of several queues; `precedence` has them."""
+
+    def arrange(self, lines: Mapping[str, Sequence[T]]) -> Iterator[T]:
+        """Yield the jobs of these queues, of each in its own order; nothing changes by that."""
+
+    def took(self, queues: Iterable[str]) -> None:
+        """Hear of which queues jobs were taken, in this order."""
+
+
 class Offer(NamedTuple):
     """What a node has room for."""
 
     workers: Sequence[int]
     """Each gets one job at most."""
-    queues: Sequence[str] = ()
-    """The queues it serves; none for all."""
+    queues: Serving = ALL_QUEUES
     suspects: Suspects | None = None
     idle: int | None = None
     """How many of the workers have nothing to do, the first of them; None is all. The others get
     jobs ahead of their time."""
+    order: Order | None = None
+    """Whose turn it is among the queues; None if priority decides, then who came first."""
 
 
 class Admitted(NamedTuple):
@@ -105,6 +156,20 @@ def admit_limited(
         if is_suspect:
             break
     return found
+
+
+def first_in_line(lines: Mapping[str, list[Candidate]], offer: Offer) -> list[Candidate]:
+    """Return the first jobs over several queues without limits, as many as there is room for."""
+    if offer.order is not None:
+        return list(islice(line_up(lines, offer), len(offer.workers)))
+    found = [job for line in lines.values() for job in line]
+    found.sort(key=lambda job: job.place)
+    return found[: len(offer.workers)]
+
+
+def line_up(lines: Mapping[str, Sequence[Candidate]], offer: Offer) -> Iterator[Candidate]:
+    """Yield the jobs of several queues, of each in its own order, as the node wants them."""
+    return merge(list(lines.values())) if offer.order is None else offer.order.arrange(lines)
 
 
 def merge(lines: Sequence[Sequence[Candidate]]) -> Iterator[Candidate]:

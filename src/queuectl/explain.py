@@ -12,6 +12,7 @@ from queuectl.when import ahead, human, iso, local
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from queuectl.admission import Serving
     from queuectl.limits import Rate
 
 NAMED = 3
@@ -80,15 +81,14 @@ class Reason:
 class Crew:
     """The workers of a node that lives."""
 
-    queues: tuple[str, ...]
-    """The queues it serves; empty for all."""
+    queues: "Serving"
     workers: int
     busy: int
     stopping: bool = False
 
     def serves(self, queue: str) -> bool:
         """Tell whether it takes jobs of this queue."""
-        return not self.queues or queue in self.queues
+        return queue in self.queues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,10 +154,15 @@ def hindrances(
     elif names and not taking:
         reasons.append(_reason(Cause.NO_WORKER, "all workers are stopping", "worker start"))
     elif unserved := sorted(q for q in names if not any(crew.serves(q) for crew in taking)):
-        options = " ".join(f"--queue {_quoted(name)}" for name in unserved)
+        options = " ".join(f"--queue {_quoted(_served(name))}" for name in unserved)
         text = f"no worker serves {', '.join(unserved)}"
         reasons.append(_reason(Cause.NOT_SERVED, text, f"worker start {options}"))
     return reasons
+
+
+def _served(name: str) -> str:
+    """Write a queue for `worker start`, which takes a number behind a colon for its share."""
+    return f"{name}:1" if name.rpartition(":")[2].isdecimal() and ":" in name else name
 
 
 def _in_itself(job: Job, now: int) -> list[Reason]:

@@ -1,6 +1,6 @@
 """What is said of a queue besides its jobs: counts, nodes, queues, times, events."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from queuectl.values import dataclass, field
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from queuectl.admission import Serving
     from queuectl.limits import Limits
 
 Progress = Callable[[int, int], None]
@@ -37,8 +38,7 @@ class Node:
     pid_start: int
     """Start time of that process, so that a recycled pid isn't taken for it."""
     workers: int
-    queues: tuple[str, ...]
-    """The queues it serves; empty for all."""
+    queues: "Serving"
     spool: str
     """The folder on its host where the output of its running jobs is."""
     version: str
@@ -56,7 +56,7 @@ class Node:
 
     def serves(self, queue: str) -> bool:
         """Tell whether it takes jobs of this queue."""
-        return not self.queues or queue in self.queues
+        return queue in self.queues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,34 @@ class QueueInfo:
     closed_until: int | None = field(default=None, compare=False)
     """Until when nothing of it can begin, as far as the last claim from it could tell."""
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether limits or defaults were set on it."""
+        return self.limits is not None and bool(self.limits.as_dict())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueUse:
+    """All that there is of a queue, to whoever wants it renamed or removed."""
+
+    name: str
+    states: Mapping[State, int]
+    """How many jobs of it are in which state; states that none is in are left out."""
+    info: QueueInfo | None
+    schedules: tuple[str, ...]
+    """Those whose jobs go there because they say so."""
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs are in it."""
+        return sum(self.states.values())
+
+    @property
+    def is_set(self) -> bool:
+        """Whether something is set on it that makes a difference."""
+        info = self.info
+        return info is not None and (info.paused_at is not None or info.is_limited)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -130,27 +158,30 @@ class Batch:
 
 
 def count_waiting(
-    counts: Iterable[Count], queues: Iterable[QueueInfo], served: Sequence[str] = ()
+    counts: Iterable[Count], queues: Iterable[QueueInfo], served: "Serving | None" = None
 ) -> int:
-    """Count jobs that could still come to a node serving these queues (paused ones can't)."""
+    """Count jobs that could still come to a node serving these queues, or to any.
+
+    Those of queues that are paused can't.
+    """
     paused = {queue.name for queue in queues if queue.paused_at is not None}
     return sum(
         count.jobs
         for count in counts
         if count.state in (State.PENDING, State.FAILED)
         and count.queue not in paused
-        and (not served or count.queue in served)
+        and (served is None or count.queue in served)
     )
 
 
-def count_unserved(counts: Iterable[Count], served: Iterable[Sequence[str]]) -> dict[str, int]:
+def count_unserved(counts: Iterable[Count], served: "Iterable[Serving]") -> dict[str, int]:
     """Count the jobs that wait in queues which no node serves, by queue.
 
-    A node is given by the queues that it serves; none are all.
+    A node is given by the queues that it serves.
     """
     known = list(served)
     waiting: dict[str, int] = {}
     for count in counts:
-        if count.state in WAITING and not any(not q or count.queue in q for q in known):
+        if count.state in WAITING and not any(count.queue in queues for queues in known):
             waiting[count.queue] = waiting.get(count.queue, 0) + count.jobs
     return {queue: jobs for queue, jobs in sorted(waiting.items()) if jobs}

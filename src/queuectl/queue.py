@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
 from queuectl.enqueueing import Enqueuer, Request
-from queuectl.facts import Batch, Count, Event, Node, Progress, QueueInfo
+from queuectl.facts import Batch, Count, Event, Node, Progress, QueueInfo, QueueUse
 from queuectl.fields import Keywords
 from queuectl.filter import Filter, Names
 from queuectl.job import Attempt, Job, Named, Output, State
@@ -589,6 +589,30 @@ class Queue:
     def resume(self, queue: str) -> bool:
         """Give out jobs of a queue again. False when it wasn't paused."""
         return queues.set_paused(self.store, queue, paused=False)
+
+    def rename_queue(self, old: str, new: str) -> QueueUse:
+        """Call a queue otherwise, with its jobs, limits, keys and history, as one change.
+
+        Schedules that name it name the new one then. Returns what there was of it.
+
+        Raises:
+            NotFoundError: There is nothing of the queue.
+            StateError: Some of its jobs run, or something is in the queue of the new name, or set
+                on it; nothing was changed.
+        """
+        use = queues.rename(self.store, old, new)
+        self._enqueuer.note_new_settings()
+        return use
+
+    def remove_queue(self, name: str) -> None:
+        """Remove a queue without jobs: all that is set on it, and what is known of its keys.
+
+        Raises:
+            NotFoundError: Nothing is set on the queue.
+            StateError: There are jobs in it, or schedules that make some; nothing was changed.
+        """
+        queues.remove(self.store, name)
+        self._enqueuer.note_new_settings()
 
     def queues(self) -> Queues:
         """Return the queues on which something was set."""

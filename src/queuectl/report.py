@@ -9,6 +9,7 @@ from heapq import heappush, heappushpop
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from queuectl.admission import Serving
 from queuectl.changes import Changed, Refused
 from queuectl.facts import Count, Event, Node, QueueInfo, Rollup, count_unserved
 from queuectl.fields import FIELDS
@@ -152,13 +153,22 @@ def node_dict(node: Node, *, alive: bool, running: int) -> dict[str, Any]:
         "pid": node.pid,
         "workers": node.workers,
         "running": running,
-        "queues": list(node.queues),
+        "queues": list(node.queues.names),
+        "excluded": list(node.queues.excluded),
+        "weights": dict(zip(node.queues.names, node.queues.weights, strict=False)),
+        "in_order": node.queues.in_order,
         "alive": alive,
         "stopping": None if node.stop is None else node.stop.value,
         "version": node.version,
         "started_at": moment(node.started_at),
         "seen_at": moment(node.seen_at),
     }
+
+
+def serving_of(node: dict[str, Any]) -> Serving:
+    """Return which queues a node serves that was described."""
+    weights = tuple(node["weights"].values())
+    return Serving(tuple(node["queues"]), tuple(node["excluded"]), weights, node["in_order"])
 
 
 def limits_dict(limits: "Limits") -> dict[str, Any]:
@@ -247,7 +257,7 @@ def build_status(
         nodes=nodes,
         next_due=next_due,
         unserved=count_unserved(
-            counts, (n["queues"] for n in nodes if n["alive"] and not n["stopping"])
+            counts, (serving_of(n) for n in nodes if n["alive"] and not n["stopping"])
         ),
     )
 

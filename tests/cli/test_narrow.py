@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from queuectl import Queue
+from queuectl.admission import Serving
 from queuectl.cli.widths import width
 from queuectl.facts import Event
 from queuectl.job import Exited
@@ -28,7 +29,9 @@ def fill(queue: Queue) -> None:
     """Put jobs, nodes and events into a queue whose names are as long as names may be."""
     store = queue.store
     now = store.clock.now()
-    a_node(store, "n" * 40, host=HOST, queues=(QUEUE, "other", "third"), started_at=now - HOUR)
+    a_node(
+        store, "n" * 40, host=HOST, queues=Serving((QUEUE, "other", "third")), started_at=now - HOUR
+    )
     # On another host, and its lease is over.
     a_node(store, "gone2345", host="h" * 120, lease=-1, started_at=now - 70 * HOUR)
     for n in range(3):

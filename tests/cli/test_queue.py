@@ -158,3 +158,111 @@ def test_a_queue_that_nobody_uses_is_not_shown(cli: Cli) -> None:
     assert cli.refused("queue", "set", "a\nb", "--limit", "3", code=2).startswith(
         "queuectl: Queue must be printable"
     )
+
+
+# -- renaming and removing --------------------------------------------------------------------
+
+
+def test_a_queue_is_called_otherwise_with_all_there_is_of_it(cli: Cli) -> None:
+    cli.ok(*"queue set mail --limit 3".split())
+    for _ in range(2):
+        cli.add("true", "--queue", "mail")
+    cli.ok("schedule", "add", "nightly", "@daily", "true", "--queue", "mail")
+    told = cli.ok("queue", "rename", "mail", "post").lines
+    assert told == [
+        "Queue 'mail' is called 'post' from now on, with 2 jobs.",
+        "Schedule 'nightly' makes its jobs there.",
+    ]
+    (row,) = cli.ok("queue", "list", "--json").json
+    assert (row["name"], row["waiting"], row["limits"]["limit"]) == ("post", 2, 3)
+    assert cli.ok("schedule", "show", "nightly", "--json").json["job"]["queue"] == "post"
+    event = cli.ok("events", "--json").json[0]
+    assert (event["kind"], event["detail"]) == ("rename", "queue mail to post")
+    assert "@" in event["who"]
+
+
+def test_what_a_renaming_came_to_as_json(cli: Cli) -> None:
+    node = cli.node("--queue", "mail:2", "--queue", "other")
+    cli.ok(*"queue pause mail".split())
+    cli.add("true", "--queue", "mail")
+    told = cli.ok(*"queue rename mail post --json".split()).json
+    assert told == {
+        "name": "post",
+        "was": "mail",
+        "jobs": 1,
+        "schedules": [],
+        "nodes": told["nodes"],
+    }
+    assert len(told["nodes"]) == 1
+    cli.ok(*"queue rename post mail".split())
+    said = cli.run(*"queue rename mail post".split()).stderr
+    assert said == f"Node {told['nodes'][0]} was started for 'mail', and goes on with that name.\n"
+    assert node.poll() is None
+
+
+def test_no_queue_is_renamed_while_jobs_of_it_run(working: Cli) -> None:
+    id = working.add("until [ -e stop ]; do sleep 0.02; done", "--queue", "mail")
+    wait_for(lambda: working.queue.get(id).state == State.PROCESSING, "the job to run")
+    assert working.refused("queue", "rename", "mail", "post", code=4) == (
+        "queuectl: Queue 'mail' has running jobs (1); pause it, and rename it when they are over."
+    )
+    (working.folder / "stop").touch()
+    working.ok("wait", id)
+    working.ok("queue", "rename", "mail", "post")
+
+
+@pytest.mark.parametrize(
+    ("names", "code", "sentence"),
+    [
+        (
+            "mail post",
+            4,
+            "Queue 'post' is in use: 1 job is in it (1 pending); choose another name.",
+        ),
+        ("mail set", 4, "Queue 'set' is in use: something is set on it; choose another name."),
+        ("mail tick", 4, "Queue 'tick' is in use: schedule daily makes jobs for it; choose"),
+        ("mail mail", 2, "Queue 'mail' is called so already; give another name."),
+        ("mial new", 3, "Nothing is in queue 'mial', or set on it; did you mean 'mail'?"),
+        ("mail a\x1bb", 2, "Queue must be printable"),
+        (f"mail {'x' * 129}", 2, "at most 128 are allowed"),
+    ],
+)
+def test_what_can_not_be_renamed_stays(cli: Cli, names: str, code: int, sentence: str) -> None:
+    cli.add("true", "--queue", "mail")
+    cli.add("true", "--queue", "post")
+    cli.ok(*"queue set set --limit 3".split())
+    cli.ok(*"schedule add daily @daily true --queue tick".split())
+    before = cli.ok("queue", "list", "--json").json
+    assert sentence in cli.refused("queue", "rename", *names.split(), code=code)
+    assert cli.ok("queue", "list", "--json").json == before
+
+
+def test_a_queue_without_jobs_is_removed(cli: Cli) -> None:
+    cli.ok(*"queue set mail --limit 3".split())
+    cli.ok(*"queue pause mail".split())
+    assert cli.ok(*"queue rm mail".split()).stdout == "Queue 'mail' is removed.\n"
+    assert cli.ok(*"queue list --json".split()).json == []
+    event = cli.ok("events", "--json").json[0]
+    assert (event["kind"], event["detail"]) == ("rm", "queue mail")
+    cli.ok(*"queue pause mail".split())
+    assert cli.ok(*"queue rm mail --json".split()).json == {"name": "mail", "removed": True}
+
+
+def test_one_that_is_in_use_is_not(cli: Cli) -> None:
+    cli.ok(*"queue set mail --limit 3".split())
+    cli.ok(*"schedule add daily @daily true --queue mail".split())
+    id = cli.add("true", "--queue", "mail")
+    assert cli.refused("queue", "rm", "mail", code=4) == (
+        "queuectl: Queue 'mail' is in use: 1 job is in it (1 pending); move them, or remove them"
+        " with queuectl rm --queue mail."
+    )
+    cli.ok("rm", id)
+    assert cli.refused("queue", "rm", "mail", code=4) == (
+        "queuectl: Queue 'mail' is in use: schedule daily makes jobs for it; change or remove that"
+        " first."
+    )
+    cli.ok("schedule", "rm", "daily")
+    cli.ok("queue", "rm", "mail")
+    assert cli.refused("queue", "rm", "mail", code=3).startswith(
+        "queuectl: Nothing is in queue 'mail', or set on it; "
+    )

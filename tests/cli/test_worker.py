@@ -94,6 +94,57 @@ def test_only_the_named_queues_are_served(cli: Cli) -> None:
     assert cli.queue.get(other).state == State.PENDING
 
 
+def test_all_queues_but_some_are_served(cli: Cli) -> None:
+    cli.node("--exclude", "video", "--exclude", "print")
+    (node,) = cli.ok("worker", "list", "--json").json
+    assert (node["queues"], node["excluded"]) == ([], ["video", "print"])
+    assert "all but video, print" in cli.ok("worker", "list").stdout
+    assert "all but video, print" in cli.ok("status").stdout
+    waits = cli.run("enqueue", "true", "--queue", "video")
+    assert "No worker serves video; start one with: " in waits.stderr
+    told = cli.ok("explain", cli.add("true", "--queue", "video")).stdout
+    assert told.startswith("No worker serves video; ")
+    assert "waiting in queues that no worker serves: video" in cli.run("doctor").stdout
+    cli.ok("enqueue", "true", "--queue", "mail", "--wait")
+
+
+@pytest.mark.parametrize(
+    ("typed", "told", "text"),
+    [
+        ("--queue a:3 --queue b", {"weights": {"a": 3, "b": 1}, "in_order": False}, "a:3, b:1"),
+        ("--queue a --queue b --in-order", {"weights": {}, "in_order": True}, "a, then b"),
+        ("--queue a:7:2 --queue b:x", {"weights": {"a:7": 2, "b:x": 1}}, "a:7:2, b:x:1"),
+        ("--queue a --queue a", {"queues": ["a"], "weights": {}, "excluded": []}, "a"),
+    ],
+)
+def test_queues_may_have_shares_or_an_order(
+    cli: Cli, typed: str, told: dict[str, object], text: str
+) -> None:
+    cli.node(*typed.split())
+    (node,) = cli.ok("worker", "list", "--json").json
+    assert {name: node[name] for name in told} == told
+    assert cli.ok("worker", "list").lines[1].endswith(f" {text}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("--queue a --exclude b", "Give either --queue, or --exclude, not both"),
+        ("--in-order", "--in-order is about several --queue; name them in their order"),
+        ("--in-order --queue a:2 --queue b", "With --in-order no queue has a share"),
+        ("--queue a:0", "A share is a whole number from 1 to 1,000, not 0; if that belongs to"),
+        ("--queue a:1001", "if that belongs to the name, write a:1001:1"),
+        ("--queue :3", "A queue's name is empty"),
+        ("--queue a:2 --queue a:3", "--queue 'a' is given twice, with different shares"),
+        ("--queue a --queue a:3", "--queue 'a' is given twice, with different shares"),
+        ("--exclude \x1b", "A queue's name must be printable"),
+    ],
+)
+def test_what_can_not_be_served_is_refused(cli: Cli, typed: str, sentence: str) -> None:
+    assert sentence in cli.refused("worker", "start", *typed.split(), code=2)
+    assert not cli.db.exists()
+
+
 def test_backoff_base_overrides_job_and_setting(cli: Cli) -> None:
     cli.ok("config", "set", "backoff_base", "1000")
     id = cli.add("exit 1", "--max-retries", "1")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from queuectl.admission import Offer
+from queuectl.admission import ALL_QUEUES, Offer
 from queuectl.errors import QueuectlError
 from queuectl.facts import Node
 from queuectl.job import Exited, NewJob, State, Transition
@@ -97,7 +97,7 @@ def _register(store: Store, name: str) -> None:
             pid=os.getpid(),
             pid_start=1,
             workers=5,
-            queues=(),
+            queues=ALL_QUEUES,
             spool="/nowhere",
             version="0",
             started_at=store.clock.now(),

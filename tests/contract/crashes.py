@@ -216,6 +216,7 @@ STEPS: Sequence[Callable[[CrashingHistory], None]] = (
     History.searches_agree,
     *[History.set_schedule, History.tick, History.tick],
     History.set_limits,
+    *[History.rename_queue] * 2,
     History.upkeep,
     *CRASHES,
 )

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from queuectl.errors import StoreError
-from queuectl.facts import Event, Stop
+from queuectl.admission import Serving
+from queuectl.errors import StateError, StoreError
+from queuectl.facts import Event, QueueUse, Stop
 from queuectl.filter import Filter
 from queuectl.job import (
     Cancelled,
@@ -44,6 +45,7 @@ from tests.contract.tools import (
     HOUR,
     MINUTE,
     NOW,
+    Served,
     a_node,
     ended,
     foresee,
@@ -75,7 +77,17 @@ TEXTS = (
     "exit",
 )
 SCHEDULES = ("often", "seldom ü")
-SERVED: Sequence[tuple[str, ...]] = ((), (), (), ("one",), ("zwei ü", "One"), ("nowhere",))
+SERVED: Sequence[Served] = (
+    (),
+    (),
+    (),
+    ("one",),
+    ("zwei ü", "One"),
+    ("nowhere",),
+    Serving(excluded=("one", "nowhere")),
+    Serving(("zwei ü", "one", "nowhere"), weights=(2, 3, 1)),
+    Serving(("One", "zwei ü", "one"), in_order=True),
+)
 OUTCOMES: Sequence[Outcome] = (
     Exited(0),
     Exited(0),
@@ -182,7 +194,7 @@ class History:
             self.each(lambda side: foresee(side.store, queues, now=self.now))
         self.claim_for(node, self.one_of([0, 1, 2, 3, 3, 3]), queues)
 
-    def claim_for(self, node: str, count: int, queues: Sequence[str]) -> None:
+    def claim_for(self, node: str, count: int, queues: Served) -> None:
         """Claim as many jobs, and keep them in hand."""
 
         def claim(side: Side) -> Turned:
@@ -454,6 +466,38 @@ class History:
         self.each(lambda side: side.store.settings.set_limits(queue, lambda _: limits))
         self.each(lambda side: side.store.settings.queues())
 
+    # -- names of queues ----------------------------------------------------------------
+
+    def rename_queue(self) -> None:
+        """Call a queue otherwise, or remove what is set on it, unless it is in use."""
+        old, new = self.one_of(QUEUES), self.one_of([*QUEUES, "nowhere"])
+
+        def told(*uses: QueueUse) -> None:
+            use, *others = uses
+            if State.PROCESSING in use.states or any(one.jobs or one.is_set for one in others):
+                raise StateError("in use")
+            if not others and (use.jobs or use.schedules):
+                raise StateError("not empty")
+
+        def rename(side: Side) -> Any:
+            event = self.event(None)
+            try:
+                return side.store.settings.rename_queue(old, new, check=told, event=event)
+            except StateError as error:
+                return str(error)
+
+        def remove(side: Side) -> str | None:
+            try:
+                side.store.settings.remove_queue(old, check=told)
+            except StateError as error:
+                return str(error)
+            return None
+
+        self.each(rename if old != new and self.one_of([True, True, False]) else remove)
+        self.each(lambda side: side.store.settings.queues())
+        self.each(lambda side: [dict(one.request) for one in side.store.schedules.all()])
+        self.rollups_agree()
+
     # -- schedules --------------------------------------------------------------------
 
     def set_schedule(self) -> None:
@@ -465,7 +509,7 @@ class History:
             rule=self.one_of(["every 1m", "every 3m"]),
             zone="UTC",
             anchor=NOW,
-            request={"command": "true"},
+            request={"command": "true", "queue": self.one_of([*QUEUES, "nowhere"])},
             missed=self.one_of(Missed),
             overlap=self.one_of(Overlap),
             pause_after=self.one_of([None, 1]),

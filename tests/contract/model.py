@@ -14,9 +14,17 @@ from string import ascii_lowercase, ascii_uppercase
 from time import CLOCK_MONOTONIC, clock_gettime_ns, time_ns
 from typing import Any, TypeVar
 
-from queuectl.admission import Candidate, Offer, admit, admit_limited, merge
+from queuectl.admission import (
+    ALL_QUEUES,
+    Candidate,
+    Offer,
+    Serving,
+    admit,
+    admit_limited,
+    line_up,
+)
 from queuectl.errors import DuplicateError, LeaseLostError, StateError, StoreError, UsageError
-from queuectl.facts import Batch, Count, Event, Node, QueueInfo, Rollup, Stop
+from queuectl.facts import Batch, Count, Event, Node, QueueInfo, QueueUse, Rollup, Stop
 from queuectl.filter import Filter, Sort
 from queuectl.host import whoami
 from queuectl.job import (
@@ -621,11 +629,11 @@ class ToyRuns(Runs):
         waiting = [job for id, job in memory.line.items() if memory.ready.get(id) == 1]
         waiting = [job for job in waiting if self._serves(offer.queues, job)]
         waiting = [job for job in waiting if job.expires_at is None or job.expires_at > now]
-        lines = [
-            [_candidate(job) for job in sorted(waiting, key=_in_line) if job.queue == queue]
+        lines = {
+            queue: [_candidate(job) for job in sorted(waiting, key=_in_line) if job.queue == queue]
             for queue in {job.queue for job in waiting}
-        ]
-        chosen, limited = self._admit(list(merge(lines)), offer, now)
+        }
+        chosen, limited = self._admit(list(line_up(lines, offer)), offer, now)
         line = {job.seq: job for job in waiting}
         pairs = zip(offer.workers, chosen, strict=False)
         jobs = [self._begin(line[one.seq], node, worker, now) for worker, one in pairs]
@@ -653,10 +661,10 @@ class ToyRuns(Runs):
             memory.meters[queue] = memory.meters.get(queue, {}) | gate.charged
         return chosen, True
 
-    def _serves(self, queues: Sequence[str], job: Job) -> bool:
+    def _serves(self, queues: Serving, job: Job) -> bool:
         info = self._memory.queues.get(job.queue)
         paused = info is not None and info.paused_at is not None
-        return not paused and (not queues or job.queue in queues)
+        return not paused and job.queue in queues
 
     def _begin(self, job: Job, node: str, worker: int, now: int) -> Job:
         memory = self._memory
@@ -694,7 +702,7 @@ class ToyRuns(Runs):
     def opens_at(self, queue: str, key: str) -> int | None:
         return None
 
-    def outlook(self, queues: Sequence[str] = ()) -> Outlook:
+    def outlook(self, queues: Serving | None = None) -> Outlook:
         line, ready = self._memory.line, self._memory.ready
         due = [
             line[id].run_at
@@ -703,7 +711,11 @@ class ToyRuns(Runs):
         ]
         expiring = [at for id in ready if (at := line[id].expires_at) is not None]
         return Outlook(
-            any(self._serves(queues, line[id]) for id, is_ready in ready.items() if is_ready),
+            any(
+                self._serves(queues or ALL_QUEUES, line[id])
+                for id, is_ready in ready.items()
+                if is_ready
+            ),
             min(due, default=None),
             min(expiring, default=None),
         )
@@ -1023,6 +1035,58 @@ class ToySettings(SharedSettings):
         self._memory.meters.pop(queue, None)
         self._memory.keep(event)
         return limits
+
+    def rename_queue(
+        self,
+        old: str,
+        new: str,
+        *,
+        check: Callable[[QueueUse, QueueUse], None],
+        event: Event | None = None,
+    ) -> QueueUse:
+        memory = self._memory
+        use = self._use(old)
+        check(use, self._use(new))
+        by_queue: Sequence[dict[str, Any]] = (
+            memory.queues,
+            memory.shares,
+            memory.vtimes,
+            memory.meters,
+        )
+        for known in by_queue:
+            known.pop(new, None)
+            if old in known:
+                known[new] = known.pop(old)
+        if new in memory.queues:
+            memory.queues[new] = replace(memory.queues[new], name=new)
+        for job in [job for job in memory.line.values() if job.queue == old]:
+            memory.line[job.id] = replace(job, queue=new)
+        for key in [key for key in memory.cells if key[1] == old]:
+            memory.merge((key[0], new, *key[2:]), memory.cells.pop(key))
+        for name in use.schedules:
+            schedule = memory.schedules[name]
+            memory.schedules[name] = replace(schedule, request={**schedule.request, "queue": new})
+        memory.keep(event)
+        return use
+
+    def remove_queue(
+        self, name: str, *, check: Callable[[QueueUse], None], event: Event | None = None
+    ) -> None:
+        memory = self._memory
+        check(self._use(name))
+        for of_queues in (memory.queues, memory.shares, memory.vtimes, memory.meters):
+            of_queues.pop(name, None)
+        memory.keep(event)
+
+    def _use(self, name: str) -> QueueUse:
+        memory = self._memory
+        naming = sorted(memory.schedules.values(), key=lambda one: one.name)
+        return QueueUse(
+            name=name,
+            states=Counter(job.state for job in memory.line.values() if job.queue == name),
+            info=memory.queues.get(name),
+            schedules=tuple(one.name for one in naming if one.request.get("queue") == name),
+        )
 
     def config(self) -> dict[str, str]:
         return dict(sorted(self._memory.config.items()))

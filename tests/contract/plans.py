@@ -50,6 +50,7 @@ VALUES: dict[str, Any] = {
     "duration_ms": 5,
     "end": "tag\U0010ffff",
     "error": None,
+    "excluded": [],
     "exit_code": 0,
     "failures": 0,
     "final": 1,
@@ -160,6 +161,9 @@ COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
         "SELECT_RUNNING",
         "SELECT_TAGGED",
         "SELECT_SORTED",
+        # All jobs of a queue.
+        "RENAME_JOBS",
+        "LEFT_IN_QUEUE",
         # What a change of limits brings back is all of it.
         "UNPARK_ALL",
         "PRUNABLE",

@@ -5,6 +5,7 @@ from time import monotonic
 
 import pytest
 
+from queuectl.admission import Serving
 from queuectl.errors import LeaseLostError, StoreError
 from queuectl.facts import Node, Stop
 from queuectl.store import Store
@@ -23,8 +24,18 @@ class TestRegister:
         node = a_node(store)
         assert store.nodes.all() == [node]
 
-    @pytest.mark.parametrize("queues", [(), ("one",), ("it's", 'a "b"', "ä,[]", "default")])
-    def test_any_queues(self, store: Store, queues: tuple[str, ...]) -> None:
+    @pytest.mark.parametrize(
+        "queues",
+        [
+            Serving(),
+            Serving(("one",)),
+            Serving(("it's", 'a "b"', "ä,[]", "default")),
+            Serving(excluded=("names", "!x")),
+            Serving(("a:1", "b"), weights=(3, 1)),
+            Serving(("b", "a"), in_order=True),
+        ],
+    )
+    def test_any_queues(self, store: Store, queues: Serving) -> None:
         assert a_node(store, queues=queues).queues == the_node(store).queues == queues
 
     def test_they_come_oldest_first(self, store: Store) -> None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Protocol
 
-from queuectl.admission import Offer, Suspects
+from queuectl.admission import Offer, Serving, Suspects
 from queuectl.facts import Node, count_waiting
 from queuectl.filter import Filter, Sort
 from queuectl.job import Exited, Job, NewJob, Outcome, Output, State, Transition
 from queuectl.lifecycle import Policy, decide
+from queuectl.precedence import order_of
 from queuectl.store import Store
 from queuectl.store.contract import (
     Asked,
@@ -34,6 +35,8 @@ SECOND = 1_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+
+Served = Serving | Sequence[str]
 
 
 class Client(Protocol):
@@ -93,7 +96,7 @@ def a_node(store: Store, id: str = "node-1", *, lease: int = HOUR, **changes: An
             pid=4,
             pid_start=5,
             workers=6,
-            queues=("queue-7", "queue-8"),
+            queues=Serving(("queue-7", "queue-8")),
             spool="/spool/9",
             version="10.11",
             started_at=NOW - 12,
@@ -111,7 +114,7 @@ def take(
     count: int = 1,
     *,
     node: str = "node-1",
-    queues: Sequence[str] = (),
+    queues: Served = (),
     now: int = NOW,
 ) -> list[Job]:
     """Claim jobs for so many workers of a node, numbered from 1."""
@@ -281,13 +284,20 @@ def claim(
     store: Store,
     node: str,
     workers: Sequence[int],
-    queues: Sequence[str] = (),
+    queues: Served = (),
     *,
     now: int | None = None,
     suspects: Suspects | None = None,
 ) -> Turned:
     """Give a node jobs for these workers."""
-    return store.runs.turn(node, None, Offer(workers, queues, suspects), now=now)
+    served = serving(queues)
+    offer = Offer(workers, served, suspects, order=order_of(served))
+    return store.runs.turn(node, None, offer, now=now)
+
+
+def serving(queues: Served) -> Serving:
+    """Serve these queues; no names are all."""
+    return queues if isinstance(queues, Serving) else Serving(tuple(queues))
 
 
 def finish(store: Store, ends: Sequence[Ended]) -> list[Ended]:
@@ -332,9 +342,9 @@ def renew(store: Store, node: str, *, until: int) -> bool:
     return store.nodes.renew(node, until=until, workers=6, version="10.11")
 
 
-def foresee(store: Store, queues: Sequence[str], *, now: int) -> tuple[bool, int | None]:
+def foresee(store: Store, queues: Served, *, now: int) -> tuple[bool, int | None]:
     """Tell whether a claim would find something, and if nothing is ready, when that changes."""
-    outlook = store.runs.outlook(queues)
+    outlook = store.runs.outlook(serving(queues))
     at = None if outlook.ready else outlook.changes_at
     return outlook.ready or (at is not None and at <= now), at
 
@@ -345,9 +355,9 @@ def slowest(store: Store, limit: int) -> list[Job]:
     return store.jobs.at(store.jobs.places(Filter(states=(State.COMPLETED,)), by, limit=limit))
 
 
-def waiting(store: Store, queues: Sequence[str] = ()) -> int:
+def waiting(store: Store, queues: Served = ()) -> int:
     """Count jobs that could still come to a node serving these queues."""
-    return count_waiting(store.jobs.counts(), store.settings.queues(), queues)
+    return count_waiting(store.jobs.counts(), store.settings.queues(), serving(queues))
 
 
 def strays(store: Store) -> list[str]:

@@ -1147,6 +1147,76 @@ MUTANTS: Sequence[Mutant] = (
         ],
         tests=[f"{UNIQUE}::TestReplace"],
     ),
+    # -- the queues of nodes, and their names -----------------------------------------------------
+    Mutant(
+        name="turns-forgotten",
+        broken="A node begins the shares of its queues anew with each claim.",
+        edits=[Edit(old="self.claiming.took(jobs)", new="")],
+        tests=["tests/node/test_serving.py::test_shares_hold_while_all_have_jobs"],
+    ),
+    Mutant(
+        name="turns-saved-up",
+        broken="A queue of a node that had no jobs for a while goes before all others.",
+        edits=[
+            Edit(
+                old="self._now = max(self._places[name], self._now)",
+                new="self._now = self._places[name]",
+            )
+        ],
+        tests=["tests/unit/test_precedence.py::test_nothing_is_saved_up_and_nothing_is_owed"],
+    ),
+    Mutant(
+        name="order-left-to-priority",
+        broken="A node that takes one queue after the other goes by priority.",
+        edits=[Edit(old="if offer.order is not None:", new="if False:", inside="first_in_line")],
+        tests=["tests/contract/test_serving.py::TestInOrder"],
+    ),
+    Mutant(
+        name="excluded-served",
+        broken="On PostgreSQL a node gets jobs of a queue that it excludes.",
+        edits=[
+            Edit(
+                old="AND line.name <> ALL(:excluded) ) AS first",
+                new=") AS first",
+                inside="CLAIM_AT_ONCE",
+            )
+        ],
+        tests=["tests/contract/test_serving.py::TestExcluded"],
+    ),
+    Mutant(
+        name="renamed-without-its-keys",
+        broken="What waits for a key when its queue is renamed waits for ever.",
+        edits=[Edit(old="self._sql.RENAME_KEYS,", new="")],
+        tests=[
+            "tests/contract/test_queues.py::TestRenamed::test_what_waits_for_a_key_waits_no_longer"
+        ],
+    ),
+    Mutant(
+        name="renamed-over-its-history",
+        broken="The times of a queue that is renamed replace those under that name.",
+        edits=[
+            Edit(
+                old="count = {rollups}.count + {excluded[count]},",
+                new="count = {excluded[count]},",
+                inside="RENAME_ROLLUPS",
+            )
+        ],
+        tests=[
+            "tests/contract/test_queues.py"
+            "::TestRenamed::test_its_times_come_to_those_that_are_there",
+        ],
+    ),
+    Mutant(
+        name="removed-but-for-its-keys",
+        broken="What the keys of a queue have used is held against them after it was removed.",
+        edits=[
+            Edit(
+                old='self._db.change(self._sql.DROP_KEYS_OF, {"name": queue})',
+                new="",
+            )
+        ],
+        tests=["tests/contract/test_queues.py::TestRemoved::test_so_does_what_its_keys_have_used"],
+    ),
     # -- schedules --------------------------------------------------------------------------------
     Mutant(
         name="watermark-after-the-insert",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from queuectl import Queue
-from queuectl.admission import Offer
+from queuectl.admission import Offer, Serving
 from queuectl.errors import StoreUnreachableError
 from queuectl.job import Exited, Job, Outcome, Output, Signalled, Strategy
 from queuectl.lifecycle import Policy
@@ -74,7 +74,7 @@ def take_turn(
             for n, job in enumerate(running)
         ]
 
-    turned = store.runs.turn(name, Over(judge=judge), Offer(range(1, free + 1), QUEUES))
+    turned = store.runs.turn(name, Over(judge=judge), Offer(range(1, free + 1), Serving(QUEUES)))
     return list(turned.lost), list(turned.jobs)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from queuectl import Queue
+from queuectl.admission import ALL_QUEUES
 from queuectl.facts import Node
 from tests.contract.tools import claim, forget
 from tests.support import Lab, wait_for
@@ -29,7 +30,7 @@ def hold_elsewhere(queue: Queue, id: str) -> None:
             pid=1,
             pid_start=1,
             workers=1,
-            queues=(),
+            queues=ALL_QUEUES,
             spool="/nowhere",
             version="1",
             started_at=store.clock.now(),

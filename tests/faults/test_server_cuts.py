@@ -14,6 +14,7 @@ from time import monotonic
 import pytest
 
 from queuectl import Queue, State
+from queuectl.admission import ALL_QUEUES
 from queuectl.errors import LeaseLostError, NotFoundError, StoreError, StoreUnsettledError
 from queuectl.facts import Node
 from queuectl.store.sqlstore import SqlStore
@@ -363,7 +364,7 @@ def register(queue: Queue, name: str) -> None:
             pid=1,
             pid_start=1,
             workers=1,
-            queues=(),
+            queues=ALL_QUEUES,
             spool="/nowhere",
             version="1",
             started_at=now,

@@ -15,6 +15,7 @@ import apsw
 import pytest
 
 from queuectl import Queue, State
+from queuectl.admission import ALL_QUEUES
 from queuectl.errors import StateError
 from queuectl.facts import Node
 from queuectl.host import host_identity, host_name
@@ -247,7 +248,7 @@ def test_a_node_from_before_a_reboot_is_dead(lab: Lab) -> None:
         pid=os.getpid(),
         pid_start=1,
         workers=1,
-        queues=(),
+        queues=ALL_QUEUES,
         spool=f"{store.folder.spool}/before",
         version="0",
         started_at=1,

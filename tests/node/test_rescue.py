@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from queuectl import State
+from queuectl.admission import ALL_QUEUES
 from queuectl.facts import Node
 from queuectl.host import host_identity, host_name
 from queuectl.spool import own_files
@@ -28,7 +29,7 @@ def gone_node(lab: Lab, *, seen_at: int) -> str:
             pid=2**22 + 1,
             pid_start=1,
             workers=1,
-            queues=(),
+            queues=ALL_QUEUES,
             spool=str(spool),
             version="0",
             started_at=seen_at,

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from queuectl.admission import ALL_QUEUES, Serving
 from queuectl.explain import Cause, Crew, Reason, Surroundings, explain, hindrances
 from queuectl.facts import QueueInfo
 from queuectl.job import State
@@ -13,8 +14,8 @@ from queuectl.limits import Limits, parse_rate
 from queuectl.when import human, local
 from tests.unit.samples import NOW, a_job
 
-FREE = Crew(queues=(), workers=4, busy=3)
-BUSY = Crew(queues=(), workers=2, busy=2)
+FREE = Crew(queues=ALL_QUEUES, workers=4, busy=3)
+BUSY = Crew(queues=ALL_QUEUES, workers=2, busy=2)
 
 
 READY = {"state": State.PENDING, "queue": "mail", "expires_at": None, "crashes": 0, "keys": ()}
@@ -115,24 +116,30 @@ def test_its_queue_is_paused() -> None:
 def test_who_works() -> None:
     (nobody,) = why()
     assert (nobody.text, nobody.remedy) == ("no worker is running", "worker start")
-    (elsewhere,) = why(Crew(queues=("a", "b"), workers=1, busy=0), queue="my mail")
+    (elsewhere,) = why(Crew(queues=Serving(("a", "b")), workers=1, busy=0), queue="my mail")
     assert elsewhere.cause == Cause.NOT_SERVED
     assert elsewhere.text == "no worker serves my mail"
     assert elsewhere.remedy == "worker start --queue 'my mail'"
-    (leaving,) = why(Crew(queues=(), workers=1, busy=0, stopping=True))
+    (shared,) = why(Crew(queues=Serving(("a",)), workers=1, busy=0), queue="b:7")
+    assert shared.remedy == "worker start --queue b:7:1"
+    (but_this,) = why(Crew(queues=Serving(excluded=("mail",)), workers=1, busy=0), queue="mail")
+    assert but_this.cause == Cause.NOT_SERVED
+    assert causes(why(Crew(queues=Serving(excluded=("x",)), workers=1, busy=0))) == [Cause.ITS_TURN]
+    (leaving,) = why(Crew(queues=ALL_QUEUES, workers=1, busy=0, stopping=True))
     assert (leaving.cause, leaving.text) == (Cause.NO_WORKER, "all workers are stopping")
-    serving = Crew(queues=("mail",), workers=1, busy=0)
+    serving = Crew(queues=Serving(("mail",)), workers=1, busy=0)
     assert causes(why(serving)) == [Cause.ITS_TURN]
 
 
 @pytest.mark.parametrize(
     ("crews", "text"),
     [
-        ((Crew(queues=("mail",), workers=1, busy=1), Crew(queues=("x",), workers=9, busy=0)),
+        ((Crew(queues=Serving(("mail",)), workers=1, busy=1),
+          Crew(queues=Serving(("x",)), workers=9, busy=0)),
          "the one worker that serves it is busy"),
         ((BUSY,), "both workers that serve it are busy"),
         ((BUSY, BUSY), "all 4 workers that serve it are busy"),
-        ((BUSY, Crew(queues=(), workers=3, busy=0, stopping=True)),
+        ((BUSY, Crew(queues=ALL_QUEUES, workers=3, busy=0, stopping=True)),
          "both workers that serve it are busy"),
     ],
 )  # fmt: skip
@@ -214,7 +221,7 @@ def test_a_suspect_waits_for_an_idle_node_but_not_for_long() -> None:
     assert (reason.cause, reason.ends_at) == (Cause.ALONE, NOW - 1_000 + ROOM_WITHIN)
     assert causes(why(FREE, crashes=1, run_at=NOW)) == [Cause.ITS_TURN]
     assert causes(why(FREE, crashes=2, run_at=NOW - ROOM_WITHIN)) == [Cause.ITS_TURN]
-    idle = Crew(queues=(), workers=1, busy=0)
+    idle = Crew(queues=ALL_QUEUES, workers=1, busy=0)
     assert causes(why(BUSY, idle, crashes=2, run_at=NOW)) == [Cause.ITS_TURN]
 
 
@@ -229,4 +236,4 @@ def test_without_queues_only_that_nobody_lives_counts() -> None:
         return causes(hindrances((), crews, ()))
 
     assert of() == [Cause.NO_WORKER]
-    assert of(Crew(queues=("x",), workers=1, busy=1, stopping=True)) == []
+    assert of(Crew(queues=Serving(("x",)), workers=1, busy=1, stopping=True)) == []

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuectl.admission import Serving
 from queuectl.facts import Count, Event, Node, QueueInfo, Rollup, Stop
 from queuectl.job import Attempt, State, Strategy
 from queuectl.report import (
@@ -212,7 +213,7 @@ class TestOtherDicts:
             pid=4,
             pid_start=5,
             workers=6,
-            queues=("q7", "q8"),
+            queues=Serving(("q7", "q8")),
             spool="/spool/9",
             version="1.0",
             started_at=NOW + 11,
@@ -227,6 +228,9 @@ class TestOtherDicts:
             "workers": 6,
             "running": 14,
             "queues": ["q7", "q8"],
+            "excluded": [],
+            "weights": {},
+            "in_order": False,
             "alive": True,
             "stopping": told,
             "version": "1.0",
@@ -244,10 +248,13 @@ class TestOtherDicts:
         assert seconds(1_250) == 1.25
 
 
+PLAIN: dict[str, Any] = {"excluded": [], "weights": {}, "in_order": False}
+
+
 class TestStatus:
     NODES = (
-        {"id": "n1", "alive": True, "workers": 3, "queues": ["a"], "stopping": None},
-        {"id": "n2", "alive": False, "workers": 5, "queues": [], "stopping": None},
+        {"id": "n1", "alive": True, "workers": 3, "stopping": None, "queues": ["a"], **PLAIN},
+        {"id": "n2", "alive": False, "workers": 5, "stopping": None, "queues": [], **PLAIN},
     )
 
     def test_adds_up_by_state_and_by_queue(self) -> None:
@@ -291,6 +298,8 @@ class TestStatus:
         assert build_status("x", counts, [], stopping, None).unserved == {"a": 1, "b": 5}
         all_of_them = [self.NODES[0] | {"queues": []}]
         assert build_status("x", counts, [], all_of_them, None).unserved == {}
+        all_but_b = [self.NODES[0] | {"queues": [], "excluded": ["b"]}]
+        assert build_status("x", counts, [], all_but_b, None).unserved == {"b": 5}
 
     def test_a_paused_queue_is_there_without_jobs(self) -> None:
         queues = [

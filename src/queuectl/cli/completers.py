@@ -274,7 +274,7 @@ BY_NAME: dict[str, Completer] = {
     "--after": complete_jobs,
     "id": complete_jobs,
     "ids": complete_jobs,
-    "--queue": complete_queues,
+    **dict.fromkeys(("--queue", "--exclude"), complete_queues),
     "names": complete_queues,
     "queue_name": complete_queues,
     "--tag": complete_tags,

@@ -56,7 +56,9 @@ COMMANDS: dict[str, Entry] = {
     ),
     "crontab": Entry(_ADD, "crontab:crontab", "Make schedules of a crontab, or a crontab of them."),
     "worker": Entry(_RUN, "worker:worker", "Start, stop, restart and list workers."),
-    "queue": Entry(_RUN, "queue:queue", "Show queues, pause them, and set what they allow."),
+    "queue": Entry(
+        _RUN, "queue:queue", "Show queues, pause and rename them, and set what they allow."
+    ),
     "pause": Entry(_RUN, "queues:pause", "Stop giving out the jobs of a queue."),
     "resume": Entry(_RUN, "queues:resume", "Give out the jobs of a paused queue again."),
     "queues": Entry(_RUN, "queues:queues", "List the queues: what is in them, what they allow."),

@@ -13,7 +13,7 @@ from queuectl.cli.notes import note_unused
 from queuectl.cli.options import json_option, open_queue
 from queuectl.cli.outlet import outlet
 from queuectl.cli.program import field_options
-from queuectl.cli.render import safe, write, write_facts, write_json
+from queuectl.cli.render import plural, safe, say, write, write_facts, write_json
 from queuectl.fields import REQUESTED
 from queuectl.limits import WhenFull
 from queuectl.queue_limits import DEFAULTS, read_changes
@@ -32,10 +32,11 @@ name_argument = click.argument("queue_name", metavar="NAME")
     queuectl queue set mail --limit 3 --rate 100/1m
     queuectl queue show mail
     queuectl queue pause mail
+    queuectl queue rename mail post
     """,
 )
 def queue() -> None:
-    """Show queues, pause them, and set what they allow.
+    """Show queues, pause and rename them, and set what they allow.
 
     A queue is a named line of jobs, made by its first job. Limits hold for all nodes together.
     """
@@ -215,6 +216,63 @@ def _weight(text: str) -> tuple[str, str | None]:
     if not equals:
         raise click.UsageError(f"--weight takes KEY=N, such as vip=5, not {text[:60]!r}")
     return key, None if number == NONE else number
+
+
+@queue.command(
+    "rename",
+    examples="""
+    queuectl queue rename mail post
+    queuectl queue rename mail post --json
+    """,
+)
+@click.argument("queue_name", metavar="OLD")
+@click.argument("new_name", metavar="NEW")
+@json_option
+def rename(queue_name: str, new_name: str, as_json: bool) -> None:
+    """Call a queue otherwise, with all that there is of it.
+
+    Its jobs, limits, keys and history go over as one change, and schedules that name it name the
+    new one then. No job of it may run meanwhile: pause it, and wait for those. Nothing may be in
+    the queue of the new name. Nodes that were started for the old name go on to serve that.
+    """
+    with open_queue() as opened, truthful(opened):
+        use = opened.rename_queue(queue_name, new_name)
+        outlet.done = lambda: f"Queue {queue_name} is called {new_name}"
+        nodes = [node.id for node in opened.living_nodes() if queue_name in node.queues.named]
+        if as_json:
+            told = {"name": new_name, "was": queue_name, "jobs": use.jobs}
+            write_json({**told, "schedules": list(use.schedules), "nodes": nodes})
+            return
+        jobs = plural(use.jobs, "job")
+        write(safe(f"Queue {queue_name!r} is called {new_name!r} from now on, with {jobs}."))
+        for name in use.schedules:
+            write(safe(f"Schedule {name!r} makes its jobs there."))
+        for id in nodes:
+            say(f"Node {id} was started for {queue_name!r}, and goes on with that name.")
+
+
+@queue.command(
+    "rm",
+    examples="""
+    queuectl queue rm mail
+    queuectl queue rm mail --json
+    """,
+)
+@name_argument
+@json_option
+def rm(queue_name: str, as_json: bool) -> None:
+    """Remove a queue that has no jobs: its limits, defaults and keys, and that it is paused.
+
+    Jobs are never removed by that; as long as there are any, it is refused. The next job that is
+    enqueued there makes the queue anew. What was measured of its jobs stays in queuectl stats.
+    """
+    with open_queue() as opened, truthful(opened):
+        opened.remove_queue(queue_name)
+        outlet.done = lambda: f"Queue {queue_name} is removed"
+        if as_json:
+            write_json({"name": queue_name, "removed": True})
+        else:
+            write(safe(f"Queue {queue_name!r} is removed."))
 
 
 _also(queues.pause, "pause")

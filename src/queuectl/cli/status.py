@@ -169,6 +169,7 @@ _NODE_COLUMNS = (
 
 
 def _node(node: dict[str, Any], now: int) -> tuple[str, ...]:
+    from queuectl.report import serving_of
     from queuectl.when import parse_time
 
     started = parse_time(node["started_at"], now=now)
@@ -178,7 +179,7 @@ def _node(node: dict[str, Any], now: int) -> tuple[str, ...]:
         str(node["pid"]),
         f"{node['running']}/{node['workers']}",
         ago(now - started),
-        ", ".join(node["queues"]) or "all",
+        str(serving_of(node)),
         _condition(node),
     )
 

@@ -87,10 +87,12 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         ),
         **_all("stop suspend disable off freeze", "pause"),
         **_all("start unpause continue enable on", "resume"),
+        **_all("unset reset clear", "set NAME --clear"),
+        **_all("delete remove del destroy drop", "rm"),
         **_all(
-            "rm delete remove unset reset",
-            "set NAME --clear for what is set on it; queuectl rm --queue NAME for its jobs",
+            "purge empty", "use queuectl rm --queue NAME: that removes its jobs, queue rm the rest"
         ),
+        **_all("mv move call", "rename"),
     },
     "schedule": {
         **_all("ls", "list"),

@@ -17,7 +17,6 @@ from queuectl.cli.options import (
     here,
     json_option,
     open_queue,
-    queues_option,
     quiet_option,
 )
 from queuectl.cli.render import (
@@ -33,6 +32,7 @@ from queuectl.cli.render import (
     write_table,
 )
 from queuectl.cli.restart import nodes_option, restart
+from queuectl.cli.serving import serving_options
 from queuectl.cli.successor import ASKED, answer, start_again
 from queuectl.errors import EXIT_DONE, EXIT_FAILED
 from queuectl.host import host_identity, is_running
@@ -40,6 +40,7 @@ from queuectl.queue import Queue
 from queuectl.when import format_duration, local, parse_time
 
 if TYPE_CHECKING:
+    from queuectl.admission import Serving
     from queuectl.facts import Node
     from queuectl.node.config import NodeOptions
     from queuectl.node.daemon import Daemon
@@ -75,6 +76,9 @@ def worker() -> None:
     examples="""
     queuectl worker start                     # one worker, until Ctrl+C
     queuectl worker start --count 4 --queue mail --queue default
+    queuectl worker start --queue mail:3 --queue reports:1   # three to one
+    queuectl worker start --queue urgent --queue bulk --in-order
+    queuectl worker start --exclude video     # all other queues
     queuectl worker start -c 2 --drain        # run what there is, then exit
     queuectl worker start --daemon node.pid --log node.log
     """,
@@ -87,7 +91,7 @@ def worker() -> None:
     help="How many jobs to run at once, whatever the setting workers says.  [default: what it "
     "says, which is 1]",
 )
-@queues_option("Serve only this queue; repeatable.  [default: all]")
+@serving_options
 @click.option(
     "--daemon",
     is_flag=False,
@@ -118,7 +122,7 @@ def worker() -> None:
 def start(
     ctx: click.Context,
     count: int | None,
-    queues: tuple[str, ...],
+    serving: "Serving",
     daemon: str | None,
     drain: bool,
     backoff_base: float | None,
@@ -131,6 +135,10 @@ def start(
     Ctrl+C (or SIGTERM) lets running jobs finish, and no new ones start. A second one ends the
     running jobs and gives them back unharmed; a third exits at once. SIGQUIT does at once what
     the second one does. SIGUSR1 restarts the node while its jobs go on, as worker restart does.
+
+    Among the queues that it serves, priority decides, then who came first, unless shares or
+    --in-order are given: then priority decides within each queue. What a queue can't use goes to
+    the others.
     """
     if as_json and daemon is None:
         raise click.UsageError("--json is for --daemon; --log-json writes the log as JSON")
@@ -149,7 +157,6 @@ def start(
 
     from queuectl.node.config import NodeOptions
     from queuectl.node.start import run
-    from queuectl.request import check_name
     from queuectl.settings import read_value
 
     if backoff_base is not None:
@@ -157,7 +164,7 @@ def start(
     options = NodeOptions(
         place=here(),
         count=count,
-        queues=tuple(dict.fromkeys(check_name("A queue's name", name) for name in queues)),
+        queues=serving,
         drain=drain,
         backoff_base=backoff_base,
         log=log,
@@ -171,7 +178,7 @@ def start(
     if handover is None:
         # Closed again before a daemon leaves: no connection may be carried across a fork.
         with open_queue(create=True) as queue:
-            note_unused(queue, options.queues)
+            note_unused(queue, serving.named)
     if daemon is None:
         return run(options)
     return _start_daemon(options, is_one=handover is not None and handover.daemon, as_json=as_json)
@@ -435,6 +442,8 @@ def _state(node: dict[str, Any]) -> str:
 
 
 def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
+    from queuectl.report import serving_of
+
     columns = [
         Column("NODE", least=8),
         Column("STATE", styles=NODE_COLOURS),
@@ -454,7 +463,7 @@ def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
             str(node["workers"]),
             str(node["running"]),
             local(parse_time(node["started_at"], now=0)),
-            ", ".join(node["queues"]) or "all",
+            str(serving_of(node)),
         ]
         for node in nodes
     )

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import inf
 from time import monotonic
 
-from queuectl.admission import Offer, Suspects
+from queuectl.admission import Offer, Order, Serving, Suspects
+from queuectl.job import Job
 from queuectl.lifecycle import ROOM_WITHIN
 from queuectl.node.config import Config
 from queuectl.node.crew import Crew
@@ -32,7 +33,7 @@ class Claiming:
     """Says whether the node may claim, and for which workers; it is told what comes and goes."""
 
     store: Store
-    queues: Sequence[str]
+    queues: Serving
     config: Config
     member: Membership
     crew: Crew
@@ -49,6 +50,13 @@ class Claiming:
     """Until then nothing is claimed, since nothing can be started here."""
     _unable: int = 0
     """How often in a row that was so."""
+    _order: Order | None = None
+
+    def __post_init__(self) -> None:
+        if self.queues.weights or self.queues.in_order:
+            from queuectl.precedence import order_of
+
+            self._order = order_of(self.queues)
 
     # -- what may be claimed ------------------------------------------------------------
 
@@ -86,7 +94,13 @@ class Claiming:
                 workers = workers[:1]
         crashes, idle = self.config.policy.suspicious, not self.crew.running
         suspects = Suspects(crashes, patience=ROOM_WITHIN, idle=idle)
-        return Offer(workers, self.queues, suspects, self.crew.workers.without_work)
+        idle_workers = self.crew.workers.without_work
+        return Offer(workers, self.queues, suspects, idle_workers, self._order)
+
+    def took(self, jobs: Sequence[Job]) -> None:
+        """Hear which jobs a claim gave us, in their order: some queues had their turns."""
+        if self._order is not None:
+            self._order.took(job.queue for job in jobs)
 
     # -- when to look again -------------------------------------------------------------
 

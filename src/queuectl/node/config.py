@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from queuectl.admission import ALL_QUEUES, Serving
 from queuectl.lifecycle import Policy
 from queuectl.node.handover import Again, HandedNode
 from queuectl.place import Place
@@ -20,7 +21,7 @@ class NodeOptions:
     id: str | None = None
     """Its name, if somebody has to know it beforehand."""
     count: int | None = None
-    queues: tuple[str, ...] = ()
+    queues: Serving = ALL_QUEUES
     drain: bool = False
     backoff_base: float | None = None
     log: str | None = None

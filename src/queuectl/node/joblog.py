@@ -1,9 +1,10 @@
 """The lines of a node's log that are about jobs."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from queuectl.admission import Serving
 from queuectl.facts import Count
 from queuectl.job import FINISHED, Job, State
 from queuectl.node import runs
@@ -45,13 +46,12 @@ class JobLog:
         self._log.say(now, text)
         self._log.flush()
 
-    def nothing_left(self, now: int, counts: Sequence[Count], queues: Collection[str]) -> None:
+    def nothing_left(self, now: int, counts: Sequence[Count], queues: Serving) -> None:
         """Say that all is done, and how many jobs aren't because their queue is paused."""
         held = sum(
             count.jobs
             for count in counts
-            if count.state in (State.PENDING, State.FAILED)
-            and (not queues or count.queue in queues)
+            if count.state in (State.PENDING, State.FAILED) and count.queue in queues
         )
         done = ", ".join(f"{n} {state}" for state in FINISHED if (n := self._finished[state]))
         said = f"Nothing left to do: {done}" if done else "Nothing left to do"

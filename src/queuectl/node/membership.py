@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from queuectl import __version__
+from queuectl.admission import Serving
 from queuectl.errors import StoreError
 from queuectl.facts import Node
 from queuectl.guard.board import board_at
@@ -39,7 +40,7 @@ class Membership:
         *,
         id: str,
         config: Config,
-        queues: tuple[str, ...],
+        queues: Serving,
         guards: Guards,
         wake: Callable[[], None],
         say: Say,

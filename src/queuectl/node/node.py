@@ -182,7 +182,8 @@ class NodeLoop:
         self.member.join()
 
     def _greet(self, *, goes_on: bool) -> None:
-        serves = ", ".join(self.options.queues) or "all queues"
+        queues = self.options.queues
+        serves = str(queues) if queues.names else str(queues).replace("all", "all queues", 1)
         workers = name_workers(self.config.count)
         does = "starting"
         if goes_on:
@@ -384,6 +385,7 @@ class NodeLoop:
             if turn.over:
                 self._settle(turn)
             jobs = turn.result.jobs
+            self.claiming.took(jobs)
             if turn.asked:
                 self.claiming.limited = turn.result.limited
             that_was_all = len(jobs) < turn.asked

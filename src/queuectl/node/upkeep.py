@@ -4,12 +4,13 @@ Any node may do any of it; a transaction decides who was first.
 """
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from shutil import rmtree
 from time import monotonic, time_ns
 
+from queuectl.admission import Serving
 from queuectl.facts import Event, Node
 from queuectl.guard.board import read_boards
 from queuectl.guard.leftovers import kill_leftovers
@@ -49,10 +50,10 @@ class Rescuer:
         """Tell whether somebody is dead, or it was too early yet to rescue what nobody holds."""
         return bool(self._unknown_since) or any(map(self.queue.is_dead, self.others))
 
-    def may_leave_jobs(self, queues: Collection[str]) -> bool:
+    def may_leave_jobs(self, queues: Serving) -> bool:
         """Tell whether nodes that seem to be dead hold jobs: once that is certain, these wait."""
         return bool(self._unknown_since) or any(
-            not queues or job.queue in queues
+            job.queue in queues
             for node in self.others
             if not self.queue.is_alive(node) and not self.queue.is_dead(node)
             for job in self.queue.store.runs.held(node.id)

@@ -12,13 +12,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from queuectl.errors import UsageError
-from queuectl.facts import Batch, Count, Event, Node, QueueInfo, Rollup, Stop
+from queuectl.facts import Batch, Count, Event, Node, QueueInfo, QueueUse, Rollup, Stop
 from queuectl.filter import Filter, Sort
 from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition
 from queuectl.values import dataclass
 
 if TYPE_CHECKING:
-    from queuectl.admission import Offer
+    from queuectl.admission import Offer, Serving
     from queuectl.limits import Limits
     from queuectl.schedule import Schedule
     from queuectl.store.clock import Clock
@@ -320,8 +320,11 @@ class Runs(ABC):
         """
 
     @abstractmethod
-    def outlook(self, queues: Sequence[str] = ()) -> Outlook:
-        """Tell, without taking any lock, what a claim from these queues would find, and when."""
+    def outlook(self, queues: "Serving | None" = None) -> Outlook:
+        """Tell, without taking any lock, what a claim from these queues would find, and when.
+
+        Of all, if none are named.
+        """
 
     @abstractmethod
     def before(self, job: Job, limit: int) -> int:
@@ -506,6 +509,31 @@ class SharedSettings(ABC):
 
         They hold from then on: what waits for the old ones is looked at anew. Runs go on, also if
         they are more than the new limits allow.
+        """
+
+    @abstractmethod
+    def rename_queue(
+        self,
+        old: str,
+        new: str,
+        *,
+        check: Callable[[QueueUse, QueueUse], None],
+        event: Event | None = None,
+    ) -> QueueUse:
+        """Call a queue otherwise, with all that there is of it; returns what that was.
+
+        Its jobs, what is set on it, its keys, its times in the history and the schedules that name
+        it go over as one; what is left of the other name, on which nothing was set, goes. `check`
+        is told what there is of both, and may raise. None of its jobs runs then, or it is not done.
+        """
+
+    @abstractmethod
+    def remove_queue(
+        self, name: str, *, check: Callable[[QueueUse], None], event: Event | None = None
+    ) -> None:
+        """Take away all that is set on a queue, and what is known of its keys.
+
+        `check` is told what there is of it, and may raise. Times stay in the history.
         """
 
     @abstractmethod

@@ -30,7 +30,7 @@ from queuectl.store.statements.shared import NEW_COLUMNS
 from queuectl.values import dataclass
 
 if TYPE_CHECKING:
-    from queuectl.admission import Candidate, Offer
+    from queuectl.admission import Candidate, Offer, Serving
     from queuectl.store.limiting import Limiting
 
 PROMOTED_AT_ONCE = 10_000
@@ -129,7 +129,7 @@ class Idiom:
             self.unlimited -= limited
             line = self.limiting.admit(queues, offer, now).taken
         else:
-            line = admit(self.candidates(list(queues), len(offer.workers), now), offer, now)
+            line = admit(self.candidates(list(queues), offer, now), offer, now)
         jobs = self._begin_runs(line, offer.workers, {"node": node, "now": now}) if line else []
         if jobs:
             self._keep_lease(node)
@@ -182,28 +182,28 @@ class Idiom:
         self.after_burial(buried, now, node)
         return buried
 
-    def candidates(self, names: Sequence[str], limit: int, now: int) -> "list[Candidate]":
+    def candidates(self, names: Sequence[str], offer: "Offer", now: int) -> "list[Candidate]":
         """Return the first ready jobs over all of these queues, held for this claim."""
-        from queuectl.admission import Candidate
+        from queuectl.admission import Candidate, first_in_line
 
+        limit = len(offer.workers)
         if len(names) == 1:
             queue = names[0]
             rows = self.db.rows(self.sql.READY_WHOLE, queue=queue, limit=limit, now=now)
             return [Candidate._make((*in_line(row), row, queue, ())) for row in rows]
-        found: list[Candidate] = []
+        lines = {}
         for queue in names:
             rows = self.db.rows(self.sql.READY, queue=queue, limit=limit, now=now)
-            found += [Candidate(*row) for row in rows]
-        found.sort(key=lambda job: job.place)
-        return found[:limit]
+            lines[queue] = [Candidate(*row) for row in rows]
+        return first_in_line(lines, offer)
 
-    def ready_queues(self, queues: Sequence[str], now: int) -> dict[str, str | None]:
+    def ready_queues(self, queues: "Serving", now: int) -> dict[str, str | None]:
         """Return those of a node's queues that have ready jobs, and what limits these have.
 
         Those that are paused, or closed as they are full, are left out.
         """
         rows = self.db.rows(self.sql.READY_QUEUES, now=now)
-        return {name: limits for name, limits in rows if not queues or name in queues}
+        return {name: limits for name, limits in rows if name in queues}
 
     def _begin_runs(
         self, line: "Sequence[Candidate]", workers: Sequence[int], same: Params

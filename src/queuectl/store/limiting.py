@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from queuectl.admission import Admitted, Candidate, Offer, admit_limited, merge
+from queuectl.admission import Admitted, Candidate, Offer, admit_limited, line_up
 from queuectl.job import Job
 from queuectl.limits import UNLIMITED, Gate, Limits, Meters, Shares, limits_of_text, refunded
 from queuectl.store.database import Database
@@ -57,7 +57,7 @@ class Limiting:
                 )
                 for name, (limits, vtime) in held.items()
             }
-            admitted = admit_limited(list(merge(list(lines.values()))), offer, now, gates)
+            admitted = admit_limited(list(line_up(lines, offer)), offer, now, gates)
             self._park(admitted.parked, gates)
             if not admitted.parked or len(admitted.taken) == len(offer.workers):
                 break

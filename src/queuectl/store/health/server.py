@@ -30,7 +30,6 @@ _FEWER: Mapping[str, Sequence[str]] = {
     "outputs": ("SELECT", "INSERT"),
     "inputs": ("SELECT", "INSERT"),
     "events": ("SELECT", "INSERT"),
-    "queues": ("SELECT", "INSERT", "UPDATE"),
     "ticks": ("SELECT", "INSERT", "DELETE"),
 }
 NEEDED: Mapping[str, Sequence[str]] = {table: _FEWER.get(table, _ALL) for table in TABLES}

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from queuectl.admission import Candidate
+from queuectl.admission import Candidate, Offer, first_in_line
 from queuectl.guard.output import halves
 from queuectl.job import JOB_COLUMNS, State
 from queuectl.store.contract import Ended
@@ -41,18 +41,17 @@ class MysqlIdiom(Idiom):
 
     # -- claiming -----------------------------------------------------------------------
 
-    def candidates(self, names: Sequence[str], limit: int, now: int) -> list[Candidate]:
-        found: list[Candidate] = []
+    def candidates(self, names: Sequence[str], offer: Offer, now: int) -> list[Candidate]:
+        lines, limit = {}, len(offer.workers)
         for queue in names:
             rows = self.db.rows(self.sql.READY_UNLOCKED, queue=queue, limit=limit, now=now)
-            found += [Candidate(*row) for row in rows]
-        found.sort(key=lambda job: job.place)
-        found = found[:limit]
+            lines[queue] = [Candidate(*row) for row in rows]
+        found = first_in_line(lines, offer)
         stored = self._lock_ready([job.seq for job in found])
         if len(stored) == len(found):
             return [job._replace(row=stored[job.seq]) for job in found]
         # Others claim at the same time: look again, and pass over what they have locked.
-        return super().candidates(names, limit, now)
+        return super().candidates(names, offer, now)
 
     def _lock_ready(self, seqs: Sequence[int]) -> dict[int, Row]:
         """Lock jobs that are still ready, as far as nobody else has; returns them by their seq."""

@@ -61,7 +61,12 @@ class PostgresIdiom(Idiom):
     # -- claiming -----------------------------------------------------------------------
 
     def claim(self, node: str, offer: Offer, now: int | None) -> Turned:
-        """Claim in one statement; step by step, if something has to be seen to first."""
+        """Claim in one statement; step by step, if something has to be seen to first.
+
+        Or if the node has an order of its own among its queues.
+        """
+        if offer.order is not None:
+            return super().claim(node, offer, now)
         then = self.time(now)
 
         def claim() -> Turned | None:
@@ -127,7 +132,8 @@ def _asked(node: str, offer: Offer, now: int) -> Params:
         "node": node,
         "workers": list(offer.workers),
         "limit": len(offer.workers),
-        "queues": list(offer.queues),
+        "queues": list(offer.queues.names),
+        "excluded": list(offer.queues.excluded),
         "crashes": None if offer.suspects is None else offer.suspects.crashes,
         "now": now,
     }

@@ -13,12 +13,12 @@ from queuectl.store.statements.shared import ENQUEUE_RETURNING
 # -- the claim in one statement ------------------------------------------------------------------
 
 # A claim is one statement. It looks whether the node's lease holds and claims the first ready jobs
-# of all queues at once; no names of queues mean all. If one of these queues has limits, jobs are
-# due or have expired, or one of the first in line has crashed so often that it may not run beside
-# others, it claims nothing and says so: then a claim goes step by step. The lease is kept, so that
-# nobody can strike the node out before the commit, but only if there is something to claim. Each
-# row tells the time, whether nothing was claimed for that reason, whether the node was struck out
-# just now, and one claimed job if there is any.
+# of all queues at once; no names of queues mean all, but for those that are excluded. If one of
+# these queues has limits, jobs are due or have expired, or one of the first in line has crashed so
+# often that it may not run beside others, it claims nothing and says so: then a claim goes step by
+# step. The lease is kept, so that nobody can strike the node out before the commit, but only if
+# there is something to claim. Each row tells the time, whether nothing was claimed for that reason,
+# whether the node was struck out just now, and one claimed job if there is any.
 CLAIM_AT_ONCE = """
 WITH RECURSIVE line (name) AS (
     SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
@@ -34,6 +34,7 @@ look AS MATERIALIZED (
             WHERE q.name = line.name AND q.limits IS NOT NULL AND q.paused_at IS NULL
                 AND (q.closed_until IS NULL OR q.closed_until <= :now)
                 AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))
+                AND line.name <> ALL(:excluded)
         ) OR coalesce(least(
             (SELECT min(opens_at) FROM {keys} WHERE opens_at IS NOT NULL),
             (SELECT run_at FROM {jobs} WHERE ready = 0 AND parked IS NULL AND run_at >= 0
@@ -57,6 +58,7 @@ in_line AS MATERIALIZED (
                 SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
             )
             AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))
+            AND line.name <> ALL(:excluded)
     ) AS first
     WHERE EXISTS (SELECT 1 FROM look WHERE NOT passed)
     ORDER BY priority DESC, vtime, seq LIMIT :limit

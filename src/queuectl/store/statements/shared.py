@@ -368,6 +368,30 @@ RESUME = """
 UPDATE {queues} SET paused_at = NULL, paused_by = NULL WHERE name = :name AND paused_at IS NOT NULL
 """
 
+# Call a queue otherwise: its jobs, as far as they don't run, what is set on it, and its keys ...
+RENAME_JOBS = "UPDATE {jobs} SET queue = :new WHERE queue = :old AND state <> 'processing'"
+LEFT_IN_QUEUE = "SELECT min(state) FROM {jobs} WHERE queue = :queue"
+RENAME_QUEUE = "UPDATE {queues} SET name = :new WHERE name = :old"
+RENAME_KEYS = "UPDATE {keys} SET queue = :new WHERE queue = :old"
+
+# ... and its times, which come to those that there may be under that name from before.
+RENAME_ROLLUPS = """
+INSERT INTO {rollups} (at, queue, node, measure, bucket, count, total_ms, least_ms, most_ms)
+SELECT was.at, :new, was.node, was.measure, was.bucket, was.count, was.total_ms, was.least_ms,
+    was.most_ms
+FROM {rollups} AS was WHERE was.queue = :old
+{on_conflict[at, queue, node, measure, bucket]}
+    count = {rollups}.count + {excluded[count]},
+    total_ms = {rollups}.total_ms + {excluded[total_ms]},
+    least_ms = {least}({rollups}.least_ms, {excluded[least_ms]}),
+    most_ms = {greatest}({rollups}.most_ms, {excluded[most_ms]})
+"""
+DROP_ROLLUPS = "DELETE FROM {rollups} WHERE queue = :old"
+
+# Take away what is set on a queue, and what is known of its keys.
+DROP_QUEUE = "DELETE FROM {queues} WHERE name = :name"
+DROP_KEYS_OF = "DELETE FROM {keys} WHERE queue = :name"
+
 # The shared settings.
 CONFIG = "SELECT name, value FROM {config} ORDER BY name"
 

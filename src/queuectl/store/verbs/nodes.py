@@ -1,6 +1,7 @@
 """Verbs about nodes: the register, and leases."""
 
 from time import clock_gettime
+from typing import TYPE_CHECKING, Any
 
 from queuectl.facts import Event, Node, Stop
 from queuectl.store.clock import ELAPSED
@@ -8,6 +9,9 @@ from queuectl.store.contract import Nodes, Topic
 from queuectl.store.database import Database
 from queuectl.store.rows import event_row
 from queuectl.values import fields, replace
+
+if TYPE_CHECKING:
+    from queuectl.admission import Serving
 
 COLUMNS = [f.name for f in fields(Node) if f.name != "lapsed"]
 
@@ -24,7 +28,7 @@ class SqlNodes(Nodes):
 
         values = {name: getattr(node, name) for name in COLUMNS if name != "stop"}
         lease = node.lease_until - self._db.driver.clock.steady()
-        values |= {"queues": json.dumps(node.queues), "lease": lease}
+        values |= {"queues": json.dumps(_written(node.queues)), "lease": lease}
         self._db.write(self._sql.REGISTER, **values)
 
     def renew(self, node: str, *, until: int, workers: int, version: str) -> bool:
@@ -63,7 +67,7 @@ class SqlNodes(Nodes):
         found = []
         for row in rows:
             values = dict(zip(COLUMNS, row, strict=True))
-            values["queues"] = tuple(json.loads(values["queues"]))
+            values["queues"] = _serving(json.loads(values["queues"]))
             values["stop"] = None if values["stop"] is None else Stop(values["stop"])
             found.append(Node(**values))
         return found
@@ -78,6 +82,25 @@ class SqlNodes(Nodes):
             return True
 
         return self._db.atomic(ask)
+
+
+def _written(serving: "Serving") -> object:
+    """Return what is stored of the queues that a node serves: most often a list of names."""
+    said = {f.name: getattr(serving, f.name) for f in fields(serving)}
+    if not any(value for name, value in said.items() if name != "names"):
+        return serving.names
+    return {name: value for name, value in said.items() if value}
+
+
+def _serving(stored: Any) -> "Serving":
+    """Return which queues a node serves, by what is stored of that."""
+    from queuectl.admission import Serving
+
+    said: dict[str, Any] = {"names": stored} if isinstance(stored, list) else stored
+    names, excluded, weights = (
+        tuple(said.get(word, ())) for word in ("names", "excluded", "weights")
+    )
+    return Serving(names, excluded, weights, said.get("in_order", False))
 
 
 class WatchedNodes(SqlNodes):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from queuectl.admission import Offer
+from queuectl.admission import Offer, Serving
 from queuectl.facts import Event
 from queuectl.job import FINISHED, Job, State
 from queuectl.store.contract import Ended, Outlook, Over, Runs, Turned
@@ -60,9 +60,9 @@ class SqlRuns(Runs):
             return True
         return self._db.change(self._sql.FORGET_SILENT, {"id": node, "beat": beat}) > 0
 
-    def outlook(self, queues: Sequence[str] = ()) -> Outlook:
+    def outlook(self, queues: Serving | None = None) -> Outlook:
         rows = self._db.rows(self._sql.OUTLOOK, now=self._idiom.time(None))
-        ready = any(name is not None and (not queues or name in queues) for *_, name in rows)
+        ready = any(name is not None and (queues is None or name in queues) for *_, name in rows)
         due, expires, *opens, _ = rows[0]
         return Outlook(ready, due, expires, min(filter(None, opens), default=None))
 
