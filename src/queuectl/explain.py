@@ -1,10 +1,13 @@
-"""Why a job waits: facts about it and about who works in, reasons out. No clock, no store."""
+"""Why a job waits, or stands still: facts about it and about who works in, reasons out.
+
+No clock, no store.
+"""
 
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from queuectl.facts import QueueInfo
+from queuectl.facts import Pause, QueueInfo
 from queuectl.job import WAITING, Job, State, moment
 from queuectl.values import dataclass
 from queuectl.when import ahead, human, iso, local
@@ -32,6 +35,8 @@ class Cause(StrEnum):
     """It failed, and the time of its retry hasn't come."""
     PAUSED = "paused"
     """Its queue is paused."""
+    RUN_PAUSED = "run_paused"
+    """It runs, but somebody has paused it: its processes stand still."""
     NO_WORKER = "no_worker"
     """No node lives that takes jobs."""
     NOT_SERVED = "not_served"
@@ -123,6 +128,12 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
     if not own:
         reasons += _held_back(job, around)
     return reasons or [_its_turn(job, around)]
+
+
+def run_paused(job: Job, pause: Pause) -> Reason:
+    """Say that the run of a job stands still, since when, and who wanted that."""
+    text = f"job {job.id} is paused by {pause.who} since {local(pause.at)}"
+    return _reason(Cause.RUN_PAUSED, text, f"resume --job {_quoted(job.id)}")
 
 
 def explain_all(jobs: Collection[Job], now: int) -> list[Reason]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from queuectl.job import WAITING, State, moment
+from queuectl.job import WAITING, Job, State, moment
 from queuectl.values import dataclass, field
 
 if TYPE_CHECKING:
@@ -57,6 +57,32 @@ class Node:
     def serves(self, queue: str) -> bool:
         """Tell whether it takes jobs of this queue."""
         return queue in self.queues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """That a run stands still, since when, and who wanted that."""
+
+    seq: int
+    number: int
+    """The run: its job, and which attempt it is."""
+    at: int
+    who: str
+
+    @property
+    def since(self) -> "datetime":
+        """Since when."""
+        return moment(self.at)
+
+    def is_of(self, job: Job) -> bool:
+        """Tell whether it is that of the run which a job has now.
+
+        One that was put back before it began has its number again when it is claimed the next time.
+        """
+        if job.state != State.PROCESSING or job.started_at is None:
+            return False
+        is_same = (job.seq, job.attempts) == (self.seq, self.number)
+        return is_same and job.started_at <= self.at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

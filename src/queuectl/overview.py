@@ -12,8 +12,9 @@ from queuectl.explain import (
     explain,
     explain_all,
     hindrances,
+    run_paused,
 )
-from queuectl.facts import Node
+from queuectl.facts import Node, Pause
 from queuectl.filter import Filter, Names
 from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.place import Place
@@ -49,6 +50,8 @@ def nodes(store: Store) -> list[dict[str, Any]]:
 
 
 def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
+    if job.state == State.PROCESSING:
+        return explain_runs(store, [job])
     if job.state not in WAITING:
         return []
     around = _surroundings(store, place)
@@ -62,6 +65,18 @@ def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
         in_line = 1 + before if before < LONGEST_LINE else None
         around = replace(around, place=in_line, pace=_pace(store, job.queue, around.now))
     return explain(job, around)
+
+
+def pauses_of(store: Store) -> dict[int, Pause]:
+    """Return the pauses of runs that go on, by the places of their jobs."""
+    return {pause.seq: pause for pause in store.runs.pauses()}
+
+
+def explain_runs(store: Store, jobs: Sequence[Job]) -> list[Reason]:
+    """Say which of these jobs run, but stand still."""
+    running = [job for job in jobs if job.state == State.PROCESSING]
+    pauses = pauses_of(store) if running else {}
+    return [run_paused(job, pauses[job.seq]) for job in running if job.seq in pauses]
 
 
 def _pace(store: Store, queue: str, now: int) -> float | None:
@@ -102,7 +117,11 @@ def explain_unstarted(
     """Say that none of these jobs is due, if that is so, and what keeps these queues."""
     around = _surroundings(store, place)
     unfinished = [job for job in jobs if job.state not in FINISHED]
-    return [*explain_all(unfinished, around.now), *hindrances(queues, around.crews, around.queues)]
+    return [
+        *explain_all(unfinished, around.now),
+        *explain_runs(store, unfinished),
+        *hindrances(queues, around.crews, around.queues),
+    ]
 
 
 def _crew(node: Node, busy: int = 0) -> Crew:
@@ -132,7 +151,15 @@ def status(store: Store) -> "Status":
         store.settings.queues(),
         nodes(store),
         store.runs.outlook().due,
+        _paused_runs(store),
     )
+
+
+def _paused_runs(store: Store) -> list[tuple[Job, Pause]]:
+    """Return the jobs that run, but stand still."""
+    pauses = pauses_of(store)
+    jobs = store.jobs.at(list(pauses))
+    return [(job, pauses[job.seq]) for job in jobs if pauses[job.seq].is_of(job)]
 
 
 def stats(

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
 from queuectl.enqueueing import Enqueuer, Request
-from queuectl.facts import Batch, Count, Event, Node, Progress, QueueInfo, QueueUse
+from queuectl.facts import Batch, Count, Event, Node, Pause, Progress, QueueInfo, QueueUse
 from queuectl.fields import Keywords
 from queuectl.filter import Filter, Names
 from queuectl.job import Attempt, Job, Named, Output, State
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         maintenance,
         outputs,
         overview,
+        pausing,
         queues,
         roster,
         waiting,
@@ -65,8 +66,8 @@ else:
             return getattr(import_module(f"queuectl.{self._name}"), attribute)
 
     _PARTS = (
-        "changes configuration finding following listing maintenance outputs overview queues"
-        " roster waiting watches"
+        "changes configuration finding following listing maintenance outputs overview pausing"
+        " queues roster waiting watches"
     )
     globals().update((name, _Part(name)) for name in _PARTS.split())
 
@@ -412,7 +413,7 @@ class Queue:
     # -- reports --------------------------------------------------------------
 
     def explain(self, id: Named) -> "Reasons":
-        """Say why a job waits, with all reasons there are; nothing for one that doesn't wait."""
+        """Say why a job waits, with all reasons there are, or that its run is paused."""
         return overview.explain_job(self.store, self.place, self.get(id))
 
     def explain_some(self, which: Sequence[str] | Filter) -> "Reasons":
@@ -523,6 +524,23 @@ class Queue:
     def remove_all(self, jobs: Iterable[Named]) -> Jobs:
         """Delete several jobs: all of them or, if one can't be, none; returns them as they were."""
         return changes.make_all(self.store, "remove_all", jobs, changes.REMOVE)
+
+    def pause_jobs(self, jobs: Iterable[Named]) -> dict[str, bool]:
+        """Have running jobs stand still: all their processes, and the clock of their timeout.
+
+        All of them or, if one doesn't run, none: that is a `StateError`. Says of each, by its id,
+        whether it was paused by this; False when it was already. They keep their workers, and their
+        places in limits. `resume_jobs`, a cancel and whatever else ends a run end the pause.
+        """
+        return pausing.set_paused(self.store, "pause_jobs", jobs, paused=True)
+
+    def resume_jobs(self, jobs: Iterable[Named]) -> dict[str, bool]:
+        """Let running jobs go on that are paused; False for those that weren't."""
+        return pausing.set_paused(self.store, "resume_jobs", jobs, paused=False)
+
+    def pauses(self) -> dict[int, Pause]:
+        """Return which runs stand still, since when and by whom, by the `seq` of their jobs."""
+        return overview.pauses_of(self.store)
 
     def change_named(
         self,

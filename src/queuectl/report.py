@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from queuectl.admission import Serving
 from queuectl.changes import Changed, Refused
-from queuectl.facts import Count, Event, Node, QueueInfo, Rollup, count_unserved
+from queuectl.facts import Count, Event, Node, Pause, QueueInfo, Rollup, count_unserved
 from queuectl.fields import FIELDS
 from queuectl.job import FINISHED, SHELL, Attempt, Job, State
 from queuectl.store.histogram import bucket_of, quantile
@@ -61,8 +61,8 @@ _FORMED = [(name, _FORMS[kind]) for name, kind in _KINDS.items() if kind in _FOR
 _values = attrgetter(*_SHOWN)
 
 
-def job_dict(job: Job) -> dict[str, Any]:
-    """Describe a job with the names and forms of the public interface."""
+def job_dict(job: Job, pause: Pause | None = None) -> dict[str, Any]:
+    """Describe a job with the names and forms of the public interface, and the pause of its run."""
     told = dict(zip(_SHOWN, _values(job), strict=True))
     for name, form in _FORMED:
         if (value := told[name]) is not None:
@@ -71,6 +71,8 @@ def job_dict(job: Job) -> dict[str, Any]:
     told["shell"] = None if job.command is None else job.shell or SHELL
     told["schedule"] = job.schedule
     told["scheduled_for"] = moment(job.planned)
+    told["paused_at"] = None if pause is None else moment(pause.at)
+    told["paused_by"] = None if pause is None else pause.who
     return told
 
 
@@ -201,6 +203,8 @@ class Status:
     next_due: int | None
     unserved: dict[str, int]
     """How many jobs wait, by queue, where no node serves it: they can't run as things are."""
+    paused_jobs: tuple[tuple[Job, Pause], ...] = ()
+    """Those that run, but stand still."""
 
     @property
     def total(self) -> int:
@@ -225,6 +229,10 @@ class Status:
             "workers": sum(node["workers"] for node in self.nodes if node["alive"]),
             "next_due": moment(self.next_due),
             "unserved": self.unserved,
+            "paused_jobs": [
+                {"id": job.id, "paused_at": moment(pause.at), "paused_by": pause.who}
+                for job, pause in self.paused_jobs
+            ],
         }
 
 
@@ -234,6 +242,7 @@ def build_status(
     queues: Iterable[QueueInfo],
     nodes: Iterable[dict[str, Any]],
     next_due: int | None,
+    paused_jobs: Iterable[tuple[Job, Pause]] = (),
 ) -> Status:
     """Add counters up by state and by queue; every state is there, also with zero jobs."""
     counts, nodes = list(counts), tuple(nodes)
@@ -259,6 +268,7 @@ def build_status(
         unserved=count_unserved(
             counts, (serving_of(n) for n in nodes if n["alive"] and not n["stopping"])
         ),
+        paused_jobs=tuple(paused_jobs),
     )
 
 

@@ -206,6 +206,7 @@ STEPS: Sequence[Callable[[CrashingHistory], None]] = (
     History.act_on_what_was_seen_before,
     History.finish_again,
     History.nodes,
+    *[History.pause_runs] * 2,
     History.prune,
     *[History.put_back] * 2,
     History.records,

@@ -307,6 +307,25 @@ class History:
 
         self.each(remove)
 
+    def pause_runs(self) -> None:
+        running = [job.id for job in self.model.memory.running()]
+        id = self.one_of([*running, *self.model.memory.line]) if self.model.memory.line else None
+        if id is None:
+            return
+        paused, who = self.draw(st.booleans()), self.one_of(["ich", "ü 🎈"])
+
+        def pause(side: Side) -> bool:
+            job = the(side.store, id)
+            return tools.pause(side.store, job, paused=paused, who=who, now=self.now)
+
+        def paused_runs(side: Side) -> Any:
+            jobs = {job.seq: job.id for job in side.store.jobs.select(Filter(), limit=None)}
+            found = side.store.runs.pauses()
+            return sorted((jobs[one.seq], one.number, one.at, one.who) for one in found)
+
+        self.each(pause)
+        self.each(paused_runs)
+
     def act_on_what_was_seen_before(self) -> None:
         if self.sides[0].seen:
             n = self.one_of(range(len(self.sides[0].seen)))

@@ -24,7 +24,7 @@ from queuectl.admission import (
     line_up,
 )
 from queuectl.errors import DuplicateError, LeaseLostError, StateError, StoreError, UsageError
-from queuectl.facts import Batch, Count, Event, Node, QueueInfo, QueueUse, Rollup, Stop
+from queuectl.facts import Batch, Count, Event, Node, Pause, QueueInfo, QueueUse, Rollup, Stop
 from queuectl.filter import Filter, Sort
 from queuectl.host import whoami
 from queuectl.job import (
@@ -45,6 +45,7 @@ from queuectl.store.contract import (
     LONGEST_PIECE,
     Changes,
     Decide,
+    DecidePauses,
     Edit,
     Ended,
     EndRun,
@@ -98,6 +99,8 @@ class Memory:
         self.nodes: dict[str, Node] = {}
         self.watches: dict[tuple[int, int], int] = {}
         self.live: dict[tuple[int, int, str, int], bytes] = {}
+        self.pauses: dict[int, Pause] = {}
+        """By the places of their jobs: the newest of each, also of runs that are over."""
         self.schedules: dict[str, Schedule] = {}
         self.ticks: dict[tuple[str, int], Tick] = {}
         self.shares: dict[str, dict[str, int]] = {}
@@ -799,6 +802,30 @@ class ToyRuns(Runs):
         mine = [job for job in self._memory.running() if job.node == node]
         return [job for job in mine if job.cancel_reason is not None] if to_cancel else mine
 
+    def pauses(self) -> list[Pause]:
+        return list(self._paused([job.seq for job in self._memory.running()]).values())
+
+    def _paused(self, seqs: Sequence[int]) -> dict[int, Pause]:
+        jobs = {job.seq: job for job in self._memory.running()}
+        known = self._memory.pauses
+        return {n: known[n] for n in sorted(seqs) if n in known and known[n].is_of(jobs[n])}
+
+    def set_paused(
+        self, jobs: Sequence[Job], decide: DecidePauses, *, now: int | None = None
+    ) -> set[int]:
+        memory = self._memory
+        held = {job.seq: found for job in jobs if (found := memory.by_seq(job.seq)) is not None}
+        running = [seq for seq, job in held.items() if job.state == State.PROCESSING]
+        paused = self._paused(running)
+        events = decide(held, paused, _wall() if now is None else now)
+        for seq, event in events.items():
+            memory.pauses.pop(seq, None)
+            if seq not in paused:
+                at = max(event.at, held[seq].started_at or 0)
+                memory.pauses[seq] = Pause(seq=seq, number=held[seq].attempts, at=at, who=event.who)
+            memory.keep(event)
+        return set(events)
+
 
 class ToyHistory(History):
     def __init__(self, memory: Memory) -> None:
@@ -1198,6 +1225,10 @@ class Toy(Store):
         memory.events = [event for event in memory.events if event.at >= (events_before or 0)]
         kept = now - 30 * DAY
         memory.ticks = {key: tick for key, tick in memory.ticks.items() if tick.made_at >= kept}
+        running = {(job.seq, job.attempts) for job in memory.running()}
+        memory.pauses = {
+            seq: pause for seq, pause in memory.pauses.items() if (seq, pause.number) in running
+        }
 
     def close(self) -> None:
         return

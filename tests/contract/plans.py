@@ -135,6 +135,8 @@ HOT = [
     "OUTLOOK",
     "HELD",
     "TO_CANCEL",
+    "PAUSES",
+    "DROP_OLD_PAUSES",
     "COUNTS",
     "GET",
     "IDS_LIKE",

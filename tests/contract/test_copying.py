@@ -198,6 +198,8 @@ def furnish(store: SqlStore, client: Client) -> None:
         b"\0\xff\xfe'",
         "key 39",
     )
+    paused = the(store, "held").seq, 1, NOW + 3 * HOUR + 51, ODD
+    client.run("INSERT INTO {pauses} (seq, number, at, who) VALUES (?, ?, ?, ?)", *paused)
     limits = Limits(limit=47, key_limit=48, weights={"ü": 49}, defaults={"timeout": "50s"})
     store.settings.set_limits("shared", lambda _: limits)
     add(store, "keyed", queue="shared", keys=("ü", 'it\'s "k"'))

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from queuectl.admission import Offer, Serving, Suspects
-from queuectl.facts import Node, count_waiting
+from queuectl.facts import Event, Node, Pause, count_waiting
 from queuectl.filter import Filter, Sort
 from queuectl.job import Exited, Job, NewJob, Outcome, Output, State, Transition
 from queuectl.lifecycle import Policy, decide
@@ -251,6 +251,20 @@ def ask_cancel_all(store: Store, jobs: Sequence[Job], reason: str, *, now: int) 
     """Do that to several jobs; returns the places of those that were asked for."""
     wanted = {job.seq: Decision(EndRun(reason)) for job in jobs if job.state == State.PROCESSING}
     return _change_same(store, jobs, wanted, now)
+
+
+def pause(store: Store, job: Job, *, paused: bool = True, who: str = "me", now: int) -> bool:
+    """Pause the run of a job, or let it go on; False when it was so already, or is over."""
+
+    def decide(held: Mapping[int, Job], pauses: Mapping[int, Pause], at: int) -> dict[int, Event]:
+        found = held.get(job.seq)
+        runs = found is not None and found.state == State.PROCESSING
+        if not runs or (job.seq in pauses) == paused:
+            return {}
+        kind = "pause" if paused else "resume"
+        return {job.seq: Event(at=at, kind=kind, job=job.id, node=job.node, who=who, detail=None)}
+
+    return bool(store.runs.set_paused([job], decide, now=now))
 
 
 def remove(store: Store, job: Job) -> bool:

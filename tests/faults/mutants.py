@@ -29,6 +29,7 @@ from tests.support import is_gone, wait_for
 COPIED = ("src", "tests", "pyproject.toml")
 LIMITS = "tests/contract/test_limits.py"
 UNIQUE = "tests/contract/test_unique.py"
+PAUSE = "tests/guard/test_pause.py"
 SHORT_FORM = "tests/faults/test_short_form.py::test_all_promises_are_kept"
 VERDICTS = ("assert", "Failed: DID NOT RAISE", "queuectl.errors.")
 """How the message of a test begins that found a broken promise, in small letters or not. What
@@ -939,8 +940,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="Jobs that wait behind a long one stay there, while others have nothing to do.",
         edits=[
             Edit(
-                old="self.release(self.workers.held_up(monotonic()))",
-                new="self.workers.held_up(monotonic())",
+                old="[number for number in held_up if not self.running[number].paused]",
+                new="[]",
             )
         ],
         tests=[
@@ -1342,6 +1343,75 @@ MUTANTS: Sequence[Mutant] = (
             "tests/contract/test_schedules.py"
             "::TestEnds::test_too_many_pause_it_in_the_same_transaction",
         ],
+    ),
+    # -- runs that are paused ----------------------------------------------------------------
+    Mutant(
+        name="pause-main-only",
+        broken="Of a run that is paused, only the main process and its group are stopped.",
+        edits=[
+            Edit(
+                old="found, refused = tree.freeze(lambda: self._members(run))",
+                new="found, refused = tree.freeze(lambda: self._members(run)[:1])",
+            )
+        ],
+        tests=[f"{PAUSE}::TestAWholeTree::test_a_session_and_an_orphan_of_its_own_belong_to_it"],
+    ),
+    Mutant(
+        name="pause-clock-goes-on",
+        broken="The timeout of a run goes on while it is paused.",
+        edits=[
+            Edit(old="run.left = run.due - now", new="run.left = run.due"),
+            Edit(
+                old="self._timers.set(run, time.monotonic() + run.left)",
+                new="self._timers.set(run, run.left)",
+            ),
+        ],
+        tests=[f"{PAUSE}::TestTheClock::test_stands_still"],
+    ),
+    Mutant(
+        name="resume-main-only",
+        broken="Of a run that is resumed, only the main process and its group go on.",
+        edits=[Edit(old="tree.thaw(self._members(run))", new="tree.thaw(self._members(run)[:1])")],
+        tests=[f"{PAUSE}::TestAWholeTree::test_a_session_and_an_orphan_of_its_own_belong_to_it"],
+    ),
+    Mutant(
+        name="pause-in-line-ignored",
+        broken="A run that is paused before its turn is started when its turn comes.",
+        edits=[
+            Edit(
+                old="(self._held if run in self._paused else self._ready)[run] = waiting.pop(run)",
+                new="self._ready[run] = waiting.pop(run)",
+            )
+        ],
+        tests=[f"{PAUSE}::TestInLine"],
+    ),
+    Mutant(
+        name="pause-until-stopped-ignored",
+        broken="A parent that waits for its child to become a program isn't stopped.",
+        edits=[Edit(old="tree.let_exec(process)", new="pass")],
+        tests=[
+            f"{PAUSE}::TestAWholeTree::test_a_parent_that_waits_for_its_child_to_become_a_program"
+        ],
+    ),
+    Mutant(
+        name="pause-of-another-run",
+        broken="A run begins paused, as one was that had its number and never began.",
+        edits=[
+            Edit(
+                old="AND j.attempts = p.number AND j.started_at <= p.at",
+                new="AND j.attempts = p.number",
+            )
+        ],
+        tests=[
+            "tests/contract/test_pause.py::"
+            "test_one_that_was_put_back_is_not_paused_when_it_is_claimed_again[sqlite]"
+        ],
+    ),
+    Mutant(
+        name="pause-forgotten-by-nodes",
+        broken="A node doesn't look for runs that somebody wants paused.",
+        edits=[Edit(old="if running:\n            self._mind_pauses()\n", new="")],
+        tests=["tests/node/test_pause.py::test_a_pause_that_nobody_told_the_node_of_is_found"],
     ),
 )
 

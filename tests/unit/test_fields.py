@@ -65,7 +65,9 @@ class TestTable:
 
     def test_json_has_what_is_shown(self) -> None:
         stored = {f.name for f in fields(Job)} - {"seq", "cancel_reason", "tick", "vtime", "parked"}
-        assert set(job_dict(SAMPLE)) == stored | {"schedule", "scheduled_for"}
+        assert set(job_dict(SAMPLE)) == stored | {
+            *("schedule", "scheduled_for", "paused_at", "paused_by")
+        }
 
     @pytest.mark.parametrize("field", [f for f in REQUESTED if f.flags], ids=lambda f: f.name)
     def test_an_option_gives_its_field(self, field: Field) -> None:

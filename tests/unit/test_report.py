@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuectl.admission import Serving
-from queuectl.facts import Count, Event, Node, QueueInfo, Rollup, Stop
+from queuectl.facts import Count, Event, Node, Pause, QueueInfo, Rollup, Stop
 from queuectl.job import Attempt, State, Strategy
 from queuectl.report import (
     Durations,
@@ -34,7 +34,7 @@ PROMISED = (
 """The promised names, in their order. Only ever extend what follows them."""
 ADDED = (
     "backoff backoff_base retry_delay max_backoff env env_all shell keys unique_until"
-    " unique_for stdin_bytes schedule scheduled_for"
+    " unique_for stdin_bytes schedule scheduled_for paused_at paused_by"
 ).split()
 
 
@@ -70,7 +70,8 @@ class TestJobDict:
         assert list(job_dict(SAMPLE)) == PROMISED + ADDED
 
     def test_every_value_is_in_its_place(self) -> None:
-        assert job_dict(SAMPLE) == {
+        pause = Pause(seq=SAMPLE.seq, number=SAMPLE.attempts, at=1_762_606_800_007, who="who-8")
+        assert job_dict(SAMPLE, pause) == {
             "id": "job-102",
             "queue": "queue-103",
             "state": "processing",
@@ -113,6 +114,8 @@ class TestJobDict:
             "stdin_bytes": 130,
             "schedule": "schedule-132",
             "scheduled_for": "2025-11-08T11:06:40.131Z",
+            "paused_at": "2025-11-08T13:00:00.007Z",
+            "paused_by": "who-8",
         }
 
     def test_absent_values_are_null(self) -> None:
@@ -283,6 +286,7 @@ class TestStatus:
             "workers": 0,
             "next_due": None,
             "unserved": {},
+            "paused_jobs": [],
         }
 
     def test_jobs_that_wait_where_no_node_serves_are_counted(self) -> None:

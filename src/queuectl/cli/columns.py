@@ -1,10 +1,11 @@
 """What can be shown of a job, by name: for people in columns, as a plain value in a line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from queuectl.cli.render import STATE_COLOURS, Column
 from queuectl.errors import UsageError, did_you_mean
+from queuectl.facts import Pause
 from queuectl.fields import FIELDS
 from queuectl.job import WAITING, Job, State
 from queuectl.report import job_dict
@@ -12,7 +13,10 @@ from queuectl.values import fields, replace
 from queuectl.when import ago, human, local, until
 
 _SHOWN = {field.name: field.kind for field in FIELDS if field.is_shown}
-PLAIN = (*(f.name for f in fields(Job) if f.name in _SHOWN), "schedule", "scheduled_for")
+PLAIN = (
+    *(f.name for f in fields(Job) if f.name in _SHOWN),
+    *("schedule", "scheduled_for", "paused_at", "paused_by"),
+)
 """The fields of a job as `--json` has them."""
 
 
@@ -57,6 +61,8 @@ _FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
     "expires": (Column("EXPIRES"), lambda job, _: _at(job.expires_at)),
 }
 """The columns of a list, with what they show at a time `now`."""
+PAUSED = "processing (paused)"
+"""What people read as the state of a job that runs, but stands still."""
 _NUMBERS = ("count", "integer", "limit", "number", "wait")
 """Kinds that stand on the right."""
 
@@ -81,21 +87,44 @@ def column(name: str, *, chosen: bool = False) -> Column:
     return replace(known[0], drop=0) if chosen else known[0]
 
 
-def for_people(job: Job, names: tuple[str, ...], now: int) -> list[str]:
+class Pauses:
+    """The pauses of jobs that are listed; asked for once a job is among them that runs."""
+
+    def __init__(self, ask: Callable[[], Mapping[int, Pause]] = dict) -> None:
+        self._ask = ask
+        self._found: Mapping[int, Pause] | None = None
+
+    def of(self, job: Job) -> Pause | None:
+        """Return the pause of the run that a job has, if it has one."""
+        if job.state != State.PROCESSING:
+            return None
+        if self._found is None:
+            self._found = self._ask()
+        pause = self._found.get(job.seq)
+        return pause if pause is not None and pause.is_of(job) else None
+
+
+def for_people(job: Job, names: tuple[str, ...], now: int, pause: Pause | None = None) -> list[str]:
     """Return what the columns of these names show."""
-    plain = {} if all(name in _FOR_PEOPLE for name in names) else job_dict(job)
+    plain = {} if all(name in _FOR_PEOPLE for name in names) else job_dict(job, pause)
     return [
-        _FOR_PEOPLE[name][1](job, now) if name in _FOR_PEOPLE else _text(plain.get(name))
+        PAUSED
+        if pause is not None and name == "state"
+        else _FOR_PEOPLE[name][1](job, now)
+        if name in _FOR_PEOPLE
+        else _text(plain.get(name))
         for name in names
     ]
 
 
-def for_programs(job: Job, names: tuple[str, ...], now: int) -> list[str]:
+def for_programs(
+    job: Job, names: tuple[str, ...], now: int, pause: Pause | None = None
+) -> list[str]:
     """Return the fields of these names: as `--json` has them, and those it hasn't as for people.
 
     The command is what the job runs, also when that is a program with arguments.
     """
-    plain = {**job_dict(job), "command": job.title}
+    plain = {**job_dict(job, pause), "command": job.title}
     return [
         _text(plain[name]) if name in plain else _FOR_PEOPLE[name][1](job, now) for name in names
     ]

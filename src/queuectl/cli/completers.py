@@ -113,6 +113,23 @@ def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str)
         return _starting(incomplete, sorted(used | paused))
 
 
+def complete_pausable(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of queues, and ids of jobs that run; to be resumed, what is paused."""
+    return [*complete_queues(ctx, param, incomplete), *complete_runs(ctx, param, incomplete)]
+
+
+def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete ids of jobs that run; to be resumed, those that are paused."""
+    with _open(ctx) as queue:
+        pauses = queue.pauses()
+        resuming = _command(ctx) == "resume"
+        return [
+            CompletionItem(job.id, help=_described(job))
+            for job in queue.jobs_like(incomplete, (State.PROCESSING,), limit=MOST)
+            if (job.seq in pauses) == resuming
+        ]
+
+
 def complete_tags(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete tags that jobs have."""
     with _open(ctx) as queue:
@@ -275,8 +292,10 @@ BY_NAME: dict[str, Completer] = {
     "id": complete_jobs,
     "ids": complete_jobs,
     **dict.fromkeys(("--queue", "--exclude"), complete_queues),
-    "names": complete_queues,
+    "--job": complete_runs,
+    "names": complete_pausable,
     "queue_name": complete_queues,
+    "queue_names": complete_queues,
     "--tag": complete_tags,
     "--node": complete_nodes,
     "--state": complete_states,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuectl.address import without_secrets
-from queuectl.cli.columns import NAMES, check, column, due_in, for_people
+from queuectl.cli.columns import NAMES, Pauses, check, column, due_in, for_people
 from queuectl.cli.command import DB, Command
 from queuectl.cli.notes import again
 from queuectl.cli.options import (
@@ -133,7 +133,7 @@ def list_jobs(
         which = wanted.filter(queue)
         most = how_many(limit, bare=how.bare)
         page = queue.page(which, limit=most, after=after, oldest=oldest, sort=sort)
-        write_jobs(page, queue.now())
+        write_jobs(page, queue.now(), Pauses(queue.pauses))
         if page.more and not (how.quiet and limit is not None):
             total = None if after else queue.counted(which)
             say(_more(page, total, None if sort else _again(wanted, oldest, limit, how)))
@@ -163,7 +163,7 @@ def _more(page: Page[Job], total: int | None, again: str | None) -> str:
     return f"{told}; go on with: queuectl list {again}--after {shlex.quote(page.last.id)}"
 
 
-def _writer(how: Form) -> Callable[[Iterable[Job], int], None]:
+def _writer(how: Form) -> Callable[[Iterable[Job], int, Pauses], None]:
     """Return what prints jobs in the form that is wanted; a field they don't have is an error."""
     if sum((how.quiet, how.as_json, how.template is not None, how.columns is not None)) > 1:
         raise click.UsageError("Give only one of --quiet, --json, --format and --columns")
@@ -177,33 +177,36 @@ def _writer(how: Form) -> Callable[[Iterable[Job], int], None]:
     return partial(_write_tables, chosen)
 
 
-def write_all(jobs: Iterable[Job], now: int) -> None:
+def write_all(jobs: Iterable[Job], now: int, pauses: Pauses | None = None) -> None:
     """Print all fields of jobs, as JSON."""
-    write_json_array(map(job_dict, jobs))
+    known = pauses or Pauses()
+    write_json_array(job_dict(job, known.of(job)) for job in jobs)
 
 
-def write_ids(jobs: Iterable[Job], now: int) -> None:
+def write_ids(jobs: Iterable[Job], now: int, pauses: Pauses | None = None) -> None:
     """Print the bare ids of jobs."""
     for job in jobs:
         write(safe(job.id))
 
 
-def _write_filled(template: Template, jobs: Iterable[Job], now: int) -> None:
+def _write_filled(template: Template, jobs: Iterable[Job], now: int, pauses: Pauses) -> None:
     for job in jobs:
-        write(template.fill(job, now))
+        write(template.fill(job, now, pauses.of(job)))
 
 
-def _write_tables(chosen: tuple[str, ...] | None, jobs: Iterable[Job], now: int) -> None:
+def _write_tables(
+    chosen: tuple[str, ...] | None, jobs: Iterable[Job], now: int, pauses: Pauses
+) -> None:
     rest = iter(jobs)
     while part := list(islice(rest, ALIGNED)):
-        _write_table(part, chosen, now)
+        _write_table(part, chosen, now, pauses)
 
 
-def _write_table(jobs: list[Job], chosen: tuple[str, ...] | None, now: int) -> None:
+def _write_table(jobs: list[Job], chosen: tuple[str, ...] | None, now: int, pauses: Pauses) -> None:
     """Print one table."""
     names = chosen or _usual(jobs, now)
     columns = [column(name, chosen=chosen is not None) for name in names]
-    write_table(columns, (for_people(job, names, now) for job in jobs))
+    write_table(columns, (for_people(job, names, now, pauses.of(job)) for job in jobs))
 
 
 def _usual(jobs: list[Job], now: int) -> tuple[str, ...]:

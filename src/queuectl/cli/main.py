@@ -59,8 +59,16 @@ COMMANDS: dict[str, Entry] = {
     "queue": Entry(
         _RUN, "queue:queue", "Show queues, pause and rename them, and set what they allow."
     ),
-    "pause": Entry(_RUN, "queues:pause", "Stop giving out the jobs of a queue."),
-    "resume": Entry(_RUN, "queues:resume", "Give out the jobs of a paused queue again."),
+    "pause": Entry(
+        _RUN,
+        "queues:pause",
+        "Stop giving out the jobs of a queue, or have a running job stand still.",
+    ),
+    "resume": Entry(
+        _RUN,
+        "queues:resume",
+        "Give out the jobs of a paused queue again, or let a paused job go on.",
+    ),
     "queues": Entry(_RUN, "queues:queues", "List the queues: what is in them, what they allow."),
     "status": Entry(_WATCH, "status:status", "Show counts, queues and workers at a glance."),
     "list": Entry(_WATCH, "list:list_jobs", "List jobs, newest first, by any filter."),

@@ -71,6 +71,7 @@ _WHAT_TO_DO = {
     "not_due": "run it now",
     "retry": "run it now",
     "paused": "go on",
+    "run_paused": "go on",
     "no_worker": "start one",
     "not_served": "start one",
 }

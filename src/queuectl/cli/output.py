@@ -83,11 +83,11 @@ def output(
         jobs = [queue.get(id) for id in ids]
         shown = (_written(queue, job, attempt) for job in jobs)
         if as_json and len(ids) > 1:
-            write_json_array(map(_as_dict, shown))
+            write_json_array(_as_dict(queue, found) for found in shown)
             return
         for number, found in enumerate(shown):
             if as_json:
-                write_json(_as_dict(found))
+                write_json(_as_dict(queue, found))
             elif only_stdout or only_stderr:
                 data, total = _stream(found.output, stderr=only_stderr)
                 with _writer(raw) as writer:
@@ -192,11 +192,12 @@ def _run_facts(job: Job, run: Attempt) -> Facts:
     ]
 
 
-def _as_dict(found: "Written") -> dict[str, Any]:
+def _as_dict(queue: Queue, found: "Written") -> dict[str, Any]:
+    from queuectl.cli.columns import Pauses
     from queuectl.report import attempt_dict, job_dict
 
     return {
-        "job": job_dict(found.job),
+        "job": job_dict(found.job, Pauses(queue.pauses).of(found.job)),
         "attempt": found.number or None,
         "run": None if found.run is None else attempt_dict(found.run),
         "live": found.job.state == State.PROCESSING and found.run is None,

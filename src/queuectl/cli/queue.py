@@ -23,6 +23,7 @@ NONE = "none"
 """What takes a limit away."""
 
 name_argument = click.argument("queue_name", metavar="NAME")
+names_argument = click.argument("queue_names", nargs=-1, metavar="[QUEUE]...")
 
 
 @click.group(
@@ -275,5 +276,44 @@ def rm(queue_name: str, as_json: bool) -> None:
             write(safe(f"Queue {queue_name!r} is removed."))
 
 
-_also(queues.pause, "pause")
-_also(queues.resume, "resume")
+@queue.command(
+    "pause",
+    examples="""
+    queuectl queue pause                      # the queue named default
+    queuectl queue pause mail reports
+    queuectl queue pause --all
+    queuectl queue pause mail --json
+    """,
+)
+@names_argument
+@queues.pause_all_option
+@json_option
+def pause(queue_names: tuple[str, ...], every: bool, as_json: bool) -> None:
+    """Stop giving out the jobs of a queue.
+
+    Running jobs go on, and new ones can still be enqueued. A queue stays paused until it is
+    resumed. Without a name it is the queue named default.
+    """
+    named = queues.Named(queues=queue_names)
+    queues.set_paused(named, every=every, as_json=as_json, paused=True)
+
+
+@queue.command(
+    "resume",
+    examples="""
+    queuectl queue resume
+    queuectl queue resume mail reports
+    queuectl queue resume --all
+    queuectl queue resume --all --json
+    """,
+)
+@names_argument
+@queues.resume_all_option
+@json_option
+def resume(queue_names: tuple[str, ...], every: bool, as_json: bool) -> None:
+    """Give out the jobs of a paused queue again.
+
+    Without a name it is the queue named default.
+    """
+    named = queues.Named(queues=queue_names)
+    queues.set_paused(named, every=every, as_json=as_json, paused=False)

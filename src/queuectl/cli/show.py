@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queuectl.cli.columns import attempts_of
+from queuectl.cli.columns import Pauses, attempts_of
 from queuectl.cli.command import Command
 from queuectl.cli.finish import ended_label
 from queuectl.cli.options import JOB_ID, json_option, open_queue
 from queuectl.cli.render import Column, heading, size, write, write_facts, write_json, write_table
-from queuectl.facts import Event
+from queuectl.facts import Event, Pause
 from queuectl.job import WAITING, Attempt, Job, signal_name
 from queuectl.lifecycle import first_wait
 from queuectl.report import attempt_dict, event_dict, job_dict
@@ -47,11 +47,12 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
     runs = queue.attempts(job.id)
     events = list(queue.iterate_events(job.id))[::-1]
     reasons = queue.explain(job.id)
+    pause = Pauses(queue.pauses).of(job)
     if as_json:
-        write_json(describe(job, runs, events, reasons))
+        write_json(describe(job, runs, events, reasons, pause))
         return
     heading(f"Job {job.id}")
-    write_facts(facts(job, reasons, queue.now()))
+    write_facts(facts(job, [] if pause else reasons, queue.now(), pause))
     if runs:
         write()
         heading("Runs")
@@ -64,24 +65,31 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
 
 
 def describe(
-    job: Job, runs: Sequence[Attempt], events: Sequence[Event], reasons: "Sequence[Reason]"
+    job: Job,
+    runs: Sequence[Attempt],
+    events: Sequence[Event],
+    reasons: "Sequence[Reason]",
+    pause: Pause | None = None,
 ) -> dict[str, Any]:
     """Describe a job with its runs, its history and why it waits, for `--json`."""
     return {
-        **job_dict(job),
+        **job_dict(job, pause),
         "waits_for": [reason.as_dict() for reason in reasons],
         "runs": [attempt_dict(run) for run in runs],
         "events": [event_dict(event) for event in events],
     }
 
 
-def facts(job: Job, reasons: "Sequence[Reason]", now: int) -> list[tuple[str, str | None]]:
+def facts(
+    job: Job, reasons: "Sequence[Reason]", now: int, pause: Pause | None = None
+) -> list[tuple[str, str | None]]:
     """Return what is known about a job itself, in words."""
     waits = job.state in WAITING and job.run_at > now
     return [
         ("Command", job.command),
         ("Program", None if job.argv is None else job.title),
         ("State", job.state.value),
+        ("Paused", None if pause is None else f"by {pause.who} since {local(pause.at)}"),
         ("Waits", "; ".join(reason.text for reason in reasons) or None),
         ("Reason", job.reason or job.cancel_reason),
         ("Error", job.error if job.error != job.reason else None),

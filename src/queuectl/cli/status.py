@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 CLEAR = "\x1b[H\x1b[J"
 HIDE, UNHIDE = "\x1b[?25l", "\x1b[?25h"
 SHORTEST_INTERVAL = 100
+NAMED = 3
+"""Paused jobs that are named, of many."""
 
 EXAMPLES = """
 queuectl status
@@ -105,6 +107,7 @@ def describe(queue: "Queue") -> list[str]:
     if set(found.queues) - {DEFAULT_QUEUE} or found.paused:
         lines += [*_queues(found), ""]
     lines += _workers(found, now)
+    lines += _paused_jobs(found)
     lines += ["", *fact_lines([("Next scheduled", _due(found, now)), ("Database", found.url)])]
     return lines
 
@@ -155,6 +158,17 @@ def _workers(found: "Status", now: int) -> list[str]:
         options = " ".join(f"--queue {name}" for name in map(quote, found.unserved))
         lines += ["", safe(f"{what}; start one with: queuectl worker start {options}")]
     return lines
+
+
+def _paused_jobs(found: "Status") -> list[str]:
+    """Return a line that names the jobs which run, but stand still."""
+    if not found.paused_jobs:
+        return []
+    ids = [job.id for job, _ in found.paused_jobs]
+    named = ", ".join(ids[:NAMED]) + (f" and {len(ids) - NAMED} more" if len(ids) > NAMED else "")
+    who = found.paused_jobs[0][1] if len(ids) == 1 else None
+    by = "" if who is None else f" by {who.who} since {local(who.at)}"
+    return ["", safe(f"{plural(len(ids), 'running job')} paused{by}: {named}")]
 
 
 _NODE_COLUMNS = (

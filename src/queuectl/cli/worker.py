@@ -253,8 +253,9 @@ def _own_log(place: "Place", node: str) -> str:
 def stop(nodes: tuple[str, ...], timeout: int | None, force: bool, as_json: bool) -> int:
     """Stop nodes, on this host or any other, and wait until they are gone.
 
-    Their running jobs are waited for, however long they take. With --force they are ended
-    instead, and run again later; that uses up no retry.
+    Their running jobs are waited for, however long they take, also those that are paused until
+    somebody resumes them. With --force they are ended instead, and run again later; that uses up no
+    retry.
     """
     with open_queue() as queue, truthful(queue):
         known = {node.id: node for node in queue.registered_nodes()}
@@ -346,8 +347,16 @@ class _Waiting:
                 write(safe(f"Stopped node {node_name(node.id, node.pid, node.host)}."))
         self.jobs = {node.id: [job.id for job in self.queue.held(node.id)] for node in self.open}
         if any(self.jobs.values()):
-            self._say(f"Waiting for {self.summary()}.")
+            self._say(f"Waiting for {self.summary()}.{self._paused()}")
         return len(self.open)
+
+    def _paused(self) -> str:
+        """Say which of their jobs are paused, so that their nodes wait for somebody."""
+        pauses = self.queue.pauses()
+        paused = [
+            job.id for node in self.open for job in self.queue.held(node.id) if job.seq in pauses
+        ]
+        return f" Paused, to be resumed first: {', '.join(paused)}." if paused else ""
 
     def summary(self) -> str:
         """Say which nodes are left and which jobs they run."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Line:
     """Runs to be started, in the order in which they were asked for."""
 
-    __slots__ = ("_behind", "_busy", "_ready")
+    __slots__ = ("_behind", "_busy", "_held", "_paused", "_ready")
 
     def __init__(self) -> None:
         self._ready: dict[int, Spec] = {}
@@ -23,13 +23,17 @@ class Line:
         """Workers that have a run, started or ready, each with the runs that wait for its end."""
         self._behind: dict[int, int] = {}
         """The runs that wait, each with its worker."""
+        self._paused: set[int] = set()
+        """Runs that aren't to be started for now."""
+        self._held: dict[int, Spec] = {}
+        """Those of them whose worker is free, and theirs, as with the ready ones."""
 
     def __bool__(self) -> bool:
         """Tell whether anything can be started."""
         return bool(self._ready)
 
     def __contains__(self, run: int) -> bool:
-        return run in self._ready or run in self._behind
+        return run in self._ready or run in self._behind or run in self._held
 
     def add(self, run: int, spec: "Spec") -> None:
         """Take in a run."""
@@ -49,8 +53,21 @@ class Line:
         """Take a run out that is being started: its worker is busy until `free` is called."""
         return self._ready.pop(run)
 
+    def pause(self, run: int) -> None:
+        """Don't start a run until it is resumed, whoever else is free to be."""
+        self._paused.add(run)
+        if run in self._ready:
+            self._held[run] = self._ready.pop(run)
+
+    def resume(self, run: int) -> None:
+        """Let a run be started when its turn comes, which may be now."""
+        self._paused.discard(run)
+        if run in self._held:
+            self._ready[run] = self._held.pop(run)
+
     def drop(self, run: int) -> None:
         """Take a run out that won't be started."""
+        self.resume(run)
         if run in self._ready:
             self.free(self._ready.pop(run)["worker"])
         else:
@@ -63,6 +80,6 @@ class Line:
             del self._busy[worker]
             return False
         run = next(iter(waiting))
-        self._ready[run] = waiting.pop(run)
+        (self._held if run in self._paused else self._ready)[run] = waiting.pop(run)
         del self._behind[run]
         return True

@@ -24,6 +24,7 @@ from queuectl.guard.line import Line
 from queuectl.guard.mark import Marker
 from queuectl.guard.orphans import Orphans
 from queuectl.guard.output import Spool, Spools
+from queuectl.guard.pauses import Pauses
 from queuectl.guard.replies import Replies
 from queuectl.guard.run import KILLING, NEVER, RUNNING, TERMINATING, Run
 from queuectl.guard.spawn import NotStartedError, Spawner, UnableError
@@ -77,6 +78,7 @@ class Loop:
         self._leftovers: dict[int, Run] = {}
         """Runs whose main process is gone, but maybe not all the others."""
         self._timers = Timers()
+        self._pauses = Pauses(self._timers, self._replies, self._members)
         self._lease = Deadline()
         self._rest_at = NEVER
         self._wake = signals.wake_on_child()
@@ -138,7 +140,15 @@ class Loop:
                 self._stop(self._runs[run], how)
             case wire.Kill(run, how) if run in self._runs:
                 self._kill(self._runs[run], how)
-            case wire.Stop() | wire.Kill() | wire.Release():
+            case wire.Pause(run) if run in self._line:
+                self._line.pause(run)
+            case wire.Resume(run) if run in self._line:
+                self._line.resume(run)
+            case wire.Pause(run) if run in self._runs:
+                self._pause_run(self._runs[run])
+            case wire.Resume(run) if run in self._runs:
+                self._resume_run(self._runs[run])
+            case wire.Stop() | wire.Kill() | wire.Release() | wire.Pause() | wire.Resume():
                 pass  # It ended, or began, while the message was under way.
             case wire.Extend(clock, deadline):
                 self._lease.extend(clock, deadline)
@@ -219,6 +229,19 @@ class Loop:
         if timeout is not None and timeout < NEVER:
             self._timers.set(run, run.started + timeout)
 
+    # Pausing
+
+    def _pause_run(self, run: Run) -> None:
+        """Stop all processes of a run, and its clock, unless it comes to its end."""
+        self._reap()
+        if run.phase == RUNNING and run.id in self._runs:
+            self._pauses.begin(run)
+
+    def _resume_run(self, run: Run) -> None:
+        """Let a run go on, unless it comes to its end."""
+        if run.phase == RUNNING:
+            self._pauses.end(run)
+
     # Ending
 
     def _reap(self) -> None:
@@ -292,6 +315,8 @@ class Loop:
         run.phase = TERMINATING
         run.how = run.how or how
         self._terminate(run)
+        # Who is stopped can't heed it.
+        self._pauses.lift(run)
         self._timers.set(run, time.monotonic() + run.grace)
 
     def _terminate(self, run: Run) -> None:
@@ -359,7 +384,9 @@ class Loop:
         self._marker.remove()
 
     def _on_due(self, run: Run) -> None:
-        if run.phase == RUNNING:
+        if run.phase == RUNNING and run.paused:
+            self._pauses.keep(run)
+        elif run.phase == RUNNING:
             self._stop(run, wire.TIMEOUT)
         elif run.phase == TERMINATING:
             self._kill(run, run.how)

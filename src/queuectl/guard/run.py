@@ -26,9 +26,11 @@ class Run:
         "how",
         "id",
         "known",
+        "left",
         "mark",
         "out",
         "own",
+        "paused",
         "phase",
         "pid",
         "sessions",
@@ -56,6 +58,9 @@ class Run:
         self.phase = RUNNING
         self.due = NEVER
         """When its next step is due: the timeout, the end of the grace, or another sweep."""
+        self.paused = False
+        self.left = NEVER
+        """Seconds that were left of its timeout when it was paused."""
         self.backoff = 0.0
         self.complain_at = 0.0
         self.known: set[Proc] = set()

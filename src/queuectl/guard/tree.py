@@ -49,7 +49,7 @@ class Proc:
 class Stat:
     """What /proc/PID/stat says about one process."""
 
-    __slots__ = ("gone", "group", "parent", "session", "start")
+    __slots__ = ("gone", "group", "parent", "session", "start", "stopped", "waits")
 
     def __init__(self, raw: bytes) -> None:
         # The name in parentheses may contain anything, so the fields are counted after it.
@@ -58,6 +58,9 @@ class Stat:
         self.group = int(fields[2])
         self.session = int(fields[3])
         self.start = int(fields[19])
+        self.stopped = fields[0] in (b"T", b"t")
+        # For a disk, or for a child to turn into another program.
+        self.waits = fields[0] == b"D"
         # A main thread may end before the others: such a process shows as a zombie, but lives.
         self.gone = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
 
@@ -282,9 +285,22 @@ def freeze_and_kill(
 ) -> tuple[set[Proc], set[Proc]]:
     """Kill all that `find` finds; return what was found, and which of it we may not signal.
 
-    All are stopped first, until nothing new is found: whoever is stopped can't fork, so not even
-    a fork bomb outruns this. It takes no longer than about `budget` seconds; call it again until
-    it finds nothing.
+    All are stopped first, so not even a fork bomb outruns this. It takes no longer than about
+    `budget` seconds; call it again until it finds nothing.
+    """
+    found, refused = freeze(find, budget)
+    # Children first: when a parent dies, the kernel may wake the stopped group it leaves behind.
+    for process in reversed(found):
+        _force(process, signal.SIGKILL, refused)
+    return set(found), refused
+
+
+def freeze(
+    find: "Callable[[], list[Proc]]", budget: float = 0.05
+) -> tuple[dict[Proc, None], set[Proc]]:
+    """Stop all that `find` finds; return what was found, and which of it we may not signal.
+
+    It looks until nothing new is found, for about `budget` seconds: whoever is stopped can't fork.
     """
     until = time.monotonic() + budget
     found: dict[Proc, None] = {}
@@ -294,10 +310,35 @@ def freeze_and_kill(
         _stop(fresh, refused)
         if time.monotonic() > until:
             break
-    # Children first: when a parent dies, the kernel may wake the stopped group it leaves behind.
-    for process in reversed(found):
-        _force(process, signal.SIGKILL, refused)
-    return set(found), refused
+    return found, refused
+
+
+def thaw(processes: "Collection[Proc]") -> None:
+    """Let stopped processes go on, each together with its group, as they were stopped."""
+    for group in {process.group for process in processes}:
+        signal_group(group, signal.SIGCONT)
+    for process in processes:
+        _force(process, signal.SIGCONT, set())
+
+
+def is_stopped(process: Proc) -> bool:
+    """Tell whether a process stands still, or is gone; where nobody can tell, it does."""
+    if not has_proc():
+        return True
+    found = stat(process.pid)
+    return found is None or found.stopped or found.gone or found.start != process.start
+
+
+def let_exec(process: Proc) -> None:
+    """Let the children of a process go on if it waits for one to turn into another program.
+
+    That is how a shell starts one (vfork): while the child is stopped, the parent can't stop.
+    """
+    found = stat(process.pid) if has_proc() else None
+    if found is not None and found.waits and found.start == process.start:
+        for pid in children(process.pid):
+            if (start := process_start(pid)) is not None:
+                _force(Proc(pid, start), signal.SIGCONT, set())
 
 
 def _stop(processes: list[Proc], refused: set[Proc]) -> None:
@@ -314,9 +355,14 @@ def _stop(processes: list[Proc], refused: set[Proc]) -> None:
 
 def stop_group(group: int) -> None:
     """Stop all processes of a group, if it isn't our own."""
+    signal_group(group, signal.SIGSTOP)
+
+
+def signal_group(group: int, signum: int) -> None:
+    """Signal all processes of a group, if it isn't our own."""
     if group not in (0, os.getpgrp()):
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGSTOP)
+            os.killpg(group, signum)
 
 
 def kill_at_once(process: Proc) -> None:

@@ -55,7 +55,7 @@ else:
         return lambda kind: namedtuple(kind.__name__, kind.__annotations__)
 
 
-DIALECT = (1, marshal.version)
+DIALECT = (2, marshal.version)
 """What both ends must speak alike. The first number goes up with every change of a message: a node
 that is restarted in place may be of another release than the guards that it goes on with."""
 
@@ -101,6 +101,20 @@ class Kill:
 
     run: int
     how: str
+
+
+@message(frozen=True)
+class Pause:
+    """Stop all processes of a run, and its timeout, until it is resumed; or don't start it."""
+
+    run: int
+
+
+@message(frozen=True)
+class Resume:
+    """Let a run that is paused go on."""
+
+    run: int
 
 
 @message(frozen=True)
@@ -175,14 +189,14 @@ class Unable:
 
 @message(frozen=True)
 class Trouble:
-    """A run can't be ended; said again while that lasts."""
+    """A run can't be ended, or paused; said again while that lasts."""
 
     run: int
     text: str
 
 
 if TYPE_CHECKING:
-    Instruction = Spawn | Release | Stop | Kill
+    Instruction = Spawn | Release | Stop | Kill | Pause | Resume
     """What a node wants of one run."""
     Report = Ended | Released | NotStarted | Unable
     """What became of a run: the last that is heard of it."""
@@ -193,6 +207,8 @@ KINDS: "dict[str, Any]" = {
     "withdraw": Release,
     "stop": Stop,
     "kill": Kill,
+    "pause": Pause,
+    "resume": Resume,
     "lease": Extend,
     "board": KeepBoard,
     "ready": Ready,

@@ -82,6 +82,7 @@ class Crew:
                 claimed=run.claimed,
                 prepared=tuple(run.prepared),
                 logged=True,
+                paused=None,
             )
             self.workers.begin(run.worker, run.number, monotonic())
         return True
@@ -146,13 +147,37 @@ class Crew:
         """Release all jobs in line, of the workers with higher numbers."""
         self.release(self.workers.waiting(beyond))
 
+    def release_unstarted(self) -> None:
+        """Release all jobs that haven't begun: those in line, and those that are paused before."""
+        self.release({*self.workers.waiting(), *self.paused})
+
+    @property
+    def paused(self) -> dict[int, Run]:
+        """The runs that stand still, or aren't started, because somebody wants that."""
+        return {number: run for number, run in self.running.items() if run.paused}
+
+    def set_paused(self, number: int, *, paused: bool) -> bool:
+        """Have a run stand still, or go on; False if it does already, as far as we know."""
+        run = self.running[number]
+        if run.paused == paused:
+            return False
+        known, run.paused = run.paused is not None, paused
+        if paused:
+            self.runner.pause({number: run})
+        else:
+            self.runner.resume({number: run})
+            # It may be in line behind one that takes long.
+            self.workers.look_at = monotonic()
+        return known
+
     def held_up_in(self) -> float:
         """Return in how many seconds to look for runs that are held up."""
         return self.workers.look_at - monotonic()
 
     def release_held_up(self) -> None:
-        """Release jobs that wait behind one that takes long."""
-        self.release(self.workers.held_up(monotonic()))
+        """Release jobs that wait behind one that takes long, but for those that are paused."""
+        held_up = self.workers.held_up(monotonic())
+        self.release([number for number in held_up if not self.running[number].paused])
 
     def _runs(self, numbers: Iterable[int]) -> dict[int, Run]:
         return {number: self.running[number] for number in numbers}

@@ -20,7 +20,7 @@ from queuectl.node.config import Config
 from queuectl.node.crew import Crew
 from queuectl.node.handover import HandedNode
 from queuectl.node.joblog import finishing, name_runs, name_workers, releasing
-from queuectl.node.log import Log, Say
+from queuectl.node.log import Log, Say, printable
 from queuectl.node.membership import Membership
 from queuectl.node.restart import Restart, Way
 from queuectl.node.runs import Run
@@ -123,7 +123,32 @@ class Orders:
             if number is not None and running[number].job.cancel_reason is None:
                 runs.with_cancel(running[number], job.cancel_reason or "cancelled")
                 self.crew.stop([number], wire.CANCEL)
+        if running:
+            self._mind_pauses()
         self.broadcast.look(running.values())
+
+    def _mind_pauses(self) -> None:
+        """Have those runs stand still that somebody wants paused, and the others go on."""
+        pauses = {(pause.seq, pause.number): pause for pause in self.queue.store.runs.pauses()}
+        told = False
+        for number, run in self.crew.running.items():
+            pause = pauses.get((run.job.seq, run.job.attempts))
+            if self.crew.set_paused(number, paused=pause is not None):
+                told = True
+                what = "goes on." if pause is None else f"is paused by {printable(pause.who)}."
+                self.say(f"Job {printable(run.job.id)} {what}")
+        if told and self.stopping == Stop.DRAIN:
+            self._tell_paused()
+
+    def _tell_paused(self) -> None:
+        """Say which runs keep a node that wants to stop, if they are paused."""
+        if paused := list(self.crew.paused.values()):
+            them = "it" if len(paused) == 1 else "them"
+            self.say(
+                f"Paused, so that this node can't stop: {name_runs(paused)}. Resume {them}, cancel"
+                f" {them}, or release {them} with queuectl worker stop --force.",
+                level="warning",
+            )
 
     def read_settings(self) -> bool:
         """Take over changed settings, but for what was asked for by hand.
@@ -185,6 +210,7 @@ class Orders:
         if self.stopping is None:
             self.stopping = Stop.DRAIN
             self._start_nothing_more(why)
+            self._tell_paused()
 
     def _release(self, why: str) -> None:
         if self.stopping != Stop.RELEASE:
@@ -195,7 +221,7 @@ class Orders:
     def _start_nothing_more(self, why: str) -> None:
         self.hurry()
         self.say(why)
-        self.crew.release_waiting()
+        self.crew.release_unstarted()
 
     # -- starting again -----------------------------------------------------------------
 

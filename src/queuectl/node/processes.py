@@ -85,6 +85,12 @@ class Processes:
     def kill(self, runs: Mapping[int, Run], how: str) -> None:
         self._tell([(run, wire.Kill(number, how)) for number, run in runs.items()])
 
+    def pause(self, runs: Mapping[int, Run]) -> None:
+        self._tell([(run, wire.Pause(number)) for number, run in runs.items()])
+
+    def resume(self, runs: Mapping[int, Run]) -> None:
+        self._tell([(run, wire.Resume(number)) for number, run in runs.items()])
+
     def release(self, runs: Mapping[int, Run]) -> None:
         """Have runs not started; the guard says which of them had begun before."""
         self._tell([(run, wire.Release(number)) for number, run in runs.items()])

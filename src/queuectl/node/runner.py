@@ -43,6 +43,12 @@ class Runner(Protocol):
     def kill(self, runs: Mapping[int, Run], how: str) -> None:
         """Kill runs at once."""
 
+    def pause(self, runs: Mapping[int, Run]) -> None:
+        """Have runs stand still, and their timeouts; those that haven't begun aren't started."""
+
+    def resume(self, runs: Mapping[int, Run]) -> None:
+        """Let runs go on, or begin."""
+
     def release(self, runs: Mapping[int, Run]) -> None:
         """Don't start these runs, and report them as released; those that have begun go on."""
 

@@ -60,6 +60,8 @@ class Run:
     """Whether it was released before it was started."""
     logged: bool = False
     """Whether the log says that it was started."""
+    paused: bool | None = False
+    """Whether the guard was told to have it stand still; None if the program before us knew."""
 
     @property
     def files(self) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from queuectl.errors import UsageError
-from queuectl.facts import Batch, Count, Event, Node, QueueInfo, QueueUse, Rollup, Stop
+from queuectl.facts import Batch, Count, Event, Node, Pause, QueueInfo, QueueUse, Rollup, Stop
 from queuectl.filter import Filter, Sort
 from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition
 from queuectl.values import dataclass
@@ -47,7 +47,7 @@ class Topic(StrEnum):
     WORK = "work"
     """There may be a job to claim."""
     CONTROL = "control"
-    """A node should look for stop requests, cancellations or changed settings."""
+    """A node should look for stop requests, cancellations, pauses or changed settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +174,11 @@ Decide = Callable[[Mapping[int, Job], int], Mapping[int, Decision]]
 """Says, of jobs by their places in the line, and at this time, what is made of which. Missing jobs
 are missing, and those that it says nothing of stay as they are. Called again, if need be."""
 Changes = dict[int, Job | None]
+DecidePauses = Callable[[Mapping[int, Job], Mapping[int, Pause], int], Mapping[int, Event]]
+"""Says, of jobs and of pauses of their runs, both by their places in the line, and at this time, of
+which the run changes: what goes on is paused by who the event names, and what is paused goes on.
+The event is kept. Missing jobs are missing; of one that doesn't run it says nothing, or raises.
+Called again, if need be."""
 
 
 class Listener(ABC):
@@ -317,6 +322,24 @@ class Runs(ABC):
         """Return the jobs a node has in processing; or those that somebody wants cancelled.
 
         With None, those of nodes that aren't registered.
+        """
+
+    @abstractmethod
+    def pauses(self) -> list[Pause]:
+        """Return the runs that go on and are to stand still, by the places of their jobs.
+
+        A pause is that of one run: the next of the same job knows nothing of it.
+        """
+
+    @abstractmethod
+    def set_paused(
+        self, jobs: Sequence[Job], decide: "DecidePauses", *, now: int | None = None
+    ) -> set[int]:
+        """Pause runs, or let them go on, as `decide` says when nobody else can change their jobs.
+
+        All of it or, if it raises, nothing. Returns the places of the jobs whose runs were paused,
+        or were and aren't any more; their nodes are told. `now` is the store's clock, unless it is
+        given.
         """
 
     @abstractmethod
@@ -674,7 +697,7 @@ class Store(ABC):
         The counters that writers left beside each other, so as not to wait in line, are added up:
         that is worth it after every few commits. With `now`, once in a while, old rollups are
         merged into hours and older ones into days, and live output that nobody watches any more is
-        deleted, as are events from before a time.
+        deleted, as are pauses of runs that are over, and events from before a time.
         """
 
     @abstractmethod

@@ -29,6 +29,7 @@ class Tidying:
         if self._db.driver.remote:
             self._db.again(self._sql.DROP_RECEIPTS, before=now - KEEP_RECEIPTS)
         self._db.again(self._sql.DROP_OLD_TICKS, before=now - KEEP_TICKS)
+        self._db.again(self._sql.DROP_OLD_PAUSES)
         if self._db.rows(self._sql.LIMITED):
             self._db.atomic(lambda: self._see_to_limits(now))
         if events_before is not None:

@@ -211,6 +211,32 @@ SELECT {job_columns} FROM {jobs}
 WHERE state = 'processing' AND node = :node AND cancel_reason IS NOT NULL ORDER BY seq
 """
 
+# Runs that are paused, which are few: SQLite begins with what stands left of CROSS JOIN. A job that
+# was put back before its run began has that number again later: by when it was claimed, one is told
+# from the other.
+PAUSES = """
+SELECT p.seq, p.number, p.at, p.who FROM {pauses} p CROSS JOIN {jobs} j
+WHERE j.seq = p.seq AND j.state = 'processing' AND j.attempts = p.number AND j.started_at <= p.at
+ORDER BY p.seq
+"""
+
+# What is known of pauses of runs of these jobs, also of runs that are over.
+PAUSES_OF = "SELECT seq, number, at, who FROM {pauses} WHERE seq {in_seqs}"
+
+# Pause a run.
+ADD_PAUSE = "INSERT INTO {pauses} (seq, number, at, who) VALUES (:seq, :number, :at, :who)"
+
+# Let the runs of these jobs go on.
+DROP_PAUSES = "DELETE FROM {pauses} WHERE seq {in_seqs}"
+
+# Forget the pauses of runs that are over.
+DROP_OLD_PAUSES = """
+DELETE FROM {pauses} WHERE NOT EXISTS (
+    SELECT 1 FROM {jobs} j
+    WHERE j.seq = {pauses}.seq AND j.state = 'processing' AND j.attempts = {pauses}.number
+)
+"""
+
 # Keep what it wrote.
 KEEP_OUTPUT = """
 INSERT INTO {outputs} (seq, number, stdout, stderr) VALUES (:seq, :attempt, :stdout, :stderr)

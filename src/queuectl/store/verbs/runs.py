@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from queuectl.admission import Offer, Serving
-from queuectl.facts import Event
+from queuectl.facts import Event, Pause
 from queuectl.job import FINISHED, Job, State
-from queuectl.store.contract import Ended, Outlook, Over, Runs, Turned
+from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Topic, Turned
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rollups import Tally
 from queuectl.store.rows import death_of, ended_row, fence, output_row
@@ -79,6 +79,35 @@ class SqlRuns(Runs):
         if node is None:
             return self._idiom.jobs(self._sql.STRAYS)
         return self._idiom.jobs(self._sql.TO_CANCEL if to_cancel else self._sql.HELD, node=node)
+
+    # -- pausing runs -------------------------------------------------------------------
+
+    def pauses(self) -> list[Pause]:
+        return [_pause(*row) for row in self._db.rows(self._sql.PAUSES)]
+
+    def set_paused(
+        self, jobs: Sequence[Job], decide: DecidePauses, *, now: int | None = None
+    ) -> set[int]:
+        if not jobs:
+            return set()
+        return self._db.transact(lambda: self._set_paused([job.seq for job in jobs], decide, now))
+
+    def _set_paused(self, seqs: Sequence[int], decide: DecidePauses, now: int | None) -> set[int]:
+        # Whoever holds a job keeps its run from being ended meanwhile.
+        found = self._idiom.jobs(self._sql.LOCK_JOBS, seqs=self._idiom.bind(seqs))
+        jobs = {job.seq: job for job in found}
+        rows = self._db.rows(self._sql.PAUSES_OF, seqs=self._idiom.bind(seqs))
+        known = [_pause(*row) for row in rows]
+        paused = {p.seq: p for p in known if p.seq in jobs and p.is_of(jobs[p.seq])}
+        events = decide(jobs, paused, self._idiom.time(now))
+        if not events:
+            return set()
+        self._db.change(self._sql.DROP_PAUSES, {"seqs": self._idiom.bind(list(events))})
+        for seq in events.keys() - paused.keys():
+            self._db.change(self._sql.ADD_PAUSE, _pause_row(jobs[seq], events[seq]))
+        self._idiom.record(list(events.values()))
+        self._db.nudge(Topic.CONTROL)
+        return set(events)
 
     # -- ending runs --------------------------------------------------------------------
 
@@ -170,6 +199,16 @@ class SqlRuns(Runs):
             Changed(State.PENDING, list(back), wakes=bool(back), left=left, unstarted=True)
         )
         return [job for job in jobs if job.seq not in back]
+
+
+def _pause(seq: int, number: int, at: int, who: str) -> Pause:
+    return Pause(seq=seq, number=number, at=at, who=who)
+
+
+def _pause_row(job: Job, event: Event) -> dict[str, object]:
+    """Describe the pause of the run that a job has; it never seems to be from before that run."""
+    at = max(event.at, job.started_at or 0)
+    return {"seq": job.seq, "number": job.attempts, "at": at, "who": event.who}
 
 
 def _death(end: Ended) -> Event:
