@@ -8,13 +8,20 @@ do it to as many as are meant, in transactions small enough that workers don't w
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from queuectl import finding, lifecycle
-from queuectl.errors import DuplicateError, QueuectlError, StateError, StoreError, UsageError
+from queuectl.errors import (
+    DuplicateError,
+    NotFoundError,
+    QueuectlError,
+    StateError,
+    StoreError,
+    UsageError,
+)
 from queuectl.filter import Filter
 from queuectl.history import event_of
 from queuectl.host import whoami
 from queuectl.job import FINISHED, OPEN, Job, Named, State
 from queuectl.listing import check_filter
-from queuectl.request import check_text, read_some
+from queuectl.request import check_text
 from queuectl.store.contract import Decision, Edit, EndRun, Store
 from queuectl.values import dataclass, replace
 
@@ -40,6 +47,10 @@ class Change:
     """Says what is made of a job that it can be done to, at this time; None to leave it so."""
     deletes: bool = False
     """Whether the jobs are gone then."""
+    together: bool = False
+    """Whether all that are named are changed at once, as their order matters."""
+    oldest_first: bool = False
+    """Whether those that a filter finds are changed in the order of the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +125,20 @@ def check_retry(job: Job, now: int) -> None:
     """Raise why a job can't be put back in line now, if that is so."""
     if job.state == State.PROCESSING:
         raise StateError(f"Job {job.id} is running; wait for it or cancel it first.")
+    if job.is_held:
+        raise StateError(f"Job {job.id} is held.", advice=f"queuectl release {job.id} lets it run.")
     if job.state == State.PENDING and job.run_at <= now:
         raise StateError(f"Job {job.id} is pending already; it needs a worker, not a retry.")
 
 
+def retry_detail(job: Job) -> str:
+    """Say what a job was that is retried."""
+    return f"was {job.state}: {job.reason or job.error or ''}"
+
+
 def _retry(job: Job, now: int) -> Decision:
-    was = f"was {job.state}: {job.reason or job.error or ''}"
-    return Decision(lifecycle.retried(now), event_of(now, "retry", job=job.id, detail=was))
+    event = event_of(now, "retry", job=job.id, detail=retry_detail(job))
+    return Decision(lifecycle.retried(now), event)
 
 
 def check_remove(job: Job, now: int) -> None:
@@ -134,81 +152,6 @@ def check_remove(job: Job, now: int) -> None:
 def _remove(job: Job, now: int) -> Decision:
     return Decision(None, event_of(now, "rm", job=job.id, detail=f"was {job.state}"))
 
-
-def check_waiting(job: Job, now: int) -> None:
-    """Raise why a job can't be changed, if it doesn't wait."""
-    if job.state == State.PROCESSING:
-        raise StateError(f"Job {job.id} is running; what it runs can't be changed.")
-    if job.state not in (State.PENDING, State.FAILED):
-        raise StateError(f"Job {job.id} is {job.state}; only jobs that wait can be changed.")
-
-
-def editing(given: Mapping[str, object]) -> Change:
-    """Change what jobs that wait are to be, by the fields of a request."""
-    if not given:
-        raise UsageError("Say what to change, such as the priority.")
-    for name in NOT_EDITED:
-        if name in given:
-            raise UsageError(f"The {name} of a job can't be changed.")
-
-    def decide(job: Job, now: int) -> Decision | None:
-        return _edit(job, given, now)
-
-    return Change(done="edited", allowed=_LINE, usual=_LINE, check=check_waiting, decide=decide)
-
-
-def _edit(job: Job, given: Mapping[str, object], now: int) -> Decision | None:
-    values = read_some(given, now=now)
-    if "command" in values or "argv" in values:
-        values = {**dict.fromkeys(("command", "argv")), **values}
-    if "env" in values:
-        values["env"] = {**job.env, **values["env"]}
-    if (delay := values.pop("delay", None)) is not None:
-        values["run_at"] = now + delay
-    if (expire := values.pop("expire", None)) is not None:
-        values["expires_at"] = now + expire
-    to = replace(job, **values)
-    changed = [name for name in values if getattr(job, name) != getattr(to, name)]
-    if not changed:
-        return None
-    detail = ", ".join(_told(name, job, to) for name in changed)
-    return Decision(Edit(to), event_of(now, "edit", job=job.id, detail=detail))
-
-
-def _told(name: str, before: Job, after: Job) -> str:
-    """Say what became of a field; what is secret or long isn't shown."""
-    if name in ("env", "command", "argv"):
-        return name
-    return f"{name} {getattr(before, name)!s} -> {getattr(after, name)!s}"
-
-
-def check_hold(job: Job, now: int) -> None:
-    """Raise why a job can't be held, if that is so."""
-    check_waiting(job, now)
-    if job.is_held:
-        raise StateError(f"Job {job.id} is held already.")
-
-
-def _hold(job: Job, now: int) -> Decision:
-    return Decision(Edit(replace(job, parked="")), event_of(now, "hold", job=job.id))
-
-
-def check_release(job: Job, now: int) -> None:
-    """Raise why a job can't be released, if that is so."""
-    if not job.is_held:
-        raise StateError(f"Job {job.id} isn't held.")
-
-
-def _release(job: Job, now: int) -> Decision:
-    return Decision(Edit(replace(job, parked=None)), event_of(now, "release", job=job.id))
-
-
-NOT_EDITED = ("id", "stdin", "stdin_base64")
-_LINE = (State.PENDING, State.FAILED)
-
-HOLD = Change(done="held", allowed=_LINE, usual=_LINE, check=check_hold, decide=_hold)
-"""Keeps jobs that wait from running until they are released."""
-RELEASE = Change(done="released", allowed=_LINE, usual=_LINE, check=check_release, decide=_release)
 
 RETRY = Change(
     done="retried",
@@ -263,7 +206,21 @@ def _make(
         now = store.clock.now()
         for job in jobs:
             change.check(job, now)
-        return [Changed(before=job, after=job) for job in jobs]
+        return [_foreseen(job, change, now) for job in jobs]
+    try:
+        return _make_now(store, jobs, change)
+    except NotFoundError:
+        # They may have got other places meanwhile.
+        return _make_now(store, [finding.get(store, job) for job in jobs], change)
+
+
+def _foreseen(job: Job, change: Change, now: int) -> Changed:
+    """Say what a change would make of a job that is another one then."""
+    to = (change.decide(job, now) or Decision(None)).to
+    return Changed(before=job, after=to.job if isinstance(to, Edit) else job)
+
+
+def _make_now(store: Store, jobs: Sequence[Job], change: Change) -> list[Changed]:
     named = {job.seq: job for job in jobs}
     before: dict[int, Job] = {}
 
@@ -301,7 +258,12 @@ def make_named(
     dry_run: bool,
 ) -> None:
     # All are found before one is changed: what is gone makes no room for another of that name.
-    for job in _find(store, finding.several("change_named", ids)):
+    found = _find(store, finding.several("change_named", ids))
+    if change.together and not dry_run:
+        for result in _make_together(store, found, change):
+            told(result)
+        return
+    for job in found:
         if isinstance(job, Job):
             try:
                 [done] = _make(store, [job], change, dry_run=dry_run)
@@ -313,6 +275,38 @@ def make_named(
                 told(done)
         else:
             told(job)
+
+
+def _make_together(
+    store: Store, found: Sequence[Job | Refused], change: Change
+) -> list[Changed | Refused]:
+    """Change all of these jobs at once that can be; says what became of each."""
+    named = {job.seq: job for job in found if isinstance(job, Job)}
+    before: dict[int, Job] = {}
+    refused: dict[int, QueuectlError] = {}
+
+    def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+        before.clear()
+        for seq, job in named.items():
+            try:
+                if seq not in held or held[seq].id != job.id:
+                    raise finding.gone(job)
+                change.check(held[seq], now)
+            except QueuectlError as error:
+                refused[seq] = error
+            else:
+                before[seq] = held[seq]
+        return _decided(change, before, before, now)
+
+    after = store.jobs.change(list(named.values()), decide)
+    return [
+        job
+        if isinstance(job, Refused)
+        else Changed(before=before[job.seq], after=after.get(job.seq, before[job.seq]))
+        if job.seq in before
+        else Refused(name=job.id, job=job, error=refused[job.seq])
+        for job in found
+    ]
 
 
 def _find(store: Store, ids: Iterable[Named]) -> list[Job | Refused]:
@@ -342,7 +336,7 @@ def make_matching(
     after: int | None = None
     total = 0
     while True:
-        jobs = store.jobs.select(which, limit=PAGE, after=after)
+        jobs = store.jobs.select(which, limit=PAGE, after=after, oldest=change.oldest_first)
         page = _make_page(store, jobs, which, change, dry_run=dry_run)
         total += len(page)
         told(page)
@@ -357,7 +351,8 @@ def _make_page(
     """Change those of these jobs that still fit when nobody else can change them."""
     if dry_run:
         now = store.clock.now()
-        return [Changed(before=job, after=job) for job in jobs if _fits(job, which, change, now)]
+        fitting = [job for job in jobs if _fits(job, which, change, now)]
+        return [_foreseen(job, change, now) for job in fitting]
     fit: dict[int, Job] = {}
 
     def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:

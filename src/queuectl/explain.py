@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from queuectl.facts import Pause, QueueInfo
+from queuectl.facts import Event, Pause, QueueInfo
 from queuectl.job import WAITING, Job, State, moment
 from queuectl.values import dataclass
 from queuectl.when import ahead, human, iso, local
@@ -27,6 +27,8 @@ class Cause(StrEnum):
 
     BLOCKED = "blocked"
     """Other jobs must complete first."""
+    HELD = "held"
+    """Somebody holds it."""
     EXPIRED = "expired"
     """Its time to start is over; the next claim of any node buries it."""
     NOT_DUE = "not_due"
@@ -113,6 +115,8 @@ class Surroundings:
     """Its place in the line of its queue, 1 for the first, where that was looked for."""
     pace: float | None = None
     """How many jobs of its queue a millisecond sees end lately, where that is known."""
+    held: Event | None = None
+    """That somebody has held it, where that is known."""
 
 
 def explain(job: Job, around: Surroundings) -> list[Reason]:
@@ -123,7 +127,7 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
     """
     if job.state not in WAITING:
         return []
-    own = _in_itself(job, around.now)
+    own = [*_held(job, around.held), *_in_itself(job, around.now)]
     reasons = [*own, *hindrances([job.queue], around.crews, around.queues)]
     if not own:
         reasons += _held_back(job, around)
@@ -136,8 +140,13 @@ def run_paused(job: Job, pause: Pause) -> Reason:
     return _reason(Cause.RUN_PAUSED, text, f"resume --job {_quoted(job.id)}")
 
 
-def explain_all(jobs: Collection[Job], now: int) -> list[Reason]:
-    """Say that none of these jobs, which aren't finished, runs or is due yet, if that is so."""
+def explain_all(jobs: Sequence[Job], now: int) -> list[Reason]:
+    """Say that all of these unfinished jobs are held, or that none is due, if that is so."""
+    if jobs and all(job.state in WAITING and job.is_held for job in jobs):
+        ids = [job.id for job in jobs[:NAMED]]
+        what = "it is" if len(jobs) == 1 else "all of them are"
+        remedy = f"release {_quoted(*ids)}" if len(jobs) <= NAMED else None
+        return [_reason(Cause.HELD, f"{what} held by hand", remedy)]
     if not jobs or any(job.state not in WAITING or job.run_at <= now for job in jobs):
         return []
     first = min(jobs, key=lambda job: job.run_at)
@@ -174,6 +183,14 @@ def hindrances(
 def _served(name: str) -> str:
     """Write a queue for `worker start`, which takes a number behind a colon for its share."""
     return f"{name}:1" if name.rpartition(":")[2].isdecimal() and ":" in name else name
+
+
+def _held(job: Job, event: Event | None) -> list[Reason]:
+    if not job.is_held:
+        return []
+    text = "it is held"
+    text += f" by {event.who} since {local(event.at)}" if event is not None else " by hand"
+    return [_reason(Cause.HELD, text, f"release {_quoted(job.id)}")]
 
 
 def _in_itself(job: Job, now: int) -> list[Reason]:

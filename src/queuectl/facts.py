@@ -190,14 +190,20 @@ def count_waiting(
 
     Those of queues that are paused can't.
     """
+    return sum(waiting_by_queue(counts, queues, served).values())
+
+
+def waiting_by_queue(
+    counts: Iterable[Count], queues: Iterable[QueueInfo], served: "Serving | None" = None
+) -> dict[str, int]:
+    """Count them by queue."""
     paused = {queue.name for queue in queues if queue.paused_at is not None}
-    return sum(
-        count.jobs
-        for count in counts
-        if count.state in (State.PENDING, State.FAILED)
-        and count.queue not in paused
-        and (served is None or count.queue in served)
-    )
+    waiting: dict[str, int] = {}
+    for count in counts:
+        may_come = count.queue not in paused and (served is None or count.queue in served)
+        if may_come and count.jobs and count.state in (State.PENDING, State.FAILED):
+            waiting[count.queue] = waiting.get(count.queue, 0) + count.jobs
+    return waiting
 
 
 def count_unserved(counts: Iterable[Count], served: "Iterable[Serving]") -> dict[str, int]:

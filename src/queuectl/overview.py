@@ -14,7 +14,7 @@ from queuectl.explain import (
     hindrances,
     run_paused,
 )
-from queuectl.facts import Node, Pause
+from queuectl.facts import Event, Node, Pause
 from queuectl.filter import Filter, Names
 from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.place import Place
@@ -60,6 +60,8 @@ def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
         held_by = tuple(store.jobs.select(running, limit=None, oldest=True))
         opens_at = store.runs.opens_at(job.queue, job.parked) if job.parked else None
         around = replace(around, running=held_by, key_opens_at=opens_at)
+    if job.is_held:
+        around = replace(around, held=_hold_of(store, job))
     if all_busy(job.queue, around.crews):
         before = store.runs.before(job, LONGEST_LINE)
         in_line = 1 + before if before < LONGEST_LINE else None
@@ -77,6 +79,12 @@ def explain_runs(store: Store, jobs: Sequence[Job]) -> list[Reason]:
     running = [job for job in jobs if job.state == State.PROCESSING]
     pauses = pauses_of(store) if running else {}
     return [run_paused(job, pauses[job.seq]) for job in running if job.seq in pauses]
+
+
+def _hold_of(store: Store, job: Job) -> Event | None:
+    """Find the event of somebody's holding a job; not if much has happened to it since."""
+    events = store.history.events(job.id, limit=LOOKED_AT)
+    return next((event for event in events if event.kind == "hold"), None)
 
 
 def _pace(store: Store, queue: str, now: int) -> float | None:
@@ -145,13 +153,15 @@ def _surroundings(store: Store, place: Place) -> Surroundings:
 def status(store: Store) -> "Status":
     from queuectl.report import build_status
 
+    counts = store.jobs.counts()
     return build_status(
         store.url,
-        store.jobs.counts(),
+        counts,
         store.settings.queues(),
         nodes(store),
         store.runs.outlook().due,
         _paused_runs(store),
+        store.jobs.count_held(list({one.queue for one in counts if one.state in WAITING})),
     )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from queuectl import (
         changes,
         configuration,
+        editing,
         finding,
         following,
         listing,
@@ -66,7 +67,8 @@ else:
             return getattr(import_module(f"queuectl.{self._name}"), attribute)
 
     _PARTS = (
-        "changes configuration finding following listing maintenance outputs overview pausing"
+        "changes configuration editing finding following listing maintenance outputs overview"
+        " pausing"
         " queues roster waiting watches"
     )
     globals().update((name, _Part(name)) for name in _PARTS.split())
@@ -502,16 +504,19 @@ class Queue:
         """
         return changes.make_all(self.store, "cancel_all", jobs, changes.cancelling(reason))
 
-    def retry(self, id: Named) -> Job:
+    def retry(self, id: Named, *, changed: Keywords | None = None) -> Job:
         """Put a dead, cancelled or completed job back in line, or make a waiting retry due now.
 
-        Failures and crashes are counted from zero again; attempts and history stay.
+        Failures and crashes are counted from zero again; attempts and history stay. With fields
+        that are `changed`, such as `{"timeout": "1h"}`, it runs as another one from now on, and
+        what they were is kept in its history.
         """
-        return self.retry_all([self.meant(id)])[0]
+        return self.retry_all([self.meant(id)], changed=changed)[0]
 
-    def retry_all(self, jobs: Iterable[Named]) -> Jobs:
+    def retry_all(self, jobs: Iterable[Named], *, changed: Keywords | None = None) -> Jobs:
         """Put several jobs back in line: all of them or, if one can't be, none."""
-        return changes.make_all(self.store, "retry_all", jobs, changes.RETRY)
+        change = editing.retrying(changed) if changed else changes.RETRY
+        return changes.make_all(self.store, "retry_all", jobs, change)
 
     def retry_dead(self, id: Named) -> Job:
         """Put one job of the dead letter queue back in line; any other state is an error."""
@@ -541,6 +546,60 @@ class Queue:
     def pauses(self) -> dict[int, Pause]:
         """Return which runs stand still, since when and by whom, by the `seq` of their jobs."""
         return overview.pauses_of(self.store)
+
+    def edit(self, job: Named, /, **fields: Unpack[Keywords]) -> Job:
+        """Change what a job that waits is to be: `queue.edit(id, priority=5, timeout="1h")`.
+
+        Tags and keys replace those that it has; variables are laid over them. What was and what is
+        then are kept as an event. A job that doesn't wait is a `StateError`.
+        """
+        return self.edit_all([self.meant(job)], **fields)[0]
+
+    def edit_all(self, jobs: Iterable[Named], /, **fields: Unpack[Keywords]) -> Jobs:
+        """Change several jobs that wait: all of them or, if one can't be, none."""
+        return changes.make_all(self.store, "edit_all", jobs, editing.editing(fields))
+
+    def hold(self, id: Named) -> Job:
+        """Keep a job that waits from running, until it is released."""
+        return self.hold_all([self.meant(id)])[0]
+
+    def hold_all(self, jobs: Iterable[Named]) -> Jobs:
+        """Hold several jobs: all of them or, if one can't be, none."""
+        return changes.make_all(self.store, "hold_all", jobs, editing.HOLD)
+
+    def release(self, id: Named) -> Job:
+        """Let a job run again that is held; one that isn't is a `StateError`."""
+        return self.release_all([self.meant(id)])[0]
+
+    def release_all(self, jobs: Iterable[Named]) -> Jobs:
+        """Release several jobs: all of them or, if one isn't held, none."""
+        return changes.make_all(self.store, "release_all", jobs, editing.RELEASE)
+
+    def top(self, id: Named) -> Job:
+        """Put a job that waits before all others of its queue that have its priority."""
+        return self.top_all([self.meant(id)])[0]
+
+    def top_all(self, jobs: Iterable[Named]) -> Jobs:
+        """Do so with several, in this order: all of them or, if one doesn't wait, none."""
+        return changes.make_all(self.store, "top_all", jobs, editing.TOP)
+
+    def move(self, id: Named, to: str) -> Job:
+        """Have a job that waits do so in another queue.
+
+        There it stands by when it was enqueued or, if that queue has keys, as if it were new.
+        """
+        return self.move_all([self.meant(id)], to)[0]
+
+    def move_all(self, jobs: Iterable[Named], to: str) -> Jobs:
+        """Move several jobs: all of them or, if one doesn't wait, none."""
+        return changes.make_all(self.store, "move_all", jobs, editing.moving(to))
+
+    def swap(self, one: Named, other: Named) -> tuple[Job, Job]:
+        """Have two jobs that wait in one queue take each other's place; returns both.
+
+        They exchange their priorities, and also their places in lists.
+        """
+        return editing.swap(self.store, one, other)
 
     def change_named(
         self,

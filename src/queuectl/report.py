@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappush, heappushpop
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from queuectl.admission import Serving
 from queuectl.changes import Changed, Refused
 from queuectl.facts import Count, Event, Node, Pause, QueueInfo, Rollup, count_unserved
-from queuectl.fields import FIELDS
+from queuectl.fields import FIELDS, REQUESTED
 from queuectl.job import FINISHED, SHELL, Attempt, Job, State
 from queuectl.store.histogram import bucket_of, quantile
 from queuectl.store.rollups import EVER, WAIT, Tally
@@ -73,6 +74,7 @@ def job_dict(job: Job, pause: Pause | None = None) -> dict[str, Any]:
     told["scheduled_for"] = moment(job.planned)
     told["paused_at"] = None if pause is None else moment(pause.at)
     told["paused_by"] = None if pause is None else pause.who
+    told["held"] = job.is_held
     return told
 
 
@@ -104,7 +106,20 @@ def _change_dict(
         "state": None if after is None else after.state.value,
         "node": after.node if after is not None and running else None,
         "error": error,
+        "changes": {} if before is None or after is None else _changes(before, after),
     }
+
+
+def _changes(before: Job, after: Job) -> dict[str, Any]:
+    """Return which fields that can be asked for were changed, with what they were and are."""
+    if _asked(before) == _asked(after):
+        return {}
+    was, now = job_dict(before), job_dict(after)
+    return {name: {"was": was[name], "is": now[name]} for name in _ASKED if was[name] != now[name]}
+
+
+_ASKED = tuple({field.column: None for field in REQUESTED if field.column in _KINDS})
+_asked = attrgetter(*_ASKED)
 
 
 def why_ended(job: Job) -> str:
@@ -205,6 +220,8 @@ class Status:
     """How many jobs wait, by queue, where no node serves it: they can't run as things are."""
     paused_jobs: tuple[tuple[Job, Pause], ...] = ()
     """Those that run, but stand still."""
+    held: Mapping[str, int] = MappingProxyType({})
+    """How many jobs are held by hand, by queue."""
 
     @property
     def total(self) -> int:
@@ -233,6 +250,7 @@ class Status:
                 {"id": job.id, "paused_at": moment(pause.at), "paused_by": pause.who}
                 for job, pause in self.paused_jobs
             ],
+            "held": dict(self.held),
         }
 
 
@@ -243,6 +261,7 @@ def build_status(
     nodes: Iterable[dict[str, Any]],
     next_due: int | None,
     paused_jobs: Iterable[tuple[Job, Pause]] = (),
+    held: Mapping[str, int] = MappingProxyType({}),
 ) -> Status:
     """Add counters up by state and by queue; every state is there, also with zero jobs."""
     counts, nodes = list(counts), tuple(nodes)
@@ -265,6 +284,7 @@ def build_status(
         paused=paused,
         nodes=nodes,
         next_due=next_due,
+        held=held,
         unserved=count_unserved(
             counts, (serving_of(n) for n in nodes if n["alive"] and not n["stopping"])
         ),

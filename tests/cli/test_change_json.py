@@ -11,7 +11,7 @@ from tests.cli.conftest import COMMAND, Cli
 from tests.support import wait_for
 
 LONG = "while :; do sleep 0.05; done"
-FIELDS = ["id", "queue", "command", "was", "state", "node", "error"]
+FIELDS = ["id", "queue", "command", "was", "state", "node", "error", "changes"]
 
 
 def running(cli: Cli, command: str = LONG) -> str:
@@ -37,6 +37,7 @@ def test_every_job_has_its_state_before_and_after(cli: Cli) -> None:
         "state": "cancelled",
         "node": None,
         "error": None,
+        "changes": {},
     }
     (back,) = cli.ok("retry", "one", "--json").json["jobs"]
     assert (back["was"], back["state"]) == ("cancelled", "pending")

@@ -9,6 +9,7 @@ import pytest
 from queuectl import State
 from queuectl.explain import Cause
 from tests.cli.conftest import Cli
+from tests.cli.test_completion import complete
 from tests.support import wait_for
 
 Start = Callable[..., str]
@@ -119,6 +120,16 @@ def test_it_is_told_wherever_the_job_is_shown(working: Cli, start: Start) -> Non
     waited = working.run("wait", id, "--timeout", "2s")
     assert waited.code == 124
     assert re.search(text, waited.stderr)
+
+
+def test_ids_complete(working: Cli, start: Start) -> None:
+    still, goes_on = start("--id", "run-1"), start("--id", "run-2")
+    working.add("true", "--id", "run-3", "--delay", "1h", "--queue", "run-4")
+    working.ok("pause", still)
+    assert complete(working, "queuectl pause run") == ["run-4", goes_on]
+    assert complete(working, "queuectl pause --job run") == [goes_on]
+    assert complete(working, "queuectl resume run") == [still]
+    assert complete(working, "queuectl queue pause run") == ["run-4"]
 
 
 def test_what_runs_unpaused_is_explained_as_before(working: Cli, start: Start) -> None:

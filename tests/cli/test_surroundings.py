@@ -97,7 +97,6 @@ def test_an_environment_that_cannot_be_kept_is_refused(cli: Cli) -> None:
     assert not cli.db.exists()
 
 
-@pytest.mark.timeout(900)
 def schedule_commands(name: str) -> list[tuple[str, ...]]:
     """Return commands that say something about a schedule."""
     return [
@@ -106,6 +105,7 @@ def schedule_commands(name: str) -> list[tuple[str, ...]]:
     ]
 
 
+@pytest.mark.timeout(900)
 def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
     secret = "hush-hush-4711"
     cli.variables = {"ALL_SECRET": f"all {secret}"}
@@ -142,12 +142,17 @@ def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
     ids = ("dead", "done", "later")
     commands = [
         *(("worker", "list"), ("pause", "default"), ("resume", "default"), ("queues",)),
+        *(("pause", "--job", "dead"), ("resume", "done"), ("pause", "later")),
         *(("queue", "list"), ("queue", "show", "idle"), ("queue", "set", "idle", "--limit", "9")),
         *(("status",), ("list",), ("stats",), ("events",), ("list", "--text", "hush")),
         *(("explain", id) for id in ids),
         *((name, id) for id in ids for name in ("show", "output", "events")),
         *(("logs", *ids[:2]), ("logs", "-a", "dead"), ("wait", *ids[:2])),
         *(("dlq", "list"), ("dlq", "show", "dead"), ("dlq", "count"), ("dlq", "retry", "dead")),
+        *(("hold", "later"), ("explain", "later"), ("release", "later"), ("top", "later")),
+        *(("edit", "later", *one, "--priority", "3", "--json"), ("edit", "later", "--env", wrong)),
+        *(("swap", "later", "dead"), ("move", "later", "--to", "elsewhere"), ("show", "later")),
+        *(("retry", "dead", "--with", f"env.ONE_SECRET=two {secret}", "--with", "id=no"),),
         *(("cancel", "later"), ("cancel", "later"), ("retry", "later"), ("rm", "done")),
         *(("config", "list"), ("db", "info"), ("db", "check"), ("doctor",)),
         *(("db", "copy", str(cli.db), str(cli.folder / "copy.db")), ("prune", "--yes")),

@@ -214,6 +214,8 @@ STEPS: Sequence[Callable[[CrashingHistory], None]] = (
     History.reports_agree,
     History.rescue_strays,
     History.retry,
+    *[History.edit] * 3,
+    *[History.put_first, History.swap] * 2,
     History.searches_agree,
     *[History.set_schedule, History.tick, History.tick],
     History.set_limits,

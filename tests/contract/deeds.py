@@ -3,16 +3,16 @@
 A deed is a function of a store. Those here can be pickled, with all that they are bound to.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
 
 from queuectl.errors import DuplicateError, LeaseLostError
 from queuectl.facts import Count, Event, Node, Rollup
-from queuectl.job import Exited, Job, Lost, NewJob
+from queuectl.job import Exited, Job, Lost, NewJob, State
 from queuectl.lifecycle import Policy, cancelled, retried
-from queuectl.store.contract import Ended
+from queuectl.store.contract import Decision, Edit, Ended
 from tests.contract import tools
 from tests.contract.tools import ended
 
@@ -60,6 +60,33 @@ def cancel(store: Any, *, id: str, now: int) -> Any:
 def retry(store: Any, *, id: str, now: int) -> Any:
     job = store.jobs.get(id)
     return job and tools.apply(store, job, retried(now), now=now)
+
+
+def edit(store: Any, *, id: str, changes: Mapping[str, Any], now: int) -> Any:
+    """Make another job of one, if it waits."""
+    job = store.jobs.get(id)
+    to = job and Edit(replace(job, **changes))
+    return job and _decide(store, job, to, now)
+
+
+def put_first(store: Any, *, id: str, now: int) -> Any:
+    job = store.jobs.get(id)
+    return job and _decide(store, job, Edit(job, first=True), now)
+
+
+def _decide(store: Any, job: Job, to: Edit, now: int) -> Any:
+    if job.state not in (State.PENDING, State.FAILED):
+        return None
+    return list(store.jobs.change([job], lambda held, _: {job.seq: Decision(to)}, now=now).values())
+
+
+def swap(store: Any, *, ids: Sequence[str], now: int) -> Any:
+    """Have two jobs take each other's place, if both are there and wait."""
+    jobs = [store.jobs.get(id) for id in ids]
+    if any(job is None or job.state not in (State.PENDING, State.FAILED) for job in jobs):
+        return None
+    note = Event(at=now, kind="swap", job=ids[0], node=None, who="wer", detail=ids[1])
+    return store.jobs.swap(*jobs, lambda one, other, now: [note], now=now)
 
 
 def remove(store: Any, *, id: str) -> Any:

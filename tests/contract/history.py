@@ -294,6 +294,44 @@ class History:
             id, to = self.one_of(self.model.memory.line), retried(self.now + self.one_of([0, 20]))
             self.each(lambda side: tools.apply(side.store, the(side.store, id), to, now=self.now))
 
+    def edit(self) -> None:
+        """Make another job of one: other fields, or held, or released."""
+        if not self.model.memory.line:
+            return
+        id = self.one_of(self.model.memory.line)
+        changes: dict[str, Any] = self.one_of(
+            [
+                {"priority": 7, "tags": ("t",)},
+                {"queue": self.one_of(QUEUES)},
+                {"keys": self.one_of([(), ("k",), ("K", "ü")])},
+                {"run_at": self.now + self.one_of([0, 20])},
+                {"expires_at": self.now + 20, "timeout": 5},
+                {"command": "echo other", "argv": None, "env": {"A": "b"}},
+                {"parked": ""},
+                {"parked": ""},
+                {"parked": None},
+                {"parked": None},
+            ]
+        )
+        self.each(lambda side: deeds.edit(side.store, id=id, changes=changes, now=self.now))
+        self.each(lambda side: side.store.jobs.count_held(QUEUES))
+
+    def put_first(self) -> None:
+        if self.model.memory.line:
+            # Who is parked is for a store to decide, so places go by the time.
+            self.now += 1
+            id = self.one_of(self.model.memory.line)
+            self.each(lambda side: deeds.put_first(side.store, id=id, now=self.now))
+
+    def swap(self) -> None:
+        waiting = [self.model.memory.line[id] for id in self.model.memory.ready]
+        if waiting:
+            one = self.one_of(waiting)
+            same = [job.id for job in waiting if job.queue == one.queue and job is not one]
+            if same:
+                two = (one.id, self.one_of(same))
+                self.each(lambda side: deeds.swap(side.store, ids=two, now=self.now))
+
     def remove(self) -> None:
         if not self.model.memory.line:
             return
@@ -377,6 +415,9 @@ class History:
             ids.map(lambda id: partial(deeds.cancel, id=id, now=now)),
             ids.map(lambda id: partial(deeds.retry, id=id, now=now)),
             ids.map(lambda id: partial(deeds.remove, id=id)),
+            ids.map(lambda id: partial(deeds.edit, id=id, changes={"parked": ""}, now=now)),
+            ids.map(lambda id: partial(deeds.edit, id=id, changes={"queue": "one"}, now=now)),
+            st.just(partial(deeds.swap, ids=IDS[:2], now=now)),
             ids.map(lambda id: partial(deeds.record, event=self.event(id))),
             st.sampled_from(NAMES).map(lambda name: partial(deeds.configure, name=name, now=now)),
             st.sampled_from(QUEUES).map(lambda name: partial(deeds.pause, queue=name, now=now)),

@@ -23,7 +23,14 @@ from queuectl.admission import (
     admit_limited,
     line_up,
 )
-from queuectl.errors import DuplicateError, LeaseLostError, StateError, StoreError, UsageError
+from queuectl.errors import (
+    DuplicateError,
+    LeaseLostError,
+    NotFoundError,
+    StateError,
+    StoreError,
+    UsageError,
+)
 from queuectl.facts import Batch, Count, Event, Node, Pause, QueueInfo, QueueUse, Rollup, Stop
 from queuectl.filter import Filter, Sort
 from queuectl.host import whoami
@@ -44,6 +51,7 @@ from queuectl.schedule import Schedule, after_end, mark
 from queuectl.store.contract import (
     LONGEST_PIECE,
     Changes,
+    Check,
     Decide,
     DecidePauses,
     Edit,
@@ -62,6 +70,7 @@ from queuectl.store.contract import (
     SharedSettings,
     Shown,
     Store,
+    Swapped,
     Tick,
     Ticked,
     Turned,
@@ -157,6 +166,7 @@ class Memory:
             failures=to.failures,
             crashes=to.crashes,
             reason=to.reason,
+            parked=None,
             updated_at=now,
             finished_at=now if state in FINISHED else None,
         )
@@ -345,17 +355,58 @@ class ToyJobs(Jobs):
             for key, n in jobs.items()
         ]
 
+    def count_held(self, queues: Sequence[str]) -> dict[str, int]:
+        held = [job.queue for job in self._memory.line.values() if job.is_held]
+        return dict(Counter(queue for queue in held if queue in queues))
+
     def change(self, jobs: Sequence[Job], decide: Decide, *, now: int | None = None) -> Changes:
         """Change one after the other: that is all that such a store can do."""
         made: Changes = {}
+        at = _wall() if now is None else now
+        first: list[tuple[Job, Edit]] = []
         for job in jobs:
             found = self._memory.by_seq(job.seq)
             held = {} if found is None else {found.seq: found}
-            at = _wall() if now is None else now
             for seq, (to, event) in decide(held, at).items():
-                made[seq] = self._make(held[seq], to, at)
+                if isinstance(to, Edit) and to.first:
+                    first.append((held[seq], to))
+                else:
+                    made[seq] = self._make(held[seq], to, at)
                 self._memory.keep(event)
+        front = 0
+        for job, edit in reversed(first):
+            made[job.seq] = put = self._make(job, edit, at)
+            assert put is not None
+            front = min(front - 1, put.vtime)
+            made[job.seq] = self._memory.line[job.id] = replace(put, vtime=front)
         return made
+
+    def swap(self, first: Job, second: Job, check: Check, *, now: int | None = None) -> Swapped:
+        memory, at = self._memory, _wall() if now is None else now
+        one, other = (self._still(job) for job in (first, second))
+        for event in check(one, other, at):
+            memory.keep(event)
+        places = {one.seq: other.seq, other.seq: one.seq}
+        for job, place in ((one, other), (other, one)):
+            memory.line[job.id] = replace(
+                job, seq=place.seq, priority=place.priority, vtime=place.vtime, updated_at=at
+            )
+        memory.line = {j.id: j for j in sorted(memory.line.values(), key=lambda job: job.seq)}
+        memory.attempts |= {there: memory.attempts[seq] for seq, there in places.items()}
+        memory.inputs |= {there: memory.inputs[seq] for seq, there in places.items()}
+        moved = {key: out for key, out in memory.outputs.items() if key[0] in places}
+        memory.outputs = {k: out for k, out in memory.outputs.items() if k not in moved}
+        memory.outputs |= {(places[seq], n): out for (seq, n), out in moved.items()}
+        for name, schedule in memory.schedules.items():
+            last = places.get(schedule.last_seq or 0, schedule.last_seq)
+            memory.schedules[name] = replace(schedule, last_seq=last)
+        return memory.line[one.id], memory.line[other.id]
+
+    def _still(self, job: Job) -> Job:
+        found = self._memory.line.get(job.id)
+        if found is None or found.seq != job.seq:
+            raise NotFoundError(f"Job {job.id} isn't here, or was removed meanwhile.")
+        return found
 
     def _make(self, job: Job, to: Transition | Edit | EndRun | None, now: int) -> Job | None:
         memory = self._memory
@@ -368,14 +419,11 @@ class ToyJobs(Jobs):
         if isinstance(to, EndRun):
             memory.line[job.id] = replace(job, cancel_reason=to.reason, updated_at=now)
         elif isinstance(to, Edit):
-            memory.line[job.id] = self._edited(to.job, job, now)
+            if to.retried is not None:
+                job = self._apply(job, to.retried, now)
+            memory.line[job.id] = self._edited(to, job, now)
         else:
-            self._take_again(job, to, now)
-            moved = memory.moved(job, to, now)
-            if moved.state == State.PENDING and (moved.expires_at or now) <= now:
-                moved = replace(moved, expires_at=None)
-            memory.line[job.id] = moved
-            memory.over(job, moved.state)
+            self._apply(job, to, now)
         return memory.line[job.id]
 
     def _take_again(self, job: Job, to: Transition, now: int) -> None:
@@ -387,8 +435,18 @@ class ToyJobs(Jobs):
             raise DuplicateError(f"{who_has(key, holder)}; {job.id} can't have it as well.")
         self._memory.names[key] = taken_by(job, job.id, now)
 
-    def _edited(self, job: Job, was: Job, now: int) -> Job:
+    def _apply(self, job: Job, to: Transition, now: int) -> Job:
+        self._take_again(job, to, now)
         memory = self._memory
+        moved = memory.moved(job, to, now)
+        if moved.state == State.PENDING and (moved.expires_at or now) <= now:
+            moved = replace(moved, expires_at=None)
+        memory.line[job.id] = moved
+        memory.over(job, moved.state)
+        return moved
+
+    def _edited(self, edit: Edit, was: Job, now: int) -> Job:
+        memory, job = self._memory, edit.job
         if was.state not in (State.PENDING, State.FAILED):
             raise StateError(f"Job {was.id} is {was.state}; that can't be done to it then.")
         memory.ready[job.id] = int(
@@ -397,7 +455,12 @@ class ToyJobs(Jobs):
         if (job.queue, job.keys) != (was.queue, was.keys):
             limited = memory.limits(job.queue) is not None
             job = replace(job, vtime=self._place_in(job.queue, job.keys, limited=limited))
-        return replace(job, updated_at=now)
+        if edit.first:
+            ready = [memory.line[id] for id, is_ready in memory.ready.items() if is_ready]
+            same = [j for j in ready if (j.queue, j.priority) == (job.queue, job.priority)]
+            job = replace(job, vtime=min([-now, *(j.vtime - 1 for j in same)]))
+        same_state = {name: getattr(was, name) for name in _NOT_EDITED}
+        return replace(job, **same_state, updated_at=now)
 
     def prune(self, state: State, before: int, *, limit: int | None) -> int:
         old = sorted(self._old(state, before), key=lambda job: job.finished_at or 0)[:limit]
@@ -408,6 +471,9 @@ class ToyJobs(Jobs):
     def _old(self, state: State, before: int) -> list[Job]:
         of_state = [job for job in self._memory.line.values() if job.state == state]
         return [job for job in of_state if job.finished_at is not None and job.finished_at < before]
+
+
+_NOT_EDITED = "state failures crashes reason finished_at".split()
 
 
 class _Arrival:

@@ -12,6 +12,7 @@ from queuectl.filter import Filter
 from queuectl.job import NewJob, State
 from queuectl.store import Store
 from queuectl.store.dialects import MYSQL, POSTGRESQL, SQLITE, Dialect
+from queuectl.store.statements.shared import EDITED
 from queuectl.values import replace
 from tests.contract.tools import (
     HOUR,
@@ -36,7 +37,6 @@ BIG = ("jobs", "attempts", "outputs", "inputs", "tags", "events")
 """The tables that grow with every job."""
 
 VALUES: dict[str, Any] = {
-    "vtime": 0,
     "after": 900,
     "attempt": 1,
     "before": NOW,
@@ -61,7 +61,7 @@ VALUES: dict[str, Any] = {
     "id": "job 5",
     "ids": ["job 5", "job 6"],
     "job": "job 5",
-    "keys": "key 1",
+    "keys": "[]",
     "lease": 5,
     "limit": 20,
     "name": "default",
@@ -98,7 +98,10 @@ VALUES: dict[str, Any] = {
     "workers": [1, 2],
     "version": "1",
     "count": 7,
+    "to": -5,
+    "vtime": 0,
 }
+VALUES |= {name: None for name in EDITED if name not in VALUES}
 """A value for every name that a hot statement binds. Lists become what the dialect binds."""
 
 HOT = [
@@ -148,6 +151,15 @@ HOT = [
     "APPLY",
     "ASK_CANCEL",
     "REMOVE",
+    "EDIT",
+    "HELD_BY_HAND",
+    "FIRST_READY",
+    "FIRST_OF_KEY",
+    "MOVE_JOB",
+    "MOVE_ATTEMPTS",
+    "MOVE_OUTPUTS",
+    "MOVE_INPUTS",
+    "MOVE_TAGS",
     "PUT_ASIDE",
     "OLD",
     "RENEW",

@@ -30,6 +30,7 @@ COPIED = ("src", "tests", "pyproject.toml")
 LIMITS = "tests/contract/test_limits.py"
 UNIQUE = "tests/contract/test_unique.py"
 PAUSE = "tests/guard/test_pause.py"
+EDITS = "tests/contract/test_edit.py"
 SHORT_FORM = "tests/faults/test_short_form.py::test_all_promises_are_kept"
 VERDICTS = ("assert", "Failed: DID NOT RAISE", "queuectl.errors.")
 """How the message of a test begins that found a broken promise, in small letters or not. What
@@ -1217,6 +1218,87 @@ MUTANTS: Sequence[Mutant] = (
             )
         ],
         tests=["tests/contract/test_queues.py::TestRemoved::test_so_does_what_its_keys_have_used"],
+    ),
+    # -- changing what waits ----------------------------------------------------------------------
+    Mutant(
+        name="edit-keeps-the-room",
+        broken="The room of a job that is edited out of the line is left to nobody.",
+        edits=[
+            Edit(
+                old="return Changed(State.PENDING, done, wakes=True, left=_in_line(left))",
+                new="return Changed(State.PENDING, done, wakes=True)",
+            )
+        ],
+        tests=[f"{EDITS}::test_one_that_leaves_the_line_lets_another_have_its_room"],
+    ),
+    Mutant(
+        name="edit-stays-parked",
+        broken="A job that gets another key still waits for the limit of the old one.",
+        edits=[
+            Edit(
+                old='vtime=_seat(idiom, job), parked="" if job.is_held else None',
+                new="vtime=_seat(idiom, job)",
+            )
+        ],
+        tests=[f"{EDITS}::test_another_key_is_another_line"],
+    ),
+    Mutant(
+        name="held-until-it-is-due",
+        broken="A job that is held runs when its time has come.",
+        edits=[
+            Edit(
+                old="WHERE ready = 0 AND parked IS NULL AND run_at <= :now",
+                new="WHERE ready = 0 AND run_at <= :now",
+                inside="shared:DUE",
+            )
+        ],
+        tests=[f"{EDITS}::test_one_that_is_held_waits_until_it_is_released"],
+    ),
+    Mutant(
+        name="top-among-equals",
+        broken="Whoever is put first comes behind those who were put first before.",
+        edits=[
+            Edit(
+                old="return min([-now, *(place - 1 for place in places if place is not None)])",
+                new="return -1",
+            ),
+            Edit(old="vtime=min(before - 1, _first(idiom, job, now))", new="vtime=-1"),
+        ],
+        tests=[f"{EDITS}::test_who_is_put_first_goes_before_all_of_its_priority"],
+    ),
+    Mutant(
+        name="swap-leaves-the-output",
+        broken="Jobs that take each other's place get each other's output.",
+        edits=[Edit(old="db.change(sql.MOVE_OUTPUTS, to)", new="pass")],
+        tests=[f"{EDITS}::test_all_that_is_kept_of_two_jobs_goes_along"],
+    ),
+    Mutant(
+        name="swap-loses-the-schedule",
+        broken="A schedule takes the job that its own has swapped places with for its own.",
+        edits=[Edit(old="db.change(sql.MOVE_LAST, of_schedule)", new="pass")],
+        tests=[f"{EDITS}::test_a_schedule_knows_its_job_in_another_place"],
+    ),
+    Mutant(
+        name="edit-tells-secrets",
+        broken="The event of an edit has the values of variables.",
+        edits=[
+            Edit(
+                old="', '.join(n for n in names if was.get(n) != now.get(n))",
+                new="', '.join(f'{n}={now.get(n)}' for n in names if was.get(n) != now.get(n))",
+            )
+        ],
+        tests=["tests/unit/test_editing.py::TestEdited"],
+    ),
+    Mutant(
+        name="swapped-is-gone",
+        broken="A job that somebody holds in Python is gone for him when it has another place.",
+        edits=[
+            Edit(
+                old="return _make_now(store, [finding.get(store, job) for job in jobs], change)",
+                new="raise",
+            )
+        ],
+        tests=["tests/unit/test_editing.py::TestQueue"],
     ),
     # -- schedules --------------------------------------------------------------------------------
     Mutant(

@@ -205,6 +205,16 @@ def test_a_drain_node_still_ends_when_nothing_is_left(lab: Lab) -> None:
     assert "Nothing left to do" in lab.log()
 
 
+def test_it_serves_what_it_served(lab: Lab) -> None:
+    node = lab.node("--exclude", "video", "--exclude", "a:7")
+    restart(lab, node)
+    assert lab.log().count(" for all queues but video, a:7, ") == 2
+    lab.queue.enqueue("true", queue="video")
+    id = lab.queue.enqueue("true", queue="mail").id
+    wait_for(lambda: lab.queue.get(id).state == State.COMPLETED, "the job that it serves")
+    assert lab.queue.status().unserved == {"video": 1}
+
+
 def test_who_stops_it_calls_the_restart_off(lab: Lab) -> None:
     id = lab.queue.enqueue(gated(lab)).id
     node = lab.node()
@@ -308,7 +318,7 @@ def test_one_that_speaks_otherwise_starts_anew_when_the_runs_are_over(
     node = lab.node()
     lab.pid_in("gate.pid")
     name = name_of(lab)
-    change(other / "guard" / "wire.py", "DIALECT = (1, ", "DIALECT = (2, ")
+    change(other / "guard" / "wire.py", "DIALECT = (2, ", "DIALECT = (3, ")
     node.send_signal(signal.SIGUSR1)
     wait_for(lambda: f"finishing {id} before it takes over" in lab.log(), "the node to say so")
     waiting = lab.queue.enqueue("echo later").id
@@ -328,7 +338,7 @@ def test_it_can_be_stopped_while_it_waits_for_that(
     id = lab.queue.enqueue(gated(lab)).id
     node = lab.node()
     lab.pid_in("gate.pid")
-    change(other / "guard" / "wire.py", "DIALECT = (1, ", "DIALECT = (2, ")
+    change(other / "guard" / "wire.py", "DIALECT = (2, ", "DIALECT = (3, ")
     node.send_signal(signal.SIGUSR1)
     wait_for(lambda: "before it takes over" in lab.log(), "the node to drain")
     if stop is None:

@@ -66,7 +66,7 @@ class TestTable:
     def test_json_has_what_is_shown(self) -> None:
         stored = {f.name for f in fields(Job)} - {"seq", "cancel_reason", "tick", "vtime", "parked"}
         assert set(job_dict(SAMPLE)) == stored | {
-            *("schedule", "scheduled_for", "paused_at", "paused_by")
+            *("schedule", "scheduled_for", "paused_at", "paused_by", "held")
         }
 
     @pytest.mark.parametrize("field", [f for f in REQUESTED if f.flags], ids=lambda f: f.name)

@@ -34,7 +34,8 @@ PROMISED = (
 """The promised names, in their order. Only ever extend what follows them."""
 ADDED = (
     "backoff backoff_base retry_delay max_backoff env env_all shell keys unique_until"
-    " unique_for stdin_bytes schedule scheduled_for paused_at paused_by"
+    " unique_for stdin_bytes schedule scheduled_for"
+    " paused_at paused_by held"
 ).split()
 
 
@@ -116,6 +117,7 @@ class TestJobDict:
             "scheduled_for": "2025-11-08T11:06:40.131Z",
             "paused_at": "2025-11-08T13:00:00.007Z",
             "paused_by": "who-8",
+            "held": False,
         }
 
     def test_absent_values_are_null(self) -> None:
@@ -287,6 +289,7 @@ class TestStatus:
             "next_due": None,
             "unserved": {},
             "paused_jobs": [],
+            "held": {},
         }
 
     def test_jobs_that_wait_where_no_node_serves_are_counted(self) -> None:

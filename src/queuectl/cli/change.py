@@ -4,7 +4,15 @@ from functools import partial
 
 import click
 
-from queuectl.changes import LONGEST_REASON, REMOVE, RETRY, Changed, cancelling, is_ending
+from queuectl.changes import (
+    LONGEST_REASON,
+    REMOVE,
+    RETRY,
+    Change,
+    Changed,
+    cancelling,
+    is_ending,
+)
 from queuectl.cli.change_report import WAY_OUT, Manner, Words
 from queuectl.cli.changing import change_jobs, dry_run_option, ids_argument, manner_options
 from queuectl.cli.command import Command
@@ -22,7 +30,7 @@ from queuectl.cli.options import (
 from queuectl.cli.render import plural, say, write, write_json
 from queuectl.job import FINISHED, State, span
 from queuectl.queue import Queue
-from queuectl.when import format_duration
+from queuectl.when import format_duration, local
 
 
 @click.command(
@@ -84,24 +92,52 @@ def _cancelled(queue: Queue, each: Changed) -> str:
     queuectl retry --state failed             # don't wait for the backoff
     queuectl retry --state dead --queue mail --since 1d
     queuectl retry --tag nightly --json
+    queuectl retry k3v9 --with timeout=2h --with env.LANG=C
     """,
 )
 @ids_argument
+@click.option(
+    "--with",
+    "changed",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Run it with this changed: command=..., timeout=1h, queue=slow, env.LANG=C. Repeat it.",
+)
 @filter_options
 @manner_options
-def retry(ids: tuple[str, ...], wanted: Wanted, how: Manner) -> int:
+def retry(ids: tuple[str, ...], changed: tuple[str, ...], wanted: Wanted, how: Manner) -> int:
     """Put jobs back in line, to run now.
 
     A dead, cancelled or completed job becomes pending again; a job that waits for its retry, or
     for its time, is due at once. Failures are counted from zero; attempts, output and history
     stay. With filters instead of ids, all dead, failed and cancelled jobs that fit are retried;
     completed ones only with --state completed or --state all.
+
+    With --with they run as other jobs from then on, by the fields of a JSON job; what these were
+    is kept in the history.
     """
+    change = _retrying(changed) if changed else RETRY
     words = Words(would="retry", done="retried", sentence=_retried)
-    return change_jobs(RETRY, words, ids, wanted, how, asks=False)
+    return change_jobs(change, words, ids, wanted, how, asks=False)
+
+
+def _retrying(pairs: tuple[str, ...]) -> Change:
+    """Return the change that retries jobs as others, or refuse it before a queue is opened."""
+    from time import time
+
+    from queuectl.cli.pairs import fields_of
+    from queuectl.editing import retrying
+    from queuectl.request import read_some
+
+    given = fields_of(pairs)
+    change = retrying(given)
+    read_some(given, now=int(time() * 1000))
+    return change
 
 
 def _retried(queue: Queue, each: Changed) -> str:
+    if each.after is not None and each.after.run_at > queue.now():
+        return f"Job {each.before.id} is pending, and due {local(each.after.run_at)}."
     if each.before.state == State.PENDING:
         return f"Job {each.before.id} no longer waits for its time; it is due now."
     return f"Job {each.before.id} moved from '{each.before.state}' to 'pending'."

@@ -30,6 +30,8 @@ class Words:
     """As in "3 jobs cancelled"."""
     sentence: Callable[[Queue, Changed], str]
     """Says what became of a job."""
+    what: Callable[[Changed], str] = lambda each: each.before.title
+    """Says, of what would be done, what it is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,8 @@ class TextReport(Report):
         if self.how.quiet:
             return job.id
         if self.how.dry_run:
-            return f"Would {self.words.would} job {job.id} ({job.state}): {job.title}"
+            what = self.words.what(each)
+            return f"Would {self.words.would} job {job.id} ({job.state}): {what}"
         return self.words.sentence(self.queue, each)
 
     def sum_up(self) -> None:

@@ -50,13 +50,14 @@ def change_jobs(
     *,
     all_jobs: bool | None = None,
     asks: bool = True,
+    filters: str = "filters such as --queue",
 ) -> int:
     """Change the jobs with these ids, or those that are wanted; report, and return the exit code.
 
     `--state all` means all states that the change can be made in. What is done to really all jobs
-    `asks` first. `all_jobs` is None for a command that has no --all.
+    `asks` first. `all_jobs` is None for a command that has no --all. `filters` are what it has.
     """
-    _check_choice(ids, bool(wanted), all_jobs)
+    _check_choice(ids, bool(wanted), all_jobs, filters)
     states = change.allowed if wanted.all_states else wanted.states
     with open_queue() as queue:
         which = filter_for(change, replace(wanted, states=states).filter(queue))
@@ -77,13 +78,13 @@ def change_jobs(
         return report.code
 
 
-def _check_choice(ids: Sequence[str], filtered: bool, all_jobs: bool | None) -> None:
+def _check_choice(ids: Sequence[str], filtered: bool, all_jobs: bool | None, filters: str) -> None:
     """Insist on exactly one way to say which jobs are meant."""
     every = "" if all_jobs is None else " or --all"
     if ids and (filtered or all_jobs):
         raise click.UsageError(f"Give either ids, or filters{every}, not both")
     if not ids and not filtered and not all_jobs:
-        raise click.UsageError(f"Say which jobs: give ids or filters such as --queue{every}")
+        raise click.UsageError(f"Say which jobs: give ids or {filters}{every}")
 
 
 def _question(queue: Queue, which: Filter, change: Change, words: Words) -> str:

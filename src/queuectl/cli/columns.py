@@ -15,7 +15,7 @@ from queuectl.when import ago, human, local, until
 _SHOWN = {field.name: field.kind for field in FIELDS if field.is_shown}
 PLAIN = (
     *(f.name for f in fields(Job) if f.name in _SHOWN),
-    *("schedule", "scheduled_for", "paused_at", "paused_by"),
+    *("schedule", "scheduled_for", "held", "paused_at", "paused_by"),
 )
 """The fields of a job as `--json` has them."""
 
@@ -23,6 +23,11 @@ PLAIN = (
 def attempts_of(job: Job) -> str:
     """Write runs started and runs allowed: `1/4`."""
     return f"{job.attempts}/{'?' if job.max_attempts is None else job.max_attempts}"
+
+
+def state_of(job: Job) -> str:
+    """Write the state of a job, and whether somebody holds it."""
+    return f"{job.state.value} (held)" if job.is_held else job.state.value
 
 
 def duration_of(job: Job, now: int) -> str:
@@ -41,10 +46,11 @@ def _at(ms: int | None) -> str:
     return "" if ms is None else local(ms)
 
 
+_HELD = {"pending (held)": "dim", "failed (held)": "dim"}
 _Text = Callable[[Job, int], str]
 _FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
     "id": (Column("ID", least=12), lambda job, _: job.id),
-    "state": (Column("STATE", styles=STATE_COLOURS), lambda job, _: job.state.value),
+    "state": (Column("STATE", styles=STATE_COLOURS | _HELD), lambda job, _: state_of(job)),
     "queue": (Column("QUEUE", least=10), lambda job, _: job.queue),
     "priority": (Column("PRI", right=True, drop=4), lambda job, _: str(job.priority)),
     "attempts": (Column("ATTEMPTS", right=True, drop=3), lambda job, _: attempts_of(job)),

@@ -265,8 +265,10 @@ def _command(ctx: click.Context) -> str:
 def _states_of(ctx: click.Context) -> tuple[State, ...]:
     """Return the states of jobs that the command takes; none for all."""
     from queuectl.changes import PURGE, REMOVE, RETRY, RETRY_DEAD, cancelling
+    from queuectl.editing import TOP
 
     return {
+        **dict.fromkeys(("edit", "hold", "release", "top", "swap", "move"), TOP.allowed),
         "cancel": cancelling().allowed,
         "retry": RETRY.allowed,
         "rm": REMOVE.allowed,
@@ -291,7 +293,8 @@ BY_NAME: dict[str, Completer] = {
     "--after": complete_jobs,
     "id": complete_jobs,
     "ids": complete_jobs,
-    **dict.fromkeys(("--queue", "--exclude"), complete_queues),
+    "other": complete_jobs,
+    **dict.fromkeys(("--queue", "--exclude", "--to"), complete_queues),
     "--job": complete_runs,
     "names": complete_pausable,
     "queue_name": complete_queues,

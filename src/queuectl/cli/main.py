@@ -62,12 +62,12 @@ COMMANDS: dict[str, Entry] = {
     "pause": Entry(
         _RUN,
         "queues:pause",
-        "Stop giving out the jobs of a queue, or have a running job stand still.",
+        "Stop giving out jobs of a queue, or have a job stand still.",
     ),
     "resume": Entry(
         _RUN,
         "queues:resume",
-        "Give out the jobs of a paused queue again, or let a paused job go on.",
+        "Give out the jobs of a queue again, or let a job go on.",
     ),
     "queues": Entry(_RUN, "queues:queues", "List the queues: what is in them, what they allow."),
     "status": Entry(_WATCH, "status:status", "Show counts, queues and workers at a glance."),
@@ -83,6 +83,14 @@ COMMANDS: dict[str, Entry] = {
     "wait": Entry(_WATCH, "wait:wait", "Wait until jobs are finished; exit as they did."),
     "cancel": Entry(_CHANGE, "change:cancel", "Call jobs off, also while they run."),
     "retry": Entry(_CHANGE, "change:retry", "Put jobs back in line, to run now."),
+    "edit": Entry(_CHANGE, "edit:edit", "Change jobs that wait: priority, queue, time, command."),
+    "hold": Entry(
+        _CHANGE, "edit:hold", "Keep jobs that wait from running, until they are released."
+    ),
+    "release": Entry(_CHANGE, "edit:release", "Let jobs run again that are held."),
+    "top": Entry(_CHANGE, "edit:top", "Put jobs before all others of their queue and priority."),
+    "swap": Entry(_CHANGE, "edit:swap", "Have two jobs take each other's place in the line."),
+    "move": Entry(_CHANGE, "edit:move", "Have jobs that wait do so in another queue."),
     "rm": Entry(
         _CHANGE, "change:rm", "Delete jobs that don't run, with their attempts and output."
     ),

@@ -68,6 +68,7 @@ def sentence(reason: "Reason") -> str:
 
 
 _WHAT_TO_DO = {
+    "held": "let it run",
     "not_due": "run it now",
     "retry": "run it now",
     "paused": "go on",

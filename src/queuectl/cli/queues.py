@@ -57,7 +57,7 @@ def queue_option(what: str) -> Callable[[F], F]:
 @pause_all_option
 @json_option
 def pause(every: bool, as_json: bool, **given: tuple[str, ...]) -> None:
-    """Stop giving out the jobs of a queue, or have a running job stand still.
+    """Stop giving out jobs of a queue, or have a job stand still.
 
     A queue: its running jobs go on, and new ones can still be enqueued. It stays paused until it
     is resumed. Without a name it is the queue named default.
@@ -87,7 +87,7 @@ def pause(every: bool, as_json: bool, **given: tuple[str, ...]) -> None:
 @resume_all_option
 @json_option
 def resume(every: bool, as_json: bool, **given: tuple[str, ...]) -> None:
-    """Give out the jobs of a paused queue again, or let a paused job go on.
+    """Give out the jobs of a queue again, or let a job go on.
 
     Without a name it is the queue named default. A name is that of a queue, if one of that name is
     in use, else the id of a job; if it can be both, --job or --queue says which.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queuectl.cli.columns import Pauses, attempts_of
+from queuectl.cli.columns import Pauses, attempts_of, state_of
 from queuectl.cli.command import Command
 from queuectl.cli.finish import ended_label
 from queuectl.cli.options import JOB_ID, json_option, open_queue
@@ -88,7 +88,7 @@ def facts(
     return [
         ("Command", job.command),
         ("Program", None if job.argv is None else job.title),
-        ("State", job.state.value),
+        ("State", state_of(job)),
         ("Paused", None if pause is None else f"by {pause.who} since {local(pause.at)}"),
         ("Waits", "; ".join(reason.text for reason in reasons) or None),
         ("Reason", job.reason or job.cancel_reason),

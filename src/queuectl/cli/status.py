@@ -108,7 +108,8 @@ def describe(queue: "Queue") -> list[str]:
         lines += [*_queues(found), ""]
     lines += _workers(found, now)
     lines += _paused_jobs(found)
-    lines += ["", *fact_lines([("Next scheduled", _due(found, now)), ("Database", found.url)])]
+    facts = [("Next scheduled", _due(found, now)), ("Held", _held(found)), ("Database", found.url)]
+    lines += ["", *fact_lines(facts)]
     return lines
 
 
@@ -202,6 +203,12 @@ def _condition(node: dict[str, Any]) -> str:
     if not node["alive"]:
         return "gone; its jobs are taken over by the next worker"
     return "stopping" if node["stopping"] else ""
+
+
+def _held(found: "Status") -> str | None:
+    if not found.held:
+        return None
+    return f"{plural(sum(found.held.values()), 'job')} in {', '.join(sorted(found.held))}"
 
 
 def _due(found: "Status", now: int) -> str | None:

@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("workers nodes ps sinfo", "worker list"),
         **_all("ls jobs squeue atq tasks", "list"),
         **_all("history", "list for jobs, events for what was done by hand"),
-        **_all("top watch monitor dashboard flower", "status --watch"),
+        **_all("watch monitor dashboard flower", "status --watch"),
         **_all("size len length count", "status"),
         **_all("tail follow", "logs -f"),
         **_all("log cat result", "output for what a job wrote, logs -f while it runs"),
@@ -50,18 +50,20 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("tags", "list --columns id,tags,command; list --tag TAG for those that have it"),
         **_all("sacct report metrics", "stats"),
         **_all("kill abort scancel revoke", "cancel"),
-        **_all("stash hold", "pause for a queue; a single job can be cancelled, and retried later"),
-        **_all("freeze suspend", "pause"),
-        **_all("unpause unfreeze continue release", "resume"),
+        **_all("stash", "hold for a job, pause for a queue"),
+        **_all("freeze suspend", "pause for a queue, hold for a job"),
+        **_all("unpause unfreeze continue", "resume for a queue, release for a job"),
+        **_all("unhold unstash", "release"),
         **_all("requeue rerun redo replay", "retry"),
         **_all("delete remove del atrm", "rm"),
         **_all("clean clear cleanup", "prune for finished jobs, rm for any that don't run"),
         **_all("purge", "dlq purge for dead jobs, prune for finished ones, rm for waiting ones"),
         **_all("reset flush", "db reset, after worker stop"),
-        **_all(
-            "edit switch update priority",
-            "cancel, and enqueue it anew: a stored job can't be edited",
-        ),
+        **_all("update change modify alter reschedule", "edit"),
+        **_all("priority prioritize reprioritize nice", "edit --priority N, or top"),
+        **_all("bump first urgent promote", "top"),
+        **_all("switch exchange reorder", "swap"),
+        **_all("mv transfer", "move --to QUEUE"),
         **_all("group", "enqueue --queue NAME: a queue is made by its first job"),
         **_all("dead failed deadletter dead-letter", "dlq list"),
         **_all("settings set", "config"),
@@ -156,6 +158,8 @@ OPTIONS: Mapping[str, str] = {
     **_all("--background --detach --daemonize", "--daemon"),
     **_all("--status", "--state"),
     **_all("--grep --match --filter", "--text"),
+    **_all("--unique-key --dedupe --dedup --singleton --idempotency-key", "--unique"),
+    **_all("--on-conflict --if-exists", "--on-duplicate"),
     **_all("--database --url --dsn --broker", "--db"),
 }
 """Options, and which one is meant if the command has it."""
@@ -163,10 +167,6 @@ OPTIONS: Mapping[str, str] = {
 CLAUSES: Mapping[str, str] = {
     **_all("--cron --every --schedule --repeat --interval --recurring --calendar", RECURRING),
     **_all("--after --depends --depends-on --depend --dependency --needs --then", DEPENDENT),
-    **_all(
-        "--unique --unique-key --dedupe --dedup --singleton",
-        "use --id: an id that is taken is refused (exit code 4), so nothing is enqueued twice",
-    ),
     **_all(
         "--limit --concurrency --max-running --parallel --workers --jobs -j -P",
         f"how many run at once is set on their queue: {AT_ONCE}",
@@ -213,6 +213,11 @@ INSTEAD: Mapping[str, Mapping[str, str]] = {
         **_all("--max-size --max-length --maxlen --capacity --size", "use --max-waiting"),
         **_all("--overflow --on-full --policy", "use --when-full"),
         **_all("--unset --reset --remove --no-limit", "use --limit none, or --clear for all"),
+    },
+    "worker start": {
+        **_all("--strict --strict-order --ordered --order", "use --in-order"),
+        **_all("--except --skip --ignore --without --but --not", "use --exclude"),
+        **_all("--weight --weights --share --shares", "use --queue NAME:N, such as mail:3"),
     },
     "logs": _all("--tail --lines -n", "use queuectl logs ID | tail -n N"),
     "output": {

@@ -21,7 +21,7 @@ from queuectl.errors import (
     StoreError,
     StoreMissingError,
 )
-from queuectl.facts import Node, count_waiting
+from queuectl.facts import Node, waiting_by_queue
 from queuectl.guard import tree, wire
 from queuectl.job import Exited, Job, Output, Transition
 from queuectl.node import logfiles, runs, upkeep
@@ -243,7 +243,8 @@ class NodeLoop:
             return False
         try:
             counts, queues = self.store.jobs.counts(), self.store.settings.queues()
-            waiting = count_waiting(counts, queues, self.options.queues)
+            lines = waiting_by_queue(counts, queues, self.options.queues)
+            waiting = sum(lines.values()) - sum(self.store.jobs.count_held(list(lines)).values())
             if waiting:
                 self.job_log.waits(self.store.clock.now(), waiting, self.claiming.next_due)
             return not waiting and not self.rescuer.may_leave_jobs(self.options.queues)

@@ -160,6 +160,10 @@ class Edit:
 
     job: Job
     """As it is to be; held, if it is parked under no key."""
+    first: bool = False
+    """Whether it goes before all others of its queue and priority; of several, in their order."""
+    retried: Transition | None = None
+    """What brings it back in line, if it needn't wait yet."""
 
 
 class Decision(NamedTuple):
@@ -179,6 +183,9 @@ DecidePauses = Callable[[Mapping[int, Job], Mapping[int, Pause], int], Mapping[i
 which the run changes: what goes on is paused by who the event names, and what is paused goes on.
 The event is kept. Missing jobs are missing; of one that doesn't run it says nothing, or raises.
 Called again, if need be."""
+Check = Callable[[Job, Job, int], Sequence[Event]]
+"""Raises why two jobs can't take each other's place, at this time, or says what is kept of it."""
+Swapped = tuple[Job, Job]
 
 
 class Listener(ABC):
@@ -270,11 +277,26 @@ class Jobs(ABC):
         """
 
     @abstractmethod
+    def count_held(self, queues: Sequence[str]) -> dict[str, int]:
+        """Count the jobs of these queues that are held by hand; queues that have none are missing.
+
+        Costs no more where others wait behind a limit.
+        """
+
+    @abstractmethod
     def change(self, jobs: Sequence[Job], decide: Decide, *, now: int | None = None) -> Changes:
         """Change jobs by hand, as `decide` says of them when nobody else can change them.
 
         All of it or, if it raises, nothing. Returns the jobs that were changed as they are then, by
         their places; None for those that are gone. `now` is the store's clock, unless it is given.
+        """
+
+    @abstractmethod
+    def swap(self, first: Job, second: Job, check: Check, *, now: int | None = None) -> Swapped:
+        """Have two jobs that wait take each other's place: priority, share and seq.
+
+        All that is kept of them goes along. `check` sees both when nobody else can change them: it
+        raises, or says what else is kept. One that is gone is a `NotFoundError`.
         """
 
     @abstractmethod

@@ -7,7 +7,7 @@ index that claims go by, and are brought back by whoever makes room.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from queuectl.admission import Admitted, Candidate, Offer, admit_limited, line_up
@@ -202,13 +202,33 @@ class Limiting:
             if key is None:
                 continue
             self._hold([queue])
-            gate = Gate(_read(text), self._running(queue), {}, 0, 0)
-            waiting = {name for (name,) in self._db.rows(self._sql.CLOSED_KEYS, queue=queue)}
-            while key is not None:
-                if (room := gate.room_of(key)) and key not in waiting:
-                    mended = self._bring_back(queue, key, room) or mended
-                key = self._db.value(self._sql.NEXT_PARKED, queue=queue, parked=key)
+            mended = self._fill(queue, _read(text), self._keys_from(queue, key)) or mended
         return mended
+
+    def _keys_from(self, queue: str, key: str | None) -> Iterator[str]:
+        """Yield the keys that jobs of a queue wait for, from one on."""
+        while key is not None:
+            yield key
+            key = self._db.value(self._sql.NEXT_PARKED, queue=queue, parked=key)
+
+    def _fill(self, queue: str, limits: Limits, keys: Iterable[str]) -> bool:
+        """Bring back as many as these keys have room for; says if there are any."""
+        gate = Gate(limits, self._running(queue), {}, 0, 0)
+        waiting = {name for (name,) in self._db.rows(self._sql.CLOSED_KEYS, queue=queue)}
+        found = False
+        for key in keys:
+            if (room := gate.room_of(key)) and key not in waiting:
+                found = self._bring_back(queue, key, room) or found
+        return found
+
+    def look_again(self, parked: Sequence[Job]) -> None:
+        """Bring back who waits for the keys that these jobs wait for, if there is room by now.
+
+        Whoever makes room passes over jobs that are held just then, such as these.
+        """
+        for name, text, *_ in self._hold({job.queue for job in parked}):
+            keys = {job.parked for job in parked if job.queue == name and job.parked}
+            self._fill(name, _read(text), sorted(keys))
 
     # -- new jobs -----------------------------------------------------------------------
 

@@ -231,7 +231,7 @@ def claimed_job(row: Sequence[Any], run: Mapping[str, Any]) -> Job:
 def buried_job(job: Job, transition: Transition, now: int) -> Job:
     """Return what a transition has made of a job that waited, and won't any more."""
     state, reason = transition.state, transition.reason
-    return replace(job, state=state, reason=reason, updated_at=now, finished_at=now)
+    return replace(job, state=state, reason=reason, parked=None, updated_at=now, finished_at=now)
 
 
 def death_of(job: Job, reason: str | None, *, at: int, node: str | None) -> Event:

@@ -108,7 +108,7 @@ class PostgresIdiom(Idiom):
             raise ConflictError(f"The clock of {self.db.driver.url} was put back.")
         session.wrote |= bool(jobs)
         self.unlimited |= {job.queue for job in jobs}
-        jobs.sort(key=lambda job: (-job.priority, job.seq))
+        jobs.sort(key=lambda job: (-job.priority, job.vtime, job.seq))
         return Turned(jobs), ahead
 
     def _claimed(self, mine: Params, client: str) -> Turned:

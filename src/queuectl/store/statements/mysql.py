@@ -130,6 +130,17 @@ SELECT seq FROM {jobs} FORCE INDEX (jobs_parked) WHERE parked = :parked AND queu
 ORDER BY urgency, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
+# How far in front the first of a queue and priority is, of those in line and of those that wait for
+# a key.
+FIRST_READY = """
+SELECT min(vtime) FROM {jobs} FORCE INDEX (jobs_ready)
+WHERE ready = 1 AND queue = :queue AND urgency = -:priority
+"""
+FIRST_OF_KEY = """
+SELECT min(vtime) FROM {jobs} FORCE INDEX (jobs_parked)
+WHERE queue = :queue AND parked = :parked AND urgency = -:priority
+"""
+
 # Begin runs: from here on, `attempts` is the fence of each.
 CLAIM = for_rows(
     "node worker now seq",

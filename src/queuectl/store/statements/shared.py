@@ -118,6 +118,12 @@ SELECT queue, NULL, priority, count(*), count(CASE WHEN timeout > 0 THEN 1 END)
 FROM {jobs} WHERE state = 'processing' AND node >= '' GROUP BY queue, priority
 """
 
+# How many jobs of some queues are held by hand: they are parked under no key.
+HELD_BY_HAND = """
+SELECT queue, count(*) FROM {jobs} WHERE queue {in_ids} AND parked = '' AND parked IS NOT NULL
+GROUP BY queue
+"""
+
 # Counters that came down to nothing.
 DROP_EMPTY_COUNTS = "DELETE FROM {counts} WHERE jobs = 0 AND timed = 0"
 
@@ -254,6 +260,35 @@ UPDATE {{jobs}} SET {", ".join(f"{columns([name])} = :{name}" for name in EDITED
     updated_at = :now
 WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was AND ready IS NOT NULL
 """
+
+# How far in front the first of a queue and priority is, of those in line and of those that wait for
+# a key.
+FIRST_READY = """
+SELECT min(vtime) FROM {jobs} WHERE ready = 1 AND queue = :queue AND priority = :priority
+"""
+FIRST_OF_KEY = """
+SELECT min(vtime) FROM {jobs} WHERE queue = :queue AND parked = :parked AND parked IS NOT NULL
+    AND priority = :priority
+"""
+
+# Give a job that waits another place, and take along all that is kept of it; tags and ticks are
+# found by what the job itself says.
+MOVE_JOB = """
+UPDATE {jobs} SET seq = :to, priority = :priority, vtime = :vtime, updated_at = :now
+WHERE seq = :seq AND ready IS NOT NULL
+"""
+MOVE_ATTEMPTS = "UPDATE {attempts} SET seq = :to WHERE seq = :seq"
+MOVE_OUTPUTS = "UPDATE {outputs} SET seq = :to WHERE seq = :seq"
+MOVE_INPUTS = "UPDATE {inputs} SET seq = :to WHERE seq = :seq"
+MOVE_TAGS = "UPDATE {tags} SET seq = :to WHERE tag {in_ids} AND seq = :seq"
+MOVE_TICK = """
+UPDATE {ticks} SET seq = :to WHERE schedule = :schedule AND planned = :planned AND seq = :seq
+"""
+MOVE_LAST = "UPDATE {schedules} SET last_seq = :to WHERE name = :schedule AND last_seq = :seq"
+
+# What else is about runs that go on, of jobs of which none does.
+DROP_WATCHES = "DELETE FROM {watches} WHERE seq {in_seqs}"
+DROP_ALL_LIVE = "DELETE FROM {live} WHERE seq {in_seqs}"
 
 # The jobs that have been in a final state longest. They are held: nobody can put them back in line
 # before they are deleted.

@@ -10,10 +10,12 @@ from queuectl.job import FINISHED, Job, NewJob, OneOfMany, State
 from queuectl.store.contract import (
     LONGEST_PIECE,
     Changes,
+    Check,
     Decide,
     Edit,
     EndRun,
     Jobs,
+    Swapped,
     Topic,
     chunks,
 )
@@ -33,6 +35,7 @@ from queuectl.store.rows import (
 from queuectl.values import replace
 
 NEW = Changed(State.PENDING, (), wakes=True, new=True)
+NOT_EDITED = Changed(State.PENDING, ())
 LONGEST_TEXT = 1_000
 """Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
 
@@ -254,6 +257,10 @@ class SqlJobs(Jobs):
     def counts(self) -> list[Count]:
         return counted(self._db.rows(self._sql.COUNTS))
 
+    def count_held(self, queues: Sequence[str]) -> dict[str, int]:
+        names = self._idiom.bind(sorted(queues))
+        return dict(self._db.rows(self._sql.HELD_BY_HAND, ids=names)) if queues else {}
+
     # -- changing -----------------------------------------------------------------------
 
     def change(self, jobs: Sequence[Job], decide: Decide, *, now: int | None = None) -> Changes:
@@ -264,15 +271,17 @@ class SqlJobs(Jobs):
         now = self._db.driver.clock.now() if now is None else now
         decided = decide(held, now)
         rows, asked, gone = [], [], []
-        edited: dict[int, Params] = {}
+        edits: dict[int, Edit] = {}
         for seq, (to, _) in decided.items():
             job = held[seq]
+            was = {"now": now, "was": job.state.value}
             if isinstance(to, EndRun):
                 asked.append(fence(job) | {"reason": to.reason, "now": now})
             elif isinstance(to, Edit):
-                edited[seq] = edited_row(self._seated(to.job, job), job, now)
+                edits[seq] = to
+                if to.retried is not None:
+                    rows.append(fence(job) | transition_row(to.retried, now) | was)
             elif to is not None:
-                was = {"now": now, "was": job.state.value}
                 rows.append(fence(job) | transition_row(to, now) | was)
             elif job.state != State.PROCESSING:
                 gone.append(seq)
@@ -283,7 +292,8 @@ class SqlJobs(Jobs):
             take_again(self._db, again, now)
         done = self._db.update(self._sql.APPLY, rows) if rows else set()
         done |= self._db.update(self._sql.ASK_CANCEL, asked) if asked else set()
-        done |= {seq for seq, row in edited.items() if self._db.change(self._sql.EDIT, row)}
+        edited = self._edit(edits, held, now) if edits else NOT_EDITED
+        done = (done - edits.keys()) | set(edited.jobs)
         if gone:
             self._db.change(self._sql.REMOVE, {"seqs": self._idiom.bind(gone)})
         for seq in decided.keys() - done - set(gone):
@@ -292,10 +302,9 @@ class SqlJobs(Jobs):
         self._idiom.record([event for _, event in decided.values() if event is not None])
         removed = [held[seq] for seq in gone]
         ticked = [job for job in removed if job.tick is not None]
-        moved = [held[seq] for seq in edited]
         self._idiom.after_change(
             *_moved(rows, held),
-            Changed(State.PENDING, list(edited), wakes=bool(edited), left=_in_line(moved)),
+            edited,
             Changed(None, gone, ticked=ticked, left=_in_line(removed)),
         )
         if asked:
@@ -303,14 +312,38 @@ class SqlJobs(Jobs):
         after = self.lock(list(decided))
         return {seq: after.get(seq) for seq in decided}
 
-    def _seated(self, job: Job, was: Job) -> Job:
-        """Return a job that is edited with its place in the shares of its queue."""
-        if (job.queue, job.keys) == (was.queue, was.keys):
-            return job
-        limits = self._db.rows(self._sql.LIMITS, name=job.queue)
-        if not job.keys and (not limits or limits[0][0] is None):
-            return replace(job, vtime=0)
-        return replace(job, vtime=self._idiom.limiting.seat(job.queue, job.keys))
+    def _edit(self, edits: dict[int, Edit], held: Mapping[int, Job], now: int) -> Changed:
+        """Make other jobs of some that wait, each in its place; says which ones it could."""
+        from queuectl.store.placing import placed
+
+        done, left, parked = [], [], []
+        last_first = [seq for seq in reversed(edits) if edits[seq].first]
+        front = 0
+        for seq in [seq for seq in edits if not edits[seq].first] + last_first:
+            edit, was = edits[seq], held[seq]
+            if edit.retried is not None:
+                was = replace(was, state=State.PENDING)
+            job = placed(self._idiom, edit, was, now, before=front)
+            front = min(front, job.vtime)
+            row = edited_row(job, was, now)
+            if not self._db.change(self._sql.EDIT, row):
+                continue
+            done.append(seq)
+            if job.parked:
+                parked.append(job)
+            elif edit.retried is None and (not row["ready"] or _elsewhere(job, was)):
+                left.append(was)
+        if parked:
+            self._idiom.limiting.look_again(parked)
+        return Changed(State.PENDING, done, wakes=True, left=_in_line(left))
+
+    def swap(self, first: Job, second: Job, check: Check, *, now: int | None = None) -> Swapped:
+        from queuectl.store.placing import swap
+
+        def exchange() -> Swapped:
+            return swap(self._idiom, first, second, check, self._idiom.time(now))
+
+        return self._db.transact(exchange)
 
     def lock(self, seqs: Sequence[int]) -> dict[int, Job]:
         """Return jobs as they are now: until the transaction is over, nobody else changes them."""
@@ -359,6 +392,11 @@ def _comes_back(job: Job, row: Params) -> bool:
 def _needs_care(model: NewJob) -> bool:
     """Tell whether a new job is more than a row: unique keys or limits decide about it."""
     return model.unique is not None or bool(model.keys) or model.is_limited
+
+
+def _elsewhere(job: Job, was: Job) -> bool:
+    """Tell whether a job waits in another line than it did."""
+    return (job.queue, job.keys) != (was.queue, was.keys)
 
 
 def _in_line(jobs: Sequence[Job]) -> list[Job]:
