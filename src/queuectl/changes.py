@@ -353,11 +353,15 @@ def _make_page(
         now = store.clock.now()
         fitting = [job for job in jobs if _fits(job, which, change, now)]
         return [_foreseen(job, change, now) for job in fitting]
+    found = {job.seq: job.id for job in jobs}
+    there: dict[int, Job] = {}
     fit: dict[int, Job] = {}
 
     def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+        there.clear()
+        there.update((seq, job) for seq, job in held.items() if job.id == found[seq])
         fit.clear()
-        fit.update((seq, job) for seq, job in held.items() if _fits(job, which, change, now))
+        fit.update((seq, job) for seq, job in there.items() if _fits(job, which, change, now))
         return _decided(change, fit, fit, now)
 
     try:
@@ -366,12 +370,28 @@ def _make_page(
         # One of them can't have its unique key again: the others can be changed without it.
         return _make_some(store, jobs, which, change) if len(jobs) > 1 else []
     in_order = (job.seq for job in jobs if job.seq in fit)
-    return [Changed(before=fit[seq], after=after.get(seq, fit[seq])) for seq in in_order]
+    made = [Changed(before=fit[seq], after=after.get(seq, fit[seq])) for seq in in_order]
+    elsewhere = [store.jobs.get(id) for seq, id in found.items() if seq not in there]
+    if moved := [job for job in elsewhere if job is not None]:
+        # Somebody has given them other places meanwhile.
+        made += _make_page(store, moved, which, change, dry_run=False)
+    return made
 
 
 def _make_some(store: Store, jobs: Sequence[Job], which: Filter, change: Change) -> list[Changed]:
     """Change those that can be, one by one."""
     return [done for job in jobs for done in _make_page(store, [job], which, change, dry_run=False)]
+
+
+def _is_meant(job: Job, which: Filter) -> bool:
+    """Tell whether a job that a filter found is still what that asks for."""
+    if which.queues and job.queue not in which.queues:
+        return False
+    if not set(which.tags) <= set(job.tags):
+        return False
+    texts = (job.id, job.command, job.error, job.reason, *(job.argv or ()))
+    needle = which.text.lower()
+    return not needle or any(needle in text.lower() for text in texts if text is not None)
 
 
 def filter_for(change: Change, which: Filter) -> Filter:
@@ -383,7 +403,7 @@ def filter_for(change: Change, which: Filter) -> Filter:
 
 
 def _fits(job: Job, which: Filter, change: Change, now: int) -> bool:
-    if job.state not in which.states:
+    if job.state not in which.states or not _is_meant(job, which):
         return False
     try:
         change.check(job, now)

@@ -5,6 +5,7 @@ environments only the names are told.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from queuectl import finding, lifecycle
@@ -231,15 +232,12 @@ def _retried(job: Job, given: Mapping[str, object], now: int) -> Job:
 
 def swap(store: Store, one: Named, other: Named) -> tuple[Job, Job]:
     """Have two jobs that wait in one queue take each other's place."""
-    for last in (False, True):
+    while True:
+        # One that was taken away isn't found here.
         jobs = [finding.meant(store, named) for named in (one, other)]
-        try:
+        # Somebody may give them other places meanwhile.
+        with suppress(NotFoundError):
             return store.jobs.swap(jobs[0], jobs[1], check_swap)
-        except NotFoundError:
-            # Somebody gave them other places meanwhile, or took them away.
-            if last:
-                raise
-    raise AssertionError
 
 
 def check_swap(one: Job, other: Job, now: int) -> Sequence[Event]:

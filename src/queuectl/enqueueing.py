@@ -284,6 +284,7 @@ class Enqueuer:
         ids: list[str] = []
         duplicates: list[str] = []
         existing: list[str] = []
+        dropped: list[str] = []
         refused: list[str] = []
         for jobs in parts:
             batch = self._store.jobs.enqueue(
@@ -292,6 +293,7 @@ class Enqueuer:
             ids += batch.ids
             duplicates += batch.duplicates
             existing += batch.existing
+            dropped += batch.dropped
             refused += batch.refused
             if progress is not None:
                 progress(len(ids) + len(duplicates) + len(refused), total)
@@ -299,6 +301,7 @@ class Enqueuer:
             ids=tuple(ids),
             duplicates=tuple(duplicates),
             existing=tuple(existing),
+            dropped=tuple(dropped),
             refused=tuple(refused),
         )
 

@@ -127,8 +127,8 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
     """
     if job.state not in WAITING:
         return []
-    own = [*_held(job, around.held), *_in_itself(job, around.now)]
-    reasons = [*own, *hindrances([job.queue], around.crews, around.queues)]
+    held, own = _held(job, around.held), _in_itself(job, around.now)
+    reasons = [*held, *own, *hindrances([job.queue], around.crews, around.queues)]
     if not own:
         reasons += _held_back(job, around)
     return reasons or [_its_turn(job, around)]
@@ -174,13 +174,13 @@ def hindrances(
     elif names and not taking:
         reasons.append(_reason(Cause.NO_WORKER, "all workers are stopping", "worker start"))
     elif unserved := sorted(q for q in names if not any(crew.serves(q) for crew in taking)):
-        options = " ".join(f"--queue {_quoted(_served(name))}" for name in unserved)
+        options = " ".join(f"--queue {_quoted(served(name))}" for name in unserved)
         text = f"no worker serves {', '.join(unserved)}"
         reasons.append(_reason(Cause.NOT_SERVED, text, f"worker start {options}"))
     return reasons
 
 
-def _served(name: str) -> str:
+def served(name: str) -> str:
     """Write a queue for `worker start`, which takes a number behind a colon for its share."""
     return f"{name}:1" if name.rpartition(":")[2].isdecimal() and ":" in name else name
 
@@ -205,7 +205,8 @@ def _in_itself(job: Job, now: int) -> list[Reason]:
     when = ahead(job.run_at, now)
     text = f"its retry isn't due until {when}" if retry else f"it isn't due until {when}"
     cause = Cause.RETRY if retry else Cause.NOT_DUE
-    return [_reason(cause, text, f"retry {_quoted(job.id)}", ends_at=job.run_at)]
+    remedy = None if job.is_held else f"retry {_quoted(job.id)}"
+    return [_reason(cause, text, remedy, ends_at=job.run_at)]
 
 
 def _paused(queues: Sequence[QueueInfo]) -> Reason:

@@ -179,6 +179,9 @@ class Batch:
     """Ids that were taken; these requests were passed over."""
     existing: tuple[str, ...] = ()
     """Those of the ids whose jobs were there already, as they have the unique key."""
+    dropped: tuple[str, ...] = ()
+    """Those of the ids whose jobs are cancelled already: their queue was full, or a later one of
+    the same requests took their place."""
     refused: tuple[str, ...] = ()
     """Why other requests were passed over: a sentence each."""
 

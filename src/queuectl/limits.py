@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from queuectl.errors import UsageError
@@ -184,8 +185,9 @@ def read_limits(found: Mapping[str, Any]) -> Limits:
     return Limits(**{name: value for name, value in values.items() if name in known})
 
 
+@lru_cache(256)
 def limits_of_text(text: str) -> Limits:
-    """Read what a store has kept."""
+    """Read what a store has kept; mostly that is what it was before."""
     import json
 
     return read_limits(json.loads(text))

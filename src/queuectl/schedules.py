@@ -290,6 +290,8 @@ class Schedules:
         """
         now = self._store.clock.now()
         first, last = (_moment(at, now) for at in (begin, end))
+        if first >= last:
+            raise UsageError("A backfill goes from a time to a later one.")
         if last > now:
             raise UsageError("A backfill is about the past; its end can't be in the future.")
         schedule = self.get(name)

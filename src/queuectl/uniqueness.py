@@ -53,11 +53,13 @@ class Holding:
         return job.state in (State.PENDING, State.FAILED) and job.attempts <= self.starts
 
 
-def taken_by(new: NewJob | Job, id: str, now: int) -> Holding:
-    """Return what a job has that takes its key now."""
-    starts = getattr(new, "attempts", 0) if new.unique_until == Until.START else None
+def taken_by(
+    new: NewJob | Job, id: str, now: int, *, attempts: int = 0, since: int | None = None
+) -> Holding:
+    """Return what a job has that takes its key now, after so many attempts."""
+    starts = attempts if new.unique_until == Until.START else None
     until = None if new.unique_for is None else now + new.unique_for
-    return Holding(job=id, starts=starts, until=until, since=now)
+    return Holding(job=id, starts=starts, until=until, since=now if since is None else since)
 
 
 def latest_start(run_at: int, since: int, max_wait: int | None) -> int:

@@ -38,7 +38,7 @@ def test_one_that_is_refused_names_the_holder(cli: Cli) -> None:
 def test_of_a_file(cli: Cli) -> None:
     lines = "\n".join(json.dumps({"command": "true", "unique": key}) for key in "aabc")
     told = cli.ok("enqueue", "--file", "-", input=lines)
-    assert told.lines == ["Enqueued 3 jobs; 1 were there already, by their unique keys."]
+    assert told.lines == ["Enqueued 3 jobs; 1 was there already (unique)."]
     again = cli.run(*"enqueue --file - --keep-going --on-duplicate reject".split(), input=lines)
     assert again.code == 1
     assert again.lines == ["Enqueued 0 jobs; 4 lines could not be."]
@@ -51,7 +51,7 @@ def test_debounced(cli: Cli) -> None:
     how = "--unique k --on-duplicate debounce --delay 1h --max-wait 2h".split()
     first = cli.ok("enqueue", "old", *how, "-q").lines[0]
     told = cli.ok("enqueue", "new", *how)
-    assert told.lines[0].startswith(f"Job {first} has the unique key 'k', and is pending: new (sch")
+    assert told.lines[0].startswith(f"Job {first} has the unique key 'k', and is now: new (sch")
     (job,) = cli.queue.list()
     assert job.command == "new"
 

@@ -433,7 +433,7 @@ class ToyJobs(Jobs):
         holder = self._memory.holder(key, now)
         if holder is not None and holder.id != job.id:
             raise DuplicateError(f"{who_has(key, holder)}; {job.id} can't have it as well.")
-        self._memory.names[key] = taken_by(job, job.id, now)
+        self._memory.names[key] = taken_by(job, job.id, now, attempts=job.attempts)
 
     def _apply(self, job: Job, to: Transition, now: int) -> Job:
         self._take_again(job, to, now)
@@ -512,6 +512,8 @@ class _Arrival:
                     raise DuplicateError(f"The id {new.id!r} is taken; nothing was enqueued.")
                 duplicates.append(str(new.id))
                 continue
+            if key is not None and how == OnDuplicate.DEBOUNCE:
+                new = replace(new, run_at=self._bounded(new, self._now))
             job = self._jobs._add(new, self._now, placed=False)
             self._new[job.id] = new
             if key is not None and holder is not None:
@@ -525,16 +527,19 @@ class _Arrival:
             ids=tuple(ids),
             duplicates=tuple(duplicates),
             existing=tuple(existing),
+            dropped=tuple(id for id in self._replaced if id in self._new),
             refused=tuple(refused),
         )
 
-    def _debounce(self, key: str, holder: Job, new: NewJob) -> None:
+    def _bounded(self, new: NewJob, since: int) -> int:
         run_at = self._now + (new.delay or 0) if new.run_at is None else new.run_at
-        if new.max_wait is not None:
-            run_at = min(run_at, self._memory.names[key].since + new.max_wait)
-        new = replace(new, id=holder.id, run_at=run_at)
-        if new.expires_at is None and new.expire:
-            raise NotImplementedError("no test needs that")
+        return run_at if new.max_wait is None else min(run_at, since + new.max_wait)
+
+    def _debounce(self, key: str, holder: Job, new: NewJob) -> None:
+        since = self._memory.names[key].since
+        new = replace(new, id=holder.id, run_at=self._bounded(new, since))
+        had = taken_by(new, holder.id, self._now, attempts=holder.attempts, since=since)
+        self._memory.names[key] = had
         if holder.id in self._new:
             self._become(holder, new)
             self._new[holder.id] = new

@@ -10,9 +10,11 @@ from queuectl.errors import DuplicateError, StateError
 from queuectl.facts import Batch
 from queuectl.job import Exited, Job, NewJob, State
 from queuectl.lifecycle import retried
-from queuectl.limits import Limits
+from queuectl.limits import Limits, WhenFull
 from queuectl.store import Store
 from queuectl.store.contract import Decision
+from queuectl.store.naming import Names
+from queuectl.store.sqlstore import SqlStore
 from queuectl.uniqueness import OnDuplicate, Until
 from tests.contract.test_schedules import a_schedule, makes
 from tests.contract.tools import (
@@ -187,6 +189,24 @@ class TestReplace:
         assert the(store, "a").state == State.CANCELLED
         assert ids(take(store, 3)) == ["b"]
 
+    @pytest.mark.needs("transactions")
+    def test_it_takes_the_room_of_the_other(self, store: Store) -> None:
+        store.settings.set_limits("default", lambda _: Limits(max_waiting=1))
+        ask(store, "a", is_limited=True)
+        assert ask(store, "b", is_limited=True, on_duplicate=REPLACE).ids == ("b",)
+        assert ids(take(store, 2)) == ["b"]
+
+    @pytest.mark.needs("transactions")
+    def test_one_that_its_queue_drops_replaces_nobody(self, store: Store) -> None:
+        full = Limits(max_waiting=1, when_full=WhenFull.DROP_NEWEST)
+        store.settings.set_limits("full", lambda _: full)
+        add(store, "there", queue="full", is_limited=True)
+        ask(store, "a")
+        batch = ask(store, "b", queue="full", is_limited=True, on_duplicate=REPLACE)
+        assert batch.dropped == ("b",)
+        assert the(store, "a").state == State.PENDING
+        assert ask(store, "c").existing == ("a",)
+
 
 class TestDebounce:
     def test_the_later_request_takes_its_place(self, store: Store) -> None:
@@ -244,6 +264,21 @@ class TestDebounce:
         assert ids(take(store, 2)) == ["a"]
         ask(store, "c", keys=("y",), on_duplicate=DEBOUNCE)
         assert ids(take(store, 2)) == ["b"]
+
+    def test_the_first_request_is_bound_as_well(self, store: Store) -> None:
+        ask(store, "a", on_duplicate=DEBOUNCE, delay=HOUR, max_wait=MINUTE)
+        assert the(store, "a").run_at == NOW + MINUTE
+
+    def test_it_has_the_key_as_the_later_request_says(self, store: Store) -> None:
+        ask(store, "a")
+        until: dict[str, Any] = {"on_duplicate": DEBOUNCE, "unique_until": Until.START}
+        ask(store, "b", **until)
+        take(store, 1)
+        assert ask(store, "b", **until) == Batch(ids=("b",))
+        ask(store, "c", on_duplicate=DEBOUNCE, unique_for=HOUR)
+        (job,) = take(store, 1)
+        end(store, job)
+        assert ask(store, "d").existing == ("b",)
 
     def test_one_that_is_ready_waits_again(self, store: Store) -> None:
         ask(store, "a")
@@ -364,3 +399,23 @@ def test_of_many_who_ask_at_once_one_has_it(store: Store, how: OnDuplicate) -> N
             assert len(have) == 1
             assert set(have) <= set(told)
             assert how == REPLACE or set(told) == set(have)
+
+
+@pytest.mark.needs("transactions")
+def test_who_has_it_is_known_though_it_has_another_place_meanwhile(store: Store) -> None:
+    assert isinstance(store, SqlStore)
+    if not store.db.driver.remote:
+        return  # nobody else can write meanwhile
+    ask(store, "a")
+    add(store, "other")
+    jobs = the(store, "a"), the(store, "other")
+
+    def look() -> str | None:
+        names = Names(store.db, ["k"], NOW)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(store.jobs.swap, *jobs, lambda one, other, now: ()).result(100)
+        names.lock(["k"], store.jobs.lock)  # type: ignore[attr-defined]
+        holder = names.holder("k")
+        return None if holder is None else holder.id
+
+    assert store.transact(look) == "a"

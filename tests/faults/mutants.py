@@ -1028,7 +1028,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="limits-token-kept",
         broken="What a rate was charged for a run that never began isn't given back.",
-        edits=[Edit(old="charged = unstarted and bool(", new="charged = False and bool(")],
+        edits=[Edit(old="if unstarted and (limits.rates", new="if False and (limits.rates")],
         tests=[f"{LIMITS}::TestRates::test_a_run_that_never_began_is_given_back"],
     ),
     Mutant(
@@ -1143,9 +1143,13 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job waits beside the one whose unique key it took.",
         edits=[
             Edit(
-                old="            self._displaced.append(Displaced(holder.id, reason))",
-                new="            pass",
-            )
+                old="                self._displaced.append(Displaced(holder.id, reason))",
+                new="                pass",
+            ),
+            Edit(
+                old="if self._makes_room(holder, self._stored[id])\n        )",
+                new="if False\n        )",
+            ),
         ],
         tests=[f"{UNIQUE}::TestReplace"],
     ),

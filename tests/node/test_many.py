@@ -151,7 +151,7 @@ def test_drain_says_what_it_leaves_in_paused_queues(lab: Lab) -> None:
     held = lab.queue.enqueue("true").id
     lab.queue.pause("default")
     assert lab.node("--drain").wait(60) == 0
-    assert "Nothing left to do; 1 job waits in paused queues." in lab.log()
+    assert "Nothing left to do; 1 job waits, paused or held." in lab.log()
     assert lab.queue.get(held).state == State.PENDING
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from queuectl import Queue, State
+from queuectl.changes import REMOVE
 from queuectl.editing import HOLD, edited, editing, moving, retrying, told
 from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
 from queuectl.explain import Cause
@@ -101,6 +102,29 @@ class TestQueue:
         assert [job.id for job in queue.list(queue="default", oldest=True)] == ["c", "b"]
         kinds = [event.kind for event in queue.events("a")]
         assert kinds == ["move", "release", "hold", "edit"]
+
+    def test_a_filter_hits_nobody_who_came_to_the_place_of_another(
+        self, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for id in "xyz":
+            queue.enqueue("true", id=id, tags=[id])
+        jobs = type(queue.store.jobs)
+        select = jobs.select
+
+        def select_and_swap(self: Any, which: Filter, **how: Any) -> Any:
+            found = select(self, which, **how)
+            monkeypatch.setattr(jobs, "select", select)
+            queue.swap("x", "y")
+            queue.edit("z", tags=["other"])
+            return found
+
+        for tag, left in (("x", "yz"), ("z", "yz")):
+            monkeypatch.setattr(jobs, "select", select_and_swap)
+            if tag == "z":
+                queue.enqueue("true", id="x", tags=["x"])
+            queue.change_matching(Filter(tags=(tag,)), REMOVE)
+            assert {job.id for job in queue.list()} - {"x", *"abc"} == set(left)
+            assert tag != "x" or queue.find("x") is None
 
     def test_retry_with_changes(self, queue: Queue) -> None:
         queue.cancel("a")

@@ -61,19 +61,26 @@ class Bulk:
         ids: list[str] = []
         duplicates: list[str] = []
         existing: list[str] = []
+        dropped: list[str] = []
         try:
             while part := self._part(jobs):
                 batch = queue.enqueue_read(part, keep_going=True)
                 ids += batch.ids
                 duplicates += batch.duplicates
                 existing += batch.existing
+                dropped += batch.dropped
                 for why in batch.refused:
                     complain(why)
                     self._bad.append({"error": why})
                 bar(len(ids) + len(duplicates) + self.refused, self._feed.count)
         except KeyboardInterrupt:
             self.interrupted = True
-        return Batch(ids=tuple(ids), duplicates=tuple(duplicates), existing=tuple(existing))
+        return Batch(
+            ids=tuple(ids),
+            duplicates=tuple(duplicates),
+            existing=tuple(existing),
+            dropped=tuple(dropped),
+        )
 
     def _part(self, jobs: Iterator[Values]) -> list[Values]:
         with raised():  # a pipe may be silent for long
@@ -90,7 +97,11 @@ class Bulk:
             self._note(self._lines[id], self._taken(id, self._lines[id]))
         if as_json:
             ids = list(batch.ids)
-            there = {"existing": list(batch.existing)} if batch.existing else {}
+            there = {
+                name: list(found)
+                for name, found in (("existing", batch.existing), ("dropped", batch.dropped))
+                if found
+            }
             new = len(ids) - len(batch.existing)
             write_json({"enqueued": new, "ids": ids, "errors": self._bad} | there)
         elif quiet:
@@ -99,7 +110,10 @@ class Bulk:
         else:
             told = f"Enqueued {plural(len(batch.ids) - len(batch.existing), 'job')}"
             if batch.existing:
-                told += f"; {len(batch.existing):,} were there already, by their unique keys"
+                many = len(batch.existing)
+                told += f"; {many:,} {'was' if many == 1 else 'were'} there already (unique)"
+            if batch.dropped:
+                told += f"; {len(batch.dropped):,} of them cancelled at once, see queuectl list"
             bad = f"; {plural(self.refused, self._feed.unit)} could not be" if self.refused else ""
             write(f"{told}{bad}.")
         if self.interrupted:

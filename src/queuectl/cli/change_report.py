@@ -32,6 +32,8 @@ class Words:
     """Says what became of a job."""
     what: Callable[[Changed], str] = lambda each: each.before.title
     """Says, of what would be done, what it is about."""
+    counts_same: bool = True
+    """Whether jobs that stay as they are count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,8 @@ class Report(ABC):
             running = [each for each in page if each.after and each.after.state == State.PROCESSING]
             self.asked |= {each.before.id: each for each in running}
         self.changed += len(page) - len(running)
+        if not self.words.counts_same and not self.how.dry_run:
+            self.changed -= sum(each.after == each.before for each in page)
         self._write(page)
 
     def done(self) -> str:

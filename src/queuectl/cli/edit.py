@@ -81,7 +81,7 @@ def edit(
     """
     given = _given(command, unset, given_fields(flags))
     change = editing(given)
-    words = Words(would="edit", done="edited", sentence=_edited, what=_changed)
+    words = Words(would="edit", done="edited", sentence=_edited, what=_changed, counts_same=False)
     return change_jobs(
         change, words, ids, wanted_of(where), how, asks=False, filters="--where NAME=VALUE"
     )

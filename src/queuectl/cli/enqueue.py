@@ -172,7 +172,8 @@ def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
         near = near_queue(queue, str(fields.get("queue") or DEFAULT_QUEUE))
         job, is_new = _stored(queue, fields)
         outlet.done = lambda: f"Job {job.id} is stored"
-        is_told = _tell(job, how, is_new=is_new)
+        is_changed = fields.get("on_duplicate") == "debounce"
+        is_told = _tell(job, how, is_new=is_new, is_changed=is_changed)
         note_near(job.queue, near)
         if not how.wait:
             note_paused(queue, job.queue)
@@ -198,9 +199,9 @@ def _stored(queue: "Queue", fields: dict[str, Any]) -> tuple[Job, bool]:
     return queue.get(batch.ids[0]), not batch.existing
 
 
-def _tell(job: Job, how: Manner, *, is_new: bool) -> bool:
+def _tell(job: Job, how: Manner, *, is_new: bool, is_changed: bool) -> bool:
     """Say what was enqueued; False if that is to be said later, or not at all."""
-    told = _told(job) if is_new else _told_of_holder(job)
+    told = _told(job) if is_new else _told_of_holder(job, is_changed=is_changed)
     if how.follow:
         if not how.quiet:
             say(told)
@@ -266,9 +267,10 @@ def _told(job: Job) -> str:
     return safe(told)
 
 
-def _told_of_holder(job: Job) -> str:
+def _told_of_holder(job: Job, *, is_changed: bool) -> str:
     """Say that another job has the unique key; if it was debounced, it is what was asked for."""
-    told = f"Job {job.id} has the unique key {job.unique_key!r}, and is {job.state}: {job.title}"
+    has = f"Job {job.id} has the unique key {job.unique_key!r}, and"
+    told = f"{has} {'is now' if is_changed else f'is {job.state}'}: {job.title}"
     if job.run_at > job.updated_at:
         told += f" (scheduled for {local(job.run_at)}, {until(job.run_at, job.updated_at)})"
     return shorten(safe(told), LONGEST_SHOWN)

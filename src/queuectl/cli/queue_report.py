@@ -1,6 +1,7 @@
 """How queues are shown: as dicts for `--json`, in a table, and in words."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from queuectl.cli.render import Column, heading, plural, write, write_facts, write_table
@@ -181,13 +182,20 @@ def limit_facts(
         ("Limit", _of(limits["limit"], running, "at once")),
         ("Rates", ", ".join(limits["rates"])),
         ("Each key", _of(limits["key_limit"], None, "at once")),
-        ("Some keys", ", ".join(f"{key} {n}" for key, n in limits["key_limits"].items())),
+        ("Some keys", _some(limits["key_limits"])),
         ("Rates of each key", ", ".join(limits["key_rates"])),
-        ("Weights", ", ".join(f"{key} {n}" for key, n in limits["weights"].items())),
+        ("Weights", _some(limits["weights"])),
         ("Waiting", _of(limits["max_waiting"], waiting, "at most")),
         ("When full", _when_full(limits)),
     ]
     return [(name, text) for name, text in facts if text]
+
+
+def _some(of_keys: dict[str, int]) -> str:
+    """Say what was set for keys, of very many for some."""
+    named = [f"{key} {n:,}" for key, n in islice(of_keys.items(), KEYS_SHOWN)]
+    more = len(of_keys) - len(named)
+    return ", ".join(named) + (f" and {plural(more, 'other key')}" if more else "")
 
 
 def _of(most: int | None, used: int | None, how: str) -> str:
@@ -206,6 +214,6 @@ def _when_full(limits: dict[str, Any]) -> str:
 def default_facts(limits: dict[str, Any]) -> list[tuple[str, str | None]]:
     """Say what jobs of a queue get where they say nothing, line by line."""
     return [
-        (name.replace("_", " ").capitalize(), str(value))
+        (name.replace("_", " ").capitalize(), "none" if value == "0s" else str(value))
         for name, value in limits["defaults"].items()
     ]

@@ -97,7 +97,9 @@ def write_schedules(schedules: list[Schedule]) -> None:
 def _next_shown(schedule: Schedule) -> str:
     if schedule.paused_at is not None:
         return f"paused by {schedule.paused_by}"
-    return "none" if schedule.next_at is None else local(schedule.next_at)
+    if schedule.next_at is not None:
+        return local(schedule.next_at)
+    return "when its job is over" if schedule.overlap in _WAITING and schedule.last_job else "none"
 
 
 def why_waiting(queue: "Queue", schedule: Schedule) -> str | None:

@@ -154,9 +154,11 @@ def _workers(found: "Status", now: int) -> list[str]:
     if found.nodes:
         lines += table(_NODE_COLUMNS, [_node(node, now) for node in found.nodes])
     if alive and found.unserved:
+        from queuectl.explain import served
+
         jobs = plural(sum(found.unserved.values()), "job")
         what = f"{jobs} can't run: no worker serves {', '.join(found.unserved)}"
-        options = " ".join(f"--queue {name}" for name in map(quote, found.unserved))
+        options = " ".join(f"--queue {quote(served(name))}" for name in found.unserved)
         lines += ["", safe(f"{what}; start one with: queuectl worker start {options}")]
     return lines
 

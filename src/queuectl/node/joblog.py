@@ -47,7 +47,7 @@ class JobLog:
         self._log.flush()
 
     def nothing_left(self, now: int, counts: Sequence[Count], queues: Serving) -> None:
-        """Say that all is done, and how many jobs aren't because their queue is paused."""
+        """Say that all is done, and how many jobs aren't: paused with their queue, or held."""
         held = sum(
             count.jobs
             for count in counts
@@ -55,7 +55,7 @@ class JobLog:
         )
         done = ", ".join(f"{n} {state}" for state in FINISHED if (n := self._finished[state]))
         said = f"Nothing left to do: {done}" if done else "Nothing left to do"
-        self._log.say(now, f"{said}; {_waiting(held)} in paused queues." if held else f"{said}.")
+        self._log.say(now, f"{said}; {_waiting(held)}, paused or held." if held else f"{said}.")
 
     def begun(self, run: Run) -> None:
         """Hear that a run has begun, or is about to."""

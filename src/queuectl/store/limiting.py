@@ -15,7 +15,7 @@ from queuectl.job import Job
 from queuectl.limits import UNLIMITED, Gate, Limits, Meters, Shares, limits_of_text, refunded
 from queuectl.store.database import Database
 from queuectl.store.driver import Row
-from queuectl.store.rows import NewRow, asked_for, with_values
+from queuectl.store.rows import NewRow, asked_for, in_line, keys_in, with_values
 
 if TYPE_CHECKING:
     from queuectl.store.crowding import Displaced
@@ -43,14 +43,18 @@ class Limiting:
         The queues come with their limits, as text.
         """
         limited = [name for name, text in queues.items() if text is not None]
-        held = {name: (_read(text), vtime) for name, text, vtime, _ in self._hold(limited)}
+        rows = self._hold(limited)
+        held = {name: (_read(text), vtime) for name, text, vtime, _ in rows}
+        before = {name: (vtime, closed) for name, _, vtime, closed in rows}
         running = {
             name: self._running(name) if limits.has_slots else []
             for name, (limits, _) in held.items()
         }
         depth = len(offer.workers)
         for _ in range(ROUNDS):
-            lines = {name: self._ready(name, depth, now) for name in queues}
+            # The first are most often all that is needed: they are read whole, at once.
+            whole = depth == len(offer.workers)
+            lines = {name: self._ready(name, depth, now, whole=whole) for name in queues}
             gates = {
                 name: Gate(
                     limits, running[name], self._meters(name, limits, lines[name]), vtime, now
@@ -62,7 +66,7 @@ class Limiting:
             if not admitted.parked or len(admitted.taken) == len(offer.workers):
                 break
             depth = min(8 * depth, DEEPEST)
-        self._write(gates)
+        self._write(gates, before)
         return admitted
 
     def _hold(self, names: Collection[str]) -> list[Row]:
@@ -84,7 +88,12 @@ class Limiting:
         rows = self._db.rows(self._sql.METERS, queue=queue, ids=names)
         return {key: json.loads(meters) for key, meters in rows}
 
-    def _ready(self, queue: str, limit: int, now: int) -> list[Candidate]:
+    def _ready(self, queue: str, limit: int, now: int, *, whole: bool) -> list[Candidate]:
+        if whole:
+            rows = self._db.rows(self._sql.READY_WHOLE, queue=queue, limit=limit, now=now)
+            return [
+                Candidate._make((*in_line(row), row, queue, _keys(keys_in(row)))) for row in rows
+            ]
         rows = self._db.rows(self._sql.READY_LIMITED, queue=queue, limit=limit, now=now)
         return [Candidate._make((*line, None, queue, _keys(text))) for *line, text in rows]
 
@@ -105,10 +114,13 @@ class Limiting:
         for queue, key in sorted(free):
             self._bring_back(queue, key, gates[queue].room_of(key))
 
-    def _write(self, gates: Mapping[str, Gate]) -> None:
+    def _write(
+        self, gates: Mapping[str, Gate], before: Mapping[str, tuple[int, int | None]]
+    ) -> None:
         for name, gate in gates.items():
-            state = {"name": name, "vtime": gate.vtime, "closed": gate.closed_until}
-            self._db.change(self._sql.SET_GATE, state)
+            if (gate.vtime, gate.closed_until) != before[name]:
+                state = {"name": name, "vtime": gate.vtime, "closed": gate.closed_until}
+                self._db.change(self._sql.SET_GATE, state)
             self._set_meters(name, gate.charged)
             for key in sorted(gate.charged):
                 if key and self._first_parked(name, key, 1):
@@ -143,22 +155,22 @@ class Limiting:
         wake = False
         for queue in sorted({job.queue for job in jobs}):
             of_it = [job for job in jobs if job.queue == queue]
-            found = self._db.rows(self._sql.LIMITS, name=queue)
-            if not found or found[0][0] is None:
-                continue
-            limits = _read(found[0][0])
-            charged = unstarted and bool(limits.rates or limits.key_rates)
-            if not (charged or limits.has_slots):
-                continue
+            if self._db.driver.remote:
+                # Whom it doesn't concern needn't wait for whoever holds the queue.
+                found = self._db.rows(self._sql.LIMITS, name=queue)
+                if not (found and _leaves(_read(found[0][0]), unstarted=unstarted)):
+                    continue
             for _, text, vtime, closed in self._hold([queue]):
                 limits = _read(text)
+                if not _leaves(limits, unstarted=unstarted):
+                    continue
                 if closed is not None:
                     self._db.change(
                         self._sql.SET_GATE, {"name": queue, "vtime": vtime, "closed": None}
                     )
                     wake = True
                 keys = Counter(key for job in of_it for key in job.keys)
-                if charged:
+                if unstarted and (limits.rates or limits.key_rates):
                     self._refund(queue, limits, of_it, keys)
                 if limits.counts_keys:
                     for key, count in sorted(keys.items()):
@@ -302,6 +314,11 @@ class Limiting:
         self._db.change(self._sql.OPENED_ALL, {"queue": queue})
         self._db.change(self._sql.UNPARK_ALL, {"queue": queue})
         return limits
+
+
+def _leaves(limits: Limits, *, unstarted: bool) -> bool:
+    """Tell whether others gain something when runs of a queue are over."""
+    return limits.has_slots or (unstarted and bool(limits.rates or limits.key_rates))
 
 
 def _keys(text: str | None) -> tuple[str, ...]:

@@ -44,8 +44,11 @@ class Names:
 
     def _holders(self) -> dict[str, Job]:
         ids = {holding.job for holding in self._holdings.values()} - {""}
-        found = (self._read(self._db.sql.JOBS_NAMED, some) for some in chunks(sorted(ids), AT_ONCE))
-        return {job.id: job for rows in found for job in map(Job.from_row, rows)}
+        return {job.id: job for job in map(Job.from_row, self._named(ids))}
+
+    def _named(self, ids: Collection[str]) -> list[Row]:
+        parts = chunks(sorted(ids), AT_ONCE)
+        return [row for some in parts for row in self._read(self._db.sql.JOBS_NAMED, some)]
 
     def _read(self, statement: str, names: Collection[str]) -> list[Row]:
         ids = self._db.driver.dialect.bind_list(sorted(names))
@@ -53,14 +56,18 @@ class Names:
 
     def lock(self, keys: Iterable[str], lock: Callable[[Sequence[int]], dict[int, Job]]) -> None:
         """See to it that nobody else changes the jobs that have these keys."""
-        ids = {self._holdings[key].job for key in keys if key in self._holdings}
-        seqs = sorted(self._jobs[id].seq for id in ids if id in self._jobs)
-        held = {job.id: job for job in lock(seqs).values()} if seqs else {}
-        for id in ids & self._jobs.keys():
-            if id in held:
-                self._jobs[id] = held[id]
-            else:
-                del self._jobs[id]
+        left = {self._holdings[key].job for key in keys if key in self._holdings}
+        while left := left & self._jobs.keys():
+            held = lock(sorted(self._jobs[id].seq for id in left))
+            self._jobs |= {job.id: job for job in held.values() if job.id in left}
+            left -= {job.id for job in held.values()}
+            # Those have other places by now, or are gone.
+            again = {job.id: job for job in map(Job.from_row, self._named(left))}
+            for id in left:
+                if id in again:
+                    self._jobs[id] = again[id]
+                else:
+                    del self._jobs[id]
 
     def holding(self, key: str) -> Holding:
         """Return what is known of a key that a job has."""
@@ -74,7 +81,7 @@ class Names:
         return job if has_it else None
 
     def take(self, key: str, job: Job, holding: Holding) -> None:
-        """Give a key to a job, from which nobody keeps it."""
+        """Give a key to a job, from which nobody keeps it, or have it otherwise from now on."""
         self._holdings[key] = holding
         self._jobs[job.id] = job
         self._taken.add(key)
@@ -109,5 +116,9 @@ def take_again(db: Database, jobs: Sequence[Job], now: int) -> None:
         other = names.holder(key)
         if other is not None and other.id != job.id:
             raise DuplicateError(f"{who_has(key, other)}; {job.id} can't have it as well.")
-        names.take(key, replace(job, state=State.PENDING), taken_by(job, job.id, now))
+        names.take(
+            key,
+            replace(job, state=State.PENDING),
+            taken_by(job, job.id, now, attempts=job.attempts),
+        )
     names.write()

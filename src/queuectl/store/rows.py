@@ -37,6 +37,7 @@ _SEQ, _STATE, _ATTEMPTS, _NODE, _WORKER, _STARTED, _UPDATED = (
 _CLEARED = tuple(
     _PLACES[name] for name in ("finished_at", "duration_ms", "exit_code", "reason", "cancel_reason")
 )
+keys_in = itemgetter(_PLACES["keys"])
 in_line = itemgetter(*(_PLACES[name] for name in ("priority", "seq", "crashes", "run_at", "vtime")))
 
 

@@ -758,5 +758,8 @@ OPENS_AT = "SELECT opens_at FROM {keys} WHERE queue = :queue AND name = :name"
 # -- unique keys ------------------------------------------------------------------
 
 # Who took unique keys last; held until the transaction is over. And what has become of these jobs.
-HOLDINGS = "SELECT name, job, starts, until, since FROM {uniques} WHERE name {in_ids}{row_lock}"
+HOLDINGS = """
+SELECT name, job, starts, until, since FROM {uniques}
+WHERE name {in_ids} ORDER BY name{row_lock}
+"""
 JOBS_NAMED = "SELECT {job_columns} FROM {jobs} WHERE id {in_ids}"

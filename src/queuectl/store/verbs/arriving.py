@@ -4,7 +4,7 @@ In one transaction, in the order of the requests: who has the unique key of each
 the request then, who takes it; then their places in the line, and who has to go for them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from queuectl.errors import DuplicateError
@@ -17,8 +17,9 @@ from queuectl.store.crowding import Displaced
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.naming import Names
 from queuectl.store.rows import NewRow, stored_job, with_values
-from queuectl.uniqueness import OnDuplicate, latest_start, taken_by, who_has
+from queuectl.uniqueness import Holding, OnDuplicate, latest_start, taken_by, who_has
 from queuectl.values import replace
+from queuectl.when import LATEST
 
 _KEEPS = (
     "id seq state attempts failures crashes node worker created_at started_at finished_at"
@@ -64,6 +65,8 @@ class Arrival:
         self._stored: dict[str, New] = {}
         self._edited: dict[int, tuple[Job, New]] = {}
         """What becomes of jobs that are there, by their places."""
+        self._replaced: dict[str, tuple[Job, str, Holding, str]] = {}
+        """Whose keys new jobs take, by the ids of these: with what they had, and what is said."""
         self._displaced: list[Displaced] = []
         self._ids: list[str] = []
         self._existing: list[str] = []
@@ -80,17 +83,27 @@ class Arrival:
                     raise DuplicateError(f"The id {new.id!r} is taken; nothing was enqueued.")
                 self._duplicates.append(new.id)
                 continue
+            if new.model.on_duplicate == OnDuplicate.DEBOUNCE:
+                new = new._replace(row=_due(new, self._now, self._now))
             self._take_key(new)
             self._stored[new.id] = new
             self._ids.append(new.id)
+        # Who leaves a queue makes room in it for who takes its place.
+        self._call_off(
+            Displaced(holder.seq, reason)
+            for id, (holder, _, _, reason) in self._replaced.items()
+            if self._makes_room(holder, self._stored[id])
+        )
         self._insert(list(self._stored.values()))
+        self._replace()
         self._names.write()
         self._edit()
-        self._call_off()
+        self._call_off(self._displaced)
         return Batch(
             ids=tuple(self._ids),
             duplicates=tuple(self._duplicates),
             existing=tuple(self._existing),
+            dropped=tuple(str(one.job) for one in self._displaced if one.job in self._stored),
             refused=tuple(self._refused),
         )
 
@@ -124,8 +137,13 @@ class Arrival:
         moved = new._replace(row=_due(new, since, self._now))
         if holder.id in self._stored:
             _, command, argv, rest = moved.row
-            self._stored[holder.id] = moved._replace(row=(holder.id, command, argv, rest))
+            row = (holder.id, command, argv, rest)
+            self._stored[holder.id] = moved._replace(row=row)
+            had = taken_by(new.model, holder.id, self._now, since=since)
+            self._names.take(key, stored_job(row, 0), had)
             return
+        had = taken_by(new.model, holder.id, self._now, attempts=holder.attempts, since=since)
+        self._names.take(key, holder, had)
         asked = stored_job(moved.row, holder.seq)
         kept = {name: getattr(holder, name) for name in _KEEPS}
         if holder.parked and (asked.queue, asked.keys) != (holder.queue, holder.keys):
@@ -138,8 +156,22 @@ class Arrival:
             return
         if (holder := self._names.holder(key)) is not None:
             reason = f"{new.id} took its place and its unique key {key!r}"
-            self._displaced.append(Displaced(holder.id, reason))
+            self._replaced[new.id] = (holder, key, self._names.holding(key), reason)
         self._names.take(key, stored_job(new.row, 0), taken_by(new.model, new.id, self._now))
+
+    def _makes_room(self, holder: Job, new: New) -> bool:
+        return holder.id not in self._stored and holder.queue == new.model.queue
+
+    def _replace(self) -> None:
+        """Call off those whose keys were taken; not for a job that its queue has dropped."""
+        dropped = {one.job for one in self._displaced}
+        for id, (holder, key, had, reason) in self._replaced.items():
+            if self._makes_room(holder, self._stored[id]):
+                continue
+            if id in dropped:
+                self._names.take(key, holder, had)
+            else:
+                self._displaced.append(Displaced(holder.id, reason))
 
     # -- storing ------------------------------------------------------------------------
 
@@ -179,9 +211,9 @@ class Arrival:
             at=self._now, kind="debounce", job=job.id, node=None, who=whoami(), detail=detail
         )
 
-    def _call_off(self) -> None:
+    def _call_off(self, displaced: Iterable[Displaced]) -> None:
         """Cancel the jobs that have to go, or end their runs."""
-        why = {self._place_of(one.job): one.reason for one in self._displaced}
+        why = {self._place_of(one.job): one.reason for one in displaced}
         if not why:
             return
 
@@ -226,4 +258,10 @@ def _due(new: New, since: int, now: int) -> NewRow:
     """Return the row of a request that is put off no longer than it can wait."""
     asked = stored_job(new.row, 0).run_at
     run_at = latest_start(asked, since, new.model.max_wait)
-    return with_values(new.row, run_at=run_at, ready=int(run_at <= now))
+    model = new.model
+    if run_at == asked:
+        return new.row
+    values = {"run_at": run_at, "ready": int(run_at <= now)}
+    if model.expires_at is None and model.expire:
+        values["expires_at"] = min(max(now, run_at) + model.expire, LATEST)
+    return with_values(new.row, **values)
