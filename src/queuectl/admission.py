@@ -116,6 +116,8 @@ class Admitted(NamedTuple):
     """What of a line may begin, where limits were asked."""
 
     taken: list[Candidate]
+    workers: list[int]
+    """Who runs each of them."""
     parked: list[tuple[Candidate, str]]
     """Those whose keys have no room, each with the key."""
 
@@ -132,13 +134,16 @@ def admit(line: list[Candidate], offer: Offer, now: int) -> list[Candidate]:
 
 
 def admit_limited(
-    line: Sequence[Candidate], offer: Offer, now: int, gates: "Mapping[str, Gate]"
+    line: Sequence[Candidate], offer: Offer, now: int, gates: "Mapping[str, Gate]", node: str
 ) -> Admitted:
     """Return who may begin, where queues have limits: like `admit`, by what their gates say."""
-    found = Admitted([], [])
+    from queuectl.limits import Place
+
+    found = Admitted([], [], [])
     suspects, idle = offer.suspects, len(offer.workers) if offer.idle is None else offer.idle
+    places = [Place(node, worker, at >= idle) for at, worker in enumerate(offer.workers)]
     for job in line:
-        if len(found.taken) == len(offer.workers):
+        if not places:
             break
         gate = gates.get(job.queue)
         if gate is not None and gate.is_shut:
@@ -146,13 +151,15 @@ def admit_limited(
         is_suspect = suspects is not None and suspects.has(job, now)
         if is_suspect and suspects is not None and (found.taken or not suspects.idle):
             break
+        at: int | None = 0
         if gate is not None:
-            key = gate.ask(job.keys, job.vtime, ahead=len(found.taken) >= idle)
+            at, key = gate.ask(job.keys, job.vtime, places)
             if key is not None:
                 found.parked.append((job, key))
-            if key is not None or gate.is_shut:
-                continue
+        if at is None:
+            continue
         found.taken.append(job)
+        found.workers.append(places.pop(at).worker)
         if is_suspect:
             break
     return found

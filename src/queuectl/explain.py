@@ -226,7 +226,8 @@ def _held_back(job: Job, around: Surroundings) -> list[Reason]:
     if info is None or info.limits is None:
         return []
     limits, reasons = info.limits, []
-    running = [other for other in around.running if other.queue == job.queue]
+    of_queue = [other for other in around.running if other.queue == job.queue]
+    running = _slots(of_queue)
     if limits.limit is not None and len(running) >= limits.limit:
         held = f"limit {len(running)} of {limits.limit} of queue {job.queue} is held by"
         reasons.append(_reason(Cause.LIMIT, f"{held} {_named(running)}"))
@@ -234,7 +235,7 @@ def _held_back(job: Job, around: Surroundings) -> list[Reason]:
         reasons.append(_rate(limits.rates, f"queue {job.queue}", info.closed_until, around.now))
     for key in job.keys:
         most = limits.limit_of(key)
-        holders = [other for other in running if key in other.keys]
+        holders = _slots([other for other in of_queue if key in other.keys])
         if most is not None and len(holders) >= most:
             text = f"key {key} runs {len(holders)} of {most}: {_named(holders)}"
             reasons.append(_reason(Cause.KEY, text))
@@ -242,6 +243,11 @@ def _held_back(job: Job, around: Surroundings) -> list[Reason]:
             at = around.key_opens_at
             reasons.append(_rate(limits.key_rates, f"key {key}", at, around.now))
     return reasons
+
+
+def _slots(jobs: Sequence[Job]) -> list[Job]:
+    """Return the first job of each worker; those that it has claimed ahead take no slot."""
+    return list({(job.node, job.worker): job for job in reversed(jobs)}.values())[::-1]
 
 
 def _named(jobs: Sequence[Job]) -> str:

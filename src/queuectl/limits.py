@@ -5,11 +5,11 @@ claims from it, asks its `Gate`, and writes down what the gate says.
 """
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from queuectl.errors import UsageError
 from queuectl.values import dataclass, field, fields
@@ -197,6 +197,24 @@ Meters = dict[str, float]
 """Until when the rates of a key are used, by what they are."""
 
 
+class Place(NamedTuple):
+    """Where a job can run: a worker of a node, who runs one at a time."""
+
+    node: str
+    worker: int
+    ahead: bool = False
+    """Whether the worker has something to do first."""
+
+    @property
+    def who(self) -> "Who":
+        """Whose slot it is."""
+        return self.node, self.worker
+
+
+Who = tuple[str | None, int | None]
+"""A worker: all the jobs of one that wait behind each other take no more than one slot."""
+
+
 class Gate:
     """What may begin now of the jobs of a queue that has limits.
 
@@ -206,17 +224,19 @@ class Gate:
     def __init__(
         self,
         limits: Limits,
-        running: Sequence[Sequence[str]],
+        running: Iterable[tuple[Who, Sequence[str]]],
         meters: Mapping[str, Meters],
         vtime: int,
         now: int,
     ) -> None:
-        """Take the keys of each job that runs, and the meters by key; the queue's own is empty."""
+        """Take who has jobs of which keys, and the meters by key; the queue's own is empty."""
         self.limits = limits
         self.vtime = vtime
         self._now = now
-        self._running = len(running)
-        self._of_key = Counter(key for keys in running for key in keys)
+        self._slots: dict[str, set[Who]] = defaultdict(set)
+        for who, keys in running:
+            for key in ("", *keys):
+                self._slots[key].add(who)
         self._meters = dict(meters)
         self.charged: dict[str, Meters] = {}
         """The meters of keys after those who were admitted."""
@@ -239,48 +259,63 @@ class Gate:
         """Whether it is no use to ask for another job."""
         return self.closed_until is not None or self.satisfied
 
-    def ask(self, keys: Sequence[str], vtime: int, *, ahead: bool) -> str | None:
-        """Ask for a job; returns the key that has no room for it, or None.
+    def ask(
+        self, keys: Sequence[str], vtime: int, places: Sequence[Place]
+    ) -> tuple[int | None, str | None]:
+        """Ask for a job; returns at which of these places it begins, or which key has no room.
 
-        If it is None, the job is admitted, or the gate is shut. A job that is claimed `ahead` of
-        its time leaves others half of the room.
+        If neither, the gate is shut.
         """
-        limits, now = self.limits, self._now
-        if limits.limit is not None and self._running >= limits.limit:
-            self.closed_until = now + LOOK_AGAIN
-            return None
-        opens = self.opens_next("")
-        if opens > now:
+        now = self._now
+        if self.limits.rates and (opens := self.opens_next("")) > now:
             self.closed_until = opens
-            return None
-        for key in keys:
-            most = limits.limit_of(key)
-            if most is not None and self._of_key[key] >= most:
-                return key
-            opens = self.opens_next(key)
-            if opens > now:
+            return None, None
+        for key in keys if self.limits.key_rates else ():
+            if (opens := self.opens_next(key)) > now:
                 self.opening[key] = opens
-                return key
-        if ahead and not self._leaves_room(keys):
-            self.satisfied = True
-            return None
-        self._running += 1
-        self._of_key.update(keys)
+                return None, key
+        at = 0
+        if not self._has_room(keys, places[0]):
+            if (full := self._full(keys, {place.who for place in places})) is not None:
+                return None, full
+            at = next((at for at, place in enumerate(places) if self._has_room(keys, place)), -1)
+            if at < 0:
+                self.satisfied = self.closed_until is None
+                return None, None
         for key in ("", *keys):
+            self._slots[key].add(places[at].who)
             self._charge(key, self._rates(key))
         self.vtime = max(self.vtime, vtime)
+        return at, None
+
+    def _has_room(self, keys: Sequence[str], place: Place) -> bool:
+        """Tell whether there is a slot for a job there; one claimed ahead leaves others half."""
+        for key in ("", *keys):
+            most = self._most(key)
+            if most is None or place.who in (slots := self._slots[key]):
+                continue
+            if (2 if place.ahead else 1) * (len(slots) + 1) > most:
+                return False
+        return True
+
+    def _full(self, keys: Sequence[str], offered: Set[Who]) -> str | None:
+        """Return the key that has no slot for a job of any of these workers, if there is one.
+
+        If that is so of the queue, it is closed.
+        """
+        for key in ("", *keys):
+            slots, most = self._slots[key], self._most(key)
+            if most is not None and len(slots) >= most and slots.isdisjoint(offered):
+                if key:
+                    return key
+                self.closed_until = self._now + LOOK_AGAIN
         return None
+
+    def _most(self, key: str) -> int | None:
+        return self.limits.limit_of(key) if key else self.limits.limit
 
     def _rates(self, key: str) -> tuple[Rate, ...]:
         return self.limits.key_rates if key else self.limits.rates
-
-    def _leaves_room(self, keys: Sequence[str]) -> bool:
-        most = self.limits.limit
-        return (most is None or 2 * (self._running + 1) <= most) and all(
-            2 * (self._of_key[key] + 1) <= limit
-            for key in keys
-            if (limit := self.limits.limit_of(key)) is not None
-        )
 
     def _charge(self, key: str, rates: Sequence[Rate]) -> None:
         if rates:
@@ -297,8 +332,8 @@ class Gate:
 
     def room_of(self, key: str) -> int:
         """Return how many more jobs of a key may begin, as far as its slots go."""
-        most = self.limits.limit_of(key)
-        return MOST if most is None else max(most - self._of_key[key], 0)
+        most = self._most(key)
+        return MOST if most is None else max(most - len(self._slots[key]), 0)
 
 
 def refunded(rates: Sequence[Rate], used: Meters, jobs: int) -> Meters:

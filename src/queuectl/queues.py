@@ -48,7 +48,7 @@ def remove(store: Store, name: str) -> None:
 
     def check(use: QueueUse) -> None:
         if use.jobs:
-            advice = f"move them, or remove them with queuectl rm --queue {quote(name)}."
+            advice = f"move those that wait, or remove them with queuectl rm --queue {quote(name)}."
             raise StateError(f"Queue {name!r} is in use: {_in_use(use)}.", advice=advice)
         if use.schedules:
             raise StateError(

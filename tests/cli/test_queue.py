@@ -253,8 +253,8 @@ def test_one_that_is_in_use_is_not(cli: Cli) -> None:
     cli.ok(*"schedule add daily @daily true --queue mail".split())
     id = cli.add("true", "--queue", "mail")
     assert cli.refused("queue", "rm", "mail", code=4) == (
-        "queuectl: Queue 'mail' is in use: 1 job is in it (1 pending); move them, or remove them"
-        " with queuectl rm --queue mail."
+        "queuectl: Queue 'mail' is in use: 1 job is in it (1 pending); move those that wait, or"
+        " remove them with queuectl rm --queue mail."
     )
     cli.ok("rm", id)
     assert cli.refused("queue", "rm", "mail", code=4) == (

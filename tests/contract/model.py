@@ -707,19 +707,25 @@ class ToyRuns(Runs):
             queue: [_candidate(job) for job in sorted(waiting, key=_in_line) if job.queue == queue]
             for queue in {job.queue for job in waiting}
         }
-        chosen, limited = self._admit(list(line_up(lines, offer)), offer, now)
+        chosen, workers, limited = self._admit(list(line_up(lines, offer)), offer, node, now)
         line = {job.seq: job for job in waiting}
-        pairs = zip(offer.workers, chosen, strict=False)
+        pairs = zip(workers, chosen, strict=False)
         jobs = [self._begin(line[one.seq], node, worker, now) for worker, one in pairs]
         return jobs, buried, limited
 
-    def _admit(self, line: list[Candidate], offer: Offer, now: int) -> tuple[list[Candidate], bool]:
+    def _admit(
+        self, line: list[Candidate], offer: Offer, node: str, now: int
+    ) -> tuple[list[Candidate], Sequence[int], bool]:
         memory = self._memory
         limited = {job.queue: memory.limits(job.queue) for job in line}
         gates = {
             queue: Gate(
                 limits,
-                [job.keys for job in memory.running() if job.queue == queue],
+                [
+                    ((job.node, job.worker), job.keys)
+                    for job in memory.running()
+                    if job.queue == queue
+                ],
                 memory.meters.get(queue, {}),
                 memory.vtimes.get(queue, 0),
                 now,
@@ -728,12 +734,12 @@ class ToyRuns(Runs):
             if limits is not None
         }
         if not gates:
-            return admit(line[: len(offer.workers)], offer, now), False
-        chosen = admit_limited(line, offer, now, gates).taken
+            return admit(line[: len(offer.workers)], offer, now), offer.workers, False
+        admitted = admit_limited(line, offer, now, gates, node)
         for queue, gate in gates.items():
             memory.vtimes[queue] = gate.vtime
             memory.meters[queue] = memory.meters.get(queue, {}) | gate.charged
-        return chosen, True
+        return admitted.taken, admitted.workers, True
 
     def _serves(self, queues: Serving, job: Job) -> bool:
         info = self._memory.queues.get(job.queue)

@@ -185,6 +185,7 @@ class TestAtOnce:
         thread = Thread(target=lambda: found.append(ids(take(other, 2, node="node-2"))))
         # It has a connection, so that all that it may wait for is us.
         assert len(other.settings.queues()) == 1
+
         # There a claim first tries whether one statement is enough.
         commits = 2 if engine.name == "postgresql" else 1
 
@@ -210,15 +211,10 @@ class TestAtOnce:
         thread = Thread(target=lambda: end(other, running))
         # It has a connection, so that all that it may wait for is us.
         assert len(other.settings.queues()) == 1
-        # There a claim first tries whether one statement is enough.
-        commits = 2 if engine.name == "postgresql" else 1
 
         def wait() -> None:
-            nonlocal commits
-            commits -= 1
-            if not commits:
-                thread.start()
-                thread.join(0.3)
+            thread.start()
+            thread.join(0.3)
 
         store.before_commit = wait
         assert take(store, 1, node="node-2") == []
@@ -228,12 +224,33 @@ class TestAtOnce:
 
 
 class TestAhead:
-    def test_jobs_ahead_leave_others_half_of_the_room(self, store: Store) -> None:
-        limit(store, limit=4)
-        fill(store, "a b c d e f")
-        offer = Offer([1, 1, 1, 1, 1], idle=1)
-        assert ids(store.runs.turn("node-1", None, offer, now=NOW).jobs) == ["a", "b"]
-        assert ids(take(store, 9, node="node-2")) == ["c", "d"]
+    def test_jobs_of_one_worker_take_one_slot(self, store: Store) -> None:
+        limit(store, limit=2, key_limit=1)
+        fill(store, "a b c d", keys=("k",))
+        fill(store, "e f g", keys=("l",))
+        offer = Offer([1, 2, 3, 1, 1], idle=3)
+        jobs = store.runs.turn("node-1", None, offer, now=NOW).jobs
+        assert [(job.id, job.worker) for job in jobs] == [("a", 1), ("e", 2), ("b", 1), ("c", 1)]
+        assert take(store, 9, node="node-2") == []
+        # The slot is free when the last of its jobs is over.
+        end(store, [job for job in jobs if job.id in ("a", "b")])
+        assert take(store, 9, node="node-2", now=NOW + SECOND) == []
+        end(store, [job for job in jobs if job.id == "c"])
+        assert ids(take(store, 9, node="node-2", now=NOW + SECOND)) == ["d"]
+
+    def test_jobs_of_other_keys_leave_others_half_of_the_room(self, store: Store) -> None:
+        limit(store, key_limit=4)
+        fill(store, "a", keys=("j",))
+        fill(store, "b c", keys=("k",))
+        taken = take(store, 3, node="node-2")
+        assert ids(taken) == ["a", "b", "c"]
+        fill(store, "d", keys=("j",))
+        fill(store, "e f", keys=("k",))
+        assert ids(take(store, 1)) == ["d"]
+        # Of key k, half of the room is taken: what would wait for its turn leaves the rest.
+        ahead = Offer([1, 1, 1], idle=0)
+        assert store.runs.turn("node-1", None, ahead, now=NOW).jobs == []
+        assert ids(take(store, 9, node="node-2")) == ["e", "f"]
 
 
 class TestChanging:
@@ -244,6 +261,15 @@ class TestChanging:
         assert take(store, 9) == []
         limit(store, limit=3, key_limit=2)
         assert ids(take(store, 9)) == ["b"]
+
+    def test_one_that_somebody_else_sets_holds_at_once(
+        self, store: Store, other: Store, engine: Engine
+    ) -> None:
+        limit(store, limit=1)
+        fill(store, "a b c d")
+        end(store, take(store, 9))
+        limit(other, limit=2)
+        assert ids(take(store, 9, now=NOW + SECOND)) == ["b", "c"]
 
     def test_a_lower_one_lets_runs_go_on(self, store: Store) -> None:
         limit(store, limit=3)

@@ -117,8 +117,10 @@ def take(
     queues: Served = (),
     now: int = NOW,
 ) -> list[Job]:
-    """Claim jobs for so many workers of a node, numbered from 1."""
-    return list(claim(store, node, range(1, count + 1), queues, now=now).jobs)
+    """Claim jobs for so many workers of a node that have none, numbered from 1."""
+    busy = {job.worker for job in store.runs.held(node)}
+    idle = [worker for worker in range(1, count + len(busy) + 1) if worker not in busy][:count]
+    return list(claim(store, node, idle, queues, now=now).jobs)
 
 
 def take_one(store: Store, *, node: str = "node-1", now: int = NOW) -> Job:

@@ -1018,9 +1018,9 @@ MUTANTS: Sequence[Mutant] = (
         broken="A limit counts jobs that have ended too.",
         edits=[
             Edit(
-                old="queue = :queue AND state = 'processing' ORDER BY seq",
-                new="queue = :queue AND attempts > 0 ORDER BY seq",
-                inside="shared:RUNNING_KEYS",
+                old="queue = :queue AND state = 'processing'",
+                new="queue = :queue AND attempts > 0",
+                inside="shared:TAKEN_SLOTS",
             )
         ],
         tests=[f"{LIMITS}::TestAtOnce::test_the_slots_of_a_dead_node_are_free_again[sqlite]"],
@@ -1057,8 +1057,23 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="limits-all-ahead",
         broken="Jobs that are claimed ahead of their time take all slots.",
-        edits=[Edit(old="if ahead and not self._leaves_room(keys):", new="if False:")],
+        edits=[Edit(old="(2 if place.ahead else 1) * (len(slots) + 1)", new="(len(slots) + 1)")],
         tests=[f"{LIMITS}::TestAhead"],
+    ),
+    Mutant(
+        name="limits-slot-of-any-worker",
+        broken="A worker takes the slot that another worker of its node has.",
+        edits=[Edit(old="return self.node, self.worker", new="return self.node, None")],
+        tests=[f"{LIMITS}::TestAtOnce"],
+    ),
+    Mutant(
+        name="limits-held-for-ever",
+        broken="What a claim knows of a queue that it has locked is used by the next one, too.",
+        edits=[
+            Edit(old="self.wrote = False\n        self.held.clear()", new="self.wrote = False"),
+            Edit(old="known.pop(name) for name", new="known[name] for name"),
+        ],
+        tests=[f"{LIMITS}::TestChanging"],
     ),
     Mutant(
         name="shares-first-come",

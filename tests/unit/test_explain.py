@@ -48,7 +48,10 @@ def why_by(info: QueueInfo, running: str = "", **changes: Any) -> list[Reason]:
         crews=(FREE,),
         queues=(QueueInfo(name="a", paused_at=None, paused_by=None), info),
         suspicious=2,
-        running=tuple(a_job(id=id, queue="mail", keys=(key,)) for id, _, key in jobs),
+        running=tuple(
+            a_job(id=id, queue="mail", keys=(key,), node="node-1", worker=worker)
+            for worker, (id, _, key) in enumerate(jobs)
+        ),
     )
     return explain(a_job(**(READY | changes)), around)
 

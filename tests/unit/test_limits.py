@@ -9,6 +9,7 @@ from queuectl.limits import (
     Full,
     Gate,
     Limits,
+    Place,
     Rate,
     Shares,
     WhenFull,
@@ -20,6 +21,7 @@ from queuectl.limits import (
 )
 
 NOW = 1_762_606_800_000
+IDLE = Place("node", 1)
 
 
 class TestRate:
@@ -53,7 +55,7 @@ class TestRate:
         for now in range(NOW, NOW + 30_000, 25):
             while True:
                 gate = Gate(Limits(rates=(rate,)), [], used, 0, now)
-                gate.ask((), 0, ahead=False)
+                gate.ask((), 0, [IDLE])
                 if gate.is_shut:
                     assert gate.closed_until is not None
                     assert now < gate.closed_until <= now + rate.spacing + 1
@@ -70,10 +72,10 @@ class TestRate:
     def test_what_is_given_back_can_be_used_again(self) -> None:
         rate = parse_rate("1/10s")
         gate = Gate(Limits(rates=(rate,)), [], {}, 0, NOW)
-        gate.ask((), 0, ahead=False)
+        gate.ask((), 0, [IDLE])
         back = {"": refunded((rate,), gate.charged[""], 1)}
         again = Gate(Limits(rates=(rate,)), [], back, 0, NOW)
-        again.ask((), 0, ahead=False)
+        again.ask((), 0, [IDLE])
         assert not again.is_shut
 
 
@@ -110,19 +112,35 @@ class TestLimits:
 
 class TestGate:
     def test_a_job_that_finds_no_room_takes_none(self) -> None:
-        gate = Gate(Limits(limit=3, key_limit=1), [("k",)], {}, 0, NOW)
-        assert gate.ask(("k", "l"), 0, ahead=False) == "k"
-        assert gate.ask(("l",), 0, ahead=False) is None
-        assert gate.ask(("l",), 0, ahead=False) == "l"
+        gate = Gate(Limits(limit=3, key_limit=1), [(("other", 1), ("k",))], {}, 0, NOW)
+        assert gate.ask(("k", "l"), 0, [IDLE]) == (None, "k")
+        assert gate.ask(("l",), 0, [IDLE]) == (0, None)
+        assert gate.ask(("l",), 0, [Place("node", 2)]) == (None, "l")
         assert not gate.is_shut
-        assert gate.ask((), 0, ahead=False) is None
-        assert gate.ask((), 0, ahead=False) is None
+        assert gate.ask((), 0, [Place("node", 2)]) == (0, None)
+        assert gate.ask((), 0, [Place("node", 3)]) == (None, None)
         assert gate.is_shut
+
+    def test_jobs_of_one_worker_take_one_slot(self) -> None:
+        gate = Gate(Limits(limit=1, key_limit=1), [], {}, 0, NOW)
+        places = [IDLE, Place("node", 2), Place("node", 1, ahead=True)]
+        assert gate.ask(("k",), 0, places) == (0, None)
+        assert gate.ask(("k",), 0, places[1:]) == (1, None)
+        assert gate.ask(("k",), 0, places[1:2]) == (None, "k")
+        assert gate.closed_until is not None
+
+    def test_who_waits_for_the_slot_of_another_key_leaves_others_half(self) -> None:
+        gate = Gate(Limits(key_limit=2), [(("node", 1), ("k",))], {}, 0, NOW)
+        ahead = [Place("node", 1, ahead=True)]
+        assert gate.ask(("l",), 0, ahead) == (0, None)
+        gate = Gate(Limits(key_limit=2), [(("a", 1), ("l",)), (("node", 1), ("k",))], {}, 0, NOW)
+        assert gate.ask(("l",), 0, ahead) == (None, None)
+        assert gate.satisfied
 
     def test_a_rate_that_is_used_up_says_when_it_opens(self) -> None:
         gate = Gate(Limits(key_rates=(parse_rate("1/10s"),)), [], {}, 0, NOW)
-        assert gate.ask(("k",), 0, ahead=False) is None
-        assert gate.ask(("k",), 0, ahead=False) == "k"
+        assert gate.ask(("k",), 0, [IDLE]) == (0, None)
+        assert gate.ask(("k",), 0, [IDLE]) == (None, "k")
         assert gate.opening == {"k": NOW + 10_000}
 
 

@@ -24,9 +24,9 @@ from queuectl.when import local
 def events(id: str | None, limit: int | None, as_json: bool) -> None:
     """List what was done by hand, and which jobs died or were rescued.
 
-    Retries, cancellations, removals, prunings, pauses, stops and changed settings, each with who
-    did it; jobs that were given up, with the reason; and jobs that were rescued from a node that
-    died. The newest come first.
+    Retries, cancellations, edits, removals, prunings, pauses, stops and changed settings, each with
+    who did it; jobs that were given up, with the reason; and jobs that were rescued from a node
+    that died. The newest come first.
     """
     from queuectl.report import event_dict
 

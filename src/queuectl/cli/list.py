@@ -118,7 +118,7 @@ def list_jobs(
 ) -> None:
     """List jobs, newest first, by any filter.
 
-    The order is that in which they were enqueued, and it doesn't change when jobs do; --after
+    The order is that in which they were enqueued, and only swap changes it; --after
     therefore goes on exactly where another list ended. --sort sorts them otherwise, those
     without a value last.
 

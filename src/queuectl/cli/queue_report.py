@@ -114,7 +114,7 @@ def _brief(row: dict[str, Any]) -> str:
     limits = row["limits"]
     parts = []
     if limits["limit"]:
-        parts.append(f"{row['running']} of {limits['limit']} run")
+        parts.append(f"{_at_once(row['running'], limits['limit'])} of {limits['limit']} run")
     parts += limits["rates"]
     if limits["key_limit"]:
         parts.append(f"{limits['key_limit']} per key")
@@ -170,14 +170,22 @@ _KEY_COLUMNS = (
 
 
 def _key(key: dict[str, Any]) -> tuple[str, ...]:
+    running = _at_once(key["running"], key["limit"])
     limit = f" of {key['limit']}" if key["limit"] else ""
-    return key["key"], f"{key['running']}{limit}", f"{key['waiting']:,}", str(key["weight"])
+    return key["key"], f"{running}{limit}", f"{key['waiting']:,}", str(key["weight"])
+
+
+def _at_once(running: int, limit: int | None) -> int:
+    """Leave out jobs that a worker has next: they count as running, but take no slot."""
+    return running if limit is None else min(running, limit)
 
 
 def limit_facts(
     limits: dict[str, Any], running: int | None = None, waiting: int | None = None
 ) -> list[tuple[str, str | None]]:
     """Say what a queue allows, line by line, and how much of it is used where that is told."""
+    if running is not None:
+        running = _at_once(running, limits["limit"])
     facts = [
         ("Limit", _of(limits["limit"], running, "at once")),
         ("Rates", ", ".join(limits["rates"])),

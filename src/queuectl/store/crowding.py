@@ -44,8 +44,7 @@ class Crowding:
         self._limits = limits
         self._how = limits.when_full or WhenFull.REJECT
         self._same: dict[tuple[str, ...], _Some] = {}
-        rows = db.rows(db.sql.RUNNING_KEYS, queue=queue)
-        running = [seq for seq, _ in rows]
+        running = [seq for (seq,) in db.rows(db.sql.RUNNING_OF, queue=queue)]
         waiting = int(db.value(db.sql.IN_LINE, queue=queue)) - len(running)
         named = []
         if self._how in (WhenFull.REPLACE_WAITING, WhenFull.CANCEL_RUNNING):

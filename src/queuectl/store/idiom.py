@@ -30,7 +30,7 @@ from queuectl.store.statements.shared import NEW_COLUMNS
 from queuectl.values import dataclass
 
 if TYPE_CHECKING:
-    from queuectl.admission import Candidate, Offer, Serving
+    from queuectl.admission import Candidate, Offer
     from queuectl.store.limiting import Limiting
 
 PROMOTED_AT_ONCE = 10_000
@@ -70,6 +70,13 @@ class Look:
     """When the next waiting job becomes due, and when the next expires."""
     opens: int | None
     """When the next key may go on whose rate was used up."""
+    queues: Mapping[str, str | None]
+    """Those that have ready jobs and aren't closed, with their limits."""
+
+    def is_clear(self, now: int) -> bool:
+        """Tell whether nothing has to be seen to first: so what was seen is how things are."""
+        times = (self.due, self.expires, self.opens)
+        return not self.ahead and all(at is None or at > now for at in times)
 
 
 class Idiom:
@@ -86,7 +93,7 @@ class Idiom:
         """What limits make of all this; most queues have none."""
         from queuectl.store.limiting import Limiting
 
-        return Limiting(self.db)
+        return Limiting(self.db, self.first_ready)
 
     # -- storing ------------------------------------------------------------------------
 
@@ -118,32 +125,38 @@ class Idiom:
         """Claim as a part of a transaction."""
         from queuectl.admission import admit
 
-        look = self._look(node)
+        look = self._look(node, now)
         # No job is due, and none has expired, by a clock that was put back a moment ago.
         now -= look.ahead
-        buried = self._make_way(look, node, now)
-        queues = self.ready_queues(offer.queues, now)
+        buried: list[Job] = []
+        ready = look.queues
+        if not look.is_clear(now):
+            buried = self._make_way(look, node, now)
+            ready = dict(self.db.rows(self.sql.READY_QUEUES, now=now))
+        queues = {name: limits for name, limits in ready.items() if name in offer.queues}
         limited = {name for name, limits in queues.items() if limits is not None}
+        workers: Sequence[int]
         self.unlimited |= queues.keys()
         if limited:
             self.unlimited -= limited
-            line = self.limiting.admit(queues, offer, now).taken
+            line, workers, _ = self.limiting.admit(queues, offer, node, now)
         else:
             line = admit(self.candidates(list(queues), offer, now), offer, now)
-        jobs = self._begin_runs(line, offer.workers, {"node": node, "now": now}) if line else []
+            workers = offer.workers
+        jobs = self._begin_runs(line, workers, {"node": node, "now": now}) if line else []
         if jobs:
             self._keep_lease(node)
         return Turned(jobs, buried, limited=bool(limited))
 
-    def _look(self, node: str) -> Look:
-        """Check a node's lease, and see what else there is to do for a claim."""
-        rows, ahead = self.db.here.timed(self.sql.LOOK, self._leased(node))
+    def _look(self, node: str, now: int) -> Look:
+        """Check a node's lease, and see what there is to do for a claim."""
+        asked = {"id": node, "steady": self.db.driver.clock.steady(), "now": now}
+        rows, ahead = self.db.here.timed(self.sql.LOOK, asked)
         if not rows:
             raise no_lease(node)
-        return Look(ahead, *rows[0][1:])
-
-    def _leased(self, node: str) -> Params:
-        return {"id": node, "steady": self.db.driver.clock.steady()}
+        _, due, expires, opens, *_ = rows[0]
+        queues = {name: limits for *_, name, limits in rows if name is not None}
+        return Look(ahead, due, expires, opens, queues)
 
     def _keep_lease(self, node: str) -> None:
         """Keep others from striking the node out before the claim is committed."""
@@ -189,7 +202,7 @@ class Idiom:
         limit = len(offer.workers)
         if len(names) == 1:
             queue = names[0]
-            rows = self.db.rows(self.sql.READY_WHOLE, queue=queue, limit=limit, now=now)
+            rows = self.first_ready(queue, limit, now)
             return [Candidate._make((*in_line(row), row, queue, ())) for row in rows]
         lines = {}
         for queue in names:
@@ -197,13 +210,9 @@ class Idiom:
             lines[queue] = [Candidate(*row) for row in rows]
         return first_in_line(lines, offer)
 
-    def ready_queues(self, queues: "Serving", now: int) -> dict[str, str | None]:
-        """Return those of a node's queues that have ready jobs, and what limits these have.
-
-        Those that are paused, or closed as they are full, are left out.
-        """
-        rows = self.db.rows(self.sql.READY_QUEUES, now=now)
-        return {name: limits for name, limits in rows if name in queues}
+    def first_ready(self, queue: str, limit: int, now: int) -> list[Row]:
+        """Return all that is stored of the first ready jobs of a queue, held for this claim."""
+        return self.db.rows(self.sql.READY_WHOLE, queue=queue, limit=limit, now=now)
 
     def _begin_runs(
         self, line: "Sequence[Candidate]", workers: Sequence[int], same: Params
@@ -216,8 +225,9 @@ class Idiom:
         if not found:
             found = self._whole([job.seq for job in line])
         runs = [
-            {"seq": seq, "worker": worker, **same}
-            for seq, worker in zip(found, workers, strict=False)
+            {"seq": job.seq, "worker": worker, **same}
+            for job, worker in zip(line, workers, strict=False)
+            if job.seq in found
         ]
         begun = self.db.update(self.sql.CLAIM, runs) if runs else set()
         jobs = [claimed_job(found[run["seq"]], run) for run in runs if run["seq"] in begun]

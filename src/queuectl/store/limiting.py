@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from queuectl.admission import Admitted, Candidate, Offer, admit_limited, line_up
 from queuectl.job import Job
-from queuectl.limits import UNLIMITED, Gate, Limits, Meters, Shares, limits_of_text, refunded
+from queuectl.limits import UNLIMITED, Gate, Limits, Meters, Shares, Who, limits_of_text, refunded
 from queuectl.store.database import Database
 from queuectl.store.driver import Row
 from queuectl.store.rows import NewRow, asked_for, in_line, keys_in, with_values
@@ -30,22 +30,31 @@ OPENED_AT_ONCE = 100
 class Limiting:
     """What limits make of claims, ends and new jobs, each as a part of a transaction."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, first_ready: Callable[[str, int, int], Sequence[Row]]) -> None:
         self._db = db
+        self._first_ready = first_ready
         self._sql = db.sql
         self._bind = db.driver.dialect.bind_list
+        self._slotted: set[str] = set()
+        """Queues that had slots when somebody here claimed from them."""
 
     # -- claiming -----------------------------------------------------------------------
 
-    def admit(self, queues: Mapping[str, str | None], offer: Offer, now: int) -> Admitted:
+    def admit(
+        self, queues: Mapping[str, str | None], offer: Offer, node: str, now: int
+    ) -> Admitted:
         """Return who may begin of the ready jobs of these queues, and park those who can't soon.
 
         The queues come with their limits, as text.
         """
-        limited = [name for name, text in queues.items() if text is not None]
-        rows = self._hold(limited)
+        limited = {name for name, text in queues.items() if text is not None}
+        # Those of which runs have ended in this turn are held already.
+        known = self._db.here.held
+        rows = [known.pop(name) for name in sorted(limited & known.keys())]
+        rows += self._hold(limited - {name for name, *_ in rows})
         held = {name: (_read(text), vtime) for name, text, vtime, _ in rows}
         before = {name: (vtime, closed) for name, _, vtime, closed in rows}
+        self._slotted |= {name for name, (limits, _) in held.items() if limits.has_slots}
         running = {
             name: self._running(name) if limits.has_slots else []
             for name, (limits, _) in held.items()
@@ -61,7 +70,7 @@ class Limiting:
                 )
                 for name, (limits, vtime) in held.items()
             }
-            admitted = admit_limited(list(line_up(lines, offer)), offer, now, gates)
+            admitted = admit_limited(list(line_up(lines, offer)), offer, now, gates, node)
             self._park(admitted.parked, gates)
             if not admitted.parked or len(admitted.taken) == len(offer.workers):
                 break
@@ -73,9 +82,9 @@ class Limiting:
         ids = self._bind(sorted(names))
         return self._db.rows(self._sql.LOCK_LIMITS, ids=ids) if names else []
 
-    def _running(self, queue: str) -> list[Sequence[str]]:
-        rows = self._db.rows(self._sql.RUNNING_KEYS, queue=queue)
-        return [_keys(text) for _, text in rows]
+    def _running(self, queue: str) -> list[tuple[Who, Sequence[str]]]:
+        rows = self._db.rows(self._sql.TAKEN_SLOTS, queue=queue)
+        return [((node, worker), _keys(text)) for node, worker, text in rows]
 
     def _meters(
         self, queue: str, limits: Limits, jobs: Iterable[Candidate | Job]
@@ -90,7 +99,7 @@ class Limiting:
 
     def _ready(self, queue: str, limit: int, now: int, *, whole: bool) -> list[Candidate]:
         if whole:
-            rows = self._db.rows(self._sql.READY_WHOLE, queue=queue, limit=limit, now=now)
+            rows = self._first_ready(queue, limit, now)
             return [
                 Candidate._make((*in_line(row), row, queue, _keys(keys_in(row)))) for row in rows
             ]
@@ -155,7 +164,7 @@ class Limiting:
         wake = False
         for queue in sorted({job.queue for job in jobs}):
             of_it = [job for job in jobs if job.queue == queue]
-            if self._db.driver.remote:
+            if self._db.driver.remote and queue not in self._slotted:
                 # Whom it doesn't concern needn't wait for whoever holds the queue.
                 found = self._db.rows(self._sql.LIMITS, name=queue)
                 if not (found and _leaves(_read(found[0][0]), unstarted=unstarted)):
@@ -164,6 +173,7 @@ class Limiting:
                 limits = _read(text)
                 if not _leaves(limits, unstarted=unstarted):
                     continue
+                self._db.here.held[queue] = queue, text, vtime, None
                 if closed is not None:
                     self._db.change(
                         self._sql.SET_GATE, {"name": queue, "vtime": vtime, "closed": None}
@@ -172,7 +182,7 @@ class Limiting:
                 keys = Counter(key for job in of_it for key in job.keys)
                 if unstarted and (limits.rates or limits.key_rates):
                     self._refund(queue, limits, of_it, keys)
-                if limits.counts_keys:
+                if limits.counts_keys and keys and self._next_parked(queue, "") is not None:
                     for key, count in sorted(keys.items()):
                         wake = self._bring_back(queue, key, count) or wake
         return wake
@@ -210,7 +220,7 @@ class Limiting:
             late = {"name": queue, "before": now + _read(text).longest}
             mended = self._db.change(self._sql.OPEN_LATE, late) > 0 or mended
             mended = self._db.change(self._sql.OPEN_LATE_KEYS, late | {"now": now}) > 0 or mended
-            key = self._db.value(self._sql.NEXT_PARKED, queue=queue, parked="")
+            key = self._next_parked(queue, "")
             if key is None:
                 continue
             self._hold([queue])
@@ -221,7 +231,11 @@ class Limiting:
         """Yield the keys that jobs of a queue wait for, from one on."""
         while key is not None:
             yield key
-            key = self._db.value(self._sql.NEXT_PARKED, queue=queue, parked=key)
+            key = self._next_parked(queue, key)
+
+    def _next_parked(self, queue: str, after: str) -> str | None:
+        key: str | None = self._db.value(self._sql.NEXT_PARKED, queue=queue, parked=after)
+        return key
 
     def _fill(self, queue: str, limits: Limits, keys: Iterable[str]) -> bool:
         """Bring back as many as these keys have room for; says if there are any."""

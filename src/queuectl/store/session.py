@@ -64,6 +64,8 @@ class Session:
         self._pid = getpid()
         self._client = ""
         self._serial = 0
+        self.held: dict[Any, Any] = {}
+        """What this transaction knows of rows that it has locked: nobody else changes them."""
         self.seen: Any = None
         """What `changed` has seen of the database."""
 
@@ -303,6 +305,7 @@ class Session:
             self.ask(self._driver.change, f"RELEASE SAVEPOINT {name}", {})
         except BaseException:
             # A database in trouble may have undone everything already; the outer part finds out.
+            self.held.clear()
             with suppress(StoreError):
                 self.ask(self._driver.change, f"ROLLBACK TO SAVEPOINT {name}", {})
                 self.ask(self._driver.change, f"RELEASE SAVEPOINT {name}", {})
@@ -316,6 +319,7 @@ class Session:
             self.read_clock()
         self._start(self._driver.begins)
         self.wrote = False
+        self.held.clear()
 
     def _start(self, statements: Sequence[str]) -> None:
         """Begin a transaction. Since the last one the server may have gone and come back."""

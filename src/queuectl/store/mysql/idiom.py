@@ -42,23 +42,34 @@ class MysqlIdiom(Idiom):
     # -- claiming -----------------------------------------------------------------------
 
     def candidates(self, names: Sequence[str], offer: Offer, now: int) -> list[Candidate]:
-        lines, limit = {}, len(offer.workers)
-        for queue in names:
-            rows = self.db.rows(self.sql.READY_UNLOCKED, queue=queue, limit=limit, now=now)
-            lines[queue] = [Candidate(*row) for row in rows]
+        if len(names) == 1:
+            return super().candidates(names, offer, now)
+        lines = {queue: self._unlocked(queue, len(offer.workers), now) for queue in names}
         found = first_in_line(lines, offer)
-        stored = self._lock_ready([job.seq for job in found])
-        if len(stored) == len(found):
-            return [job._replace(row=stored[job.seq]) for job in found]
-        # Others claim at the same time: look again, and pass over what they have locked.
-        return super().candidates(names, offer, now)
+        stored = self._lock_ready(found)
+        if len(stored) < len(found):
+            # Others claim at the same time: look again, and pass over what they have locked.
+            return super().candidates(names, offer, now)
+        return [job._replace(row=stored[job.seq]) for job in found]
 
-    def _lock_ready(self, seqs: Sequence[int]) -> dict[int, Row]:
+    def first_ready(self, queue: str, limit: int, now: int) -> list[Row]:
+        found = self._unlocked(queue, limit, now)
+        stored = self._lock_ready(found)
+        if len(stored) < len(found):
+            return super().first_ready(queue, limit, now)
+        return [stored[job.seq] for job in found]
+
+    def _unlocked(self, queue: str, limit: int, now: int) -> list[Candidate]:
+        rows = self.db.rows(self.sql.READY_UNLOCKED, queue=queue, limit=limit, now=now)
+        return [Candidate(*row) for row in rows]
+
+    def _lock_ready(self, found: Sequence[Candidate]) -> dict[int, Row]:
         """Lock jobs that are still ready, as far as nobody else has; returns them by their seq."""
-        if not seqs:
+        if not found:
             return {}
         stored = {}
-        for text, data in self.db.rows(self.sql.LOCK_READY, seqs=self.bind(seqs)):
+        seqs = self.bind([job.seq for job in found])
+        for text, data in self.db.rows(self.sql.LOCK_READY, seqs=seqs):
             # A job that fills a packet by itself doesn't fit into one as JSON, and is NULL.
             if text is not None:
                 row = json.loads(text)

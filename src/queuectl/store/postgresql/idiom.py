@@ -60,13 +60,19 @@ class PostgresIdiom(Idiom):
 
     # -- claiming -----------------------------------------------------------------------
 
+    _was_limited = False
+    """Whether the last claim had to ask limits."""
+
     def claim(self, node: str, offer: Offer, now: int | None) -> Turned:
         """Claim in one statement; step by step, if something has to be seen to first.
 
-        Or if the node has an order of its own among its queues.
+        Or if the node has an order of its own among its queues, or limits kept the last claim from
+        being one statement: then they most likely do again.
         """
-        if offer.order is not None:
-            return super().claim(node, offer, now)
+        if offer.order is not None or self._was_limited:
+            turned = super().claim(node, offer, now)
+            self._was_limited = turned.limited
+            return turned
         then = self.time(now)
 
         def claim() -> Turned | None:
@@ -80,10 +86,12 @@ class PostgresIdiom(Idiom):
             then -= ahead
             return turned
 
-        turned = self.db.alone(claim)
-        if turned is not None:
-            return turned
-        return self.db.atomic(lambda: self.claim_within(node, offer, then))
+        claimed = self.db.alone(claim)
+        if claimed is not None:
+            return claimed
+        turned = self.db.atomic(lambda: self.claim_within(node, offer, then))
+        self._was_limited = turned.limited
+        return turned
 
     def _claim_alone(self, session: Session, asked: Params) -> tuple[Turned | None, int]:
         """Claim in a statement that is a transaction by itself."""

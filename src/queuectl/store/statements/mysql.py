@@ -1,27 +1,17 @@
 """The statements that MariaDB and MySQL have for themselves; the others are shared.
 
 They have no partial indexes, and none with a descending column. So the schema has columns for
-them (`due`, `expiring`, `held_by`, `listed`, `settled`, `slowness`, `urgency`), and statements
-name these. Without statistics they may read, and lock, all jobs to find a few: so indexes are
-named. `1 = (...)` keeps them from using another index: two who lock the entries of one row in
-another order deadlock. Statements about many rows stand for one; `mysql.rows` makes them one for
-all.
+them (`due`, `expiring`, `held_by`, `keyed`, `listed`, `settled`, `slowness`, `urgency`), and
+statements name these. Without statistics they may read, and lock, all jobs to find a few: so
+indexes are named. `1 = (...)` keeps them from using another index: two who lock the entries of one
+row in another order deadlock. Statements about many rows stand for one; `mysql.rows` makes them one
+for all.
 """
 
 from queuectl.store.statements import for_rows
 from queuectl.store.statements.shared import *  # noqa: F403 - a store finds all in one place
 
 # -- the claim ------------------------------------------------------------------
-
-# Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
-# when the next waiting job becomes due, when the next expires, and when the next key opens.
-LOOK = """
-SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000,
-    (SELECT min(due) FROM {jobs} WHERE due >= 0),
-    (SELECT min(expiring) FROM {jobs} WHERE expiring >= 0),
-    (SELECT min(opens_at) FROM {keys} WHERE opens_at >= 0)
-FROM {nodes} WHERE id = :id AND lease > 0
-"""
 
 # Whether it still holds when it has claimed. From here on nobody can strike it from the register
 # before the commit, and then they see what it claimed. As late as possible: renewals may have to
@@ -44,6 +34,18 @@ WHERE (
         SELECT 1 FROM {queues} q
         WHERE q.name = line.name AND (q.paused_at IS NOT NULL OR q.closed_until > :now)
     ) IS NULL
+"""
+
+# Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
+# when the next waiting job becomes due, when the next expires, and when the next key opens; in each
+# row with one of these queues, or none.
+LOOK = f"""
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000,
+    (SELECT min(due) FROM {{jobs}} WHERE due >= 0),
+    (SELECT min(expiring) FROM {{jobs}} WHERE expiring >= 0),
+    (SELECT min(opens_at) FROM {{keys}} WHERE opens_at >= 0), found.name, found.limits
+FROM {{nodes}} LEFT JOIN ({READY_QUEUES}) AS found ON 1 = 1
+WHERE id = :id AND lease > 0
 """
 
 # The same queues, one in a row or none, and in each row when the next waiting job becomes due, when
@@ -99,13 +101,22 @@ WHERE priority > :priority
     OR (priority = :priority AND (vtime < :vtime OR (vtime = :vtime AND seq < :seq)))
 """
 
-# The keys of the jobs of a queue that run: its slots that are taken.
-RUNNING_KEYS = """
-SELECT seq, "keys" FROM {jobs} FORCE INDEX (jobs_held)
-WHERE held_by > '' AND queue = :queue ORDER BY seq
+# Which workers have jobs of a queue, of which keys: its slots that are taken.
+TAKEN_SLOTS = """
+SELECT DISTINCT node, worker, "keys" FROM {jobs} FORCE INDEX (jobs_held)
+WHERE held_by > '' AND queue = :queue
 """
 
-# Jobs of a queue that have waited longest.
+# The jobs of a queue that run.
+RUNNING_OF = """
+SELECT seq FROM {jobs} FORCE INDEX (jobs_held) WHERE held_by > '' AND queue = :queue ORDER BY seq
+"""
+
+# Jobs of a queue that have the same keys, and those that have waited longest.
+OF_SAME_KEYS = """
+SELECT seq FROM {jobs} WHERE queue = :queue AND "keys" = :keys AND keyed = :state
+ORDER BY seq LIMIT :limit
+"""
 LONGEST_WAITING = """
 SELECT seq FROM {jobs}
 WHERE queue = :queue AND listed = 'pending' AND state = 'pending' ORDER BY seq LIMIT :limit

@@ -8,7 +8,7 @@ handful whose places are given.
 
 from queuectl.store.statements import for_rows
 from queuectl.store.statements.shared import *  # noqa: F403 - a store finds all in one place
-from queuectl.store.statements.shared import ENQUEUE_RETURNING
+from queuectl.store.statements.shared import ENQUEUE_RETURNING, READY_QUEUES
 
 # -- the claim in one statement ------------------------------------------------------------------
 
@@ -119,15 +119,17 @@ WHERE state = 'processing' AND node = :node AND seq = ANY((
 # -- the claim, step by step ---------------------------------------------------------
 
 # Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
-# when the next waiting job becomes due, when the next expires, and when the next key opens.
-LOOK = """
+# when the next waiting job becomes due, when the next expires, and when the next key opens; in each
+# row with one of the queues that have ready jobs, or none.
+LOOK = f"""
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000),
-    (SELECT run_at FROM {jobs} WHERE ready = 0 AND parked IS NULL AND run_at >= 0
+    (SELECT run_at FROM {{jobs}} WHERE ready = 0 AND parked IS NULL AND run_at >= 0
         ORDER BY run_at LIMIT 1),
-    (SELECT min(expires_at) FROM {jobs}
+    (SELECT min(expires_at) FROM {{jobs}}
         WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0),
-    (SELECT min(opens_at) FROM {keys} WHERE opens_at IS NOT NULL)
-FROM {nodes} WHERE id = :id AND lease > 0
+    (SELECT min(opens_at) FROM {{keys}} WHERE opens_at IS NOT NULL), found.name, found.limits
+FROM {{nodes}} LEFT JOIN ({READY_QUEUES}) AS found ON true
+WHERE id = :id AND lease > 0
 """
 
 # Whether it still holds when it has claimed. From here on nobody can strike it from the register

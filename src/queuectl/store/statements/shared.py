@@ -168,7 +168,7 @@ WITH RECURSIVE line (name) AS (
         SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
     ) FROM line WHERE line.name IS NOT NULL
 )
-SELECT name, (SELECT q.limits FROM {queues} q WHERE q.name = line.name) FROM line
+SELECT name, (SELECT q.limits FROM {queues} q WHERE q.name = line.name) AS limits FROM line
 WHERE line.name IS NOT NULL AND line.name NOT IN (
     SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
 )
@@ -177,26 +177,14 @@ WHERE line.name IS NOT NULL AND line.name NOT IN (
 # Queues that have ready jobs and are neither paused nor closed, one in a row or none: one step in
 # the index for each queue. And in each row when the next waiting job becomes due, when the next
 # expires, and when the next queue and the next key open again.
-OUTLOOK = """
-WITH RECURSIVE line (name) AS (
-    SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (
-        SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
-    ) FROM line WHERE line.name IS NOT NULL
-)
-SELECT (SELECT run_at FROM {jobs} WHERE ready = 0 AND parked IS NULL AND run_at >= 0
+OUTLOOK = f"""
+SELECT (SELECT run_at FROM {{jobs}} WHERE ready = 0 AND parked IS NULL AND run_at >= 0
         ORDER BY run_at LIMIT 1),
-    (SELECT min(expires_at) FROM {jobs}
+    (SELECT min(expires_at) FROM {{jobs}}
         WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0),
-    (SELECT min(closed_until) FROM {queues} WHERE closed_until > :now),
-    (SELECT min(opens_at) FROM {keys} WHERE opens_at >= 0), found.name
-FROM (SELECT 1 AS one) AS always LEFT JOIN (
-    SELECT name FROM line
-    WHERE line.name IS NOT NULL AND line.name NOT IN (
-        SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
-    )
-) AS found ON 1 = 1
+    (SELECT min(closed_until) FROM {{queues}} WHERE closed_until > :now),
+    (SELECT min(opens_at) FROM {{keys}} WHERE opens_at >= 0), found.name
+FROM (SELECT 1 AS one) AS always LEFT JOIN ({READY_QUEUES}) AS found ON 1 = 1
 """
 
 # What a node has in processing.
@@ -678,9 +666,14 @@ LIMITED = "SELECT name, limits FROM {queues} WHERE limits IS NOT NULL ORDER BY n
 SET_LIMITS = "UPDATE {queues} SET limits = :limits, closed_until = NULL WHERE name = :name"
 SET_GATE = "UPDATE {queues} SET vtime = :vtime, closed_until = :closed WHERE name = :name"
 
-# The keys of the jobs of a queue that run: its slots that are taken.
-RUNNING_KEYS = """
-SELECT seq, "keys" FROM {jobs} WHERE queue = :queue AND state = 'processing' ORDER BY seq
+# Which workers have jobs of a queue, of which keys: its slots that are taken.
+TAKEN_SLOTS = """
+SELECT DISTINCT node, worker, "keys" FROM {jobs} WHERE queue = :queue AND state = 'processing'
+"""
+
+# The jobs of a queue that run.
+RUNNING_OF = """
+SELECT seq FROM {jobs} WHERE queue = :queue AND state = 'processing' ORDER BY seq
 """
 
 # How many wait in it or run, by the counters; those that have waited longest; and those that have

@@ -7,18 +7,21 @@ indexes, the rows come first, then the job at the place of each.
 
 from queuectl.store.statements import for_rows
 from queuectl.store.statements.shared import *  # noqa: F403 - a store finds all in one place
+from queuectl.store.statements.shared import READY_QUEUES
 
 # -- the claim ------------------------------------------------------------------
 
 # Whether a node's lease holds; a node without one may not claim. And when the next waiting job
-# becomes due, when the next expires, and when the next key opens.
-LOOK = """
+# becomes due, when the next expires, and when the next key opens; in each row with one of the
+# queues that have ready jobs, or none.
+LOOK = f"""
 SELECT NULL,
-    (SELECT min(run_at) FROM {jobs} WHERE ready = 0 AND parked IS NULL AND run_at >= 0),
-    (SELECT min(expires_at) FROM {jobs}
+    (SELECT min(run_at) FROM {{jobs}} WHERE ready = 0 AND parked IS NULL AND run_at >= 0),
+    (SELECT min(expires_at) FROM {{jobs}}
         WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0),
-    (SELECT min(opens_at) FROM {keys} WHERE opens_at >= 0)
-FROM {nodes} WHERE id = :id AND lease_until > :steady
+    (SELECT min(opens_at) FROM {{keys}} WHERE opens_at >= 0), found.name, found.limits
+FROM {{nodes}} LEFT JOIN ({READY_QUEUES}) AS found ON 1 = 1
+WHERE id = :id AND lease_until > :steady
 """
 
 # The first ready jobs of a queue, in the order of promise 5.

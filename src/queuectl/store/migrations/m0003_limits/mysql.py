@@ -23,7 +23,10 @@ STATEMENTS = (
         ADD INDEX jobs_due (due),
         -- What comes back first when there is room for a key.
         ADD INDEX jobs_parked (queue, parked, urgency, vtime, seq),
-        ADD INDEX jobs_keyed ("keys", queue, state)
+        -- The state of a job that has keys: that of others moves nothing in this index.
+        ADD COLUMN keyed VARCHAR(16) GENERATED ALWAYS AS
+            (CASE WHEN "keys" IS NOT NULL THEN state END) STORED,
+        ADD INDEX jobs_keyed ("keys", queue, keyed)
     """,
     """
     ALTER TABLE @queues
