@@ -100,6 +100,10 @@ def edited(job: Job, given: Mapping[str, object], now: int) -> Job:
             values["shell"] = None
     if values.get("shell") == SHELL:
         values["shell"] = None
+    hooks = [field.name for field in REQUESTED if field.kind == "hook" and field.name in values]
+    if hooks and job.hook is not None:
+        raise StateError(f"Job {job.id} is a hook, and hooks have none themselves.")
+    values |= {name: values[name] or None for name in hooks}
     if "env" in values:
         values["env"] = {**job.env, **values["env"]}
     if (delay := values.pop("delay", None)) is not None:

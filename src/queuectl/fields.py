@@ -35,6 +35,7 @@ Kind = Literal[
     "keys",
     "until",
     "collision",
+    "hook",  # a command, or none at all, whatever the queue says
     "state",
 ]
 """What a field is. `request` knows how to read it, `store.rows` how to store it, and `report` how
@@ -252,6 +253,27 @@ REQUESTED = (
         "How long debounce can put off what was asked for first.",
         is_order=True,
     ),
+    Field(
+        "on_success",
+        "hook",
+        "--on-success COMMAND",
+        "Run this, as a job of its own, when it has completed; none for nothing.",
+        is_long=True,
+    ),
+    Field(
+        "on_failure",
+        "hook",
+        "--on-failure COMMAND",
+        "The same after each run that failed, timed out or crashed.",
+        is_long=True,
+    ),
+    Field(
+        "on_dead",
+        "hook",
+        "--on-dead COMMAND",
+        "The same when it is dead, whatever of.",
+        is_long=True,
+    ),
 )
 """What a request may say, in the order of the options."""
 
@@ -276,6 +298,7 @@ KEPT = (
     Field("cancel_reason", "text", is_hidden=True),
     Field("tick", "text", is_hidden=True),
     Field("vtime", "count", is_hidden=True),
+    Field("hook", "text", is_hidden=True),
     Field("parked", "text", is_hidden=True),
 )
 """What only queuectl sets."""
@@ -339,3 +362,6 @@ class Keywords(TypedDict, total=False):
     unique_for: str | int | float | timedelta
     on_duplicate: str
     max_wait: str | int | float | timedelta
+    on_success: str | Literal[False]
+    on_failure: str | Literal[False]
+    on_dead: str | Literal[False]

@@ -83,8 +83,14 @@ class NewJob:
     unique_for: int | None = None
     on_duplicate: str | None = None
     max_wait: int | None = None
+    on_success: str | None = None
+    on_failure: str | None = None
+    on_dead: str | None = None
+    """Commands to run as jobs of their own then; an empty one is none, whatever the queue says."""
     tick: str | None = None
     """Set by a schedule only."""
+    hook: str | None = None
+    """Set by the end of another job only."""
     is_limited: bool = False
     """Whether its queue has limits that a new job must keep; with a key, it has shares at least."""
 
@@ -162,6 +168,12 @@ class Job:
     """Until when it has its unique key: `start`, or None for its end."""
     unique_for: int | None
     """Milliseconds for which it has that at least, from when it was enqueued."""
+    on_success: str | None
+    on_failure: str | None
+    on_dead: str | None
+    """Commands that are run, as jobs of their own, when it completes, fails or dies."""
+    hook: str | None
+    """What it tells of, if it is a hook: occasion, attempt, its exit code, and the other's id."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":
@@ -199,6 +211,17 @@ class Job:
     def scheduled_for(self) -> "datetime | None":
         """The same as a moment."""
         return None if (at := self.planned) is None else moment(at)
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether anything is to be run when it completes, fails or dies; of a hook nothing is."""
+        hooks = self.on_success or self.on_failure or self.on_dead
+        return hooks is not None and self.hook is None
+
+    @property
+    def hook_of(self) -> str | None:
+        """The id of the job whose end it tells of, if it is a hook."""
+        return None if self.hook is None else self.hook.split(" ", 3)[-1]
 
     @property
     def title(self) -> str:

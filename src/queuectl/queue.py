@@ -345,6 +345,10 @@ class Queue:
         """Return the runs of a job that are over, oldest first."""
         return self.store.history.attempts(self.get(id))
 
+    def hooks(self, id: Named) -> Jobs:
+        """Return the jobs that ends of a job have made for its hooks, oldest first."""
+        return self.store.jobs.hooks(self.get(id))
+
     def output(self, id: Named, attempt: int | None = None) -> Output:
         """Return what a finished run of a job wrote: the newest, or the one with this number."""
         return outputs.kept(self.store, self.get(id), attempt)

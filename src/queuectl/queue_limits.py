@@ -29,7 +29,9 @@ from queuectl.when import format_duration
 DEFAULTS = tuple(
     field.name
     for field in REQUESTED
-    if field.name == "priority" or (field.setting and field.kind not in ("flag", "program"))
+    if field.name == "priority"
+    or field.kind == "hook"
+    or (field.setting and field.kind not in ("flag", "program"))
 )
 """Fields of jobs that a queue can say, where a request says nothing."""
 LOOKED_AT = 10_000
@@ -102,7 +104,8 @@ class QueueLimits:
         - `weights`: how much keys get of the queue, by name, where others get 1;
         - `max_waiting`, `when_full`: how many wait at most, and what becomes of one more;
         - `priority`, `timeout`, `max_retries`, `backoff`, `backoff_base`, `retry_delay`,
-          `max_backoff`, `expire`: what its jobs get where they say nothing.
+          `max_backoff`, `expire`, `on_success`, `on_failure`, `on_dead`: what its jobs get where
+          they say nothing.
 
         Raises:
             UsageError: Something in it can't be; nothing was changed.
@@ -147,7 +150,7 @@ def read_changes(changes: Mapping[str, Any]) -> Callable[[Limits], Limits]:
             for word, value in own.items()
         }
         merged = dict(limits.defaults) | {word: defaults.get(word) for word in said}
-        kept = {word: merged[word] for word in DEFAULTS if merged.get(word) is not None}
+        kept = {word: merged[word] for word in DEFAULTS if merged.get(word) not in (None, "")}
         after = replace(limits, **values, defaults=kept)
         _check_full(after)
         return after

@@ -4,7 +4,7 @@ The table on the terminal and `--json` are made from the same dicts. Only ever e
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappush, heappushpop
 from operator import attrgetter
 from types import MappingProxyType
@@ -13,76 +13,19 @@ from typing import TYPE_CHECKING, Any
 from queuectl.admission import Serving
 from queuectl.changes import Changed, Refused
 from queuectl.facts import Count, Event, Node, Pause, QueueInfo, Rollup, count_unserved
-from queuectl.fields import FIELDS, REQUESTED
-from queuectl.job import FINISHED, SHELL, Attempt, Job, State
+from queuectl.fields import REQUESTED
+from queuectl.job import FINISHED, Attempt, Job, State
+from queuectl.job_json import KINDS
+from queuectl.job_json import job_dict as job_dict
+from queuectl.job_json import moment as moment
+from queuectl.job_json import seconds as seconds
 from queuectl.store.histogram import bucket_of, quantile
 from queuectl.store.rollups import EVER, WAIT, Tally
 from queuectl.values import dataclass, fields
-from queuectl.when import iso
 
 if TYPE_CHECKING:
     from queuectl.limits import Limits
     from queuectl.store.health import Finding
-
-
-def moment(ms: int | None) -> str | None:
-    """Write a stored time for `--json`; None stays None."""
-    return None if ms is None else iso(ms)
-
-
-def seconds(ms: int | None) -> float | int | None:
-    """Write a stored duration in seconds, whole where it is whole."""
-    if ms is None:
-        return None
-    return ms // 1000 if ms % 1000 == 0 else ms / 1000
-
-
-_FIRST = (
-    "id queue state command argv task data priority attempts failures crashes max_retries timeout"
-    " run_at created_at updated_at started_at finished_at duration_ms exit_code error reason node"
-    " worker cwd tags after unique_key expires_at"
-).split()
-"""The fields that `--json` began with; those that came later follow them."""
-_FORMS: dict[str, Callable[[Any], Any]] = {
-    "arguments": list,
-    "labels": list,
-    "keys": list,
-    "duration": seconds,
-    "limit": lambda ms: seconds(ms) or None,
-    "state": str,
-    "strategy": str,
-    "time": iso,
-    "variables": sorted,
-    "wait": seconds,
-}
-"""What makes a value of JSON of one of these kinds; others are that already."""
-_KINDS = {field.name: field.kind for field in FIELDS if field.is_shown}
-_SHOWN = tuple(dict.fromkeys((*_FIRST, *_KINDS)))
-_FORMED = [(name, _FORMS[kind]) for name, kind in _KINDS.items() if kind in _FORMS]
-_values = attrgetter(*_SHOWN)
-
-
-def job_dict(job: Job, pause: Pause | None = None) -> dict[str, Any]:
-    """Describe a job with the names and forms of the public interface, and the pause of its run."""
-    told = dict(zip(_SHOWN, _values(job), strict=True))
-    for name, form in _FORMED:
-        if (value := told[name]) is not None:
-            told[name] = form(value)
-    told["data"] = _data(job)
-    told["shell"] = None if job.command is None else job.shell or SHELL
-    told["schedule"] = job.schedule
-    told["scheduled_for"] = moment(job.planned)
-    told["paused_at"] = None if pause is None else moment(pause.at)
-    told["paused_by"] = None if pause is None else pause.who
-    told["held"] = job.is_held
-    return told
-
-
-def _data(job: Job) -> str | None:
-    """Return what a task is given; what was kept of a job put aside may hold secrets."""
-    if job.task is None or job.data is None:
-        return None
-    return job.data.decode("utf-8", "replace")
 
 
 def change_dict(result: Changed | Refused) -> dict[str, Any]:
@@ -118,7 +61,7 @@ def _changes(before: Job, after: Job) -> dict[str, Any]:
     return {name: {"was": was[name], "is": now[name]} for name in _ASKED if was[name] != now[name]}
 
 
-_ASKED = tuple({field.column: None for field in REQUESTED if field.column in _KINDS})
+_ASKED = tuple({field.column: None for field in REQUESTED if field.column in KINDS})
 _asked = attrgetter(*_ASKED)
 
 

@@ -460,6 +460,13 @@ def _choice(name: str, value: object, kind: type[StrEnum]) -> str:
         raise BadJobError(f"{name} must be one of {', '.join(kind)}, not {shown(value)}.") from None
 
 
+def _hook(name: str, value: object, now: int) -> str:
+    """Read the command of a hook; one that is empty stands for none, whatever the queue says."""
+    if value is False or value == "none":
+        return ""
+    return check_text(name, value, longest=LONGEST_COMMAND)
+
+
 _READ: dict[str, Callable[[str, object, int], Any]] = {
     "text": lambda name, value, _: check_text(name, value, longest=LONGEST_COMMAND),
     "arguments": _arguments,
@@ -485,6 +492,7 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "keys": _keys,
     "until": _until,
     "collision": _collision,
+    "hook": _hook,
 }
 """What reads a value of a kind: it takes the name of the field, the value, and the time."""
 _READERS = {field.name: (field.gives or field.name, _READ[field.kind]) for field in REQUESTED}

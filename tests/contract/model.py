@@ -33,6 +33,7 @@ from queuectl.errors import (
 )
 from queuectl.facts import Batch, Count, Event, Node, Pause, QueueInfo, QueueUse, Rollup, Stop
 from queuectl.filter import Filter, Sort
+from queuectl.hooks import called_for
 from queuectl.host import whoami
 from queuectl.job import (
     FINISHED,
@@ -41,6 +42,7 @@ from queuectl.job import (
     Job,
     NewJob,
     OneOfMany,
+    Outcome,
     Output,
     State,
     Transition,
@@ -77,7 +79,7 @@ from queuectl.store.contract import (
 )
 from queuectl.store.folder import Folder
 from queuectl.store.histogram import bucket_of
-from queuectl.store.ids import job_ids
+from queuectl.store.ids import free_ids, job_ids
 from queuectl.store.sqlite.driver import HostClock
 from queuectl.uniqueness import Holding, OnDuplicate, taken_by, who_has
 from queuectl.when import LATEST, milliseconds
@@ -276,6 +278,8 @@ class ToyJobs(Jobs):
         fields |= {"env": dict(new.env), "env_all": bool(new.env_all)}
         fields |= {"stdin_bytes": len(new.stdin or b"") or None, "expires_at": expires_at}
         fields |= {"shell": None if new.shell == "/bin/sh" else new.shell, "tick": new.tick}
+        hooks = ("on_success", "on_failure", "on_dead")
+        fields |= {name: getattr(new, name) or None for name in hooks} | {"hook": new.hook}
         fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
         fields |= {"keys": new.keys, "vtime": self._place(new) if placed else 0, "parked": None}
         fields |= dict.fromkeys(("created_at", "updated_at"), now)
@@ -312,6 +316,20 @@ class ToyJobs(Jobs):
         line = self._memory.line
         words = {tag for job in line.values() for tag in job.tags} if tags else set(line)
         return sorted(word for word in words if word.startswith(prefix))[:limit]
+
+    def hooks(self, job: Job) -> list[Job]:
+        return [each for each in self._memory.line.values() if each.hook_of == job.id]
+
+    def call_hooks(self, over: Sequence[tuple[Job, Outcome | None]]) -> None:
+        """Make the jobs that ends call for, and keep that."""
+        found = [(job, new) for job, outcome in over for new in called_for(job, outcome)]
+        line = self._memory.line
+        ids = free_ids([str(new.id) for _, new in found], lambda ids: [i for i in ids if i in line])
+        for id, (job, new) in zip(ids, found, strict=True):
+            at = job.updated_at
+            self._add(replace(new, id=id), at)
+            event = Event(at=at, kind="hook", job=job.id, node=job.node, who=whoami(), detail=id)
+            self._memory.keep(event)
 
     def select(
         self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
@@ -555,7 +573,7 @@ class _Arrival:
         memory.places = places
         memory.inputs[job.seq] = memory.inputs.pop(other.seq)
         kept = "id seq state attempts failures crashes node worker created_at started_at"
-        kept += " finished_at duration_ms exit_code error reason cancel_reason tick parked"
+        kept += " finished_at duration_ms exit_code error reason cancel_reason tick hook parked"
         values = {name: getattr(job, name) for name in kept.split()}
         if (other.queue, other.keys) == (job.queue, job.keys):
             values["vtime"] = job.vtime
@@ -678,7 +696,12 @@ class ToyRuns(Runs):
             return {job.seq: job.cancel_reason or "" for job in self.held(node, to_cancel=True)}
 
         ends = over.judge(stuck, asked, now)
-        lost = [end for end in ends if not self._finish(end)]
+        finished = [self._finish(end) for end in ends]
+        lost = [end for end, is_done in zip(ends, finished, strict=True) if not is_done]
+        done = [end for end, is_done in zip(ends, finished, strict=True) if is_done]
+        states = list(dict.fromkeys(end.transition.state for end in done))
+        done.sort(key=lambda end: states.index(end.transition.state))
+        self._jobs.call_hooks([(self._memory.line[end.job.id], end.outcome) for end in done])
         if over.note is not None:
             kept = [(job, None) for job in over.unstarted if job not in stuck]
             told = [*kept, *((end.job, end) for end in ends if end not in lost)]
@@ -697,6 +720,7 @@ class ToyRuns(Runs):
         for job in buried:
             memory.died(job, now, node)
             memory.over(job, State.DEAD)
+        self._jobs.call_hooks([(job, None) for job in buried])
         for job in self._due(now):
             memory.ready[job.id] = 1
             memory.line[job.id] = replace(job, state=State.PENDING)

@@ -146,6 +146,8 @@ HOT = [
     "IDS_LIKE",
     "NEXT_TAG",
     "STATES",
+    "PLACES",
+    "JOBS_LIKE",
     "JOBS_AT",
     "LOCK_JOBS",
     "SLOWEST",

@@ -52,6 +52,9 @@ TRIMMINGS: dict[str, Sequence[Any]] = {
     "unique_for": (None, None, 10),
     "on_duplicate": (None, *OnDuplicate),
     "max_wait": (None, 20),
+    "on_success": (None, None, None, "echo süß"),
+    "on_failure": (None, None, "echo 🎈"),
+    "on_dead": (None, None, 'it\'s "dead"'),
 }
 
 

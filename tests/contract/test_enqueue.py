@@ -47,6 +47,9 @@ EVERYTHING = NewJob(
     env_all=True,
     shell="shell-18",
     stdin=b"input 19",
+    on_success="success 20",
+    on_failure="failure 21",
+    on_dead="dead 22",
 )
 
 
@@ -81,6 +84,10 @@ class TestEnqueue:
             vtime=0,
             unique_until=None,
             unique_for=None,
+            on_success="success 20",
+            on_failure="failure 21",
+            on_dead="dead 22",
+            hook=None,
             parked=None,
             run_at=NOW + 5,
             expires_at=NOW + 6,

@@ -84,6 +84,10 @@ EXPECTED: dict[str, Callable[[Queue, str, int], bool]] = {
     "queuectl doctor --json | jq -e .ok": prints("true"),
     "queuectl schedule list --json | jq '.[] | select(.paused).name'": prints('"nightly"'),
     "queuectl schedule show nightly --json | jq -r '.next[0]'": prints("null"),
+    'queuectl queue set mail --on-dead \'jq -r "\\"\\(.id) is dead: \\(.reason)\\"" | mail -s'
+    ' "queue mail" ops@example.org\'': lambda queue, out, code: (
+        queue.limits.get("mail").defaults["on_dead"].startswith("jq -r")
+    ),
 }
 """What each of them does to a queue with so many dead jobs, one that waits, and a schedule that is
 paused."""

@@ -30,6 +30,7 @@ COPIED = ("src", "tests", "pyproject.toml")
 LIMITS = "tests/contract/test_limits.py"
 UNIQUE = "tests/contract/test_unique.py"
 PAUSE = "tests/guard/test_pause.py"
+HOOKS = "tests/contract/test_hooks.py"
 EDITS = "tests/contract/test_edit.py"
 SHORT_FORM = "tests/faults/test_short_form.py::test_all_promises_are_kept"
 VERDICTS = ("assert", "Failed: DID NOT RAISE", "queuectl.errors.")
@@ -1513,6 +1514,69 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node doesn't look for runs that somebody wants paused.",
         edits=[Edit(old="if running:\n            self._mind_pauses()\n", new="")],
         tests=["tests/node/test_pause.py::test_a_pause_that_nobody_told_the_node_of_is_found"],
+    ),
+    # -- hooks ------------------------------------------------------------------------------------
+    Mutant(
+        name="hooks-outside",
+        broken="The jobs of hooks are made in a transaction of their own.",
+        edits=[
+            Edit(
+                old="self._call_hooks(hooked)",
+                new="__import__('threading').Thread(target=self._call_hooks,"
+                " args=(hooked,)).start()",
+            )
+        ],
+        tests=[
+            f"{HOOKS}::TestExactlyOnce::test_what_is_undone_has_made_nothing[sqlite]",
+            f"{SHORT_FORM}[hooks-sqlite]",
+        ],
+    ),
+    Mutant(
+        name="hooks-of-a-lost-lease",
+        broken="A run that was rescued meanwhile makes the jobs of its hooks a second time.",
+        edits=[
+            Edit(
+                old="hooked=[(ended_job(end), end.outcome) for end in some if end.job.has_hooks]",
+                new="hooked=[(ended_job(end), end.outcome) for end in some if end.job.has_hooks]"
+                " + [(ended_job(end), end.outcome) for end in ends if end.job.has_hooks]",
+            ),
+        ],
+        tests=[f"{HOOKS}::TestExactlyOnce"],
+    ),
+    Mutant(
+        name="hooks-of-hooks",
+        broken="A hook that dies calls the hooks of the job that it tells of.",
+        edits=[
+            Edit(old="hook=mark,", new="hook=mark, on_dead=job.on_dead,"),
+            Edit(old="hooks is not None and self.hook is None", new="hooks is not None"),
+        ],
+        tests=[f"{HOOKS}::TestTheJob"],
+    ),
+    Mutant(
+        name="hooks-not-of-the-expired",
+        broken="A job that expires has no hook for its death.",
+        edits=[
+            Edit(old="hooked = [(job, None) for job in jobs if job.has_hooks]", new="hooked = []")
+        ],
+        tests=[f"{HOOKS}::TestOccasions::test_a_job_that_expires"],
+    ),
+    Mutant(
+        name="hooks-not-of-crashes",
+        broken="A run that is lost with its worker is no failure to its hook.",
+        edits=[
+            Edit(
+                old="isinstance(outcome, Released)",
+                new="type(outcome).__name__ in ('Released', 'Lost')",
+                inside="occasions",
+            )
+        ],
+        tests=[f"{HOOKS}::TestOccasions::test_the_end_of_a_run"],
+    ),
+    Mutant(
+        name="hooks-by-ids-that-are-taken",
+        broken="The job of a hook gets the id of another, and the end of the run can't be stored.",
+        edits=[Edit(old="if id not in used:", new="if True:", inside="free_ids")],
+        tests=[f"{HOOKS}::TestTheJob::test_an_id_that_is_taken"],
     ),
 )
 

@@ -30,8 +30,8 @@ class TestTable:
         assert len(known) == len(set(known))
 
     def test_a_new_job_has_what_can_be_requested(self) -> None:
-        # Nothing to ask for: a schedule sets the one, limits of the queue the other.
-        new = {f.name for f in fields(NewJob)} - {"tick", "is_limited"}
+        # Nothing to ask for: set by a schedule, an end, limits of the queue.
+        new = {f.name for f in fields(NewJob)} - {"tick", "hook", "is_limited"}
         assert {f.name for f in REQUESTED if not f.gives} == new
         assert {f.gives for f in REQUESTED if f.gives} <= {f.name for f in fields(NewJob)}
         assert list(Keywords.__annotations__) == names(REQUESTED)
@@ -66,7 +66,7 @@ class TestTable:
     def test_json_has_what_is_shown(self) -> None:
         stored = {f.name for f in fields(Job)} - {"seq", "cancel_reason", "tick", "vtime", "parked"}
         assert set(job_dict(SAMPLE)) == stored | {
-            *("schedule", "scheduled_for", "paused_at", "paused_by", "held")
+            *("schedule", "scheduled_for", "paused_at", "paused_by", "held", "hook_of")
         }
 
     @pytest.mark.parametrize("field", [f for f in REQUESTED if f.flags], ids=lambda f: f.name)

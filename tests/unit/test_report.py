@@ -34,8 +34,8 @@ PROMISED = (
 """The promised names, in their order. Only ever extend what follows them."""
 ADDED = (
     "backoff backoff_base retry_delay max_backoff env env_all shell keys unique_until"
-    " unique_for stdin_bytes schedule scheduled_for"
-    " paused_at paused_by held"
+    " unique_for on_success on_failure on_dead stdin_bytes schedule scheduled_for"
+    " paused_at paused_by held hook hook_of"
 ).split()
 
 
@@ -118,6 +118,11 @@ class TestJobDict:
             "paused_at": "2025-11-08T13:00:00.007Z",
             "paused_by": "who-8",
             "held": False,
+            "on_success": "rm -r tmp",
+            "on_failure": "log failure",
+            "on_dead": "mail root",
+            "hook": "dead",
+            "hook_of": "other job",
         }
 
     def test_absent_values_are_null(self) -> None:

@@ -25,7 +25,13 @@ from queuectl.cli.render import safe, write, write_json
 from queuectl.editing import HOLD, NOT_EDITED, RELEASE, TOP, editing, moving, told
 from queuectl.queue import Queue
 
-CLEARED: Mapping[str, Any] = {"tags": [], "keys": [], "timeout": 0, "expire": 0}
+CLEARED: Mapping[str, Any] = {
+    "tags": [],
+    "keys": [],
+    "timeout": 0,
+    "expire": 0,
+    **dict.fromkeys(("on_success", "on_failure", "on_dead"), False),
+}
 """What can be taken away from a job, and how a request says so."""
 
 

@@ -46,6 +46,7 @@ queuectl enqueue "python train.py" --env-all             # in the virtual enviro
 queuectl enqueue '[[ -s log ]] && source run.sh' --shell bash
 queuectl enqueue "sync.sh 42" --unique sync-42           # one at a time; a second call names it
 queuectl enqueue "index.sh" --unique index --delay 1m --on-duplicate debounce --max-wait 10m
+queuectl enqueue "render.sh film" --on-success "rm -r scratch" --on-dead "mail ops < /dev/stdin"
 pg_dump shop | queuectl enqueue "gzip > shop.gz" --stdin -
 """
 

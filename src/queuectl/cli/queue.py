@@ -85,6 +85,7 @@ def show(queue_name: str, as_json: bool) -> None:
     queuectl queue set build --key-limit 1 --key-limit gpu=2 --weight vip=5
     queuectl queue set api --max-waiting 1000 --when-full drop-newest
     queuectl queue set slow --timeout 2h --retries 5 --priority -10
+    queuectl queue set mail --on-dead "notify-ops"          # the job comes as JSON on stdin
     queuectl queue set mail --limit none                  # what isn't named stays
     queuectl queue set mail --clear
     """,

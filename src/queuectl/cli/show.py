@@ -34,9 +34,9 @@ def show(id: str, as_json: bool) -> None:
 
     Of a job that waits it says why, as explain does.
 
-    With --json: the fields of the job, `waits_for` (why it waits), `runs` (those that are over) and
-    `events` (what was done to it by hand, rescues and its death). Of its environment only the
-    names are shown.
+    With --json: the fields of the job, `waits_for` (why it waits), `runs` (those that are over),
+    `events` (what was done to it by hand, rescues and its death) and `hooks` (jobs that its ends
+    have made). Of its environment only the names are shown.
     """
     with open_queue() as queue:
         show_job(queue, queue.get(id), as_json=as_json)
@@ -48,8 +48,9 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
     events = list(queue.iterate_events(job.id))[::-1]
     reasons = queue.explain(job.id)
     pause = Pauses(queue.pauses).of(job)
+    hooks = queue.hooks(job) if any(event.kind == "hook" for event in events) else []
     if as_json:
-        write_json(describe(job, runs, events, reasons, pause))
+        write_json(describe(job, runs, events, reasons, pause, hooks))
         return
     heading(f"Job {job.id}")
     write_facts(facts(job, [] if pause else reasons, queue.now(), pause))
@@ -57,6 +58,11 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
         write()
         heading("Runs")
         write_table(_RUN_COLUMNS, [_run(run) for run in runs])
+    if hooks:
+        write()
+        heading("Hooks")
+        rows = [(hook.id, state_of(hook), attempts_of(hook), hook.title) for hook in hooks]
+        write_table(_HOOK_COLUMNS, rows)
     if events:
         write()
         heading("History")
@@ -70,13 +76,15 @@ def describe(
     events: Sequence[Event],
     reasons: "Sequence[Reason]",
     pause: Pause | None = None,
+    hooks: Sequence[Job] = (),
 ) -> dict[str, Any]:
-    """Describe a job with its runs, its history and why it waits, for `--json`."""
+    """Describe a job with its runs, hooks, its history and why it waits, for `--json`."""
     return {
         **job_dict(job, pause),
         "waits_for": [reason.as_dict() for reason in reasons],
         "runs": [attempt_dict(run) for run in runs],
         "events": [event_dict(event) for event in events],
+        "hooks": [{"id": hook.id, "state": str(hook.state)} for hook in hooks],
     }
 
 
@@ -115,6 +123,10 @@ def facts(
         ("Tags", ", ".join(job.tags) or None),
         ("Keys", ", ".join(job.keys) or None),
         ("Unique", _unique(job)),
+        ("On success", job.on_success),
+        ("On failure", job.on_failure),
+        ("On dead", job.on_dead),
+        ("Hook", _hook(job)),
         ("Node", None if job.node is None else f"{job.node}, worker {job.worker}"),
     ]
 
@@ -129,6 +141,14 @@ def _unique(job: Job) -> str | None:
     how = "" if job.unique_until is None else f", until its {job.unique_until}"
     least = "" if job.unique_for is None else f", for {format_duration(job.unique_for)} at least"
     return f"{job.unique_key}{how}{least}"
+
+
+def _hook(job: Job) -> str | None:
+    """Say what a hook tells of."""
+    if job.hook is None:
+        return None
+    occasion, attempt, *_ = job.hook.split(" ")
+    return f"on {occasion} of {job.hook_of}, after run {attempt}"
 
 
 def _retries(job: Job) -> str | None:
@@ -172,6 +192,12 @@ _RUN_COLUMNS = (
 )
 
 
+_HOOK_COLUMNS = (
+    Column("HOOK", least=12),
+    Column("STATE"),
+    Column("ATTEMPTS", right=True, drop=1),
+    Column("COMMAND", least=12, drop=2, is_sentence=True),
+)
 _EVENT_COLUMNS = (
     Column("WHEN", drop=2),
     Column("WHAT"),

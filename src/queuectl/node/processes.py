@@ -187,6 +187,7 @@ def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
             b"QUEUECTL_QUEUE": job.queue.encode(),
             b"QUEUECTL_WORKER": b"%d" % (job.worker or 0),
             **_tick_variables(job),
+            **_hook_variables(job),
         },
         "owner": owner_of(job.node or "", store.identity),
         "token": token_of(job),
@@ -206,6 +207,16 @@ def _tick_variables(job: Job) -> dict[bytes, bytes]:
         return {}
     at, name = iso(job.planned), str(job.schedule)
     return {b"QUEUECTL_SCHEDULED_FOR": at.encode(), b"QUEUECTL_SCHEDULE": name.encode()}
+
+
+def _hook_variables(job: Job) -> dict[bytes, bytes]:
+    """Return what a run of a hook is told of the end that it is for."""
+    if job.hook is None:
+        return {}
+    names = (b"QUEUECTL_HOOK", b"QUEUECTL_HOOK_ATTEMPT", b"QUEUECTL_HOOK_EXIT_CODE")
+    *told, id = job.hook.split(" ", 3)
+    texts = [b"" if text == "-" else text.encode() for text in told]
+    return {**dict(zip(names, texts, strict=False)), b"QUEUECTL_HOOK_OF": id.encode()}
 
 
 @lru_cache(maxsize=1)

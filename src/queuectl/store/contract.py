@@ -248,6 +248,13 @@ class Jobs(ABC):
         """
 
     @abstractmethod
+    def hooks(self, job: Job) -> list[Job]:
+        """Return the jobs that ends of a job have made for its hooks, in the order of the line.
+
+        Of each kind of hook, the first 1,000 by their ids.
+        """
+
+    @abstractmethod
     def select(
         self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
     ) -> list[Job]:

@@ -31,6 +31,7 @@ from queuectl.values import dataclass
 
 if TYPE_CHECKING:
     from queuectl.admission import Candidate, Offer
+    from queuectl.job import Outcome
     from queuectl.store.limiting import Limiting
 
 PROMOTED_AT_ONCE = 10_000
@@ -57,6 +58,8 @@ class Changed:
     """Those of them that had, or were about to get, a slot of a limit, as they were before."""
     unstarted: bool = False
     """Whether these were claimed, but never ran."""
+    hooked: "Sequence[tuple[Job, Outcome | None]]" = ()
+    """Those of them that have hooks, as they are now, and what their runs came to, if they ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +273,8 @@ class Idiom:
             left = [job for job in change.left if job.keys or job.queue not in self.unlimited]
             if left and self.limiting.leave(left, unstarted=change.unstarted):
                 wakes = True
+        if hooked := [one for change in changes for one in change.hooked]:
+            self._call_hooks(hooked)
         if wakes:
             self.db.nudge(Topic.WORK)
 
@@ -279,12 +284,21 @@ class Idiom:
         for job in change.ticked:
             end_of_job(self.db, job, change.to)
 
+    def _call_hooks(self, over: "Sequence[tuple[Job, Outcome | None]]") -> None:
+        from queuectl.store.hooks import call_hooks
+
+        if made := call_hooks(self.db, self.insert_jobs, over):
+            self.after_change(Changed(State.PENDING, (), made, wakes=True, new=True))
+
     def after_burial(self, jobs: Sequence[Job], now: int, node: str | None) -> None:
         """See to what follows from jobs that are dead without a run."""
         deaths = [death_of(job, job.reason, at=now, node=node) for job in jobs]
         ticked = [job for job in jobs if job.tick is not None]
         seqs = [job.seq for job in jobs]
-        self.after_change(Changed(State.DEAD, seqs, deaths, ticked=ticked, left=jobs))
+        hooked = [(job, None) for job in jobs if job.has_hooks]
+        self.after_change(
+            Changed(State.DEAD, seqs, deaths, ticked=ticked, left=jobs, hooked=hooked)
+        )
 
     def must_tell(self, change: Changed) -> bool:
         """Tell whether nodes hear of a change that they should look at from us only."""

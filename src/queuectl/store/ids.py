@@ -1,5 +1,6 @@
 """Ids: short, random, easy to type."""
 
+from collections.abc import Callable, Collection, Sequence
 from os import urandom
 from threading import Lock
 
@@ -39,6 +40,22 @@ def job_ids(count: int) -> list[str]:
         turns = (at + count) // len(wheel) + 1
         letters[place::_OF_JOB] = (wheel * turns)[at : at + count]
     return _cut(letters, _OF_JOB)
+
+
+def free_ids(wanted: Sequence[str], taken: Callable[[Sequence[str]], Collection[str]]) -> list[str]:
+    """Return ids that are free, as `taken` tells; one that isn't gets a number behind it."""
+    found: dict[int, str] = {}
+    number = 1
+    while len(found) < len(wanted):
+        again = [at for at in range(len(wanted)) if at not in found]
+        tried = {at: wanted[at] if number == 1 else f"{wanted[at]}.{number}" for at in again}
+        used = {*taken(list(tried.values())), *found.values()}
+        for at, id in tried.items():
+            if id not in used:
+                used.add(id)
+                found[at] = id
+        number += 1
+    return [found[at] for at in range(len(wanted))]
 
 
 def _letter(number: int) -> str:

@@ -50,6 +50,7 @@ def _json(value: object) -> str:
 _WRITE: dict[str, Callable[[Any], Any]] = {
     "bytes": len,
     "flag": int,
+    "hook": str,
     "labels": _json,
     "keys": _json,
     "until": lambda until: None if until == "end" else str(until),
@@ -67,7 +68,10 @@ NewRow = tuple[str, str | None, str | None, Row]
 The rest is one and the same tuple for all jobs that share it, so that it is made only once.
 """
 OWN_COLUMNS = 3
-_FOUND = ("state", "ready", "run_at", "expires_at", "created_at", "updated_at", "tick", "vtime")
+_FOUND = (
+    *("state", "ready", "run_at", "expires_at", "created_at", "updated_at", "tick", "vtime"),
+    "hook",
+)
 _in_new_row = itemgetter(*map(_FOUND.index, NEW_COLUMNS[OWN_COLUMNS : -len(COPIED)]))
 """Brings what is found out about a new job into the order of its columns."""
 _EVENT = tuple(f.name for f in fields(Event) if f.name != "seq")
@@ -142,7 +146,8 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
 def _rest(job: NewJob, now: int) -> Row:
     """Return what goes into the columns that a job may share with others."""
     run_at, expires_at = _times(job, now)
-    found = (_PENDING, 1 if run_at <= now else 0, run_at, expires_at, now, now, job.tick, 0)
+    ready = 1 if run_at <= now else 0
+    found = (_PENDING, ready, run_at, expires_at, now, now, job.tick, 0, job.hook)
     return (*_in_new_row(found), *_asked(job))
 
 
@@ -233,6 +238,26 @@ def buried_job(job: Job, transition: Transition, now: int) -> Job:
     """Return what a transition has made of a job that waited, and won't any more."""
     state, reason = transition.state, transition.reason
     return replace(job, state=state, reason=reason, parked=None, updated_at=now, finished_at=now)
+
+
+def ended_job(end: Ended) -> Job:
+    """Return what the end of a run has made of its job."""
+    to, at = transition_row(end.transition, end.settled_at), end.settled_at
+    return replace(
+        end.job,
+        state=State(to["state"]),
+        run_at=end.job.run_at if to["run_at"] is None else to["run_at"],
+        failures=to["failures"],
+        crashes=to["crashes"],
+        reason=to["reason"],
+        started_at=end.started_at,
+        updated_at=at,
+        finished_at=at if to["final"] else None,
+        duration_ms=end.duration_ms,
+        exit_code=getattr(end.outcome, "code", None),
+        error=None if end.transition.state == State.COMPLETED else end.error,
+        cancel_reason=None,
+    )
 
 
 def death_of(job: Job, reason: str | None, *, at: int, node: str | None) -> Event:

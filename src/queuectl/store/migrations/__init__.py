@@ -6,7 +6,13 @@ BASELINE = 6
 """The version of the schema that the first of them makes. Those before it were of queues from
 before the first release, which nothing brings up to date.
 """
-MIGRATIONS: tuple[str, ...] = ("m0001_baseline", "m0002_schedules", "m0003_limits", "m0004_changes")
+MIGRATIONS: tuple[str, ...] = (
+    "m0001_baseline",
+    "m0002_schedules",
+    "m0003_limits",
+    "m0004_changes",
+    "m0005_hooks",
+)
 """Packages in this one, oldest first, with a module per dialect."""
 
 

@@ -15,7 +15,7 @@ from queuectl.store.statements import columns
 # The columns of a new job: what each has for itself, what the store finds out, and what was asked
 # for. The database gives `seq`: its place in the line.
 NEW_COLUMNS = (
-    *"id command argv state ready run_at expires_at created_at updated_at tick vtime".split(),
+    *"id command argv state ready run_at expires_at created_at updated_at tick vtime hook".split(),
     *(field.column for field in fields.COPIED),
 )
 NEW_JOB = columns(NEW_COLUMNS)
@@ -56,6 +56,14 @@ NEXT_TAG = "SELECT MIN(tag) FROM {tags} WHERE tag > :tag AND tag < :end"
 
 # Which of these ids exist, and their states.
 STATES = "SELECT id, state FROM {jobs} WHERE id {in_ids}"
+
+# The places in the line of jobs with these ids.
+PLACES = "SELECT id, seq FROM {jobs} WHERE id {in_ids}"
+
+# Jobs whose ids begin with a prefix, such as the hooks of another.
+JOBS_LIKE = """
+SELECT {job_columns} FROM {jobs} WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit
+"""
 
 # Jobs by their place in the line.
 JOBS_AT = "SELECT {job_columns} FROM {jobs} WHERE seq {in_seqs} ORDER BY seq"

@@ -214,7 +214,8 @@ DATA_VERSION = "PRAGMA data_version"
 # All the text of waiting jobs, as bytes: what another program has put there may not be text.
 TEXTS = """
 SELECT seq, CAST(concat_ws(' ', id, queue, command, argv, task, cwd, env, shell, tags, unique_key,
-    keys, parked, backoff, node, error, reason, cancel_reason) AS BLOB), CAST(id AS BLOB),
+    keys, parked, backoff, node, error, reason, cancel_reason, on_success, on_failure, on_dead,
+    hook) AS BLOB), CAST(id AS BLOB),
     CAST(queue AS BLOB)
 FROM {jobs} WHERE seq > :after AND state IN ('pending', 'failed') ORDER BY seq LIMIT :limit
 """
@@ -226,11 +227,13 @@ UPDATE {jobs} SET
         'argv: ' || argv, 'task: ' || task, 'cwd: ' || cwd, 'env: ' || env, 'shell: ' || shell,
         'tags: ' || tags, 'unique_key: ' || unique_key, 'keys: ' || keys, 'node: ' || node,
         'error: ' || error, 'reason: ' || reason,
-        'cancel_reason: ' || cancel_reason, 'data: ' || nullif(hex(data), '')) AS BLOB),
+        'cancel_reason: ' || cancel_reason, 'on_success: ' || on_success,
+        'on_failure: ' || on_failure, 'on_dead: ' || on_dead, 'hook: ' || hook,
+        'data: ' || nullif(hex(data), '')) AS BLOB),
     id = :id, queue = :queue, state = 'dead', ready = NULL, task = NULL, argv = NULL, cwd = NULL,
     command = '(unreadable; its bytes are in the column data)', env = NULL, shell = NULL,
     tags = NULL, unique_key = NULL, keys = NULL, parked = NULL, node = NULL, error = NULL,
-    cancel_reason = NULL,
+    cancel_reason = NULL, on_success = NULL, on_failure = NULL, on_dead = NULL, hook = NULL,
     finished_at = :now, updated_at = :now, reason = 'it holds text that is not valid UTF-8'
 WHERE seq = :seq
 """

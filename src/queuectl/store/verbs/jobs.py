@@ -36,6 +36,7 @@ from queuectl.values import replace
 
 NEW = Changed(State.PENDING, (), wakes=True, new=True)
 NOT_EDITED = Changed(State.PENDING, ())
+MOST_HOOKS = 1_000
 LONGEST_TEXT = 1_000
 """Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
 
@@ -180,6 +181,15 @@ class SqlJobs(Jobs):
             return self._tags_like(prefix, end, limit)
         rows = self._db.rows(self._sql.IDS_LIKE, prefix=prefix, beyond=end, limit=limit)
         return [id for (id,) in rows]
+
+    def hooks(self, job: Job) -> list[Job]:
+        from queuectl.hooks import Occasion, name_of
+
+        found: list[Job] = []
+        for prefix in [name_of(occasion, job.id) for occasion in Occasion]:
+            span = {"prefix": prefix, "beyond": prefix + "\U0010ffff", "limit": MOST_HOOKS}
+            found += self._idiom.jobs(self._sql.JOBS_LIKE, **span)
+        return sorted((each for each in found if each.hook_of == job.id), key=lambda each: each.seq)
 
     def _tags_like(self, prefix: str, end: str, limit: int) -> list[str]:
         exact = prefix and self.select(Filter(tags=(prefix,)), limit=1)

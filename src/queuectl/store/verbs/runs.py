@@ -8,7 +8,7 @@ from queuectl.job import FINISHED, Job, State
 from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Topic, Turned
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rollups import Tally
-from queuectl.store.rows import death_of, ended_row, fence, output_row
+from queuectl.store.rows import death_of, ended_job, ended_row, fence, output_row
 
 
 class SqlRuns(Runs):
@@ -184,6 +184,7 @@ class SqlRuns(Runs):
                         end.job for end in some if end.job.tick is not None and state in FINISHED
                     ],
                     left=[end.job for end in some],
+                    hooked=[(ended_job(end), end.outcome) for end in some if end.job.has_hooks],
                 )
                 for state, some in done.items()
             )

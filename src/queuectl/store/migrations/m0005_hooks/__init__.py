@@ -1,0 +1,1 @@
+"""Hooks: what is run when a job completes, fails or dies."""
