@@ -153,6 +153,18 @@ def _remove(job: Job, now: int) -> Decision:
     return Decision(None, event_of(now, "rm", job=job.id, detail=f"was {job.state}"))
 
 
+def retrying_from(step: str, change: "Change | None" = None) -> "Change":
+    """Put jobs back in line, to do a step once more, and those after it."""
+    change = RETRY if change is None else change
+    decide = change.decide
+
+    def forgetting(job: Job, now: int) -> Decision | None:
+        decided = decide(job, now)
+        return None if decided is None else decided._replace(forget=step)
+
+    return replace(change, decide=forgetting)
+
+
 RETRY = Change(
     done="retried",
     allowed=(State.DEAD, State.FAILED, State.CANCELLED, State.COMPLETED),

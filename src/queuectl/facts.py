@@ -86,6 +86,43 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """How far a run has come, as it says itself."""
+
+    seq: int
+    number: int
+    """The run: its job, and which attempt it is."""
+    percent: float | None
+    """From 0 to 100; None if it said only a word."""
+    note: str
+    at: int
+
+    def __str__(self) -> str:
+        """Write it in one line: `40% rows 400/1000`."""
+        share = "" if self.percent is None else f"{self.percent:.3g}%"
+        return " ".join(part for part in (share, self.note) if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A part of a job that is done: no later run does it again."""
+
+    name: str
+    number: int
+    """The run that did it."""
+    seen: int
+    """The last run that came by it."""
+    output: bytes
+    """What it wrote to stdout."""
+    at: int
+
+    @property
+    def done(self) -> "datetime":
+        """When it was done."""
+        return moment(self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
     """How many jobs share a queue, state and priority, and how many of them have a timeout."""
 

@@ -16,7 +16,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
 from queuectl.enqueueing import Enqueuer, Request
-from queuectl.facts import Batch, Count, Event, Node, Pause, Progress, QueueInfo, QueueUse
+from queuectl.facts import (
+    Batch,
+    Count,
+    Event,
+    Node,
+    Pause,
+    Progress,
+    QueueInfo,
+    QueueUse,
+    RunProgress,
+    Step,
+)
 from queuectl.fields import Keywords
 from queuectl.filter import Filter, Names
 from queuectl.job import Attempt, Job, Named, Output, State
@@ -40,6 +51,7 @@ if TYPE_CHECKING:
         pausing,
         queues,
         roster,
+        told,
         waiting,
         watches,
     )
@@ -48,6 +60,7 @@ if TYPE_CHECKING:
     from queuectl.report import Stats, Status
     from queuectl.schedules import Schedules
     from queuectl.settings import Settings
+    from queuectl.store.contract import RunId
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
 
@@ -69,7 +82,7 @@ else:
     _PARTS = (
         "changes configuration editing finding following listing maintenance outputs overview"
         " pausing"
-        " queues roster waiting watches"
+        " queues roster told waiting watches"
     )
     globals().update((name, _Part(name)) for name in _PARTS.split())
 
@@ -77,6 +90,7 @@ else:
 Jobs = list[Job]
 Attempts = list[Attempt]
 Events = list[Event]
+Steps = list[Step]
 Counts = list[Count]
 Nodes = list[Node]
 Queues = list[QueueInfo]
@@ -357,6 +371,41 @@ class Queue:
         """Return what a run of a job wrote, also while it goes on: the newest, or this one."""
         return outputs.written(self.store, self.place, self.get(id), attempt)
 
+    def result(self, id: Named) -> Any:
+        """Return what a completed job came to, as its run told it.
+
+        A job that isn't completed is a `StateError`; one whose run told nothing, a `NotFoundError`.
+        """
+        return told.result(self.store, self.get(id))
+
+    def results(self, jobs: Sequence[Job]) -> dict[int, Any]:
+        """Return the results of those of these jobs that have one, by their `seq`."""
+        return told.results(self.store, jobs)
+
+    def progress(self, jobs: Sequence[Job]) -> dict[int, RunProgress]:
+        """Return how far the newest runs of jobs have come, as they say, by the `seq` of these."""
+        return told.progress(self.store, jobs)
+
+    def running_progress(self) -> dict[int, RunProgress]:
+        """Return how far all jobs that run have come, as far as they say, by their `seq`."""
+        return told.running_progress(self.store)
+
+    def steps(self, id: Named) -> Steps:
+        """Return the steps of a job that are done, in the order in which they were."""
+        return self.store.reports.steps(self.get(id))
+
+    def begin_step(self, run: "RunId", name: str) -> Step | None:
+        """Return a step of a job that an earlier run has done; None if it is yet to be done.
+
+        The second time that a run comes by it is a `DuplicateError`, and a run that has lost its
+        lease gets a `LeaseLostError`.
+        """
+        return told.begin_step(self.store, run, name)
+
+    def keep_step(self, run: "RunId", name: str, output: bytes) -> None:
+        """Store that a run has done a step, and what that wrote; fenced as `begin_step` is."""
+        told.keep_step(self.store, run, name, output)
+
     def events(self, id: Named | None = None, *, limit: int | None = 100) -> Events:
         """Return what was done by hand and which jobs died or were rescued, newest first."""
         return [*self.iterate_events(id, limit=limit)]
@@ -508,18 +557,29 @@ class Queue:
         """
         return changes.make_all(self.store, "cancel_all", jobs, changes.cancelling(reason))
 
-    def retry(self, id: Named, *, changed: Keywords | None = None) -> Job:
+    def retry(
+        self, id: Named, *, changed: Keywords | None = None, from_step: str | None = None
+    ) -> Job:
         """Put a dead, cancelled or completed job back in line, or make a waiting retry due now.
 
         Failures and crashes are counted from zero again; attempts and history stay. With fields
         that are `changed`, such as `{"timeout": "1h"}`, it runs as another one from now on, and
-        what they were is kept in its history.
+        what they were is kept in its history. Steps that are done stay done, but for `from_step`
+        and those after it.
         """
-        return self.retry_all([self.meant(id)], changed=changed)[0]
+        return self.retry_all([self.meant(id)], changed=changed, from_step=from_step)[0]
 
-    def retry_all(self, jobs: Iterable[Named], *, changed: Keywords | None = None) -> Jobs:
+    def retry_all(
+        self,
+        jobs: Iterable[Named],
+        *,
+        changed: Keywords | None = None,
+        from_step: str | None = None,
+    ) -> Jobs:
         """Put several jobs back in line: all of them or, if one can't be, none."""
         change = editing.retrying(changed) if changed else changes.RETRY
+        if from_step is not None:
+            change = changes.retrying_from(from_step, change)
         return changes.make_all(self.store, "retry_all", jobs, change)
 
     def retry_dead(self, id: Named) -> Job:

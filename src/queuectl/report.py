@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from queuectl.admission import Serving
 from queuectl.changes import Changed, Refused
-from queuectl.facts import Count, Event, Node, Pause, QueueInfo, Rollup, count_unserved
+from queuectl.facts import (
+    Count,
+    Event,
+    Node,
+    Pause,
+    QueueInfo,
+    Rollup,
+    RunProgress,
+    Step,
+    count_unserved,
+)
 from queuectl.fields import REQUESTED
 from queuectl.job import FINISHED, Attempt, Job, State
 from queuectl.job_json import KINDS
@@ -72,6 +82,23 @@ def why_ended(job: Job) -> str:
     if rest and error.startswith(how):
         return f"{error}; {rest}"
     return ": ".join(part for part in (reason, error) if part)
+
+
+def step_dict(step: Step) -> dict[str, Any]:
+    """Describe a step that is done."""
+    return {
+        "name": step.name,
+        "attempt": step.number,
+        "done_at": moment(step.at),
+        "output": step.output.decode("utf-8", "replace"),
+    }
+
+
+def progress_dict(progress: RunProgress | None) -> dict[str, Any] | None:
+    """Describe how far a run has come."""
+    if progress is None:
+        return None
+    return {"percent": progress.percent, "note": progress.note, "at": moment(progress.at)}
 
 
 def attempt_dict(attempt: Attempt) -> dict[str, Any]:

@@ -25,6 +25,21 @@ def own_files(spool: str, job: Job) -> tuple[str, str]:
     return base + ".out", base + ".err"
 
 
+def result_file(spool: str, job: Job) -> str:
+    """Return the file in which a run may tell its result; only the run makes it."""
+    return f"{spool}/{job.seq}.{job.attempts}.result"
+
+
+def progress_folder(spool: str) -> str:
+    """Return the folder in which runs may tell how far they have come."""
+    return f"{spool}/progress"
+
+
+def progress_file(spool: str, job: Job) -> str:
+    """Return the file in which one of them does; only the run makes it."""
+    return f"{progress_folder(spool)}/{job.seq}.{job.attempts}"
+
+
 def files_of(spool: str, job: Job) -> tuple[str, str]:
     """Return the files that a run writes to."""
     return own_files(spool, job) if _inodes(spool, job) is None else _worker_files(spool, job)

@@ -207,6 +207,8 @@ STEPS: Sequence[Callable[[CrashingHistory], None]] = (
     History.finish_again,
     History.nodes,
     *[History.pause_runs] * 2,
+    *[History.keep_steps] * 4,
+    History.retry_from,
     History.prune,
     *[History.put_back] * 2,
     History.records,

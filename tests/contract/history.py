@@ -14,10 +14,17 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from queuectl.admission import Serving
-from queuectl.errors import StateError, StoreError
-from queuectl.facts import Event, QueueUse, Stop
+from queuectl.errors import (
+    DuplicateError,
+    LeaseLostError,
+    NotFoundError,
+    StateError,
+    StoreError,
+)
+from queuectl.facts import Event, QueueUse, RunProgress, Stop
 from queuectl.filter import Filter
 from queuectl.job import (
+    FINISHED,
     Cancelled,
     Exited,
     Job,
@@ -34,7 +41,7 @@ from queuectl.job import (
 from queuectl.lifecycle import cancelled, retried
 from queuectl.limits import Limits, parse_rate
 from queuectl.schedule import Missed, Overlap, Schedule, due
-from queuectl.store.contract import Decision, Ended, EndRun, Ticked, Turned
+from queuectl.store.contract import Decision, Ended, EndRun, RunId, Ticked, Turned
 from tests.contract import deeds, tools
 from tests.contract.deeds import POLICY, Deed, UndoneError, answer, plain
 from tests.contract.model import Model
@@ -253,6 +260,7 @@ class History:
                     policy=POLICY,
                     duration_ms=(first + n) * 37,
                     error=f"error of {id}",
+                    result=f'"ü {n} of {id}"' if n % 2 else None,
                     output=Output(
                         stdout=f"out of {id}\n\0".encode() if n % 2 else b"",
                         stderr=b"\xff\xfe" if n % 3 else b"",
@@ -363,6 +371,67 @@ class History:
 
         self.each(pause)
         self.each(paused_runs)
+
+    def keep_steps(self) -> None:
+        """Have a run of a job, that goes on or doesn't, do a step, and tell how far it is."""
+        running = self.model.memory.running()
+        jobs = [*running, *running, *self.model.memory.line.values()]
+        if not jobs:
+            return
+        job = self.one_of(jobs)
+        late, name = self.one_of([0, 0, 1]), self.one_of(["one", "ü 🎈", "three"])
+        percent, output = self.one_of([None, 12.5]), self.one_of([b"", b"\0\xff"])
+
+        def do(side: Side) -> Any:
+            run = RunId(job.id, job.attempts - late, job.node or "")
+            try:
+                done = side.store.reports.begin_step(run, name)
+                if done is None:
+                    side.store.reports.keep_step(run, name, output, now=self.now)
+            except (DuplicateError, LeaseLostError) as error:
+                return type(error)
+            return None if done is None else (done.number, done.seen, done.output, done.at)
+
+        def tell(side: Side) -> None:
+            known = replace(the(side.store, job.id), node=job.node)
+            told = RunProgress(
+                seq=known.seq, number=job.attempts - late, percent=percent, note=name, at=self.now
+            )
+            side.store.reports.set_progress((known, told))
+
+        self.each(do)
+        self.each(tell)
+        self.each(lambda side: self._kept(side, job.id))
+
+    def _kept(self, side: Side, id: str) -> Any:
+        job = the(side.store, id)
+        reports = side.store.reports
+        told = reports.progress([job]).get(job.seq)
+        return (
+            reports.steps(job),
+            reports.results([job]).get(job.seq),
+            None if told is None else (told.number, told.percent, told.note, told.at),
+        )
+
+    def retry_from(self) -> None:
+        """Put a job back in line, and forget some of its steps."""
+        jobs = [job for job in self.model.memory.line.values() if job.state in FINISHED]
+        if not jobs:
+            return
+        id, name = self.one_of(jobs).id, self.one_of(["one", "three"])
+
+        def forget(side: Side) -> Any:
+            job = the(side.store, id)
+            if job.unique_key is not None:
+                return None
+            to = Decision(retried(self.now), forget=name)
+            try:
+                side.store.jobs.change([job], lambda held, now: {job.seq: to}, now=self.now)
+            except NotFoundError:
+                return "no step"
+            return self._kept(side, id)
+
+        self.each(forget)
 
     def act_on_what_was_seen_before(self) -> None:
         if self.sides[0].seen:

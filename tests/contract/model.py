@@ -31,7 +31,19 @@ from queuectl.errors import (
     StoreError,
     UsageError,
 )
-from queuectl.facts import Batch, Count, Event, Node, Pause, QueueInfo, QueueUse, Rollup, Stop
+from queuectl.facts import (
+    Batch,
+    Count,
+    Event,
+    Node,
+    Pause,
+    QueueInfo,
+    QueueUse,
+    Rollup,
+    RunProgress,
+    Step,
+    Stop,
+)
 from queuectl.filter import Filter, Sort
 from queuectl.hooks import called_for
 from queuectl.host import whoami
@@ -67,6 +79,8 @@ from queuectl.store.contract import (
     Outlook,
     Over,
     Piece,
+    Reports,
+    RunId,
     Runs,
     Schedules,
     SharedSettings,
@@ -112,6 +126,10 @@ class Memory:
         self.live: dict[tuple[int, int, str, int], bytes] = {}
         self.pauses: dict[int, Pause] = {}
         """By the places of their jobs: the newest of each, also of runs that are over."""
+        self.results: dict[str, tuple[int, str]] = {}
+        self.progress: dict[str, RunProgress] = {}
+        self.steps: dict[str, tuple[Step, ...]] = {}
+        """By the ids of their jobs, as what follows them wherever they go."""
         self.schedules: dict[str, Schedule] = {}
         self.ticks: dict[tuple[str, int], Tick] = {}
         self.shares: dict[str, dict[str, int]] = {}
@@ -179,6 +197,9 @@ class Memory:
         self.ready.pop(job.id, None)
         self.inputs.pop(job.seq, None)
         self.attempts.pop(job.seq, None)
+        self.results.pop(job.id, None)
+        self.progress.pop(job.id, None)
+        self.steps.pop(job.id, None)
 
     def merge(self, key: RollupKey, cell: Cell) -> None:
         """Add durations to a rollup."""
@@ -385,7 +406,9 @@ class ToyJobs(Jobs):
         for job in jobs:
             found = self._memory.by_seq(job.seq)
             held = {} if found is None else {found.seq: found}
-            for seq, (to, event) in decide(held, at).items():
+            for seq, (to, event, forget) in decide(held, at).items():
+                if forget is not None:
+                    self._forget(held[seq], forget)
                 if isinstance(to, Edit) and to.first:
                     first.append((held[seq], to))
                 else:
@@ -419,6 +442,13 @@ class ToyJobs(Jobs):
             last = places.get(schedule.last_seq or 0, schedule.last_seq)
             memory.schedules[name] = replace(schedule, last_seq=last)
         return memory.line[one.id], memory.line[other.id]
+
+    def _forget(self, job: Job, name: str) -> None:
+        steps = self._memory.steps.get(job.id, ())
+        names = [step.name for step in steps]
+        if name not in names:
+            raise NotFoundError(f"Job {job.id} has no step {name!r} that is done.")
+        self._memory.steps[job.id] = steps[: names.index(name)]
 
     def _still(self, job: Job) -> Job:
         found = self._memory.line.get(job.id)
@@ -859,6 +889,9 @@ class ToyRuns(Runs):
         )
         memory.attempts[job.seq] = [*memory.attempts[job.seq], run]
         memory.outputs[job.seq, job.attempts] = end.output
+        if end.result is not None and to.state == State.COMPLETED:
+            memory.results[job.id] = (job.attempts, end.result)
+        memory.keep(end.event)
         self._tally(end, to.state.value, end.duration_ms)
         self._tally(end, "wait", max(0, end.started_at - end.job.run_at))
         if job.state == State.DEAD:
@@ -926,6 +959,63 @@ class ToyRuns(Runs):
                 memory.pauses[seq] = Pause(seq=seq, number=held[seq].attempts, at=at, who=event.who)
             memory.keep(event)
         return set(events)
+
+
+class ToyReports(Reports):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def results(self, jobs: Sequence[Job]) -> dict[int, str]:
+        known = self._memory.results
+        return {
+            job.seq: known[job.id][1]
+            for job in jobs
+            if job.state == State.COMPLETED and known.get(job.id, (0, ""))[0] == job.attempts
+        }
+
+    def set_progress(self, *progress: tuple[Job, RunProgress]) -> None:
+        for job, told in progress:
+            if self._job_of(RunId(job.id, told.number, job.node or "")) is not None:
+                self._memory.progress[job.id] = told
+
+    def progress(self, jobs: Sequence[Job]) -> dict[int, RunProgress]:
+        known = self._memory.progress
+        return {
+            job.seq: replace(told, seq=job.seq)
+            for job in jobs
+            if (told := known.get(job.id)) is not None and told.number == job.attempts
+        }
+
+    def begin_step(self, run: RunId, name: str) -> Step | None:
+        step = self._step(run, name)
+        if step is None:
+            return None
+        if step.seen == run.attempt:
+            raise DuplicateError(f"Step {name!r} of job {run.job} comes twice in one run.")
+        steps = self._memory.steps[run.job]
+        seen = replace(step, seen=run.attempt)
+        self._memory.steps[run.job] = tuple(seen if s is step else s for s in steps)
+        return step
+
+    def keep_step(self, run: RunId, name: str, output: bytes, *, now: int | None = None) -> None:
+        if self._step(run, name) is not None:
+            raise DuplicateError(f"Step {name!r} of job {run.job} comes twice in one run.")
+        at = _wall() if now is None else now
+        step = Step(name=name, number=run.attempt, seen=run.attempt, output=output, at=at)
+        self._memory.steps[run.job] = (*self._memory.steps.get(run.job, ()), step)
+
+    def steps(self, job: Job) -> list[Step]:
+        return list(self._memory.steps.get(job.id, ()))
+
+    def _step(self, run: RunId, name: str) -> Step | None:
+        if self._job_of(run) is None:
+            raise LeaseLostError(f"Run {run.attempt} of job {run.job} has lost its lease.")
+        return next((s for s in self._memory.steps.get(run.job, ()) if s.name == name), None)
+
+    def _job_of(self, run: RunId) -> Job | None:
+        job = self._memory.line.get(run.job)
+        same = job is not None and (job.attempts, job.node) == (run.attempt, run.node)
+        return job if same and job is not None and job.state == State.PROCESSING else None
 
 
 class ToyHistory(History):
@@ -1254,6 +1344,7 @@ class Toy(Store):
         self._runs = ToyRuns(self.memory, self._jobs, self._nodes)
         self._history = ToyHistory(self.memory)
         self._live = ToyLiveOutput(self.memory)
+        self._reports = ToyReports(self.memory)
         self._settings = ToySettings(self.memory)
         self._schedules = ToySchedules(self.memory, self._jobs)
 
@@ -1268,6 +1359,10 @@ class Toy(Store):
     @property
     def history(self) -> ToyHistory:
         return self._history
+
+    @property
+    def reports(self) -> ToyReports:
+        return self._reports
 
     @property
     def live(self) -> ToyLiveOutput:

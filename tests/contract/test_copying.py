@@ -200,6 +200,17 @@ def furnish(store: SqlStore, client: Client) -> None:
     )
     paused = the(store, "held").seq, 1, NOW + 3 * HOUR + 51, ODD
     client.run("INSERT INTO {pauses} (seq, number, at, who) VALUES (?, ?, ?, ?)", *paused)
+    told = the(store, "held").seq, 52, 53.5, ODD, NOW + 54
+    client.run(
+        "INSERT INTO {progress} (seq, number, percent, note, at) VALUES (?, ?, ?, ?, ?)", *told
+    )
+    client.run("INSERT INTO {results} (seq, number, value) VALUES (?, ?, ?)", told[0], 55, ODD)
+    for n, name in enumerate((ODD, "step")):
+        client.run(
+            "INSERT INTO {steps} (seq, name, place, number, seen, output, at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            *(told[0], name, 56 + n, 58 + n, 60 + n, b"\0\xff\xfe'", NOW + 62 + n),
+        )
     limits = Limits(limit=47, key_limit=48, weights={"ü": 49}, defaults={"timeout": "50s"})
     store.settings.set_limits("shared", lambda _: limits)
     add(store, "keyed", queue="shared", keys=("ü", 'it\'s "k"'))

@@ -23,6 +23,8 @@ SHOWN = [
     "docs/quickstart.md",
     "docs/settings.md",
     "docs/schema.md",
+    "docs/results.md",
+    "docs/steps.md",
 ]
 """Pages whose `console` blocks are sessions of one reader, in order."""
 PYTHON = ["README.md", "docs/python.md", "docs/coming-from.md"]

@@ -31,6 +31,8 @@ LIMITS = "tests/contract/test_limits.py"
 UNIQUE = "tests/contract/test_unique.py"
 PAUSE = "tests/guard/test_pause.py"
 HOOKS = "tests/contract/test_hooks.py"
+REPORTS = "tests/contract/test_reports.py"
+_ANY_RUN = "for seq, number, value in rows"
 EDITS = "tests/contract/test_edit.py"
 SHORT_FORM = "tests/faults/test_short_form.py::test_all_promises_are_kept"
 VERDICTS = ("assert", "Failed: DID NOT RAISE", "queuectl.errors.")
@@ -1445,6 +1447,61 @@ MUTANTS: Sequence[Mutant] = (
             "tests/contract/test_schedules.py"
             "::TestEnds::test_too_many_pause_it_in_the_same_transaction",
         ],
+    ),
+    # -- what runs tell and keep --------------------------------------------------------------
+    Mutant(
+        name="step-without-fence",
+        broken="A run that has lost its lease keeps steps.",
+        edits=[
+            Edit(
+                old="WHERE id = :id AND attempts = :attempt AND node = :node AND state ="
+                " 'processing'{row_lock}",
+                new="WHERE id = :id AND :attempt >= 0 AND :node >= ''{row_lock}",
+            )
+        ],
+        tests=[f"{REPORTS}::TestSteps::test_a_run_that_lost_its_lease_stores_nothing"],
+    ),
+    Mutant(
+        name="step-by-name-alone",
+        broken="A run comes by the same step twice, and nobody says so.",
+        edits=[Edit(old="if step.seen == run.attempt:", new="if False:")],
+        tests=[f"{REPORTS}::TestSteps::test_no_run_comes_by_a_step_twice"],
+    ),
+    Mutant(
+        name="retry-from-forgets-one",
+        broken="A retry from a step does only that step again, but none of those after it.",
+        edits=[Edit(old="seq = :seq AND place >= :place", new="seq = :seq AND place = :place")],
+        tests=[
+            f"{REPORTS}::TestSteps::test_a_retry_from_a_step_forgets_it_and_those_after_it",
+        ],
+    ),
+    Mutant(
+        name="result-of-the-failed",
+        broken="What a run that failed says that its job came to is kept.",
+        edits=[
+            Edit(
+                old="if end.result is not None and end.transition.state == State.COMPLETED:",
+                new="if end.result is not None:",
+            ),
+            Edit(old="for seq, number, value in rows if wanted[seq] == number", new=_ANY_RUN),
+        ],
+        tests=[f"{REPORTS}::TestResults::test_that_of_a_failed_run_is_not_kept"],
+    ),
+    Mutant(
+        name="result-of-an-older-run",
+        broken="A job that was retried by hand has the result of the run before.",
+        edits=[Edit(old="for seq, number, value in rows if wanted[seq] == number", new=_ANY_RUN)],
+        tests=[
+            f"{REPORTS}::TestResults::test_a_job_that_runs_again_has_none_until_it_is_completed",
+        ],
+    ),
+    Mutant(
+        name="progress-without-fence",
+        broken="A run that has lost its lease tells how far its job has come.",
+        edits=[
+            Edit(old="if self._hold(run) is not None:", new="if self._hold(run) or True:"),
+        ],
+        tests=[f"{REPORTS}::TestProgress::test_a_run_that_lost_its_lease_tells_nothing"],
     ),
     # -- runs that are paused ----------------------------------------------------------------
     Mutant(

@@ -12,6 +12,7 @@ from queuectl.changes import (
     Changed,
     cancelling,
     is_ending,
+    retrying_from,
 )
 from queuectl.cli.change_report import WAY_OUT, Manner, Words
 from queuectl.cli.changing import change_jobs, dry_run_option, ids_argument, manner_options
@@ -93,6 +94,7 @@ def _cancelled(queue: Queue, each: Changed) -> str:
     queuectl retry --state dead --queue mail --since 1d
     queuectl retry --tag nightly --json
     queuectl retry k3v9 --with timeout=2h --with env.LANG=C
+    queuectl retry k3v9 --from upload         # do this step again, and those after it
     """,
 )
 @ids_argument
@@ -103,9 +105,21 @@ def _cancelled(queue: Queue, each: Changed) -> str:
     metavar="NAME=VALUE",
     help="Run it with this changed: command=..., timeout=1h, queue=slow, env.LANG=C. Repeat it.",
 )
+@click.option(
+    "--from",
+    "from_step",
+    metavar="STEP",
+    help="Do this step once more, and those that were done after it.",
+)
 @filter_options
 @manner_options
-def retry(ids: tuple[str, ...], changed: tuple[str, ...], wanted: Wanted, how: Manner) -> int:
+def retry(
+    ids: tuple[str, ...],
+    changed: tuple[str, ...],
+    from_step: str | None,
+    wanted: Wanted,
+    how: Manner,
+) -> int:
     """Put jobs back in line, to run now.
 
     A dead, cancelled or completed job becomes pending again; a job that waits for its retry, or
@@ -114,9 +128,12 @@ def retry(ids: tuple[str, ...], changed: tuple[str, ...], wanted: Wanted, how: M
     completed ones only with --state completed or --state all.
 
     With --with they run as other jobs from then on, by the fields of a JSON job; what these were
-    is kept in the history.
+    is kept in the history. Steps that are done stay done, but for that of --from and those after
+    it.
     """
     change = _retrying(changed) if changed else RETRY
+    if from_step is not None:
+        change = retrying_from(from_step, change)
     words = Words(would="retry", done="retried", sentence=_retried)
     return change_jobs(change, words, ids, wanted, how, asks=False)
 

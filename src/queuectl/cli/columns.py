@@ -5,7 +5,7 @@ from typing import Any
 
 from queuectl.cli.render import STATE_COLOURS, Column
 from queuectl.errors import UsageError, did_you_mean
-from queuectl.facts import Pause
+from queuectl.facts import Pause, RunProgress
 from queuectl.fields import FIELDS
 from queuectl.job import WAITING, Job, State
 from queuectl.report import job_dict
@@ -57,6 +57,7 @@ _FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
     "age": (Column("AGE", right=True, drop=1), lambda job, now: ago(now - job.created_at)),
     "duration": (Column("DURATION", right=True, drop=2), duration_of),
     "due": (Column("DUE", right=True, drop=5), due_in),
+    "progress": (Column("PROGRESS", least=8), lambda *_: ""),
     "command": (Column("COMMAND", least=20), lambda job, _: job.title),
     "error": (Column("ERROR", least=16, is_sentence=True), lambda job, _: job.error or ""),
     "reason": (Column("REASON", least=16, is_sentence=True), lambda job, _: job.reason or ""),
@@ -94,11 +95,29 @@ def column(name: str, *, chosen: bool = False) -> Column:
 
 
 class Pauses:
-    """The pauses of jobs that are listed; asked for once a job is among them that runs."""
+    """The pauses of jobs that are listed; asked for once a job is among them that runs.
 
-    def __init__(self, ask: Callable[[], Mapping[int, Pause]] = dict) -> None:
+    And how far these have come.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], Mapping[int, Pause]] = dict,
+        ask_progress: Callable[[], Mapping[int, RunProgress]] = dict,
+    ) -> None:
         self._ask = ask
         self._found: Mapping[int, Pause] | None = None
+        self._ask_progress = ask_progress
+        self._told: Mapping[int, RunProgress] | None = None
+
+    def progress_of(self, job: Job) -> RunProgress | None:
+        """Return how far the run that a job has says that it has come."""
+        if job.state != State.PROCESSING:
+            return None
+        if self._told is None:
+            self._told = self._ask_progress()
+        told = self._told.get(job.seq)
+        return told if told is not None and told.number == job.attempts else None
 
     def of(self, job: Job) -> Pause | None:
         """Return the pause of the run that a job has, if it has one."""
@@ -110,12 +129,20 @@ class Pauses:
         return pause if pause is not None and pause.is_of(job) else None
 
 
-def for_people(job: Job, names: tuple[str, ...], now: int, pause: Pause | None = None) -> list[str]:
+def for_people(
+    job: Job,
+    names: tuple[str, ...],
+    now: int,
+    pause: Pause | None = None,
+    progress: RunProgress | None = None,
+) -> list[str]:
     """Return what the columns of these names show."""
     plain = {} if all(name in _FOR_PEOPLE for name in names) else job_dict(job, pause)
     return [
         PAUSED
         if pause is not None and name == "state"
+        else str(progress)
+        if progress is not None and name == "progress"
         else _FOR_PEOPLE[name][1](job, now)
         if name in _FOR_PEOPLE
         else _text(plain.get(name))
@@ -124,13 +151,18 @@ def for_people(job: Job, names: tuple[str, ...], now: int, pause: Pause | None =
 
 
 def for_programs(
-    job: Job, names: tuple[str, ...], now: int, pause: Pause | None = None
+    job: Job,
+    names: tuple[str, ...],
+    now: int,
+    pause: Pause | None = None,
+    progress: RunProgress | None = None,
 ) -> list[str]:
     """Return the fields of these names: as `--json` has them, and those it hasn't as for people.
 
     The command is what the job runs, also when that is a program with arguments.
     """
-    plain = {**job_dict(job, pause), "command": job.title}
+    told = "" if progress is None else str(progress)
+    plain = {**job_dict(job, pause), "command": job.title, "progress": told}
     return [
         _text(plain[name]) if name in plain else _FOR_PEOPLE[name][1](job, now) for name in names
     ]

@@ -27,7 +27,7 @@ from queuectl.filter import Filter
 from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.listing import SORTS, Page
 from queuectl.queue import Queue
-from queuectl.report import job_dict
+from queuectl.report import job_dict, progress_dict
 from queuectl.values import dataclass, replace
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def list_jobs(
         which = wanted.filter(queue)
         most = how_many(limit, bare=how.bare)
         page = queue.page(which, limit=most, after=after, oldest=oldest, sort=sort)
-        write_jobs(page, queue.now(), Pauses(queue.pauses))
+        write_jobs(page, queue.now(), Pauses(queue.pauses, queue.running_progress))
         if page.more and not (how.quiet and limit is not None):
             total = None if after else queue.counted(which)
             say(_more(page, total, None if sort else _again(wanted, oldest, limit, how)))
@@ -180,7 +180,10 @@ def _writer(how: Form) -> Callable[[Iterable[Job], int, Pauses], None]:
 def write_all(jobs: Iterable[Job], now: int, pauses: Pauses | None = None) -> None:
     """Print all fields of jobs, as JSON."""
     known = pauses or Pauses()
-    write_json_array(job_dict(job, known.of(job)) for job in jobs)
+    write_json_array(
+        job_dict(job, known.of(job)) | {"progress": progress_dict(known.progress_of(job))}
+        for job in jobs
+    )
 
 
 def write_ids(jobs: Iterable[Job], now: int, pauses: Pauses | None = None) -> None:
@@ -191,7 +194,7 @@ def write_ids(jobs: Iterable[Job], now: int, pauses: Pauses | None = None) -> No
 
 def _write_filled(template: Template, jobs: Iterable[Job], now: int, pauses: Pauses) -> None:
     for job in jobs:
-        write(template.fill(job, now, pauses.of(job)))
+        write(template.fill(job, now, pauses.of(job), pauses.progress_of(job)))
 
 
 def _write_tables(
@@ -204,18 +207,20 @@ def _write_tables(
 
 def _write_table(jobs: list[Job], chosen: tuple[str, ...] | None, now: int, pauses: Pauses) -> None:
     """Print one table."""
-    names = chosen or _usual(jobs, now)
+    names = chosen or _usual(jobs, now, told=any(map(pauses.progress_of, jobs)))
     columns = [column(name, chosen=chosen is not None) for name in names]
-    write_table(columns, (for_people(job, names, now, pauses.of(job)) for job in jobs))
+    rows = (for_people(job, names, now, pauses.of(job), pauses.progress_of(job)) for job in jobs)
+    write_table(columns, rows)
 
 
-def _usual(jobs: list[Job], now: int) -> tuple[str, ...]:
+def _usual(jobs: list[Job], now: int, *, told: bool = False) -> tuple[str, ...]:
     """Return the columns of a table; those that would say the same in every row are left out."""
     several = any(job.queue != DEFAULT_QUEUE for job in jobs)
     due = any(due_in(job, now) for job in jobs)
     return (
         *("id", "state", *(["queue"] if several else [])),
         *("priority", "attempts", "age", "duration", *(["due"] if due else [])),
+        *(["progress"] if told else []),
         "command",
     )
 

@@ -80,6 +80,10 @@ COMMANDS: dict[str, Entry] = {
     "events": Entry(
         _WATCH, "events:events", "List what was done by hand, and which jobs died or were rescued."
     ),
+    "result": Entry(_WATCH, "telling:result", "Set what a job came to, inside it, or print it."),
+    "progress": Entry(_WATCH, "telling:progress", "Tell inside a job how far it has come."),
+    "steps": Entry(_WATCH, "step:steps", "List the steps of a job that are done."),
+    "step": Entry(_RUN, "step:step", "Run a part of a job once, however often the job runs."),
     "wait": Entry(_WATCH, "wait:wait", "Wait until jobs are finished; exit as they did."),
     "cancel": Entry(_CHANGE, "change:cancel", "Call jobs off, also while they run."),
     "retry": Entry(_CHANGE, "change:retry", "Put jobs back in line, to run now."),

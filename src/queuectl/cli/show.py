@@ -9,16 +9,28 @@ from queuectl.cli.columns import Pauses, attempts_of, state_of
 from queuectl.cli.command import Command
 from queuectl.cli.finish import ended_label
 from queuectl.cli.options import JOB_ID, json_option, open_queue
-from queuectl.cli.render import Column, heading, size, write, write_facts, write_json, write_table
+from queuectl.cli.render import (
+    Column,
+    heading,
+    shorten,
+    size,
+    write,
+    write_facts,
+    write_json,
+    write_table,
+)
 from queuectl.facts import Event, Pause
 from queuectl.job import WAITING, Attempt, Job, signal_name
 from queuectl.lifecycle import first_wait
-from queuectl.report import attempt_dict, event_dict, job_dict
+from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict
 from queuectl.when import ahead, format_duration, human, local
 
 if TYPE_CHECKING:
     from queuectl.explain import Reason
     from queuectl.queue import Queue
+
+LONGEST_RESULT = 200
+"""Cells of a result that are shown; `result --of` prints all of it."""
 
 EXAMPLES = """
 queuectl show 7f3k
@@ -49,11 +61,17 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
     reasons = queue.explain(job.id)
     pause = Pauses(queue.pauses).of(job)
     hooks = queue.hooks(job) if any(event.kind == "hook" for event in events) else []
+    progress = queue.progress([job]).get(job.seq)
+    results = queue.results([job])
     if as_json:
-        write_json(describe(job, runs, events, reasons, pause, hooks))
+        told = {"progress": progress_dict(progress), "result": results.get(job.seq)}
+        write_json(describe(job, runs, events, reasons, pause, hooks) | told)
         return
     heading(f"Job {job.id}")
-    write_facts(facts(job, [] if pause else reasons, queue.now(), pause))
+    lines = facts(job, [] if pause else reasons, queue.now(), pause)
+    lines.insert(_AFTER_STATE, ("Progress", None if progress is None else str(progress)))
+    lines.insert(_AFTER_STATE, ("Result", _result(results[job.seq]) if results else None))
+    write_facts(lines)
     if runs:
         write()
         heading("Runs")
@@ -129,6 +147,16 @@ def facts(
         ("Hook", _hook(job)),
         ("Node", None if job.node is None else f"{job.node}, worker {job.worker}"),
     ]
+
+
+_AFTER_STATE = 3
+"""Where among the facts stands what its run tells."""
+
+
+def _result(value: Any) -> str:
+    from json import dumps
+
+    return shorten(dumps(value, ensure_ascii=False), LONGEST_RESULT)
 
 
 def _schedule(job: Job) -> str | None:

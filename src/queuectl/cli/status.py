@@ -66,7 +66,8 @@ def status(interval: int | None, as_json: bool) -> None:
         raise click.UsageError("--json prints one value, so --watch can't be with it")
     with open_queue() as queue:
         if as_json:
-            write_json(queue.status().as_dict())
+            told = [one | {"id": job} for job, one in _progress(queue).items()]
+            write_json(queue.status().as_dict() | {"progress": told})
         elif interval is None:
             write_lines(describe(queue))
         else:
@@ -108,6 +109,8 @@ def describe(queue: "Queue") -> list[str]:
         lines += [*_queues(found), ""]
     lines += _workers(found, now)
     lines += _paused_jobs(found)
+    if found.states[State.PROCESSING]:
+        lines += _told(queue)
     facts = [("Next scheduled", _due(found, now)), ("Held", _held(found)), ("Database", found.url)]
     lines += ["", *fact_lines(facts)]
     return lines
@@ -161,6 +164,31 @@ def _workers(found: "Status", now: int) -> list[str]:
         options = " ".join(f"--queue {quote(served(name))}" for name in found.unserved)
         lines += ["", safe(f"{what}; start one with: queuectl worker start {options}")]
     return lines
+
+
+def _progress(queue: "Queue") -> dict[str, dict[str, Any]]:
+    """Return how far jobs that run say that they have come, by their ids."""
+    from queuectl.report import progress_dict
+
+    found = queue.running_progress()
+    jobs = queue.list(state=State.PROCESSING, limit=None) if found else []
+    return {job.id: progress_dict(found[job.seq]) or {} for job in jobs if job.seq in found}
+
+
+def _told(queue: "Queue") -> list[str]:
+    """Return a table of the running jobs that tell how far they have come."""
+    rows = [
+        (id, "" if (share := one["percent"]) is None else f"{share:.3g}%", one["note"])
+        for id, one in _progress(queue).items()
+    ]
+    return ["", *table(_TOLD_COLUMNS, rows)] if rows else []
+
+
+_TOLD_COLUMNS = (
+    Column("JOB", least=12),
+    Column("PROGRESS", right=True),
+    Column("", least=16, is_sentence=True),
+)
 
 
 def _paused_jobs(found: "Status") -> list[str]:

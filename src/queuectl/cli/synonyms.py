@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("watch monitor dashboard flower", "status --watch"),
         **_all("size len length count", "status"),
         **_all("tail follow", "logs -f"),
-        **_all("log cat result", "output for what a job wrote, logs -f while it runs"),
+        **_all("log cat", "output for what a job wrote, logs -f while it runs"),
         **_all("info get describe", "show"),
         **_all("inspect job", "show for one job, list for many: list --state processing"),
         **_all("tags", "list --columns id,tags,command; list --tag TAG for those that have it"),

@@ -7,7 +7,7 @@ from string import Formatter
 from queuectl.cli.columns import check, for_programs
 from queuectl.cli.render import safe
 from queuectl.errors import UsageError
-from queuectl.facts import Pause
+from queuectl.facts import Pause, RunProgress
 from queuectl.job import Job
 
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
@@ -26,9 +26,15 @@ class Template:
                 self._names += (name,)
                 self._literals.append("")
 
-    def fill(self, job: Job, now: int, pause: Pause | None = None) -> str:
+    def fill(
+        self,
+        job: Job,
+        now: int,
+        pause: Pause | None = None,
+        progress: RunProgress | None = None,
+    ) -> str:
         """Return the line for a job. What the job brings in can't end it, nor harm a terminal."""
-        values = map(safe, for_programs(job, self._names, now, pause))
+        values = map(safe, for_programs(job, self._names, now, pause, progress))
         # One more piece of text than there are fields: before, between and behind them.
         return "".join(chain.from_iterable(zip_longest(self._literals, values, fillvalue="")))
 

@@ -1,8 +1,10 @@
 """`wait`: waits until jobs are finished, and exits as they did."""
 
 import shlex
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +20,7 @@ from queuectl.cli.options import (
     tags_option,
 )
 from queuectl.cli.progress import Bar
-from queuectl.cli.render import complain, plural, say, write_json
+from queuectl.cli.render import complain, is_terminal, plural, safe, say, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED
 from queuectl.filter import Filter
 from queuectl.job import State
@@ -28,6 +30,8 @@ from queuectl.when import format_duration
 if TYPE_CHECKING:
     from queuectl.watches import Ends, Watch
 
+LOOK_EVERY = 1.0
+"""Seconds between two looks at how far a job has come."""
 MOST_TOLD = 20
 """Failed jobs that are named one by one."""
 
@@ -76,8 +80,16 @@ def wait(
         watch = queue.watch(meant, queues=queues, tags=tags)
         code = _wait(queue, watch, None if timeout is None else timeout / 1000, talk=True)
         if as_json:
-            write_json(watch.as_dict())
+            results = _results(queue, meant or ())
+            write_json(watch.as_dict() | ({"results": results} if meant else {}))
         return code
+
+
+def _results(queue: Queue, ids: Sequence[str]) -> dict[str, Any]:
+    """Return the results of those of these jobs that have one."""
+    jobs = [job for job in map(queue.find, ids) if job is not None]
+    found = queue.results(jobs)
+    return {job.id: found[job.seq] for job in jobs if job.seq in found}
 
 
 def wait_for_jobs(queue: Queue, ids: Sequence[str], *, talk: bool) -> int:
@@ -86,12 +98,12 @@ def wait_for_jobs(queue: Queue, ids: Sequence[str], *, talk: bool) -> int:
 
 
 def _wait(queue: Queue, watch: "Watch", timeout: float | None, *, talk: bool) -> int:
-    hint = Hint(queue, watch.why, talk=talk)
+    hint, label = Hint(queue, watch.why, talk=talk), _Label(queue, watch.only)
     with still_going(f"Nothing was stopped; {_again(watch)}."), Bar("Waiting") as bar:
 
         def tick(left: int) -> None:
             hint()
-            bar(watch.total - left, watch.total, dead=watch.dead)
+            bar(watch.total - left, watch.total, label(), dead=watch.dead)
 
         try:
             queue.wait_until(watch.remaining, timeout=timeout, tick=tick)
@@ -101,6 +113,25 @@ def _wait(queue: Queue, watch: "Watch", timeout: float | None, *, talk: bool) ->
             complain(f"{left} not finished after {waited}; {_again(watch)}.")
             return EXIT_TIMED_OUT
     return _conclude(queue, watch, talk)
+
+
+class _Label:
+    """What stands before the bar: of one job also how far it says that it has come."""
+
+    def __init__(self, queue: Queue, id: str | None) -> None:
+        self._queue = queue
+        self._id = id if is_terminal(sys.stderr) else None
+        self._due = monotonic() + LOOK_EVERY
+        self._label: str | None = None
+
+    def __call__(self) -> str | None:
+        """Return it; None for the usual one."""
+        if self._id is not None and monotonic() >= self._due:
+            self._due = monotonic() + LOOK_EVERY
+            job = self._queue.find(self._id)
+            told = {} if job is None else self._queue.progress([job])
+            self._label = next((safe(f"Waiting: {one}") for one in told.values()), None)
+        return self._label
 
 
 def _conclude(queue: Queue, watch: "Watch", talk: bool) -> int:

@@ -22,6 +22,7 @@ from queuectl.node.handover import HandedNode
 from queuectl.node.log import Say
 from queuectl.queue import Queue
 from queuectl.sharing import group_of
+from queuectl.spool import progress_folder
 from queuectl.store.files import make_folder
 from queuectl.store.ids import new_ids
 
@@ -160,6 +161,7 @@ class Membership:
         if not os.path.isdir(self.spool):
             root = self._store.folder.make_spool()
             make_folder(self.spool, group_of(root))
+            make_folder(progress_folder(self.spool), group_of(root))
             for guard in self._guards:
                 self._set_up_board(guard, first=first)
 

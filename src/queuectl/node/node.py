@@ -36,6 +36,7 @@ from queuectl.node.log import Log
 from queuectl.node.membership import Membership, new_id
 from queuectl.node.orders import Orders
 from queuectl.node.processes import Processes
+from queuectl.node.progress import ProgressWatch
 from queuectl.node.restart import Restart, Way
 from queuectl.node.runs import Run
 from queuectl.node.scheduling import Scheduling
@@ -94,6 +95,7 @@ class NodeLoop:
             runner=self.runner, member=member, config=config, hooks=self, say=say
         )
         self.turns = TurnTaker(store, member, config)
+        self.progress = ProgressWatch(store)
         self.broadcast = Broadcast(store, lambda: config.settings.output_limit)
         self.orders = orders = Orders(
             queue=queue,
@@ -432,6 +434,10 @@ class NodeLoop:
         self._guarded(self.member.show_workers)
         self.claiming.try_held_up()
         self._guarded(self._look_around)
+        self._guarded(self._tell_progress)
+
+    def _tell_progress(self) -> None:
+        self.progress.look(self.member.spool, self.crew.running.values())
 
     def _look_around(self) -> None:
         """Notice what nobody told us of: foreign writes, requests, and nodes that died."""

@@ -25,7 +25,7 @@ from queuectl.node.membership import Membership
 from queuectl.node.runs import LostRun, Run, may_have_begun, owner_of
 from queuectl.request import LONGEST_ARGUMENT
 from queuectl.settings import Settings
-from queuectl.spool import name_left, token_of
+from queuectl.spool import name_left, progress_file, result_file, token_of
 from queuectl.store import Store
 from queuectl.when import iso
 
@@ -186,6 +186,8 @@ def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
             b"QUEUECTL_ATTEMPT": b"%d" % job.attempts,
             b"QUEUECTL_QUEUE": job.queue.encode(),
             b"QUEUECTL_WORKER": b"%d" % (job.worker or 0),
+            b"QUEUECTL_RESULT": os.fsencode(result_file(run.spool, job)),
+            b"QUEUECTL_PROGRESS": os.fsencode(progress_file(run.spool, job)),
             **_tick_variables(job),
             **_hook_variables(job),
         },

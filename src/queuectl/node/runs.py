@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import NamedTuple
 
+from queuectl.errors import UsageError
+from queuectl.facts import Event
 from queuectl.guard import wire
 from queuectl.guard.output import Captured, collect
 from queuectl.job import (
@@ -26,8 +28,9 @@ from queuectl.lifecycle import decide
 from queuectl.node.config import Config
 from queuectl.settings import Settings
 from queuectl.sharing import mode_in
-from queuectl.spool import own_files, token_of
+from queuectl.spool import own_files, result_file, token_of
 from queuectl.store.contract import Ended
+from queuectl.telling import LONGEST_RESULT, check_result
 
 LONGEST_ERROR = 1_000
 SUCCESS = Exited(0)
@@ -160,6 +163,7 @@ def finish(run: Run, config: Config, *, now: int, host: str) -> Ended:
         started = began_at(run)
         duration = max(0, round((run.ended - run.began) * 1000))
     output = gather(run, config.settings.output_limit)
+    result, event = read_result(run, now) if outcome == SUCCESS else (None, None)
     return Ended(
         job=job,
         outcome=outcome,
@@ -170,7 +174,36 @@ def finish(run: Run, config: Config, *, now: int, host: str) -> Ended:
         host=host,
         error=None if outcome == SUCCESS else error_line(outcome, output),
         output=output,
+        result=result,
+        event=event,
     )
+
+
+def read_result(run: Run, now: int) -> tuple[str | None, Event | None]:
+    """Return what a run says that its job came to; or, if that can't be read, an event of it."""
+    path = result_file(run.spool, run.job)
+    try:
+        # Whatever it is, it must not keep us waiting.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None, None
+    except OSError as error:
+        return None, _unread(run, str(error.strerror), now)
+    run.prepared += () if path in run.prepared else (path,)
+    try:
+        with open(fd, "rb") as file:
+            return check_result(file.read(LONGEST_RESULT + 1)), None
+    except OSError as error:
+        return None, _unread(run, str(error.strerror), now)
+    except UsageError as error:
+        return None, _unread(run, str(error), now)
+
+
+def _unread(run: Run, why: str, now: int) -> Event:
+    from queuectl.history import event_of
+
+    detail = f"it wasn't kept: {why}"[:LONGEST_ERROR]
+    return event_of(now, "result", job=run.job.id, node=run.job.node, detail=detail)
 
 
 def began_at(run: Run) -> int:
@@ -222,6 +255,8 @@ def last_words(output: Output) -> str:
 def clean(run: Run) -> None:
     """Remove the files of a run whose end is stored; empty ones are the guard's to use again."""
     paths = [*run.prepared]
+    if run.outcome != SUCCESS and run.began is not None:
+        paths.append(result_file(run.spool, run.job))
     if run.stdout_bytes != 0 or run.stderr_bytes != 0:
         sizes = run.stdout_bytes, run.stderr_bytes
         paths += [path for path, size in zip(run.files, sizes, strict=True) if size != 0]

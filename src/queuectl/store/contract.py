@@ -12,7 +12,19 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from queuectl.errors import UsageError
-from queuectl.facts import Batch, Count, Event, Node, Pause, QueueInfo, QueueUse, Rollup, Stop
+from queuectl.facts import (
+    Batch,
+    Count,
+    Event,
+    Node,
+    Pause,
+    QueueInfo,
+    QueueUse,
+    Rollup,
+    RunProgress,
+    Step,
+    Stop,
+)
 from queuectl.filter import Filter, Sort
 from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition
 from queuectl.values import dataclass
@@ -64,6 +76,10 @@ class Ended:
     host: str
     error: str | None = None
     output: Output = Output()
+    result: str | None = None
+    """What the run says that its job came to, as JSON; kept if it completed it."""
+    event: Event | None = None
+    """What else is kept of it."""
     noticed_at: int | None = None
     """When it was found out that a run was lost, which may be long after its end."""
 
@@ -172,6 +188,8 @@ class Decision(NamedTuple):
     to: Transition | Edit | EndRun | None
     event: Event | None = None
     """What is kept of that."""
+    forget: str | None = None
+    """The step that is forgotten, with all after it; that there is none is a `NotFoundError`."""
 
 
 Decide = Callable[[Mapping[int, Job], int], Mapping[int, Decision]]
@@ -385,6 +403,53 @@ class Runs(ABC):
     @abstractmethod
     def opens_at(self, queue: str, key: str) -> int | None:
         """Return when the next job of a key may begin whose rate is used up, if that is known."""
+
+
+class RunId(NamedTuple):
+    """What names a run, and so fences what it writes."""
+
+    job: str
+    attempt: int
+    node: str
+
+
+class Reports(ABC):
+    """What runs tell of themselves, and what is kept of their work: results, progress, steps."""
+
+    @abstractmethod
+    def results(self, jobs: Sequence[Job]) -> dict[int, str]:
+        """Return what completed jobs came to, as JSON, by their places; missing ones are missing.
+
+        It is that of the run which completed the job, and of no other.
+        """
+
+    @abstractmethod
+    def set_progress(self, *progress: tuple[Job, RunProgress]) -> None:
+        """Tell how far runs have come, as far as their nodes still have them."""
+
+    @abstractmethod
+    def progress(self, jobs: Sequence[Job]) -> dict[int, RunProgress]:
+        """Return how far the newest runs of jobs have come, or had, by the places of these."""
+
+    @abstractmethod
+    def begin_step(self, run: RunId, name: str) -> Step | None:
+        """Return a step of this name that an earlier run has done; None if it is yet to be done.
+
+        A run comes by each step once: the second time is a `DuplicateError`. One that has lost its
+        lease gets a `LeaseLostError`.
+        """
+
+    @abstractmethod
+    def keep_step(self, run: RunId, name: str, output: bytes, *, now: int | None = None) -> None:
+        """Store that a run has done a step, and what that wrote, behind all others.
+
+        One that is done already is a `DuplicateError`. A run that has lost its lease stores
+        nothing, and gets a `LeaseLostError`.
+        """
+
+    @abstractmethod
+    def steps(self, job: Job) -> list[Step]:
+        """Return the steps of a job that are done, in the order in which they were."""
 
 
 class History(ABC):
@@ -642,6 +707,11 @@ class Store(ABC):
     @abstractmethod
     def history(self) -> History:
         """What has been."""
+
+    @property
+    @abstractmethod
+    def reports(self) -> Reports:
+        """What runs tell and keep."""
 
     @property
     @abstractmethod

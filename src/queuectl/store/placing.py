@@ -73,6 +73,10 @@ def _move(idiom: Idiom, job: Job, place: Job, now: int) -> None:
     db.change(sql.MOVE_JOB, to | {"priority": place.priority, "vtime": place.vtime, "now": now})
     db.change(sql.MOVE_ATTEMPTS, to)
     db.change(sql.MOVE_OUTPUTS, to)
+    if job.attempts:
+        db.change(sql.MOVE_RESULT, to)
+        db.change(sql.MOVE_PROGRESS, to)
+        db.change(sql.MOVE_STEPS, to)
     if job.stdin_bytes is not None:
         db.change(sql.MOVE_INPUTS, to)
     if job.tags:

@@ -14,6 +14,7 @@ from queuectl.store.contract import (
     Listener,
     LiveOutput,
     Nodes,
+    Reports,
     Runs,
     Schedules,
     SharedSettings,
@@ -81,6 +82,12 @@ class SqlStore(Store):
         from queuectl.store.verbs.history import SqlHistory
 
         return SqlHistory(self.db)
+
+    @cached_property
+    def reports(self) -> Reports:
+        from queuectl.store.verbs.reports import SqlReports
+
+        return SqlReports(self._idiom)
 
     @cached_property
     def live(self) -> LiveOutput:

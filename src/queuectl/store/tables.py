@@ -59,6 +59,14 @@ TABLES = (
     ),
     Table(name="uniques", key=("name",), columns=("name", "job", "starts", "until", "since")),
     Table(name="pauses", key=("seq", "number"), columns=("seq", "number", "at", "who")),
+    Table(name="results", key=("seq",), columns=("seq", "number", "value"), wide=("value",)),
+    Table(name="progress", key=("seq",), columns=("seq", "number", "percent", "note", "at")),
+    Table(
+        name="steps",
+        key=("seq", "name"),
+        columns=("seq", "name", "place", "number", "seen", "output", "at"),
+        wide=("output",),
+    ),
     Table(
         name="rollups",
         key=("at", "queue", "node", "measure", "bucket"),

@@ -16,6 +16,9 @@ def verify_rows(db: Database) -> list[str]:
             "outputs": sql.ORPHANED_OUTPUTS,
             "inputs": sql.ORPHANED_INPUTS,
             "tags": sql.ORPHANED_TAGS,
+            "results": sql.ORPHANED_RESULTS,
+            "progress": sql.ORPHANED_PROGRESS,
+            "steps": sql.ORPHANED_STEPS,
         }.items()
         if (orphans := db.value(statement))
     ]

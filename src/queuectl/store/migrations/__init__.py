@@ -12,6 +12,7 @@ MIGRATIONS: tuple[str, ...] = (
     "m0003_limits",
     "m0004_changes",
     "m0005_hooks",
+    "m0006_reports",
 )
 """Packages in this one, oldest first, with a module per dialect."""
 

@@ -276,6 +276,9 @@ WHERE seq = :seq AND ready IS NOT NULL
 MOVE_ATTEMPTS = "UPDATE {attempts} SET seq = :to WHERE seq = :seq"
 MOVE_OUTPUTS = "UPDATE {outputs} SET seq = :to WHERE seq = :seq"
 MOVE_INPUTS = "UPDATE {inputs} SET seq = :to WHERE seq = :seq"
+MOVE_RESULT = "UPDATE {results} SET seq = :to WHERE seq = :seq"
+MOVE_PROGRESS = "UPDATE {progress} SET seq = :to WHERE seq = :seq"
+MOVE_STEPS = "UPDATE {steps} SET seq = :to WHERE seq = :seq"
 MOVE_TAGS = "UPDATE {tags} SET seq = :to WHERE tag {in_ids} AND seq = :seq"
 MOVE_TICK = """
 UPDATE {ticks} SET seq = :to WHERE schedule = :schedule AND planned = :planned AND seq = :seq
@@ -311,6 +314,47 @@ SELECT o.stdout, o.stderr, a.stdout_bytes, a.stderr_bytes
 FROM {attempts} a LEFT JOIN {outputs} o ON o.seq = a.seq AND o.number = a.number
 WHERE a.seq = :seq AND a.number = :number
 """
+
+# -- what runs tell and keep --------------------------------------------------------
+
+# The place of a job of which a node has this run; until the transaction is over, it stays so. No
+# row means that the lease is lost.
+HOLD_RUN = """
+SELECT seq FROM {jobs}
+WHERE id = :id AND attempts = :attempt AND node = :node AND state = 'processing'{row_lock}
+"""
+
+# Keep what a job came to; that of another run gives way.
+KEEP_RESULT = """
+INSERT INTO {results} (seq, number, value) VALUES (:seq, :number, :value)
+{on_conflict[seq]} number = {excluded[number]}, value = {excluded[value]}
+"""
+RESULTS = "SELECT seq, number, value FROM {results} WHERE seq {in_seqs}"
+
+# Tell how far a run has come.
+SET_PROGRESS = """
+INSERT INTO {progress} (seq, number, percent, note, at)
+VALUES (:seq, :number, :percent, :note, :at)
+{on_conflict[seq]} number = {excluded[number]}, percent = {excluded[percent]},
+    note = {excluded[note]}, at = {excluded[at]}
+"""
+PROGRESS = "SELECT seq, number, percent, note, at FROM {progress} WHERE seq {in_seqs}"
+
+# The steps of a job that are done, in their order; and that a run came by one of them.
+STEPS = "SELECT name, number, seen, output, at FROM {steps} WHERE seq = :seq ORDER BY place"
+STEP = "SELECT name, number, seen, output, at FROM {steps} WHERE seq = :seq AND name = :name"
+SEE_STEP = "UPDATE {steps} SET seen = :number WHERE seq = :seq AND name = :name"
+
+# Keep one. Whoever does that holds the job, so that no two get the same place.
+LAST_STEP = "SELECT coalesce(max(place), 0) FROM {steps} WHERE seq = :seq"
+KEEP_STEP = """
+INSERT INTO {steps} (seq, name, place, number, seen, output, at)
+VALUES (:seq, :name, :place, :number, :number, :output, :at)
+"""
+
+# Forget a step and those after it. MariaDB reads no table that it deletes from.
+PLACE_OF_STEP = "SELECT place FROM {steps} WHERE seq = :seq AND name = :name"
+FORGET_STEPS = "DELETE FROM {steps} WHERE seq = :seq AND place >= :place"
 
 # -- the output of a run while it goes on -----------------------------------------
 
@@ -585,6 +629,10 @@ ORPHANED_ATTEMPTS = "SELECT count(*) FROM {attempts} WHERE seq NOT IN (SELECT se
 ORPHANED_OUTPUTS = "SELECT count(*) FROM {outputs} WHERE seq NOT IN (SELECT seq FROM {jobs})"
 ORPHANED_INPUTS = "SELECT count(*) FROM {inputs} WHERE seq NOT IN (SELECT seq FROM {jobs})"
 ORPHANED_TAGS = "SELECT count(*) FROM {tags} WHERE seq NOT IN (SELECT seq FROM {jobs})"
+
+ORPHANED_RESULTS = "SELECT count(*) FROM {results} WHERE seq NOT IN (SELECT seq FROM {jobs})"
+ORPHANED_PROGRESS = "SELECT count(*) FROM {progress} WHERE seq NOT IN (SELECT seq FROM {jobs})"
+ORPHANED_STEPS = "SELECT count(*) FROM {steps} WHERE seq NOT IN (SELECT seq FROM {jobs})"
 
 # How many jobs have another stdin than was stored with them.
 SHORT_INPUTS = """

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from queuectl.errors import DuplicateError, StateError, UsageError
+from queuectl.errors import DuplicateError, NotFoundError, StateError, UsageError
 from queuectl.facts import Batch, Count
 from queuectl.filter import Filter, Sort
 from queuectl.job import FINISHED, Job, NewJob, OneOfMany, State
@@ -282,8 +282,10 @@ class SqlJobs(Jobs):
         decided = decide(held, now)
         rows, asked, gone = [], [], []
         edits: dict[int, Edit] = {}
-        for seq, (to, _) in decided.items():
+        for seq, (to, _, forget) in decided.items():
             job = held[seq]
+            if forget is not None:
+                self._forget_steps(job, forget)
             was = {"now": now, "was": job.state.value}
             if isinstance(to, EndRun):
                 asked.append(fence(job) | {"reason": to.reason, "now": now})
@@ -309,7 +311,7 @@ class SqlJobs(Jobs):
         for seq in decided.keys() - done - set(gone):
             state = held[seq].state
             raise StateError(f"Job {held[seq].id} is {state}; that can't be done to it then.")
-        self._idiom.record([event for _, event in decided.values() if event is not None])
+        self._idiom.record([event for _, event, _ in decided.values() if event is not None])
         removed = [held[seq] for seq in gone]
         ticked = [job for job in removed if job.tick is not None]
         self._idiom.after_change(
@@ -321,6 +323,13 @@ class SqlJobs(Jobs):
             self._db.nudge(Topic.CONTROL)
         after = self.lock(list(decided))
         return {seq: after.get(seq) for seq in decided}
+
+    def _forget_steps(self, job: Job, name: str) -> None:
+        """Have the next run do a step, and those after it, once more."""
+        place = self._db.value(self._sql.PLACE_OF_STEP, seq=job.seq, name=name)
+        if place is None:
+            raise no_step(job, name)
+        self._db.change(self._sql.FORGET_STEPS, {"seq": job.seq, "place": place})
 
     def _edit(self, edits: dict[int, Edit], held: Mapping[int, Job], now: int) -> Changed:
         """Make other jobs of some that wait, each in its place; says which ones it could."""
@@ -392,6 +401,14 @@ def _moved(rows: Sequence[Params], held: Mapping[int, Job]) -> list[Changed]:
         )
         for (state, ready), seqs in found.items()
     ]
+
+
+def no_step(job: Job, name: str) -> NotFoundError:
+    """Say that a step can't be forgotten."""
+    return NotFoundError(
+        f"Job {job.id} has no step {name!r} that is done.",
+        advice=f"queuectl steps {job.id} lists those that are.",
+    )
 
 
 def _comes_back(job: Job, row: Params) -> bool:

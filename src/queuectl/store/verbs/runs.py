@@ -170,6 +170,9 @@ class SqlRuns(Runs):
             done.setdefault(end.transition.state, []).append(end)
             if end.output.stdout or end.output.stderr:
                 self._db.change(self._sql.KEEP_OUTPUT, output_row(end))
+            if end.result is not None and end.transition.state == State.COMPLETED:
+                row = {"seq": end.job.seq, "number": end.job.attempts, "value": end.result}
+                self._db.change(self._sql.KEEP_RESULT, row)
         if finished:
             tally.count_for_ever()
             self._db.insert(self._sql.ADD_ROLLUPS, list(tally.rows()))
@@ -178,7 +181,7 @@ class SqlRuns(Runs):
                 Changed(
                     state,
                     [end.job.seq for end in some],
-                    [_death(end) for end in some] if state == State.DEAD else (),
+                    _events(some, state),
                     wakes=any(rows[end.job.seq]["ready"] == 1 for end in some),
                     ticked=[
                         end.job for end in some if end.job.tick is not None and state in FINISHED
@@ -210,6 +213,12 @@ def _pause_row(job: Job, event: Event) -> dict[str, object]:
     """Describe the pause of the run that a job has; it never seems to be from before that run."""
     at = max(event.at, job.started_at or 0)
     return {"seq": job.seq, "number": job.attempts, "at": at, "who": event.who}
+
+
+def _events(ends: Sequence[Ended], state: State) -> list[Event]:
+    """Return what is kept of runs whose jobs came into this state by their ends."""
+    deaths = [_death(end) for end in ends] if state == State.DEAD else []
+    return deaths + [end.event for end in ends if end.event is not None]
 
 
 def _death(end: Ended) -> Event:

@@ -1,0 +1,115 @@
+"""`result` and `progress`: what a job tells of itself while it runs, and what it came to."""
+
+import os
+import sys
+
+import click
+
+from queuectl.cli.command import Command
+from queuectl.cli.options import JOB_ID, json_option
+from queuectl.errors import UsageError
+from queuectl.telling import (
+    LONGEST_NOTE,
+    LONGEST_RESULT,
+    PROGRESS,
+    RESULT,
+    check_percent,
+    check_result,
+    place_of,
+    read_progress,
+)
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    queuectl result '{"rows": 1000}'          # inside a job: this is what it came to
+    jq -c .summary out.json | queuectl result -
+    queuectl result @summary.json
+    queuectl result --of k3v9                 # anywhere: print what a job came to
+    queuectl result --of k3v9 --json
+    """,
+)
+@click.argument("value", required=False, metavar="[JSON]")
+@click.option("--of", type=JOB_ID, metavar="ID", help="Print the result of this job instead.")
+@json_option
+def result(value: str | None, of: str | None, as_json: bool) -> None:
+    """Set what a job came to, or print it.
+
+    Inside a job it takes JSON of 1 MiB at most: as it stands, from a file with @FILE, or from stdin
+    with -. The last one counts, and is stored with the end of the run, if that completes the job.
+    Writing the file that $QUEUECTL_RESULT names does the same.
+
+    With --of it prints the result of a job that is completed.
+    """
+    if (value is None) == (of is None):
+        raise click.UsageError("Give either JSON, inside a job, or --of ID")
+    if of is not None:
+        _print_result(of, as_json=as_json)
+        return
+    path = place_of(RESULT)
+    text = check_result(_read(value or ""))
+    try:
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(f"{path}.new", path)
+    except OSError as error:
+        raise UsageError(f"The result can't be written: {error.strerror}.") from None
+    if as_json:
+        from queuectl.cli.render import write_json
+
+        write_json({"id": os.environ.get("QUEUECTL_JOB_ID"), "bytes": len(text.encode())})
+
+
+def _read(value: str) -> bytes:
+    if value == "-":
+        return sys.stdin.buffer.read(LONGEST_RESULT + 1)
+    if not value.startswith("@"):
+        return value.encode("utf-8", "surrogateescape")
+    try:
+        with open(value[1:], "rb") as file:
+            return file.read(LONGEST_RESULT + 1)
+    except OSError as error:
+        raise UsageError(f"{value[1:]} can't be read: {error.strerror}.") from None
+
+
+def _print_result(id: str, *, as_json: bool) -> None:
+    from queuectl.cli.options import open_queue
+    from queuectl.cli.render import write_json
+
+    with open_queue() as queue:
+        job = queue.get(id)
+        found = queue.result(job)
+        write_json({"id": job.id, "result": found} if as_json else found)
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    queuectl progress 40                      # inside a job: 40 percent are done
+    queuectl progress 40 "rows 400 of 1000"
+    queuectl progress 12.5% fetching
+    """,
+)
+@click.argument("percent")
+@click.argument("note", required=False, default="")
+@json_option
+def progress(percent: str, note: str, as_json: bool) -> None:
+    """Tell how far a job has come: status, list, show and wait say so.
+
+    PERCENT is a number from 0 to 100, so that 0.5 is half a percent. It is shown within a second or
+    two. A job that tells nothing is as alive as any other. A line such as `40 rows 400 of 1000` in
+    the file that $QUEUECTL_PROGRESS names does the same.
+    """
+    path = place_of(PROGRESS)
+    line = f"{check_percent(percent)} {note}"
+    told = read_progress(line)
+    try:
+        with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{told[0]:g} {told[1][:LONGEST_NOTE]}\n")
+    except OSError as error:
+        raise UsageError(f"The progress can't be written: {error.strerror}.") from None
+    if as_json:
+        from queuectl.cli.render import write_json
+
+        write_json({"percent": told[0], "note": told[1]})

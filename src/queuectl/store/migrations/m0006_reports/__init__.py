@@ -1,0 +1,1 @@
+"""What runs tell and keep: results, progress and steps."""

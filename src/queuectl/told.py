@@ -1,0 +1,84 @@
+"""What runs have told and kept, for those who ask: results, progress and steps of jobs."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from queuectl.errors import NotFoundError, StateError
+from queuectl.facts import RunProgress, Step
+from queuectl.filter import Filter
+from queuectl.job import OPEN, Job, State
+from queuectl.request import check_text
+from queuectl.store.contract import RunId, Store
+
+LONGEST_NAME = 256
+"""Characters that the name of a step can have."""
+LONGEST_OUTPUT = 1 << 20
+"""Bytes that a step can keep."""
+
+
+def result(store: Store, job: Job) -> Any:
+    """Return what a completed job came to; that it has no result is an error."""
+    import json
+
+    return json.loads(result_text(store, job))
+
+
+def result_text(store: Store, job: Job) -> str:
+    """Return the same as the JSON that its run wrote."""
+    if job.state != State.COMPLETED:
+        raise StateError(
+            f"Job {job.id} is {job.state}; only a completed job has a result.",
+            advice=f"queuectl wait {job.id} waits for its end." if job.state in OPEN else "",
+        )
+    found = store.reports.results([job]).get(job.seq)
+    if found is None:
+        raise NotFoundError(f"Job {job.id} has no result: the run that completed it set none.")
+    return found
+
+
+def results(store: Store, jobs: Sequence[Job]) -> dict[int, Any]:
+    """Return what completed jobs came to, by their places; those without a result are missing."""
+    import json
+
+    return {seq: json.loads(text) for seq, text in store.reports.results(jobs).items()}
+
+
+def progress(store: Store, jobs: Sequence[Job]) -> dict[int, RunProgress]:
+    """Return how far the newest runs of these jobs have come, or had, by their places."""
+    begun = [job for job in jobs if job.attempts]
+    return store.reports.progress(begun) if begun else {}
+
+
+def running_progress(store: Store) -> dict[int, RunProgress]:
+    """Return how far the jobs that run have come, by their places."""
+    return progress(store, store.jobs.select(Filter(states=(State.PROCESSING,)), limit=None))
+
+
+# -- steps ------------------------------------------------------------------------------
+
+
+def current_run(environment: Mapping[str, str] = os.environ) -> RunId:
+    """Return the run that we are in; in none, it is an error."""
+    id, node = environment.get("QUEUECTL_JOB_ID"), environment.get("QUEUECTL_NODE")
+    attempt = environment.get("QUEUECTL_ATTEMPT", "")
+    if not id or not node or not attempt.isdecimal():
+        raise StateError("This works only inside a job that a worker runs.")
+    return RunId(id, int(attempt), node)
+
+
+def check_name(name: str) -> str:
+    """Return the name of a step; one that can't be is an error."""
+    return check_text("The name of a step", name, longest=LONGEST_NAME)
+
+
+def begin_step(store: Store, run: RunId, name: str) -> Step | None:
+    """Return a step that an earlier run has done; None if it is yet to be done."""
+    return store.reports.begin_step(run, check_name(name))
+
+
+def keep_step(store: Store, run: RunId, name: str, output: bytes) -> None:
+    """Store that a run has done a step."""
+    if len(output) > LONGEST_OUTPUT:
+        raise StateError(f"Step {name!r} wrote more than the 1 MiB that a step can keep.")
+    store.reports.keep_step(run, check_name(name), output)
