@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from queuectl.job import ANY_HANDLER, ANY_TYPE, TYPE
 from queuectl.values import dataclass
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ class Candidate(NamedTuple):
         """
         return -self.priority, min(self.vtime, 0), self.seq
 
+    @property
+    def place_in_queue(self) -> tuple[int, int, int]:
+        """Where it stands among jobs of its own queue, whoever handles these."""
+        return -self.priority, self.vtime, self.seq
+
 
 class Suspects(NamedTuple):
     """Jobs that one more crash would bury: each gets a node for itself, if that can be had soon."""
@@ -65,10 +71,23 @@ class Serving:
     """How much each of the names gets of the node; none if priority decides among them."""
     in_order: bool = False
     """Whether each of the names comes before all that follow."""
+    handlers: tuple[str, ...] = ()
+    """What the node can run besides commands: what is in the column `handler` of jobs, or
+    `ANY_TYPE`."""
 
     def __contains__(self, queue: str) -> bool:
         """Tell whether jobs of this queue are taken."""
         return (not self.names or queue in self.names) and queue not in self.excluded
+
+    def handles(self, handler: str) -> bool:
+        """Tell whether jobs that need this handler can be run."""
+        if not handler or handler in self.handlers or ANY_HANDLER in self.handlers:
+            return True
+        return ANY_TYPE in self.handlers and handler.startswith(TYPE)
+
+    def takes(self, queue: str, handler: str) -> bool:
+        """Tell whether jobs of this line are taken."""
+        return queue in self and self.handles(handler)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -177,6 +196,15 @@ def first_in_line(lines: Mapping[str, list[Candidate]], offer: Offer) -> list[Ca
 def line_up(lines: Mapping[str, Sequence[Candidate]], offer: Offer) -> Iterator[Candidate]:
     """Yield the jobs of several queues, of each in its own order, as the node wants them."""
     return merge(list(lines.values())) if offer.order is None else offer.order.arrange(lines)
+
+
+def one_line(lines: Sequence[list[Candidate]], limit: int) -> list[Candidate]:
+    """Return the first jobs of a queue, of which those of each handler are a line by themselves."""
+    if len(lines) == 1:
+        return lines[0]
+    found = [job for line in lines for job in line]
+    found.sort(key=lambda job: job.place_in_queue)
+    return found[:limit]
 
 
 def merge(lines: Sequence[Sequence[Candidate]]) -> Iterator[Candidate]:

@@ -21,7 +21,7 @@ from queuectl.values import replace
 from queuectl.when import LATEST, format_duration, iso
 
 NOT_EDITED = (
-    *("id", "stdin", "stdin_base64", "env_all"),
+    *("id", "stdin", "stdin_base64", "env_all", "type", "data", "data_base64"),
     *("unique", "unique_until", "unique_for", "on_duplicate", "max_wait"),
 )
 """What a job keeps that it was enqueued with."""
@@ -94,6 +94,8 @@ def check_given(given: Mapping[str, object]) -> None:
 def edited(job: Job, given: Mapping[str, object], now: int) -> Job:
     """Return what becomes of a job by the fields of a request, or raise why nothing can."""
     values = read_some(given, now=now)
+    if job.type is not None and (what := {"command", "argv", "shell"}.intersection(values)):
+        raise StateError(f"Job {job.id} has data for a handler, and no {sorted(what)[0]}.")
     if "command" in values or "argv" in values:
         values = {"command": None, "argv": None, **values}
         if values["argv"] is not None:

@@ -83,7 +83,11 @@ class Defaults:
         """
         usual = self._limited.get(given.get("queue", DEFAULT_QUEUE), self._usual)
         values = _filled(usual, given)
-        if "cwd" not in given:
+        if "type" in given:
+            # Where and by what it is handled is the worker's business.
+            values |= {"shell": None, "cwd": None} | given
+            values["env_all"] = given.get("env_all", False)
+        elif "cwd" not in given:
             values["cwd"] = folder()
         if "env" not in given:
             values["env"] = {}
@@ -123,7 +127,10 @@ class BulkDefaults:
         command = given.pop("command", None)
         argv = given.pop("argv", None)
         stdin = given.pop("stdin", None)
+        data = given.pop("data", None)
         model = self._model_for(given)
+        if data is not None:
+            model = replace(model, data=data)
         if stdin is not None:
             # It may be long, and so isn't kept for those that follow.
             model = replace(model, stdin=stdin)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from queuectl.facts import Event, Pause, QueueInfo
-from queuectl.job import WAITING, Job, State, moment
+from queuectl.job import TYPE, WAITING, Job, State, moment, told_handler
 from queuectl.values import dataclass
 from queuectl.when import ahead, human, iso, local
 
@@ -43,6 +43,8 @@ class Cause(StrEnum):
     """No node lives that takes jobs."""
     NOT_SERVED = "not_served"
     """Nodes live, but none of them serves its queue."""
+    NO_HANDLER = "no_handler"
+    """Nodes serve its queue, but none of them has a program for its data."""
     LIMIT = "limit"
     """As many jobs of its queue run as its limit allows."""
     KEY = "key"
@@ -97,6 +99,10 @@ class Crew:
         """Tell whether it takes jobs of this queue."""
         return queue in self.queues
 
+    def takes(self, job: Job) -> bool:
+        """Tell whether it would run this job."""
+        return not self.stopping and self.queues.takes(job.queue, job.handler)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
@@ -129,6 +135,7 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
         return []
     held, own = _held(job, around.held), _in_itself(job, around.now)
     reasons = [*held, *own, *hindrances([job.queue], around.crews, around.queues)]
+    reasons += unhandled([job], around.crews)
     if not own:
         reasons += _held_back(job, around)
     return reasons or [_its_turn(job, around)]
@@ -178,6 +185,33 @@ def hindrances(
         text = f"no worker serves {', '.join(unserved)}"
         reasons.append(_reason(Cause.NOT_SERVED, text, f"worker start {options}"))
     return reasons
+
+
+def unhandled(jobs: Sequence[Job], crews: Sequence[Crew]) -> list[Reason]:
+    """Say which of these jobs no node can run, though some serve their queues."""
+    taking = [crew for crew in crews if not crew.stopping]
+    missing = sorted(
+        {
+            job.handler
+            for job in jobs
+            if job.handler
+            and any(crew.serves(job.queue) for crew in taking)
+            and not any(crew.takes(job) for crew in taking)
+        }
+    )
+    if not missing:
+        return []
+    text = f"no worker handles {', '.join(map(told_handler, missing[:NAMED]))}"
+    text += f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    return [_reason(Cause.NO_HANDLER, text, handling(missing[:NAMED]))]
+
+
+def handling(handlers: Sequence[str]) -> str:
+    """Write the command that starts a node which has programs for these."""
+    types = [handler.removeprefix(TYPE) for handler in handlers]
+    if not all(types):
+        return "worker start --exec PROGRAM"
+    return f"worker start {' '.join(f'--exec {_quoted(type)}=PROGRAM' for type in types)}"
 
 
 def served(name: str) -> str:
@@ -270,15 +304,15 @@ def _rate(rates: "Sequence[Rate]", whose: str, opens_at: int | None, now: int) -
     return _reason(Cause.RATE, f"{allow} {what}", ends_at=opens_at)
 
 
-def all_busy(queue: str, crews: Sequence[Crew]) -> bool:
-    """Tell whether no worker that serves a queue is free, though there are some."""
-    serving = [crew for crew in crews if crew.serves(queue) and not crew.stopping]
+def all_busy(job: Job, crews: Sequence[Crew]) -> bool:
+    """Tell whether no worker that would run a job is free, though there are some."""
+    serving = [crew for crew in crews if crew.takes(job)]
     return bool(serving) and sum(c.busy for c in serving) >= sum(c.workers for c in serving)
 
 
 def _its_turn(job: Job, around: Surroundings) -> Reason:
     """Say how its turn comes, when nothing keeps it."""
-    serving = [crew for crew in around.crews if crew.serves(job.queue) and not crew.stopping]
+    serving = [crew for crew in around.crews if crew.takes(job)]
     from queuectl.lifecycle import ROOM_WITHIN
 
     alone_until = job.run_at + ROOM_WITHIN
@@ -289,7 +323,7 @@ def _its_turn(job: Job, around: Surroundings) -> Reason:
     ):
         text = "after its crashes it is to run alone, and a node makes room for it"
         return _reason(Cause.ALONE, text, ends_at=alone_until)
-    if all_busy(job.queue, serving):
+    if all_busy(job, serving):
         workers = sum(crew.workers for crew in serving)
         who = {1: "the one worker that serves it is", 2: "both workers that serve it are"}
         text = who.get(workers, f"all {workers} workers that serve it are") + " busy"

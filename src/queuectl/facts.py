@@ -257,3 +257,16 @@ def count_unserved(counts: Iterable[Count], served: "Iterable[Serving]") -> dict
         if count.state in WAITING and not any(count.queue in queues for queues in known):
             waiting[count.queue] = waiting.get(count.queue, 0) + count.jobs
     return {queue: jobs for queue, jobs in sorted(waiting.items()) if jobs}
+
+
+def count_unhandled(
+    lines: Mapping[tuple[str, str], int], served: "Iterable[Serving]"
+) -> dict[str, int]:
+    """Count the ready jobs of queues that are served, but not for their handler, by that."""
+    known = list(served)
+    found: dict[str, int] = {}
+    for (queue, handler), jobs in sorted(lines.items()):
+        serving = [node for node in known if queue in node]
+        if serving and not any(node.handles(handler) for node in serving):
+            found[handler] = found.get(handler, 0) + jobs
+    return found

@@ -30,6 +30,9 @@ Kind = Literal[
     "flag",
     "bytes",
     "base64",
+    "type",
+    "data",  # bytes that are kept in the row itself
+    "data_base64",
     "size",
     "labels",
     "keys",
@@ -100,6 +103,9 @@ class Field:
 REQUESTED = (
     Field("command", "text", is_long=True, also=("cmd",)),
     Field("argv", "arguments", is_long=True),
+    Field("type", "type", stored="task"),
+    Field("data", "data", is_secret=True, is_long=True),
+    Field("data_base64", "data_base64", gives="data"),
     Field("id", "id", "--id ID", "Its id, unique; random by default."),
     Field("queue", "name", "--queue -Q NAME", "The queue it waits in.  [default: default]"),
     Field("priority", "integer", "--priority -p N", "Higher runs first; may be negative."),
@@ -300,14 +306,12 @@ KEPT = (
     Field("vtime", "count", is_hidden=True),
     Field("hook", "text", is_hidden=True),
     Field("parked", "text", is_hidden=True),
+    Field("handler", "text", is_hidden=True),
+    Field("task", "text", is_hidden=True),
 )
 """What only queuectl sets."""
 
-RESERVED = (
-    Field("task", "text", is_long=True),
-    Field("data", "bytes", is_secret=True, is_long=True),
-    Field("after", "labels"),
-)
+RESERVED = (Field("after", "labels"),)
 """What is for a later version. `after` has no column yet."""
 
 FIELDS = (*REQUESTED, *KEPT, *RESERVED)
@@ -333,6 +337,9 @@ class Keywords(TypedDict, total=False):
 
     command: str
     argv: Sequence[str]
+    type: str
+    data: str | bytes
+    data_base64: str
     id: str
     queue: str
     priority: int

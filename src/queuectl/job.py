@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 DEFAULT_QUEUE = "default"
 SHELL = "/bin/sh"
 """What reads the command of a job that names no other shell."""
+TYPE = "type:"
+"""What the handler of a data job begins with; its type follows."""
+ANY_TYPE = "type:*"
+"""What a node is said to handle that takes data jobs of all types."""
+ANY_HANDLER = "*"
+"""All that there is, for whoever asks about jobs and runs none."""
 
 
 class State(StrEnum):
@@ -58,6 +64,9 @@ class NewJob:
 
     command: str | None = None
     argv: tuple[str, ...] | None = None
+    type: str | None = None
+    """What it is one of, if it is a data job: empty for none in particular."""
+    data: bytes | None = field(default=None, repr=False)
     id: str | None = None
     queue: str = DEFAULT_QUEUE
     priority: int = 0
@@ -174,6 +183,8 @@ class Job:
     """Commands that are run, as jobs of their own, when it completes, fails or dies."""
     hook: str | None
     """What it tells of, if it is a hook: occasion, attempt, its exit code, and the other's id."""
+    handler: str
+    """What a node must have to run it; empty for commands, which every node can run."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":
@@ -191,6 +202,11 @@ class Job:
         values[_BACKOFF] = None if backoff is None else Strategy(backoff)
         values.insert(_AFTER, ())
         return in_order(cls, values)
+
+    @property
+    def type(self) -> str | None:
+        """What it is one of, if it is a data job; empty for none in particular."""
+        return self.task if self.handler.startswith(TYPE) else None
 
     @property
     def is_held(self) -> bool:
@@ -232,7 +248,9 @@ class Job:
             from shlex import join
 
             return join(self.argv)
-        return self.task or ""
+        if self.type is None:
+            return self.task or ""
+        return f"{self.type} (data)".lstrip()
 
     @property
     def created(self) -> "datetime":
@@ -283,6 +301,17 @@ class Job:
         if self.state in WAITING or not self.attempts:
             left += 1
         return self.attempts + left
+
+
+def handler_of(type: str | None) -> str:
+    """Return what a node must have to run a job of this type; that of commands has none."""
+    return "" if type is None else TYPE + type
+
+
+def told_handler(handler: str) -> str:
+    """Say in words what a node must have to run a job."""
+    type = handler.removeprefix(TYPE)
+    return f"type {type}" if type else "data without a type"
 
 
 def _loads(text: str) -> Any:

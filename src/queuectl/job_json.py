@@ -53,7 +53,8 @@ def job_dict(job: Job, pause: Pause | None = None) -> dict[str, Any]:
     for name, form in _FORMED:
         if (value := told[name]) is not None:
             told[name] = form(value)
-    told["data"] = _data(job)
+    told["task"] = job.task if job.type is None else None
+    told["data"], base64 = _data(job)
     told["shell"] = None if job.command is None else job.shell or SHELL
     told["schedule"] = job.schedule
     told["scheduled_for"] = moment(job.planned)
@@ -62,11 +63,20 @@ def job_dict(job: Job, pause: Pause | None = None) -> dict[str, Any]:
     told["held"] = job.is_held
     told["hook"] = None if job.hook is None else job.hook.partition(" ")[0]
     told["hook_of"] = job.hook_of
+    told["type"], told["data_base64"] = job.type, base64
     return told
 
 
-def _data(job: Job) -> str | None:
-    """Return what a task is given; what was kept of a job put aside may hold secrets."""
+def _data(job: Job) -> tuple[str | None, str | None]:
+    """Return the data of a job as text or, if it isn't text, as base64.
+
+    What was kept of a job put aside may hold secrets.
+    """
     if job.task is None or job.data is None:
-        return None
-    return job.data.decode("utf-8", "replace")
+        return None, None
+    try:
+        return job.data.decode(), None
+    except UnicodeDecodeError:
+        from base64 import b64encode
+
+        return None, b64encode(job.data).decode()

@@ -10,7 +10,10 @@ _NAMES = (
     for same in by_column().values()
     if same[0].kind != "labels"
 )
-SAME = [{"command", "cmd", "argv"}, *(set(names) for names in _NAMES if len(names) > 1)]
+SAME = [
+    {"command", "cmd", "argv", "data", "data_base64"},
+    *(set(names) for names in _NAMES if len(names) > 1),
+]
 """Names that say the same thing in several ways: the stronger one drives out the others."""
 
 

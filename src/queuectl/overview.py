@@ -13,6 +13,7 @@ from queuectl.explain import (
     explain_all,
     hindrances,
     run_paused,
+    unhandled,
 )
 from queuectl.facts import Event, Node, Pause
 from queuectl.filter import Filter, Names
@@ -62,7 +63,7 @@ def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
         around = replace(around, running=held_by, key_opens_at=opens_at)
     if job.is_held:
         around = replace(around, held=_hold_of(store, job))
-    if all_busy(job.queue, around.crews):
+    if all_busy(job, around.crews):
         before = store.runs.before(job, LONGEST_LINE)
         in_line = 1 + before if before < LONGEST_LINE else None
         around = replace(around, place=in_line, pace=_pace(store, job.queue, around.now))
@@ -129,6 +130,7 @@ def explain_unstarted(
         *explain_all(unfinished, around.now),
         *explain_runs(store, unfinished),
         *hindrances(queues, around.crews, around.queues),
+        *unhandled([job for job in unfinished if job.state in WAITING], around.crews),
     ]
 
 
@@ -154,6 +156,7 @@ def status(store: Store) -> "Status":
     from queuectl.report import build_status
 
     counts = store.jobs.counts()
+    waits = any(one.state in WAITING and one.jobs for one in counts)
     return build_status(
         store.url,
         counts,
@@ -162,6 +165,7 @@ def status(store: Store) -> "Status":
         store.runs.outlook().due,
         _paused_runs(store),
         store.jobs.count_held(list({one.queue for one in counts if one.state in WAITING})),
+        store.runs.lines(LONGEST_LINE) if waits else {},
     )
 
 

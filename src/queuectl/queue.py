@@ -197,6 +197,23 @@ class Queue:
         """
         return self._enqueuer.take(what, fields, connection)
 
+    def push(
+        self,
+        id: str,
+        data: str | bytes,
+        /,
+        *,
+        connection: Any = None,
+        **fields: Unpack[Keywords],
+    ) -> Job:
+        """Store a data job and return it; who runs it has a program for its type.
+
+        All else is as in `enqueue`: an id that is taken is a `DuplicateError`.
+        """
+        return self._enqueuer.take(None, {"id": id, "data": data, **fields}, connection)
+
+    submit = push
+
     def enqueue_many(
         self,
         what: Iterable[Request],

@@ -21,6 +21,7 @@ from queuectl.facts import (
     Rollup,
     RunProgress,
     Step,
+    count_unhandled,
     count_unserved,
 )
 from queuectl.fields import REQUESTED
@@ -144,6 +145,7 @@ def node_dict(node: Node, *, alive: bool, running: int) -> dict[str, Any]:
         "excluded": list(node.queues.excluded),
         "weights": dict(zip(node.queues.names, node.queues.weights, strict=False)),
         "in_order": node.queues.in_order,
+        "handlers": list(node.queues.handlers),
         "alive": alive,
         "stopping": None if node.stop is None else node.stop.value,
         "version": node.version,
@@ -155,7 +157,9 @@ def node_dict(node: Node, *, alive: bool, running: int) -> dict[str, Any]:
 def serving_of(node: dict[str, Any]) -> Serving:
     """Return which queues a node serves that was described."""
     weights = tuple(node["weights"].values())
-    return Serving(tuple(node["queues"]), tuple(node["excluded"]), weights, node["in_order"])
+    handlers = tuple(node["handlers"])
+    names, excluded = tuple(node["queues"]), tuple(node["excluded"])
+    return Serving(names, excluded, weights, node["in_order"], handlers)
 
 
 def limits_dict(limits: "Limits") -> dict[str, Any]:
@@ -192,6 +196,9 @@ class Status:
     """Those that run, but stand still."""
     held: Mapping[str, int] = MappingProxyType({})
     """How many jobs are held by hand, by queue."""
+    unhandled: Mapping[str, int] = MappingProxyType({})
+    """How many jobs are ready, by handler, that no node has: they can't run as things are. Of very
+    many, some are counted."""
 
     @property
     def total(self) -> int:
@@ -221,6 +228,7 @@ class Status:
                 for job, pause in self.paused_jobs
             ],
             "held": dict(self.held),
+            "unhandled": dict(self.unhandled),
         }
 
 
@@ -232,9 +240,11 @@ def build_status(
     next_due: int | None,
     paused_jobs: Iterable[tuple[Job, Pause]] = (),
     held: Mapping[str, int] = MappingProxyType({}),
+    lines: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> Status:
     """Add counters up by state and by queue; every state is there, also with zero jobs."""
     counts, nodes = list(counts), tuple(nodes)
+    serving = [serving_of(n) for n in nodes if n["alive"] and not n["stopping"]]
     totals = dict.fromkeys(State, 0)
     per_queue: dict[str, dict[State, int]] = defaultdict(lambda: dict.fromkeys(State, 0))
     for count in counts:
@@ -255,9 +265,8 @@ def build_status(
         nodes=nodes,
         next_due=next_due,
         held=held,
-        unserved=count_unserved(
-            counts, (serving_of(n) for n in nodes if n["alive"] and not n["stopping"])
-        ),
+        unserved=count_unserved(counts, serving),
+        unhandled=count_unhandled(lines, serving),
         paused_jobs=tuple(paused_jobs),
     )
 

@@ -22,6 +22,7 @@ LONGEST_ARGUMENT = 128 * 1024 - 1
 LONGEST_ENVIRONMENT = 2**20
 """Bytes of all variables of a job: the kernel takes 2 MiB of them and arguments together."""
 LONGEST_STDIN = 2**24
+LONGEST_DATA = 2**20
 LONGEST_ID = 256
 LONGEST_NAME = 128
 MOST_TAGS = 64
@@ -76,7 +77,7 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
 
 def read_some(given: Mapping[str, Any], *, now: int = 0) -> Values:
     """Read fields as `read_values` does those of a job, though it may not be said what it runs."""
-    if {_plain(name) for name in given} & {"command", "cmd", "argv"}:
+    if {_plain(name) for name in given} & {"command", "cmd", "argv", "data", "data_base64"}:
         return read_values(given, now=now)
     values = read_values({**given, "command": "true"}, now=now) if given else {}
     values.pop("command", None)
@@ -225,7 +226,9 @@ def _one_of(said: Mapping[str, Any], *names: str) -> None:
 
 
 def _check_work(values: Values) -> None:
-    if ("command" in values) == ("argv" in values):
+    if "data" in values or "type" in values:
+        _check_data(values)
+    elif ("command" in values) == ("argv" in values):
         if "command" not in values:
             raise BadJobError("A job needs a command; give it as text or as 'command' in the JSON.")
         raise BadJobError("A job has either a command or an argv; give one of them.")
@@ -233,6 +236,25 @@ def _check_work(values: Values) -> None:
         _check_unique(values)
     if "shell" in values and "argv" in values:
         raise BadJobError("A program with its arguments runs without a shell; leave shell out.")
+
+
+def _check_data(values: Values) -> None:
+    """Check a data job: what is done with its data is up to the workers."""
+    if "data" not in values:
+        raise BadJobError("A type is that of data; give data, too, even if it is empty.")
+    for name in ("command", "argv"):
+        if name in values:
+            raise BadJobError(f"A job has either data or a {name}; give one of them.")
+    for name, why in _NOT_OF_DATA.items():
+        if values.get(name) is not None:
+            raise BadJobError(f"{why}; leave {name} out.")
+    values.setdefault("type", "")
+
+
+_NOT_OF_DATA = {
+    "stdin": "The data of a job is what its program finds on stdin",
+    "shell": "Data is for a program that the worker knows, and no shell",
+}
 
 
 def _check_unique(values: Values) -> None:
@@ -407,6 +429,32 @@ def _check_stdin(name: str, data: bytes) -> bytes:
     return data
 
 
+def _type(name: str, value: object, now: int) -> str:
+    if value == "":
+        return ""
+    text = check_name(name, value)
+    if text == "*" or "=" in text:
+        raise BadJobError(f"A {name} can't be * or contain '=': {shown(text)}.")
+    return text
+
+
+def _data(name: str, value: object, now: int) -> bytes:
+    return _check_data_size(name, _bytes(name, value, now))
+
+
+def _data_base64(name: str, value: object, now: int) -> bytes:
+    return _check_data_size(name, _base64(name, value, now))
+
+
+def _check_data_size(name: str, data: bytes) -> bytes:
+    if len(data) > LONGEST_DATA:
+        raise BadJobError(
+            f"{name} has {len(data):,} bytes; at most {LONGEST_DATA:,} are kept with a job, so push"
+            " the name of a file."
+        )
+    return data
+
+
 def _labels(name: str, value: object, now: int) -> tuple[str, ...]:
     items: Iterable[object]
     if isinstance(value, str):
@@ -488,6 +536,9 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "flag": _flag,
     "bytes": _bytes,
     "base64": _base64,
+    "type": _type,
+    "data": _data,
+    "data_base64": _data_base64,
     "labels": _labels,
     "keys": _keys,
     "until": _until,

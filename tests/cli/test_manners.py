@@ -152,7 +152,7 @@ def test_version(cli: Cli) -> None:
         (("stop",), 2, "use worker stop."),
         (("ls",), 2, "use list."),
         (("delete", "x"), 2, "use rm."),
-        (("submit", "x"), 2, "use enqueue."),
+        (("submit", "x"), 2, "use push ID DATA."),
         (("tail",), 2, "use logs -f."),
         (("workers",), 2, "use worker list."),
         (("kill", "x"), 2, "use cancel."),

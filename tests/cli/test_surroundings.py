@@ -49,6 +49,7 @@ def test_the_whole_environment_takes_the_place_of_the_workers(cli: Cli) -> None:
     cli.node()
     cli.variables = {"MINE": "ü\n2", "BOTH": "mine", "OLDPWD": "/nowhere", "SHLVL": "7"}
     told = {"JOB_ID", "ATTEMPT", "QUEUE", "DB", "NODE", "WORKER", "RUN", "OWNER"}
+    told |= {"RESULT", "PROGRESS"}
     found = variables(ran(cli, "--env-all", "--env", "MORE=3", "--cwd", "/usr", "--", "env", "-0"))
     assert {name for name in found if name.startswith("QUEUECTL_")} == {
         f"QUEUECTL_{name}" for name in told
@@ -160,6 +161,8 @@ def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
         # An export has them, and says so: it is what a crontab is.
         *(("schedule", *rest) for name in ("one", "all") for rest in schedule_commands(name)),
         *(("schedule", "list"), ("crontab", "import", "nosuch")),
+        *(("steps", "dead"), ("result", "--of", "dead"), ("progress", "5"), ("push", "d", "x")),
+        ("step", "one", "--", "true"),
     ]
     covered = {command[0] for command in commands} | {"enqueue"}
     assert set(COMMANDS) - covered == {"completion", "demo"}

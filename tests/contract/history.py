@@ -24,7 +24,9 @@ from queuectl.errors import (
 from queuectl.facts import Event, QueueUse, RunProgress, Stop
 from queuectl.filter import Filter
 from queuectl.job import (
+    ANY_TYPE,
     FINISHED,
+    TYPE,
     Cancelled,
     Exited,
     Job,
@@ -94,6 +96,11 @@ SERVED: Sequence[Served] = (
     Serving(excluded=("one", "nowhere")),
     Serving(("zwei ü", "one", "nowhere"), weights=(2, 3, 1)),
     Serving(("One", "zwei ü", "one"), in_order=True),
+    Serving(handlers=(f"{TYPE}a",)),
+    Serving(handlers=(TYPE, f"{TYPE}ü")),
+    Serving(handlers=(ANY_TYPE,)),
+    Serving(("zwei ü", "one"), weights=(2, 3), handlers=(ANY_TYPE,)),
+    Serving(("One", "one"), in_order=True, handlers=(f"{TYPE}a", f"{TYPE}ü")),
 )
 OUTCOMES: Sequence[Outcome] = (
     Exited(0),

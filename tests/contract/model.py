@@ -48,6 +48,7 @@ from queuectl.filter import Filter, Sort
 from queuectl.hooks import called_for
 from queuectl.host import whoami
 from queuectl.job import (
+    ANY_HANDLER,
     FINISHED,
     JOB_COLUMNS,
     Attempt,
@@ -58,6 +59,7 @@ from queuectl.job import (
     Output,
     State,
     Transition,
+    handler_of,
 )
 from queuectl.lifecycle import cancelled, expired
 from queuectl.limits import Gate, Limits, Meters, Shares, refunded
@@ -290,10 +292,11 @@ class ToyJobs(Jobs):
             expires_at = min(max(now, run_at) + new.expire, LATEST)
         asked = "queue priority command argv cwd tags timeout max_retries backoff"
         asked += " backoff_base retry_delay max_backoff unique_for"
-        unset = "task data node worker started_at finished_at duration_ms exit_code error"
+        unset = "node worker started_at finished_at duration_ms exit_code error"
         unset += " reason cancel_reason"
         fields: dict[str, Any] = {name: getattr(new, name) for name in asked.split()}
         fields |= dict.fromkeys(unset.split())
+        fields |= {"task": new.type, "data": new.data, "handler": handler_of(new.type)}
         fields["unique_key"] = new.unique
         fields["unique_until"] = "start" if new.unique_until == "start" else None
         fields |= {"env": dict(new.env), "env_all": bool(new.env_all)}
@@ -798,7 +801,7 @@ class ToyRuns(Runs):
     def _serves(self, queues: Serving, job: Job) -> bool:
         info = self._memory.queues.get(job.queue)
         paused = info is not None and info.paused_at is not None
-        return not paused and job.queue in queues
+        return not paused and queues.takes(job.queue, job.handler)
 
     def _begin(self, job: Job, node: str, worker: int, now: int) -> Job:
         memory = self._memory
@@ -831,7 +834,15 @@ class ToyRuns(Runs):
     def before(self, job: Job, limit: int) -> int:
         line, ready = self._memory.line, self._memory.ready
         same = [line[id] for id in ready if ready[id] and line[id].queue == job.queue]
+        same = [other for other in same if other.handler == job.handler]
         return min(sum(_in_line(other) < _in_line(job) for other in same), limit)
+
+    def lines(self, limit: int) -> dict[tuple[str, str], int]:
+        line, ready = self._memory.line, self._memory.ready
+        everything = Serving(handlers=(ANY_HANDLER,))
+        found = [line[id] for id in ready if ready[id] and self._serves(everything, line[id])]
+        counted = Counter((job.queue, job.handler) for job in found if job.handler)
+        return {pair: min(jobs, limit) for pair, jobs in counted.items()}
 
     def opens_at(self, queue: str, key: str) -> int | None:
         return None

@@ -45,6 +45,10 @@ VALUES: dict[str, Any] = {
     "client": "nobody",
     "crashes": 0,
     "data": b"x",
+    "handler": "",
+    "handlers": ["", "type:a"],
+    "first_handler": "type:",
+    "last_handler": "type;",
     "heed": -1,
     "idle": True,
     "duration_ms": 5,
@@ -106,6 +110,14 @@ VALUES |= {name: None for name in EDITED if name not in VALUES}
 
 HOT = [
     "READY_QUEUES",
+    "READY_LINES",
+    "LINE_LENGTH",
+    "NEXT_HANDLER",
+    "NEXT_PARKED_HANDLER",
+    "LOOK_LINES",
+    "OUTLOOK_LINES",
+    "CLAIM_LINES_AT_ONCE",
+    "CLAIM_LINES_ALONE",
     "BEFORE",
     "READY",
     "READY_WHOLE",
@@ -247,6 +259,8 @@ def bound(dialect: Dialect, text: str, **other: Any) -> dict[str, Any]:
     values = VALUES | other
     row = {f"{name}_": value for name, value in values.items() if not isinstance(value, bytes)}
     values["rows"] = json.dumps([row])
+    if dialect.name == MYSQL.name:
+        values["handlers"] = json.dumps(values["handlers"])
     return {
         name: dialect.bind_list(values[name]) if isinstance(values[name], list) else values[name]
         for name in re.findall(pattern, text)

@@ -55,6 +55,7 @@ TRIMMINGS: dict[str, Sequence[Any]] = {
     "on_success": (None, None, None, "echo süß"),
     "on_failure": (None, None, "echo 🎈"),
     "on_dead": (None, None, 'it\'s "dead"'),
+    "type": (None, None, None, "", "a", "ü"),
 }
 
 
@@ -79,7 +80,9 @@ def _job(now: int, id: str, shape: int, trimmings: int) -> NewJob:
     for time in ("run_at", "expires_at"):
         if fields[time] is not None:
             fields[time] += now
-    if fields["command"] is not None:
+    if fields["type"] is not None:
+        fields |= {"command": None, "argv": None, "data": b"\0\xff" * len(fields["type"])}
+    elif fields["command"] is not None:
         fields["argv"] = None
     return NewJob(id=id, **fields)
 

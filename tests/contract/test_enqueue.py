@@ -89,6 +89,7 @@ class TestEnqueue:
             on_dead="dead 22",
             hook=None,
             parked=None,
+            handler="",
             run_at=NOW + 5,
             expires_at=NOW + 6,
             timeout=7,

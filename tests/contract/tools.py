@@ -69,7 +69,7 @@ def no_client(url: str) -> Client:
 
 def add(store: Store, id: str, *, now: int = NOW, **fields: Any) -> Job:
     """Enqueue one job and return it as it is stored."""
-    work: dict[str, Any] = {} if "argv" in fields else {"command": f"echo {id}"}
+    work: dict[str, Any] = {} if {"argv", "data"} & fields.keys() else {"command": f"echo {id}"}
     store.jobs.enqueue([NewJob(**{"id": id, **work, **fields})], now=now)
     return the(store, id)
 

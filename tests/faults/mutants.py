@@ -28,6 +28,7 @@ from tests.support import is_gone, wait_for
 
 COPIED = ("src", "tests", "pyproject.toml")
 LIMITS = "tests/contract/test_limits.py"
+DATA = "tests/contract/test_data.py"
 UNIQUE = "tests/contract/test_unique.py"
 PAUSE = "tests/guard/test_pause.py"
 HOOKS = "tests/contract/test_hooks.py"
@@ -1002,6 +1003,52 @@ MUTANTS: Sequence[Mutant] = (
         tests=[
             "tests/node/test_ahead.py::test_the_log_tells_of_each_run_from_its_start_to_its_end",
         ],
+    ),
+    # -- handlers ---------------------------------------------------------------------------------
+    Mutant(
+        name="handlers-any-node",
+        broken="A node claims jobs that it has no handler for.",
+        edits=[
+            Edit(
+                old="if not serving.handlers:",
+                new="if serving.handlers is None:",
+                inside="Idiom.lines",
+            ),
+            Edit(
+                old="if serving.handlers:",
+                new='serving = type(serving)(handlers=("*",))\n        if serving.handlers:',
+                inside="Idiom._look",
+            ),
+        ],
+        tests=[f"{DATA}::TestWhoHandles::test_a_node_gets_what_it_handles[sqlite]"],
+    ),
+    Mutant(
+        name="handlers-forgotten-in-register",
+        broken="The register forgets what a node handles.",
+        edits=[Edit(old='"in_order", False), handlers)', new='"in_order", False), ())')],
+        tests=[f"{DATA}::TestWhoHandles::test_a_node_tells_what_it_handles[sqlite]"],
+    ),
+    Mutant(
+        name="handlers-room-for-first-only",
+        broken="Room of a key is given to the commands that wait for it only.",
+        edits=[
+            Edit(
+                old="handler = self._db.value(self._sql.NEXT_PARKED_HANDLER, **where)",
+                new="handler = None",
+            )
+        ],
+        tests=[f"{DATA}::TestLimits::test_room_of_a_key_is_for_who_can_use_it[sqlite]"],
+    ),
+    Mutant(
+        name="handlers-one-line",
+        broken="A limited claim looks at the line of one handler only.",
+        edits=[
+            Edit(
+                old="whole=whole) for handler in handlers]",
+                new="whole=whole) for handler in handlers[:1]]",
+            )
+        ],
+        tests=[f"{DATA}::TestLimits::test_rates_are_those_of_the_queue[sqlite]"],
     ),
     # -- limits -----------------------------------------------------------------------------------
     Mutant(

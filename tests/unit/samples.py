@@ -36,6 +36,7 @@ SAMPLE = Job(
     keys=("key-133", "key-134"),
     vtime=135,
     parked="key-136",
+    handler="",
     run_at=NOW - 9_112,
     expires_at=NOW + 9_113,
     timeout=11_400,

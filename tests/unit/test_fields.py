@@ -64,9 +64,17 @@ class TestTable:
         assert {field.kind for field in FIELDS} == set(get_args(Kind))
 
     def test_json_has_what_is_shown(self) -> None:
-        stored = {f.name for f in fields(Job)} - {"seq", "cancel_reason", "tick", "vtime", "parked"}
+        stored = {f.name for f in fields(Job)} - {
+            "seq",
+            "cancel_reason",
+            "tick",
+            "vtime",
+            "parked",
+            "handler",
+        }
         assert set(job_dict(SAMPLE)) == stored | {
-            *("schedule", "scheduled_for", "paused_at", "paused_by", "held", "hook_of")
+            *("schedule", "scheduled_for", "paused_at", "paused_by", "held", "hook_of"),
+            *("type", "data_base64"),
         }
 
     @pytest.mark.parametrize("field", [f for f in REQUESTED if f.flags], ids=lambda f: f.name)

@@ -35,7 +35,7 @@ PROMISED = (
 ADDED = (
     "backoff backoff_base retry_delay max_backoff env env_all shell keys unique_until"
     " unique_for on_success on_failure on_dead stdin_bytes schedule scheduled_for"
-    " paused_at paused_by held hook hook_of"
+    " paused_at paused_by held hook hook_of type data_base64"
 ).split()
 
 
@@ -123,6 +123,8 @@ class TestJobDict:
             "on_dead": "mail root",
             "hook": "dead",
             "hook_of": "other job",
+            "type": None,
+            "data_base64": None,
         }
 
     def test_absent_values_are_null(self) -> None:
@@ -147,9 +149,11 @@ class TestJobDict:
         assert told["env"] == ["A", "TOKEN"]
         assert "secret" not in json.dumps(told)
 
-    def test_data_is_text_whatever_its_bytes(self) -> None:
-        assert job_dict(a_job(task="t", data="dätä".encode()))["data"] == "dätä"
-        assert job_dict(a_job(task="t", data=b"a\xff"))["data"] == "a\ufffd"
+    def test_data_is_text_or_base64(self) -> None:
+        told = job_dict(a_job(task="t", handler="type:t", data="dätä".encode()))
+        assert (told["type"], told["data"], told["data_base64"]) == ("t", "dätä", None)
+        told = job_dict(a_job(task="t", handler="type:t", data=b"a\xff"))
+        assert (told["data"], told["data_base64"]) == (None, "Yf8=")
 
     def test_what_was_kept_of_an_unreadable_job_is_not_shown(self) -> None:
         assert job_dict(a_job(data=b"env: secret"))["data"] is None
@@ -241,6 +245,7 @@ class TestOtherDicts:
             "excluded": [],
             "weights": {},
             "in_order": False,
+            "handlers": [],
             "alive": True,
             "stopping": told,
             "version": "1.0",
@@ -258,7 +263,7 @@ class TestOtherDicts:
         assert seconds(1_250) == 1.25
 
 
-PLAIN: dict[str, Any] = {"excluded": [], "weights": {}, "in_order": False}
+PLAIN: dict[str, Any] = {"excluded": [], "weights": {}, "in_order": False, "handlers": []}
 
 
 class TestStatus:
@@ -295,6 +300,7 @@ class TestStatus:
             "unserved": {},
             "paused_jobs": [],
             "held": {},
+            "unhandled": {},
         }
 
     def test_jobs_that_wait_where_no_node_serves_are_counted(self) -> None:

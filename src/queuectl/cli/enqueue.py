@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuectl.cli.interrupts import truthful
-from queuectl.cli.notes import near_queue, note_idle, note_near, note_paused
+from queuectl.cli.notes import near_queue, note_idle, note_near, note_paused, note_unhandled
 from queuectl.cli.options import json_option, open_queue, quiet_option, raw_option
 from queuectl.cli.outlet import outlet
 from queuectl.cli.program import (
@@ -124,7 +124,7 @@ def enqueue(
     if array is None and file is None and lines is None:
         if keep_going:
             raise click.UsageError("--keep-going is for --file, --lines and JSON arrays")
-        return _enqueue_one(job_fields(text, exact, command, given_fields(flags)), how)
+        return enqueue_one(job_fields(text, exact, command, given_fields(flags)), how)
     if flags["id"] is not None:
         raise click.UsageError("--id is for a single job; of several, each says its own")
     if array is not None:
@@ -166,7 +166,8 @@ def _array(text: Sequence[str]) -> "Feed | None":
     return read_array(text[0], LITERAL.format("["))
 
 
-def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
+def enqueue_one(fields: dict[str, Any], how: Manner) -> int:
+    """Store a job, and report and wait as is asked."""
     _check(fields)
     _warn_directory(fields)
     with open_queue(create=True) as queue, truthful(queue):
@@ -179,6 +180,7 @@ def _enqueue_one(fields: dict[str, Any], how: Manner) -> int:
         if not how.wait:
             note_paused(queue, job.queue)
             note_idle(queue, [job.queue])
+            note_unhandled(queue, job)
             return EXIT_DONE
         from queuectl.cli.finish import still_going
 
@@ -236,7 +238,7 @@ def _check(fields: dict[str, Any]) -> None:
     run_at = job.run_at
     if run_at is not None and run_at < now:
         say(f"Note: {local(run_at)} is in the past, so the job is due at once.")
-    if fields.get("cwd") is None:
+    if fields.get("cwd") is None and job.data is None:
         try:
             os.getcwd()
         except FileNotFoundError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from queuectl.errors import BadJobError, UsageError
-from queuectl.request import LONGEST_STDIN
+from queuectl.request import LONGEST_DATA, LONGEST_STDIN
 from queuectl.settings import format_size
 
 Fields = dict[str, Any]
@@ -105,15 +105,24 @@ def read_array(text: str, hint: str = "") -> Feed | None:
 
 def read_stdin(path: str) -> bytes:
     """Read what a job shall find on stdin from a file, `-` for ours."""
+    return _read_some(path, LONGEST_STDIN, "let its command read a file: COMMAND < FILE")
+
+
+def read_data(path: str) -> bytes:
+    """Read the data of a job from a file, `-` for our stdin."""
+    return _read_some(path, LONGEST_DATA, "push the name of a file")
+
+
+def _read_some(path: str, most: int, instead: str) -> bytes:
     with nullcontext(_our_stdin()) if path == "-" else _open(path) as file:
         try:
-            data = file.read(LONGEST_STDIN + 1)
+            data = file.read(most + 1)
         except OSError as error:
             raise UsageError(f"{path} can't be read: {error.strerror}.") from None
-    if len(data) > LONGEST_STDIN:
+    if len(data) > most:
         raise UsageError(
-            f"{'stdin' if path == '-' else path} has more than {format_size(LONGEST_STDIN)}, the"
-            " most that is kept with a job; let its command read a file: COMMAND < FILE."
+            f"{'stdin' if path == '-' else path} has more than {format_size(most)}, the"
+            f" most that is kept with a job; {instead}."
         )
     return data
 

@@ -49,6 +49,7 @@ _ADD, _RUN, _WATCH, _CHANGE, _SET_UP = "Add work", "Run it", "Watch", "Change", 
 
 COMMANDS: dict[str, Entry] = {
     "enqueue": Entry(_ADD, "enqueue:enqueue", "Add jobs: a command, JSON, or a file of either."),
+    "push": Entry(_ADD, "push:push", "Add a data job: an id, and bytes for a worker's program."),
     "schedule": Entry(
         _ADD,
         "schedule:schedule",
@@ -80,7 +81,7 @@ COMMANDS: dict[str, Entry] = {
     "events": Entry(
         _WATCH, "events:events", "List what was done by hand, and which jobs died or were rescued."
     ),
-    "result": Entry(_WATCH, "telling:result", "Set what a job came to, inside it, or print it."),
+    "result": Entry(_WATCH, "telling:result", "Set what a job came to, or print it."),
     "progress": Entry(_WATCH, "telling:progress", "Tell inside a job how far it has come."),
     "steps": Entry(_WATCH, "step:steps", "List the steps of a job that are done."),
     "step": Entry(_RUN, "step:step", "Run a part of a job once, however often the job runs."),

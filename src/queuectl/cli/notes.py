@@ -16,6 +16,7 @@ from queuectl.job import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
     from queuectl.explain import Reason
+    from queuectl.job import Job
     from queuectl.place import Place
     from queuectl.queue import Queue
 
@@ -59,6 +60,14 @@ def note_idle(queue: "Queue", names: Collection[str]) -> None:
             say(sentence(reason))
 
 
+def note_unhandled(queue: "Queue", job: "Job") -> None:
+    """Say that nobody who works has a program for the data of a job, if it has some."""
+    if job.handler and are_wanted():
+        for reason in queue.explain(job.id):
+            if reason.cause == "no_handler":
+                say(sentence(reason))
+
+
 def sentence(reason: "Reason") -> str:
     """Write why a job waits as a sentence that says what to do, where something can be done."""
     text = reason.text[:1].upper() + reason.text[1:]
@@ -75,6 +84,7 @@ _WHAT_TO_DO = {
     "run_paused": "go on",
     "no_worker": "start one",
     "not_served": "start one",
+    "no_handler": "start one",
 }
 
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 LONGEST_RESULT = 200
 """Cells of a result that are shown; `result --of` prints all of it."""
-
+LONGEST_SHOWN = 200
+"""Characters of the data of a job that are shown."""
 EXAMPLES = """
 queuectl show 7f3k
 queuectl show 7f3k --json | jq '.runs[].exit_code'
@@ -106,6 +107,18 @@ def describe(
     }
 
 
+def shown_data(job: Job) -> str | None:
+    """Return the beginning of the data of a job, if it has some, or how many bytes it is."""
+    if job.type is None or job.data is None:
+        return None
+    size = f"{len(job.data):,} bytes"
+    try:
+        text = job.data.decode()
+    except UnicodeDecodeError:
+        return f"{size}, which aren't text; --json has them"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}... ({size})"
+
+
 def facts(
     job: Job, reasons: "Sequence[Reason]", now: int, pause: Pause | None = None
 ) -> list[tuple[str, str | None]]:
@@ -114,6 +127,8 @@ def facts(
     return [
         ("Command", job.command),
         ("Program", None if job.argv is None else job.title),
+        ("Type", job.type),
+        ("Data", shown_data(job)),
         ("State", state_of(job)),
         ("Paused", None if pause is None else f"by {pause.who} since {local(pause.at)}"),
         ("Waits", "; ".join(reason.text for reason in reasons) or None),

@@ -163,6 +163,15 @@ def _workers(found: "Status", now: int) -> list[str]:
         what = f"{jobs} can't run: no worker serves {', '.join(found.unserved)}"
         options = " ".join(f"--queue {quote(served(name))}" for name in found.unserved)
         lines += ["", safe(f"{what}; start one with: queuectl worker start {options}")]
+    if found.unhandled:
+        from queuectl.explain import NAMED, handling
+        from queuectl.job import told_handler
+
+        jobs, missing = plural(sum(found.unhandled.values()), "job"), list(found.unhandled)
+        named = ", ".join(map(told_handler, missing[:NAMED]))
+        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        what = f"{jobs} can't run: no worker handles {named}{more}"
+        lines += ["", safe(f"{what}; start one with: queuectl {handling(missing[:NAMED])}")]
     return lines
 
 

@@ -29,7 +29,7 @@ PIECE = 1 << 16
 @click.argument("name")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def step(name: str, command: tuple[str, ...]) -> int:
-    """Run a part of a job, unless an earlier run of the job has done it.
+    """Run a part of a job once, however often the job runs.
 
     If the command exits with 0, the store keeps that, and what it wrote to stdout (1 MiB at most).
     When the job runs again, the command is skipped, and that is printed. If it fails, nothing is
@@ -112,7 +112,7 @@ class UnstartedError(UsageError):
 @click.argument("id", type=JOB_ID, metavar="ID")
 @json_option
 def steps(id: str, as_json: bool) -> int:
-    """List the steps of a job that are done, in their order.
+    """List the steps of a job that are done.
 
     With --json: `name`, `attempt` (the run that did it), `done_at` and `output` of each.
     """

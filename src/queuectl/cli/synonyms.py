@@ -24,7 +24,8 @@ def _all(names: str, advice: str) -> dict[str, str]:
 
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "": {
-        **_all("add create push submit put send new batch sbatch ts tsp", "enqueue"),
+        **_all("add create put send new batch sbatch ts tsp", "enqueue"),
+        **_all("submit", "push ID DATA"),
         **_all("run exec do", "enqueue to add a job, or worker start to run jobs"),
         **_all("srun", "enqueue --follow"),
         **_all("parallel xargs map", MANY_AT_ONCE),

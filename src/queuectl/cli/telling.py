@@ -95,7 +95,9 @@ def _print_result(id: str, *, as_json: bool) -> None:
 @click.argument("note", required=False, default="")
 @json_option
 def progress(percent: str, note: str, as_json: bool) -> None:
-    """Tell how far a job has come: status, list, show and wait say so.
+    """Tell inside a job how far it has come.
+
+    status, list, show and wait say so.
 
     PERCENT is a number from 0 to 100, so that 0.5 is half a percent. It is shown within a second or
     two. A job that tells nothing is as alive as any other. A line such as `40 rows 400 of 1000` in

@@ -81,7 +81,7 @@ def wait(
         code = _wait(queue, watch, None if timeout is None else timeout / 1000, talk=True)
         if as_json:
             results = _results(queue, meant or ())
-            write_json(watch.as_dict() | ({"results": results} if meant else {}))
+            write_json(watch.as_dict() | ({"results": results} if results else {}))
         return code
 
 

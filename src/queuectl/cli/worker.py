@@ -10,6 +10,7 @@ import click
 
 from queuectl.cli.command import ARGUMENTS, HANDED_OVER, Group
 from queuectl.cli.finish import still_going
+from queuectl.cli.handling import handling_options
 from queuectl.cli.interrupts import held, truthful
 from queuectl.cli.notes import NONE_RUNNING, node_name, note_unused
 from queuectl.cli.options import (
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from queuectl.node.config import NodeOptions
     from queuectl.node.daemon import Daemon
     from queuectl.node.handover import Handover
+    from queuectl.node.programs import Programs
     from queuectl.place import Place
 
 MOST_WORKERS = 10_000
@@ -81,6 +83,8 @@ def worker() -> None:
     queuectl worker start --exclude video     # all other queues
     queuectl worker start -c 2 --drain        # run what there is, then exit
     queuectl worker start --daemon node.pid --log node.log
+    queuectl worker start --exec ./handle -- --fast      # data jobs: ./handle --fast ID
+    queuectl worker start --exec mail=./send --exec photo=./resize
     """,
 )
 @click.option(
@@ -92,6 +96,7 @@ def worker() -> None:
     "says, which is 1]",
 )
 @serving_options
+@handling_options
 @click.option(
     "--daemon",
     is_flag=False,
@@ -123,6 +128,7 @@ def start(
     ctx: click.Context,
     count: int | None,
     serving: "Serving",
+    programs: "Programs",
     daemon: str | None,
     drain: bool,
     backoff_base: float | None,
@@ -139,6 +145,9 @@ def start(
     Among the queues that it serves, priority decides, then who came first, unless shares or
     --in-order are given: then priority decides within each queue. What a queue can't use goes to
     the others.
+
+    Every node runs commands. Data jobs, which queuectl push adds, are run by nodes that have a
+    program for their type; the others leave them alone.
     """
     if as_json and daemon is None:
         raise click.UsageError("--json is for --daemon; --log-json writes the log as JSON")
@@ -165,6 +174,7 @@ def start(
         place=here(),
         count=count,
         queues=serving,
+        programs=programs,
         drain=drain,
         backoff_base=backoff_base,
         log=log,
@@ -450,9 +460,18 @@ def _state(node: dict[str, Any]) -> str:
     return "alive" if node["stopping"] is None else "stopping"
 
 
+def _handles(node: dict[str, Any]) -> str:
+    """Name the types of data that a node has programs for."""
+    from queuectl.job import ANY_TYPE, told_handler
+
+    names = [told_handler(one) for one in node["handlers"] if one != ANY_TYPE]
+    return "all types" if ANY_TYPE in node["handlers"] else ", ".join(names)
+
+
 def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
     from queuectl.report import serving_of
 
+    handles = any(node["handlers"] for node in nodes)
     columns = [
         Column("NODE", least=8),
         Column("STATE", styles=NODE_COLOURS),
@@ -462,6 +481,7 @@ def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
         Column("RUNNING", right=True),
         Column("SINCE", drop=1),
         Column("QUEUES", least=10, drop=2),
+        *([Column("HANDLES", least=10, drop=2)] if handles else []),
     ]
     rows = (
         [
@@ -473,6 +493,7 @@ def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
             str(node["running"]),
             local(parse_time(node["started_at"], now=0)),
             str(serving_of(node)),
+            *([_handles(node)] if handles else []),
         ]
         for node in nodes
     )

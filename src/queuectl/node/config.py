@@ -1,11 +1,12 @@
 """What a node goes by: what it was asked for, and the settings as they are now."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from queuectl.admission import ALL_QUEUES, Serving
 from queuectl.lifecycle import Policy
 from queuectl.node.handover import Again, HandedNode
+from queuectl.node.programs import Programs
 from queuectl.place import Place
 from queuectl.settings import NAMES, Settings
 from queuectl.values import fields
@@ -22,6 +23,8 @@ class NodeOptions:
     """Its name, if somebody has to know it beforehand."""
     count: int | None = None
     queues: Serving = ALL_QUEUES
+    programs: Programs = field(default_factory=Programs)
+    """What handles data jobs."""
     drain: bool = False
     backoff_base: float | None = None
     log: str | None = None

@@ -40,8 +40,14 @@ class Again:
 
     def with_log(self, path: str) -> "Again":
         """Return the commands for a node that goes on with the log at this path."""
-        more = ("--log", path)
-        return replace(self, start=(*self.start, *more), arguments=(*self.arguments, *more))
+        start, arguments = (_with(("--log", path), words) for words in (self.start, self.arguments))
+        return replace(self, start=start, arguments=arguments)
+
+
+def _with(more: tuple[str, ...], words: tuple[str, ...]) -> tuple[str, ...]:
+    """Add options to a command; words behind -- are no options."""
+    end = words.index("--") if "--" in words else len(words)
+    return (*words[:end], *more, *words[end:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,9 @@ class JobLog:
         self._log.say(now, text)
         self._log.flush()
 
-    def nothing_left(self, now: int, counts: Sequence[Count], queues: Serving) -> None:
+    def nothing_left(
+        self, now: int, counts: Sequence[Count], queues: Serving, unhandled: int
+    ) -> None:
         """Say that all is done, and how many jobs aren't: paused with their queue, or held."""
         held = sum(
             count.jobs
@@ -55,7 +57,8 @@ class JobLog:
         )
         done = ", ".join(f"{n} {state}" for state in FINISHED if (n := self._finished[state]))
         said = f"Nothing left to do: {done}" if done else "Nothing left to do"
-        self._log.say(now, f"{said}; {_waiting(held)}, paused or held." if held else f"{said}.")
+        why = "paused, held or for other nodes to handle" if unhandled else "paused or held"
+        self._log.say(now, f"{said}; {_waiting(held)}, {why}." if held else f"{said}.")
 
     def begun(self, run: Run) -> None:
         """Hear that a run has begun, or is about to."""

@@ -52,6 +52,8 @@ EARLY = 0.1
 """Seconds by which a look comes early when the node is awake anyway: so it wakes up less often."""
 TIDY_EVERY = 60.0
 """Seconds between prunings."""
+MANY = 2**31 - 1
+"""More jobs than a line has."""
 LITTER = 20_000
 """Objects that come to be before the collector looks for circles among them."""
 
@@ -90,7 +92,14 @@ class NodeLoop:
             wake=self.interrupts.rouse,
             say=say,
         )
-        self.runner = Processes(guards=guards, member=member, store=store, config=config, say=say)
+        self.runner = Processes(
+            guards=guards,
+            member=member,
+            store=store,
+            config=config,
+            programs=options.programs,
+            say=say,
+        )
         self.crew = crew = Crew(
             runner=self.runner, member=member, config=config, hooks=self, say=say
         )
@@ -247,11 +256,21 @@ class NodeLoop:
             counts, queues = self.store.jobs.counts(), self.store.settings.queues()
             lines = waiting_by_queue(counts, queues, self.options.queues)
             waiting = sum(lines.values()) - sum(self.store.jobs.count_held(list(lines)).values())
+            waiting -= self._unhandled() if waiting else 0
             if waiting:
                 self.job_log.waits(self.store.clock.now(), waiting, self.claiming.next_due)
             return not waiting and not self.rescuer.may_leave_jobs(self.options.queues)
         except StoreError:
             return False
+
+    def _unhandled(self) -> int:
+        """Count the ready jobs of our queues that are for other nodes to run."""
+        queues = self.options.queues
+        return sum(
+            jobs
+            for (queue, handler), jobs in self.store.runs.lines(MANY).items()
+            if queue in queues and not queues.handles(handler)
+        )
 
     def _leave(self) -> None:
         self.member.lease.stop()
@@ -268,7 +287,9 @@ class NodeLoop:
 
     def _tell_what_is_left(self) -> None:
         counts = self.store.jobs.counts()
-        self.job_log.nothing_left(self.store.clock.now(), counts, self.options.queues)
+        self.job_log.nothing_left(
+            self.store.clock.now(), counts, self.options.queues, self._unhandled()
+        )
 
     # -- starting over --------------------------------------------------------------------
 

@@ -16,12 +16,13 @@ from queuectl.errors import StoreError
 from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
 from queuectl.guard.mark import OWNER
-from queuectl.job import SHELL, Job
+from queuectl.job import SHELL, Job, told_handler
 from queuectl.node.config import Config
 from queuectl.node.guards import Guard, GuardLostError, Guards
 from queuectl.node.handover import HandedGuard
 from queuectl.node.log import Say
 from queuectl.node.membership import Membership
+from queuectl.node.programs import Programs
 from queuectl.node.runs import LostRun, Run, may_have_begun, owner_of
 from queuectl.request import LONGEST_ARGUMENT
 from queuectl.settings import Settings
@@ -43,6 +44,7 @@ class Processes:
     store: Store
     config: Config
     say: Say
+    programs: Programs = field(default_factory=Programs)
     _full: list[Guard] = field(default_factory=list)
     """The guards that don't take all they are sent, for now."""
 
@@ -67,7 +69,7 @@ class Processes:
         instructions: list[tuple[Run, wire.Instruction]] = []
         for number, run in runs.items():
             try:
-                spec = spec_of(run, self.config.settings, self.store)
+                spec = spec_of(run, self.config.settings, self.store, self.programs)
             except UnrunnableError as error:
                 failed.append(wire.NotStarted(number, 0, str(error)))
             except (OSError, StoreError) as error:
@@ -169,13 +171,13 @@ class Processes:
         self.member.equip(new)
 
 
-def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
+def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "wire.Spec":
     """Describe a run to the guard; raises if that can't be done: see `Processes.start`."""
     job = run.job
     out, err = run.files
     timeout = settings.job_timeout if job.timeout is None else job.timeout
     return {
-        "argv": _argv(run),
+        "argv": _argv(run, programs),
         "called": None if job.shell is None else f"{job.shell}, the shell of this job",
         "cwd": job.cwd,
         "env": _env(job),
@@ -190,13 +192,14 @@ def spec_of(run: Run, settings: Settings, store: Store) -> "wire.Spec":
             b"QUEUECTL_PROGRESS": os.fsencode(progress_file(run.spool, job)),
             **_tick_variables(job),
             **_hook_variables(job),
+            **({} if job.type is None else {b"QUEUECTL_TYPE": job.type.encode()}),
         },
         "owner": owner_of(job.node or "", store.identity),
         "token": token_of(job),
         "worker": job.worker or 0,
         "stdout": out,
         "stderr": err,
-        "stdin": None if job.stdin_bytes is None else _stdin(run, store),
+        "stdin": _stdin(run, store),
         "timeout": timeout / 1000 if timeout else None,
         "grace": settings.kill_grace / 1000,
         "output_limit": settings.output_limit,
@@ -235,20 +238,28 @@ def _env(job: Job) -> dict[str, str]:
     return dict(job.env)
 
 
-def _stdin(run: Run, store: Store) -> str:
+def _stdin(run: Run, store: Store) -> str | None:
     """Make a file of what a run finds on stdin; each has its own, to be read from the beginning."""
+    if run.job.type is not None:
+        return run.prepare(".in", run.job.data or b"")
+    if run.job.stdin_bytes is None:
+        return None
     data = store.jobs.stdin(run.job)
     if len(data) != run.job.stdin_bytes:
         raise UnrunnableError("its stdin isn't in the store any more")
     return run.prepare(".in", data)
 
 
-def _argv(run: Run) -> list[str]:
+def _argv(run: Run, programs: Programs) -> list[str]:
     job = run.job
     if job.argv is not None:
         return list(job.argv)
     if job.command is None:
-        raise UnrunnableError(f"this version has no handler for task {job.task!r}")
+        argv = programs.argv(job)
+        if argv is None:
+            what = told_handler(job.handler) if job.handler else f"task {job.task!r}"
+            raise UnrunnableError(f"this node has no handler for {what}")
+        return argv
     shell, command = job.shell or SHELL, job.command
     if len(command) <= LONGEST_ARGUMENT // 4 or len(command.encode()) <= LONGEST_ARGUMENT:
         return [shell, "-c", command]

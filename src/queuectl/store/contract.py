@@ -393,12 +393,19 @@ class Runs(ABC):
     def outlook(self, queues: "Serving | None" = None) -> Outlook:
         """Tell, without taking any lock, what a claim from these queues would find, and when.
 
-        Of all, if none are named.
+        Of all, if none are named. Jobs that need a handler are there for who has that.
         """
 
     @abstractmethod
     def before(self, job: Job, limit: int) -> int:
-        """Count the ready jobs of its queue that come before a job, up to a limit."""
+        """Count the ready jobs of its queue and handler that come before a job, up to a limit."""
+
+    @abstractmethod
+    def lines(self, limit: int) -> dict[tuple[str, str], int]:
+        """Count the ready jobs that need handlers, by queue and handler, each up to a limit.
+
+        Those of queues that are paused, or closed by their limits, are left out.
+        """
 
     @abstractmethod
     def opens_at(self, queue: str, key: str) -> int | None:

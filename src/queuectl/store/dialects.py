@@ -63,6 +63,8 @@ class Dialect:
     """The value that a taken key kept from being inserted."""
     least: str
     greatest: str
+    each_handler: str
+    """A table of the handlers that a node has."""
     lease_holds: str
     """Whether a node may still renew its lease."""
 
@@ -83,6 +85,7 @@ class Dialect:
             "excluded": _Phrase(self.excluded),
             "least": self.least,
             "greatest": self.greatest,
+            "each_handler": self.each_handler,
             "lease_holds": self.lease_holds,
         }
         text = statement.format_map(words | more).replace('"keys"', f"{self.quote}keys{self.quote}")
@@ -127,6 +130,7 @@ SQLITE = Dialect(
     excluded="excluded.{}",
     least="min",
     greatest="max",
+    each_handler="json_each(:handlers)",
     lease_holds="lease_until > :steady",
 )
 
@@ -146,6 +150,7 @@ POSTGRESQL = Dialect(
     excluded="excluded.{}",
     least="least",
     greatest="greatest",
+    each_handler="unnest(CAST(:handlers AS text[])) AS each_one (value)",
     # Whether it is over is for others to observe: the clocks of many machines can't be trusted.
     lease_holds="lease > 0",
 )
@@ -168,5 +173,7 @@ MYSQL = Dialect(
     excluded="VALUES({})",
     least="least",
     greatest="greatest",
+    # Its statements say it themselves.
+    each_handler="",
     lease_holds="lease > 0",
 )

@@ -30,7 +30,7 @@ from queuectl.store.statements.shared import NEW_COLUMNS
 from queuectl.values import dataclass
 
 if TYPE_CHECKING:
-    from queuectl.admission import Candidate, Offer
+    from queuectl.admission import Candidate, Offer, Serving
     from queuectl.job import Outcome
     from queuectl.store.limiting import Limiting
 
@@ -73,8 +73,8 @@ class Look:
     """When the next waiting job becomes due, and when the next expires."""
     opens: int | None
     """When the next key may go on whose rate was used up."""
-    queues: Mapping[str, str | None]
-    """Those that have ready jobs and aren't closed, with their limits."""
+    lines: Sequence[Row]
+    """Those that have ready jobs and aren't closed: queue, its limits, and handler."""
 
     def is_clear(self, now: int) -> bool:
         """Tell whether nothing has to be seen to first: so what was seen is how things are."""
@@ -128,38 +128,64 @@ class Idiom:
         """Claim as a part of a transaction."""
         from queuectl.admission import admit
 
-        look = self._look(node, now)
+        look = self._look(node, offer.queues, now)
         # No job is due, and none has expired, by a clock that was put back a moment ago.
         now -= look.ahead
         buried: list[Job] = []
-        ready = look.queues
+        ready = look.lines
         if not look.is_clear(now):
             buried = self._make_way(look, node, now)
-            ready = dict(self.db.rows(self.sql.READY_QUEUES, now=now))
-        queues = {name: limits for name, limits in ready.items() if name in offer.queues}
+            ready = self.lines(offer.queues, now)
+        queues: dict[str, str | None] = {}
+        lines: dict[str, list[str]] = {}
+        for name, limits, handler in ready:
+            if name in offer.queues:
+                queues[name] = limits
+                lines.setdefault(name, []).append(handler)
         limited = {name for name, limits in queues.items() if limits is not None}
         workers: Sequence[int]
         self.unlimited |= queues.keys()
         if limited:
             self.unlimited -= limited
-            line, workers, _ = self.limiting.admit(queues, offer, node, now)
+            line, workers, _ = self.limiting.admit(queues, lines, offer, node, now)
         else:
-            line = admit(self.candidates(list(queues), offer, now), offer, now)
+            line = admit(self.candidates(lines, offer, now), offer, now)
             workers = offer.workers
         jobs = self._begin_runs(line, workers, {"node": node, "now": now}) if line else []
         if jobs:
             self._keep_lease(node)
         return Turned(jobs, buried, limited=bool(limited))
 
-    def _look(self, node: str, now: int) -> Look:
+    def _look(self, node: str, serving: "Serving", now: int) -> Look:
         """Check a node's lease, and see what there is to do for a claim."""
         asked = {"id": node, "steady": self.db.driver.clock.steady(), "now": now}
-        rows, ahead = self.db.here.timed(self.sql.LOOK, asked)
+        statement = self.sql.LOOK
+        if serving.handlers:
+            statement, asked = self.sql.LOOK_LINES, asked | self.handled(serving)
+        rows, ahead = self.db.here.timed(statement, asked)
         if not rows:
             raise no_lease(node)
         _, due, expires, opens, *_ = rows[0]
-        queues = {name: limits for *_, name, limits in rows if name is not None}
-        return Look(ahead, due, expires, opens, queues)
+        return Look(ahead, due, expires, opens, [row[4:] for row in rows if row[4] is not None])
+
+    def lines(self, serving: "Serving", now: int) -> list[Row]:
+        """Return the lines that have ready jobs for a node: queue, its limits, and handler."""
+        if not serving.handlers:
+            return self.db.rows(self.sql.READY_QUEUES, now=now)
+        return self.db.rows(self.sql.READY_LINES, now=now, **self.handled(serving))
+
+    def handled(self, serving: "Serving") -> dict[str, object]:
+        """Name the handlers of a node to a statement: some by themselves, and a range of them."""
+        from queuectl.job import ANY_HANDLER, ANY_TYPE, TYPE
+
+        first = last = ""
+        named = serving.handlers
+        if ANY_HANDLER in named:
+            first, last, named = "\x01", "\U0010ffff", ()
+        elif ANY_TYPE in named:
+            first, last = TYPE, TYPE[:-1] + chr(ord(TYPE[-1]) + 1)
+            named = tuple(name for name in named if not name.startswith(TYPE))
+        return {"handlers": self.bind(["", *named]), "first_handler": first, "last_handler": last}
 
     def _keep_lease(self, node: str) -> None:
         """Keep others from striking the node out before the claim is committed."""
@@ -198,24 +224,40 @@ class Idiom:
         self.after_burial(buried, now, node)
         return buried
 
-    def candidates(self, names: Sequence[str], offer: "Offer", now: int) -> "list[Candidate]":
-        """Return the first ready jobs over all of these queues, held for this claim."""
-        from queuectl.admission import Candidate, first_in_line
+    def candidates(
+        self, lines: Mapping[str, Sequence[str]], offer: "Offer", now: int
+    ) -> "list[Candidate]":
+        """Return the first ready jobs over all of these queues and handlers, held for this claim.
 
-        limit = len(offer.workers)
-        if len(names) == 1:
-            queue = names[0]
-            rows = self.first_ready(queue, limit, now)
+        The lines are the handlers of which a queue has ready jobs.
+        """
+        from queuectl.admission import Candidate
+
+        if sum(map(len, lines.values())) == 1:
+            [(queue, [handler])] = lines.items()
+            rows = self.first_ready(queue, handler, len(offer.workers), now)
             return [Candidate._make((*in_line(row), row, queue, ())) for row in rows]
-        lines = {}
-        for queue in names:
-            rows = self.db.rows(self.sql.READY, queue=queue, limit=limit, now=now)
-            lines[queue] = [Candidate(*row) for row in rows]
-        return first_in_line(lines, offer)
+        return self.first_of(lines, offer, now, self.sql.READY)
 
-    def first_ready(self, queue: str, limit: int, now: int) -> list[Row]:
-        """Return all that is stored of the first ready jobs of a queue, held for this claim."""
-        return self.db.rows(self.sql.READY_WHOLE, queue=queue, limit=limit, now=now)
+    def first_of(
+        self, lines: Mapping[str, Sequence[str]], offer: "Offer", now: int, statement: str
+    ) -> "list[Candidate]":
+        """Return the first of several lines, of which a statement finds those of each."""
+        from queuectl.admission import Candidate, first_in_line, one_line
+
+        limit, found = len(offer.workers), {}
+        for queue, handlers in lines.items():
+            of_queue = []
+            for handler in handlers:
+                asked = {"queue": queue, "handler": handler, "limit": limit, "now": now}
+                of_queue.append([Candidate(*row) for row in self.db.rows(statement, **asked)])
+            found[queue] = one_line(of_queue, limit)
+        return first_in_line(found, offer)
+
+    def first_ready(self, queue: str, handler: str, limit: int, now: int) -> list[Row]:
+        """Return all that is stored of the first ready jobs of a line, held for this claim."""
+        asked = {"queue": queue, "handler": handler, "limit": limit, "now": now}
+        return self.db.rows(self.sql.READY_WHOLE, **asked)
 
     def _begin_runs(
         self, line: "Sequence[Candidate]", workers: Sequence[int], same: Params

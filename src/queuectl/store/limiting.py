@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from queuectl.admission import Admitted, Candidate, Offer, admit_limited, line_up
+from queuectl.admission import Admitted, Candidate, Offer, admit_limited, line_up, one_line
 from queuectl.job import Job
 from queuectl.limits import UNLIMITED, Gate, Limits, Meters, Shares, Who, limits_of_text, refunded
 from queuectl.store.database import Database
@@ -30,7 +30,9 @@ OPENED_AT_ONCE = 100
 class Limiting:
     """What limits make of claims, ends and new jobs, each as a part of a transaction."""
 
-    def __init__(self, db: Database, first_ready: Callable[[str, int, int], Sequence[Row]]) -> None:
+    def __init__(
+        self, db: Database, first_ready: Callable[[str, str, int, int], Sequence[Row]]
+    ) -> None:
         self._db = db
         self._first_ready = first_ready
         self._sql = db.sql
@@ -41,11 +43,17 @@ class Limiting:
     # -- claiming -----------------------------------------------------------------------
 
     def admit(
-        self, queues: Mapping[str, str | None], offer: Offer, node: str, now: int
+        self,
+        queues: Mapping[str, str | None],
+        handlers: Mapping[str, Sequence[str]],
+        offer: Offer,
+        node: str,
+        now: int,
     ) -> Admitted:
         """Return who may begin of the ready jobs of these queues, and park those who can't soon.
 
-        The queues come with their limits, as text.
+        The queues come with their limits, as text, and with the handlers of which they have jobs
+        for this node: limits are of a queue, whoever handles its jobs.
         """
         limited = {name for name, text in queues.items() if text is not None}
         # Those of which runs have ended in this turn are held already.
@@ -63,7 +71,9 @@ class Limiting:
         for _ in range(ROUNDS):
             # The first are most often all that is needed: they are read whole, at once.
             whole = depth == len(offer.workers)
-            lines = {name: self._ready(name, depth, now, whole=whole) for name in queues}
+            lines = {
+                name: self._ready(name, handlers[name], depth, now, whole=whole) for name in queues
+            }
             gates = {
                 name: Gate(
                     limits, running[name], self._meters(name, limits, lines[name]), vtime, now
@@ -97,13 +107,22 @@ class Limiting:
         rows = self._db.rows(self._sql.METERS, queue=queue, ids=names)
         return {key: json.loads(meters) for key, meters in rows}
 
-    def _ready(self, queue: str, limit: int, now: int, *, whole: bool) -> list[Candidate]:
+    def _ready(
+        self, queue: str, handlers: Sequence[str], limit: int, now: int, *, whole: bool
+    ) -> list[Candidate]:
+        lines = [self._line(queue, handler, limit, now, whole=whole) for handler in handlers]
+        return one_line(lines, limit)
+
+    def _line(
+        self, queue: str, handler: str, limit: int, now: int, *, whole: bool
+    ) -> list[Candidate]:
         if whole:
-            rows = self._first_ready(queue, limit, now)
+            rows = self._first_ready(queue, handler, limit, now)
             return [
                 Candidate._make((*in_line(row), row, queue, _keys(keys_in(row)))) for row in rows
             ]
-        rows = self._db.rows(self._sql.READY_LIMITED, queue=queue, limit=limit, now=now)
+        asked = {"queue": queue, "handler": handler, "limit": limit, "now": now}
+        rows = self._db.rows(self._sql.READY_LIMITED, **asked)
         return [Candidate._make((*line, None, queue, _keys(text))) for *line, text in rows]
 
     def _park(self, parked: Sequence[tuple[Candidate, str]], gates: Mapping[str, Gate]) -> None:
@@ -199,15 +218,24 @@ class Limiting:
         self._set_meters(queue, back)
 
     def _bring_back(self, queue: str, key: str, most: int) -> bool:
-        """Make jobs ready that wait for room of a key, the first in line."""
+        """Make jobs ready that wait for room of a key, the first in line.
+
+        So many of each handler: whom a node takes that has only one of them isn't known here.
+        """
         found = self._first_parked(queue, key, min(most, DEEPEST))
         if found:
             self._db.change(self._sql.UNPARK, {"seqs": self._bind(found)})
         return bool(found)
 
     def _first_parked(self, queue: str, key: str, limit: int) -> list[int]:
-        rows = self._db.rows(self._sql.FIRST_PARKED, queue=queue, parked=key, limit=limit)
-        return [seq for (seq,) in rows]
+        found: list[int] = []
+        handler: str | None = ""
+        while handler is not None:
+            where = {"queue": queue, "parked": key, "handler": handler}
+            rows = self._db.rows(self._sql.FIRST_PARKED, **where, limit=limit)
+            found += [seq for (seq,) in rows]
+            handler = self._db.value(self._sql.NEXT_PARKED_HANDLER, **where)
+        return found
 
     def mend(self, now: int) -> bool:
         """Bring back what waits for a key that has room, whoever forgot to; says if there was any.

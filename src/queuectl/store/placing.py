@@ -31,12 +31,12 @@ def _seat(idiom: Idiom, job: Job) -> int:
 
 
 def _first(idiom: Idiom, job: Job, now: int) -> int:
-    """Return a place before those of all jobs of the same queue and priority.
+    """Return a place before those of all jobs of the same line and priority.
 
     By the time, who was put first last is also before jobs of other queues, and before those that
     aren't in line yet.
     """
-    same = {"queue": job.queue, "priority": job.priority}
+    same = {"queue": job.queue, "handler": job.handler, "priority": job.priority}
     places: list[int | None] = [idiom.db.value(idiom.sql.FIRST_READY, **same)]
     places += [idiom.db.value(idiom.sql.FIRST_OF_KEY, **same, parked=key) for key in job.keys]
     return min([-now, *(place - 1 for place in places if place is not None)])

@@ -19,6 +19,7 @@ from queuectl.job import (
     OneOfMany,
     State,
     Transition,
+    handler_of,
 )
 from queuectl.store.contract import Ended
 from queuectl.store.driver import Row
@@ -70,7 +71,7 @@ The rest is one and the same tuple for all jobs that share it, so that it is mad
 OWN_COLUMNS = 3
 _FOUND = (
     *("state", "ready", "run_at", "expires_at", "created_at", "updated_at", "tick", "vtime"),
-    "hook",
+    *("hook", "handler"),
 )
 _in_new_row = itemgetter(*map(_FOUND.index, NEW_COLUMNS[OWN_COLUMNS : -len(COPIED)]))
 """Brings what is found out about a new job into the order of its columns."""
@@ -146,8 +147,8 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
 def _rest(job: NewJob, now: int) -> Row:
     """Return what goes into the columns that a job may share with others."""
     run_at, expires_at = _times(job, now)
-    ready = 1 if run_at <= now else 0
-    found = (_PENDING, ready, run_at, expires_at, now, now, job.tick, 0, job.hook)
+    ready, handler = 1 if run_at <= now else 0, handler_of(job.type)
+    found = (_PENDING, ready, run_at, expires_at, now, now, job.tick, 0, job.hook, handler)
     return (*_in_new_row(found), *_asked(job))
 
 

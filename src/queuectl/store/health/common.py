@@ -20,8 +20,8 @@ from queuectl.errors import (
     StoreReadOnlyError,
     StoreUnreachableError,
 )
-from queuectl.facts import Node, count_unserved, count_waiting
-from queuectl.job import WAITING, State
+from queuectl.facts import Node, count_unhandled, count_unserved, count_waiting
+from queuectl.job import WAITING, State, told_handler
 from queuectl.place import Place
 from queuectl.store.access import user_name
 from queuectl.store.contract import Store
@@ -37,6 +37,8 @@ Check = Callable[[], Iterable[Finding]]
 LITTLE_SPACE = 2**30
 LITTLE_SHARE = 0.05
 NO_SPACE = 100 * 2**20
+MOST_COUNTED = 100_000
+"""Jobs of a line that are counted to say how many can't run."""
 KEEP_RECEIPTS = 48 * 3_600_000
 """Milliseconds after which a running node would have dropped a receipt long ago."""
 
@@ -304,6 +306,13 @@ def _check_alive(store: Store, alive: Sequence[Node]) -> Iterator[Finding]:
                 f"{_jobs(sum(unserved.values()))} waiting in queues that no worker serves:"
                 f" {', '.join(unserved)}.",
                 "Start one that does: `queuectl worker start --queue NAME`.",
+            )
+        if unhandled := count_unhandled(store.runs.lines(MOST_COUNTED), serving):
+            yield warning(
+                "handlers",
+                f"{_jobs(sum(unhandled.values()))} ready that no worker handles:"
+                f" {', '.join(map(told_handler, unhandled))}.",
+                "Start one that does: `queuectl worker start --exec TYPE=PROGRAM`.",
             )
     versions = {node.version: node for node in alive}
     if len(versions) > 1:

@@ -13,6 +13,7 @@ MIGRATIONS: tuple[str, ...] = (
     "m0004_changes",
     "m0005_hooks",
     "m0006_reports",
+    "m0007_handlers",
 )
 """Packages in this one, oldest first, with a module per dialect."""
 

@@ -2,12 +2,12 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from queuectl.admission import Candidate, Offer, first_in_line
+from queuectl.admission import Candidate, Offer, Serving
 from queuectl.guard.output import halves
-from queuectl.job import JOB_COLUMNS, State
+from queuectl.job import ANY_HANDLER, ANY_TYPE, JOB_COLUMNS, State
 from queuectl.store.contract import Ended
 from queuectl.store.database import Database
 from queuectl.store.driver import Params, Row
@@ -41,27 +41,43 @@ class MysqlIdiom(Idiom):
 
     # -- claiming -----------------------------------------------------------------------
 
-    def candidates(self, names: Sequence[str], offer: Offer, now: int) -> list[Candidate]:
-        if len(names) == 1:
-            return super().candidates(names, offer, now)
-        lines = {queue: self._unlocked(queue, len(offer.workers), now) for queue in names}
-        found = first_in_line(lines, offer)
+    def handled(self, serving: Serving) -> dict[str, object]:
+        named = ["", *serving.handlers]
+        if ranges := {ANY_TYPE, ANY_HANDLER}.intersection(named):
+            known = {*named, *self._handlers()} - ranges
+            named = sorted(name for name in known if serving.handles(name))
+        return {"handlers": json.dumps(named)}
+
+    def _handlers(self) -> Iterator[str]:
+        """Yield all handlers that ready jobs need: here each step to the next is a statement."""
+        for (queue,) in self.db.rows(self.sql.QUEUES_WITH_JOBS):
+            handler: str | None = ""
+            while handler is not None:
+                where = {"queue": queue, "handler": handler}
+                handler = self.db.value(self.sql.NEXT_HANDLER, **where)
+                if handler is not None:
+                    yield handler
+
+    def candidates(
+        self, lines: Mapping[str, Sequence[str]], offer: Offer, now: int
+    ) -> list[Candidate]:
+        if sum(map(len, lines.values())) == 1:
+            return super().candidates(lines, offer, now)
+        found = self.first_of(lines, offer, now, self.sql.READY_UNLOCKED)
         stored = self._lock_ready(found)
         if len(stored) < len(found):
             # Others claim at the same time: look again, and pass over what they have locked.
-            return super().candidates(names, offer, now)
+            return super().candidates(lines, offer, now)
         return [job._replace(row=stored[job.seq]) for job in found]
 
-    def first_ready(self, queue: str, limit: int, now: int) -> list[Row]:
-        found = self._unlocked(queue, limit, now)
+    def first_ready(self, queue: str, handler: str, limit: int, now: int) -> list[Row]:
+        asked = {"queue": queue, "handler": handler, "limit": limit, "now": now}
+        rows = self.db.rows(self.sql.READY_UNLOCKED, **asked)
+        found = [Candidate(*row) for row in rows]
         stored = self._lock_ready(found)
         if len(stored) < len(found):
-            return super().first_ready(queue, limit, now)
+            return super().first_ready(queue, handler, limit, now)
         return [stored[job.seq] for job in found]
-
-    def _unlocked(self, queue: str, limit: int, now: int) -> list[Candidate]:
-        rows = self.db.rows(self.sql.READY_UNLOCKED, queue=queue, limit=limit, now=now)
-        return [Candidate(*row) for row in rows]
 
     def _lock_ready(self, found: Sequence[Candidate]) -> dict[int, Row]:
         """Lock jobs that are still ready, as far as nobody else has; returns them by their seq."""

@@ -79,10 +79,14 @@ class PostgresIdiom(Idiom):
             nonlocal then
             then = self.time(now)
             session, asked = self.db.here, _asked(node, offer, then)
+            at_once, alone = self.sql.CLAIM_AT_ONCE, self.sql.CLAIM_ALONE
+            if offer.queues.handlers:
+                at_once, alone = self.sql.CLAIM_LINES_AT_ONCE, self.sql.CLAIM_LINES_ALONE
+                asked = {**asked, **self.handled(offer.queues)}
             if session.depth:
-                turned, ahead = self._claim_at_once(session, self.sql.CLAIM_AT_ONCE, asked)
+                turned, ahead = self._claim_at_once(session, at_once, asked)
             else:
-                turned, ahead = self._claim_alone(session, asked)
+                turned, ahead = self._claim_alone(session, alone, asked)
             then -= ahead
             return turned
 
@@ -93,11 +97,13 @@ class PostgresIdiom(Idiom):
         self._was_limited = turned.limited
         return turned
 
-    def _claim_alone(self, session: Session, asked: Params) -> tuple[Turned | None, int]:
+    def _claim_alone(
+        self, session: Session, statement: str, asked: Params
+    ) -> tuple[Turned | None, int]:
         """Claim in a statement that is a transaction by itself."""
         receipt = session.next_receipt()
         try:
-            return self._claim_at_once(session, self.sql.CLAIM_ALONE, {**receipt, **asked})
+            return self._claim_at_once(session, statement, {**receipt, **asked})
         except DisconnectedError as error:
             mine = {"serial": receipt["serial"], "node": asked["node"]}
             return session.settle(mine["serial"], error, partial(self._claimed, mine)), 0

@@ -21,19 +21,55 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000
 FROM {nodes} WHERE id = :id AND lease > 0 LOCK IN SHARE MODE
 """
 
-# Queues that have ready jobs and are neither paused nor closed, with their limits. A recursion
-# would read the whole index at every step: the names come from the counters.
+# Queues that have ready jobs which every node can run and are neither paused nor closed, with their
+# limits. A recursion would read the whole index at every step: the names come from the counters.
 READY_QUEUES = """
-SELECT line.name, (SELECT q.limits FROM {queues} q WHERE q.name = line.name) AS limits
+SELECT line.name, (SELECT q.limits FROM {queues} q WHERE q.name = line.name) AS limits,
+    '' AS handler
 FROM (SELECT DISTINCT queue AS name FROM {counts}) AS line
 WHERE (
     SELECT 1 FROM {jobs} j FORCE INDEX (jobs_ready)
-    WHERE j.ready = 1 AND j.queue = line.name LIMIT 1
+    WHERE j.ready = 1 AND j.queue = line.name AND j.handler = '' LIMIT 1
 ) = 1
     AND (
         SELECT 1 FROM {queues} q
         WHERE q.name = line.name AND (q.paused_at IS NOT NULL OR q.closed_until > :now)
     ) IS NULL
+"""
+
+# The same for a node that has handlers: lines, which are pairs of a queue and a handler. Handlers
+# are a list, as JSON.
+READY_LINES = """
+SELECT line.name, (SELECT q.limits FROM {queues} q WHERE q.name = line.name) AS limits,
+    line.handler
+FROM (
+    SELECT each_queue.name,
+        CONVERT(named.handler USING utf8mb4) COLLATE utf8mb4_nopad_bin AS handler
+    FROM (SELECT DISTINCT queue AS name FROM {counts}) AS each_queue
+    CROSS JOIN
+        JSON_TABLE(:handlers, '$[*]' COLUMNS (handler VARCHAR(160) PATH '$')) AS named
+) AS line
+WHERE (
+    SELECT 1 FROM {jobs} j FORCE INDEX (jobs_ready)
+    WHERE j.ready = 1 AND j.queue = line.name AND j.handler = line.handler LIMIT 1
+) = 1
+    AND (
+        SELECT 1 FROM {queues} q
+        WHERE q.name = line.name AND (q.paused_at IS NOT NULL OR q.closed_until > :now)
+    ) IS NULL
+"""
+
+# The queues that have jobs, and the next handler that ready jobs of one need.
+QUEUES_WITH_JOBS = "SELECT DISTINCT queue FROM {counts}"
+NEXT_HANDLER = """
+SELECT min(handler) FROM {jobs} FORCE INDEX (jobs_ready)
+WHERE ready = 1 AND queue = :queue AND handler > :handler
+"""
+LINE_LENGTH = """
+SELECT count(*) FROM (
+    SELECT 1 FROM {jobs} FORCE INDEX (jobs_ready)
+    WHERE ready = 1 AND queue = :queue AND handler = :handler LIMIT :limit
+) AS line
 """
 
 # Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
@@ -43,10 +79,12 @@ LOOK = f"""
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000,
     (SELECT min(due) FROM {{jobs}} WHERE due >= 0),
     (SELECT min(expiring) FROM {{jobs}} WHERE expiring >= 0),
-    (SELECT min(opens_at) FROM {{keys}} WHERE opens_at >= 0), found.name, found.limits
+    (SELECT min(opens_at) FROM {{keys}} WHERE opens_at >= 0), found.name, found.limits,
+    found.handler
 FROM {{nodes}} LEFT JOIN ({READY_QUEUES}) AS found ON 1 = 1
 WHERE id = :id AND lease > 0
 """
+LOOK_LINES = LOOK.replace(READY_QUEUES, READY_LINES)
 
 # The same queues, one in a row or none, and in each row when the next waiting job becomes due, when
 # the next expires, and when the next queue and the next key open again.
@@ -57,13 +95,15 @@ SELECT (SELECT min(due) FROM {{jobs}} WHERE due >= 0),
     (SELECT min(opens_at) FROM {{keys}} WHERE opens_at >= 0), found.name
 FROM (SELECT 1 AS one) AS always LEFT JOIN ({READY_QUEUES}) AS found ON 1 = 1
 """
+OUTLOOK_LINES = OUTLOOK.replace(READY_QUEUES, READY_LINES)
 
-# The first ready jobs of a queue, in the order of promise 5. Without a lock: one on every entry of
+# The first ready jobs of a line, in the order of promise 5. Without a lock: one on every entry of
 # the index that is passed by, also on those of jobs that were claimed a moment ago, would cost more
 # than all the rest of the claim ...
 READY_UNLOCKED = """
 SELECT priority, seq, crashes, run_at, vtime FROM {jobs} FORCE INDEX (jobs_ready)
-WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+WHERE ready = 1 AND queue = :queue AND handler = :handler
+    AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY urgency, vtime, seq LIMIT :limit
 """
 
@@ -77,25 +117,28 @@ WHERE seq IN :seqs AND 1 = (ready = 1) ORDER BY seq FOR UPDATE SKIP LOCKED
 # The same jobs, locked as they are found, for when others claim at the same time ...
 READY = f"{READY_UNLOCKED.rstrip()} FOR UPDATE SKIP LOCKED"
 
-# ... and with all that is stored of them, for when there is just one queue to choose from.
+# ... and with all that is stored of them, for when there is just one line to choose from.
 READY_WHOLE = """
 SELECT {job_columns} FROM {jobs} FORCE INDEX (jobs_ready)
-WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+WHERE ready = 1 AND queue = :queue AND handler = :handler
+    AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY urgency, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
 # The same jobs with what limits go by.
 READY_LIMITED = """
 SELECT priority, seq, crashes, run_at, vtime, "keys" FROM {jobs} FORCE INDEX (jobs_ready)
-WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+WHERE ready = 1 AND queue = :queue AND handler = :handler
+    AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY urgency, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
-# How many of the first in line of a queue come before a job.
+# How many of the first in its line come before a job.
 BEFORE = """
 SELECT count(*) FROM (
     SELECT priority, vtime, seq FROM {jobs} FORCE INDEX (jobs_ready)
-    WHERE ready = 1 AND queue = :queue ORDER BY urgency, vtime, seq LIMIT :limit
+    WHERE ready = 1 AND queue = :queue AND handler = :handler
+    ORDER BY urgency, vtime, seq LIMIT :limit
 ) AS line
 WHERE priority > :priority
     OR (priority = :priority AND (vtime < :vtime OR (vtime = :vtime AND seq < :seq)))
@@ -131,25 +174,31 @@ WHERE seq = :seq AND 1 = (ready = 1)
 """,
 )
 
-# The next key that some wait for, and the first jobs that wait for one.
+# The next key that some wait for, the next handler that some of these need, and the first jobs of
+# one.
 NEXT_PARKED = """
 SELECT min(parked) FROM {jobs} FORCE INDEX (jobs_parked)
 WHERE queue = :queue AND parked > :parked
 """
+NEXT_PARKED_HANDLER = """
+SELECT min(handler) FROM {jobs} FORCE INDEX (jobs_parked)
+WHERE queue = :queue AND parked = :parked AND handler > :handler
+"""
 FIRST_PARKED = """
-SELECT seq FROM {jobs} FORCE INDEX (jobs_parked) WHERE parked = :parked AND queue = :queue
+SELECT seq FROM {jobs} FORCE INDEX (jobs_parked)
+WHERE parked = :parked AND queue = :queue AND handler = :handler
 ORDER BY urgency, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
-# How far in front the first of a queue and priority is, of those in line and of those that wait for
+# How far in front the first of a line and priority is, of those in line and of those that wait for
 # a key.
 FIRST_READY = """
 SELECT min(vtime) FROM {jobs} FORCE INDEX (jobs_ready)
-WHERE ready = 1 AND queue = :queue AND urgency = -:priority
+WHERE ready = 1 AND queue = :queue AND handler = :handler AND urgency = -:priority
 """
 FIRST_OF_KEY = """
 SELECT min(vtime) FROM {jobs} FORCE INDEX (jobs_parked)
-WHERE queue = :queue AND parked = :parked AND urgency = -:priority
+WHERE queue = :queue AND parked = :parked AND handler = :handler AND urgency = -:priority
 """
 
 # Begin runs: from here on, `attempts` is the fence of each.

@@ -8,7 +8,7 @@ handful whose places are given.
 
 from queuectl.store.statements import for_rows
 from queuectl.store.statements.shared import *  # noqa: F403 - a store finds all in one place
-from queuectl.store.statements.shared import ENQUEUE_RETURNING, READY_QUEUES
+from queuectl.store.statements.shared import ENQUEUE_RETURNING, READY_LINES, READY_QUEUES
 
 # -- the claim in one statement ------------------------------------------------------------------
 
@@ -35,6 +35,10 @@ look AS MATERIALIZED (
                 AND (q.closed_until IS NULL OR q.closed_until <= :now)
                 AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))
                 AND line.name <> ALL(:excluded)
+                AND (
+                    SELECT j.handler FROM {jobs} j WHERE j.ready = 1 AND j.queue = line.name
+                    ORDER BY j.handler LIMIT 1
+                ) = ''
         ) OR coalesce(least(
             (SELECT min(opens_at) FROM {keys} WHERE opens_at IS NOT NULL),
             (SELECT run_at FROM {jobs} WHERE ready = 0 AND parked IS NULL AND run_at >= 0
@@ -50,7 +54,8 @@ in_line AS MATERIALIZED (
     FROM (
         SELECT first.* FROM line CROSS JOIN LATERAL (
             SELECT priority, vtime, seq, crashes FROM {jobs}
-            WHERE ready = 1 AND queue = line.name AND (expires_at IS NULL OR expires_at > :now)
+            WHERE ready = 1 AND queue = line.name AND handler = ''
+                AND (expires_at IS NULL OR expires_at > :now)
             ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
         ) AS first
         WHERE line.name IS NOT NULL
@@ -94,9 +99,8 @@ FROM look LEFT JOIN claimed ON true
 # The same as a transaction by itself. It leaves a receipt, which names the jobs, for when the
 # answer is lost; no job, no receipt. As there is nothing else in the transaction, the counters
 # needn't be told that they stay the same.
-CLAIM_ALONE = CLAIM_AT_ONCE.replace(
-    "/* counters */", "set_config('queuectl.counters', 'unmoved', true) AS counters,"
-).replace(
+_COUNTERS = ("/* counters */", "set_config('queuectl.counters', 'unmoved', true) AS counters,")
+_RECEIPT = (
     "/* receipt */",
     """,
 receipt AS (
@@ -107,6 +111,21 @@ receipt AS (
         at = excluded.at, claimed = excluded.claimed
 )""",
 )
+CLAIM_ALONE = CLAIM_AT_ONCE.replace(*_COUNTERS).replace(*_RECEIPT)
+
+# The same two for a node that has handlers, of which each line is a pair of a queue and a handler.
+_pairs = READY_LINES[READY_LINES.index("range_of (") : READY_LINES.index("SELECT name, (SELECT q")]
+_begin = CLAIM_AT_ONCE.index("                AND (\n                    SELECT j.handler")
+_look = CLAIM_AT_ONCE[_begin : CLAIM_AT_ONCE.index(" = ''\n", _begin) + len(" = ''\n")]
+CLAIM_LINES_AT_ONCE = (
+    # That a pair is there says that it has jobs.
+    CLAIM_AT_ONCE.replace(_look, "")
+    .replace("AND handler = ''", "AND handler = line.handler")
+    .replace("FROM line, {queues}", "FROM pair AS line, {queues}")
+    .replace("FROM line CROSS JOIN LATERAL", "FROM pair AS line CROSS JOIN LATERAL")
+    .replace("look AS M", f"{_pairs.rstrip()},\nlook AS M")
+)
+CLAIM_LINES_ALONE = CLAIM_LINES_AT_ONCE.replace(*_COUNTERS).replace(*_RECEIPT)
 
 # What was claimed then, and is still held.
 CLAIMED = """
@@ -120,40 +139,46 @@ WHERE state = 'processing' AND node = :node AND seq = ANY((
 
 # Whether a node's lease holds; a node without one may not claim. And what the server's clock says,
 # when the next waiting job becomes due, when the next expires, and when the next key opens; in each
-# row with one of the queues that have ready jobs, or none.
+# row with one of the queues that have ready jobs, or none; or of the lines, for a node that has
+# handlers.
 LOOK = f"""
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000),
     (SELECT run_at FROM {{jobs}} WHERE ready = 0 AND parked IS NULL AND run_at >= 0
         ORDER BY run_at LIMIT 1),
     (SELECT min(expires_at) FROM {{jobs}}
         WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0),
-    (SELECT min(opens_at) FROM {{keys}} WHERE opens_at IS NOT NULL), found.name, found.limits
+    (SELECT min(opens_at) FROM {{keys}} WHERE opens_at IS NOT NULL), found.name, found.limits,
+    found.handler
 FROM {{nodes}} LEFT JOIN ({READY_QUEUES}) AS found ON true
 WHERE id = :id AND lease > 0
 """
+LOOK_LINES = LOOK.replace(READY_QUEUES, READY_LINES)
 
 # Whether it still holds when it has claimed. From here on nobody can strike it from the register
 # before the commit, and then they see what it claimed.
 KEEP_LEASE = "SELECT 1 FROM {nodes} WHERE id = :id AND lease > 0 FOR KEY SHARE"
 
-# The first ready jobs of a queue, in the order of promise 5.
+# The first ready jobs of a line, in the order of promise 5.
 READY = """
 SELECT priority, seq, crashes, run_at, vtime FROM {jobs}
-WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+WHERE ready = 1 AND queue = :queue AND handler = :handler
+    AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
-# The same jobs with all that is stored of them, for when there is just one queue to choose from.
+# The same jobs with all that is stored of them, for when there is just one line to choose from.
 READY_WHOLE = """
 SELECT {job_columns} FROM {jobs}
-WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+WHERE ready = 1 AND queue = :queue AND handler = :handler
+    AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
 # The same jobs with what limits go by.
 READY_LIMITED = """
 SELECT priority, seq, crashes, run_at, vtime, keys FROM {jobs}
-WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+WHERE ready = 1 AND queue = :queue AND handler = :handler
+    AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
@@ -168,9 +193,10 @@ RETURNING seq
 """,
 )
 
-# The first jobs that wait for a key.
+# The first jobs of a handler that wait for a key.
 FIRST_PARKED = """
-SELECT seq FROM {jobs} WHERE parked = :parked AND parked IS NOT NULL AND queue = :queue
+SELECT seq FROM {jobs}
+WHERE parked = :parked AND parked IS NOT NULL AND queue = :queue AND handler = :handler
 ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 

@@ -16,6 +16,7 @@ from queuectl.store.statements import columns
 # for. The database gives `seq`: its place in the line.
 NEW_COLUMNS = (
     *"id command argv state ready run_at expires_at created_at updated_at tick vtime hook".split(),
+    "handler",
     *(field.column for field in fields.COPIED),
 )
 NEW_JOB = columns(NEW_COLUMNS)
@@ -156,18 +157,19 @@ WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at <= :now
 ORDER BY expires_at LIMIT :limit{skip_locked}
 """
 
-# How many of the first in line of a queue come before a job.
+# How many of the first in its line come before a job.
 BEFORE = """
 SELECT count(*) FROM (
-    SELECT priority, vtime, seq FROM {jobs} WHERE ready = 1 AND queue = :queue
+    SELECT priority, vtime, seq FROM {jobs}
+    WHERE ready = 1 AND queue = :queue AND handler = :handler
     ORDER BY priority DESC, vtime, seq LIMIT :limit
 ) AS line
 WHERE priority > :priority
     OR (priority = :priority AND (vtime < :vtime OR (vtime = :vtime AND seq < :seq)))
 """
 
-# Queues that have ready jobs and are neither paused nor closed, with their limits: one step in the
-# index for each queue.
+# Queues that have ready jobs which every node can run and are neither paused nor closed, with their
+# limits: one step in the index for each queue, and a look at it.
 READY_QUEUES = """
 WITH RECURSIVE line (name) AS (
     SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
@@ -176,10 +178,65 @@ WITH RECURSIVE line (name) AS (
         SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
     ) FROM line WHERE line.name IS NOT NULL
 )
-SELECT name, (SELECT q.limits FROM {queues} q WHERE q.name = line.name) AS limits FROM line
+SELECT name, (SELECT q.limits FROM {queues} q WHERE q.name = line.name) AS limits, '' AS handler
+FROM line
 WHERE line.name IS NOT NULL AND line.name NOT IN (
     SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
 )
+    AND (
+        SELECT j.handler FROM {jobs} j WHERE j.ready = 1 AND j.queue = line.name
+        ORDER BY j.handler LIMIT 1
+    ) = ''
+"""
+
+# The same for a node that has handlers: lines, which are pairs of a queue and a handler. It looks
+# for each handler that is named in each queue, and goes from one to the next in a range of them.
+READY_LINES = """
+WITH RECURSIVE line (name) AS (
+    SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
+    ) FROM line WHERE line.name IS NOT NULL
+),
+range_of (name, handler) AS (
+    SELECT line.name, (
+        SELECT j.handler FROM {jobs} j WHERE j.ready = 1 AND j.queue = line.name
+            AND j.handler >= :first_handler AND j.handler < :last_handler
+        ORDER BY j.handler LIMIT 1
+    ) FROM line WHERE line.name IS NOT NULL
+    UNION ALL
+    SELECT range_of.name, (
+        SELECT j.handler FROM {jobs} j WHERE j.ready = 1 AND j.queue = range_of.name
+            AND j.handler > range_of.handler AND j.handler < :last_handler
+        ORDER BY j.handler LIMIT 1
+    ) FROM range_of WHERE range_of.handler IS NOT NULL
+),
+pair (name, handler) AS (
+    SELECT line.name, named.handler FROM line CROSS JOIN (
+        SELECT value AS handler FROM {each_handler}
+    ) AS named
+    WHERE (
+        SELECT j.handler FROM {jobs} j
+        WHERE j.ready = 1 AND j.queue = line.name AND j.handler >= named.handler
+        ORDER BY j.handler LIMIT 1
+    ) = named.handler
+    UNION ALL
+    SELECT name, handler FROM range_of WHERE handler IS NOT NULL
+)
+SELECT name, (SELECT q.limits FROM {queues} q WHERE q.name = pair.name) AS limits, handler
+FROM pair
+WHERE pair.name NOT IN (
+    SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
+)
+"""
+
+# How long a line is, up to a limit.
+LINE_LENGTH = """
+SELECT count(*) FROM (
+    SELECT seq FROM {jobs} WHERE ready = 1 AND queue = :queue AND handler = :handler
+    ORDER BY priority DESC, vtime, seq LIMIT :limit
+) AS line
 """
 
 # Queues that have ready jobs and are neither paused nor closed, one in a row or none: one step in
@@ -194,6 +251,7 @@ SELECT (SELECT run_at FROM {{jobs}} WHERE ready = 0 AND parked IS NULL AND run_a
     (SELECT min(opens_at) FROM {{keys}} WHERE opens_at >= 0), found.name
 FROM (SELECT 1 AS one) AS always LEFT JOIN ({READY_QUEUES}) AS found ON 1 = 1
 """
+OUTLOOK_LINES = OUTLOOK.replace(READY_QUEUES, READY_LINES)
 
 # What a node has in processing.
 HELD = """
@@ -257,14 +315,15 @@ UPDATE {{jobs}} SET {", ".join(f"{columns([name])} = :{name}" for name in EDITED
 WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was AND ready IS NOT NULL
 """
 
-# How far in front the first of a queue and priority is, of those in line and of those that wait for
+# How far in front the first of a line and priority is, of those in line and of those that wait for
 # a key.
 FIRST_READY = """
-SELECT min(vtime) FROM {jobs} WHERE ready = 1 AND queue = :queue AND priority = :priority
+SELECT min(vtime) FROM {jobs}
+WHERE ready = 1 AND queue = :queue AND handler = :handler AND priority = :priority
 """
 FIRST_OF_KEY = """
 SELECT min(vtime) FROM {jobs} WHERE queue = :queue AND parked = :parked AND parked IS NOT NULL
-    AND priority = :priority
+    AND handler = :handler AND priority = :priority
 """
 
 # Give a job that waits another place, and take along all that is kept of it; tags and ticks are
@@ -785,10 +844,16 @@ DELETE FROM {keys} WHERE opens_at IS NULL AND used_until < :now AND vtime <= (
 )
 """
 
-# The first jobs that wait for a key, and the next key that some wait for.
+# The first jobs of a handler that wait for a key, the next handler that some of these need, and the
+# next key that some wait for.
 FIRST_PARKED = """
-SELECT seq FROM {jobs} WHERE parked = :parked AND parked IS NOT NULL AND queue = :queue
+SELECT seq FROM {jobs}
+WHERE parked = :parked AND parked IS NOT NULL AND queue = :queue AND handler = :handler
 ORDER BY priority DESC, vtime, seq LIMIT :limit{skip_locked}
+"""
+NEXT_PARKED_HANDLER = """
+SELECT min(handler) FROM {jobs}
+WHERE queue = :queue AND parked = :parked AND parked IS NOT NULL AND handler > :handler
 """
 NEXT_PARKED = """
 SELECT min(parked) FROM {jobs} WHERE queue = :queue AND parked IS NOT NULL AND parked > :parked

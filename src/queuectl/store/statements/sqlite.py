@@ -7,41 +7,46 @@ indexes, the rows come first, then the job at the place of each.
 
 from queuectl.store.statements import for_rows
 from queuectl.store.statements.shared import *  # noqa: F403 - a store finds all in one place
-from queuectl.store.statements.shared import READY_QUEUES
+from queuectl.store.statements.shared import READY_LINES, READY_QUEUES
 
 # -- the claim ------------------------------------------------------------------
 
 # Whether a node's lease holds; a node without one may not claim. And when the next waiting job
 # becomes due, when the next expires, and when the next key opens; in each row with one of the
-# queues that have ready jobs, or none.
+# queues that have ready jobs, or none; or of the lines, for a node that has handlers.
 LOOK = f"""
 SELECT NULL,
     (SELECT min(run_at) FROM {{jobs}} WHERE ready = 0 AND parked IS NULL AND run_at >= 0),
     (SELECT min(expires_at) FROM {{jobs}}
         WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0),
-    (SELECT min(opens_at) FROM {{keys}} WHERE opens_at >= 0), found.name, found.limits
+    (SELECT min(opens_at) FROM {{keys}} WHERE opens_at >= 0), found.name, found.limits,
+    found.handler
 FROM {{nodes}} LEFT JOIN ({READY_QUEUES}) AS found ON 1 = 1
 WHERE id = :id AND lease_until > :steady
 """
+LOOK_LINES = LOOK.replace(READY_QUEUES, READY_LINES)
 
-# The first ready jobs of a queue, in the order of promise 5.
+# The first ready jobs of a line, in the order of promise 5.
 READY = """
 SELECT priority, seq, crashes, run_at, vtime FROM {jobs}
-WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+WHERE ready = 1 AND queue = :queue AND handler = :handler
+    AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY priority DESC, vtime, seq LIMIT :limit
 """
 
-# The same jobs with all that is stored of them, for when there is just one queue to choose from.
+# The same jobs with all that is stored of them, for when there is just one line to choose from.
 READY_WHOLE = """
 SELECT {job_columns} FROM {jobs}
-WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+WHERE ready = 1 AND queue = :queue AND handler = :handler
+    AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY priority DESC, vtime, seq LIMIT :limit
 """
 
 # The same jobs with what limits go by.
 READY_LIMITED = """
 SELECT priority, seq, crashes, run_at, vtime, keys FROM {jobs}
-WHERE ready = 1 AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+WHERE ready = 1 AND queue = :queue AND handler = :handler
+    AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY priority DESC, vtime, seq LIMIT :limit
 """
 
@@ -214,8 +219,8 @@ DATA_VERSION = "PRAGMA data_version"
 # All the text of waiting jobs, as bytes: what another program has put there may not be text.
 TEXTS = """
 SELECT seq, CAST(concat_ws(' ', id, queue, command, argv, task, cwd, env, shell, tags, unique_key,
-    keys, parked, backoff, node, error, reason, cancel_reason, on_success, on_failure, on_dead,
-    hook) AS BLOB), CAST(id AS BLOB),
+    keys, parked, handler, backoff, node, error, reason, cancel_reason, on_success, on_failure,
+    on_dead, hook) AS BLOB), CAST(id AS BLOB),
     CAST(queue AS BLOB)
 FROM {jobs} WHERE seq > :after AND state IN ('pending', 'failed') ORDER BY seq LIMIT :limit
 """
@@ -231,6 +236,7 @@ UPDATE {jobs} SET
         'on_failure: ' || on_failure, 'on_dead: ' || on_dead, 'hook: ' || hook,
         'data: ' || nullif(hex(data), '')) AS BLOB),
     id = :id, queue = :queue, state = 'dead', ready = NULL, task = NULL, argv = NULL, cwd = NULL,
+    handler = '',
     command = '(unreadable; its bytes are in the column data)', env = NULL, shell = NULL,
     tags = NULL, unique_key = NULL, keys = NULL, parked = NULL, node = NULL, error = NULL,
     cancel_reason = NULL, on_success = NULL, on_failure = NULL, on_dead = NULL, hook = NULL,

@@ -97,10 +97,10 @@ def _serving(stored: Any) -> "Serving":
     from queuectl.admission import Serving
 
     said: dict[str, Any] = {"names": stored} if isinstance(stored, list) else stored
-    names, excluded, weights = (
-        tuple(said.get(word, ())) for word in ("names", "excluded", "weights")
+    names, excluded, weights, handlers = (
+        tuple(said.get(word, ())) for word in ("names", "excluded", "weights", "handlers")
     )
-    return Serving(names, excluded, weights, said.get("in_order", False))
+    return Serving(names, excluded, weights, said.get("in_order", False), handlers)
 
 
 class WatchedNodes(SqlNodes):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from queuectl.admission import Offer, Serving
 from queuectl.facts import Event, Pause
-from queuectl.job import FINISHED, Job, State
+from queuectl.job import ANY_HANDLER, FINISHED, Job, State
 from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Topic, Turned
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rollups import Tally
@@ -61,15 +61,30 @@ class SqlRuns(Runs):
         return self._db.change(self._sql.FORGET_SILENT, {"id": node, "beat": beat}) > 0
 
     def outlook(self, queues: Serving | None = None) -> Outlook:
-        rows = self._db.rows(self._sql.OUTLOOK, now=self._idiom.time(None))
+        asked: dict[str, object] = {"now": self._idiom.time(None)}
+        statement = self._sql.OUTLOOK
+        if queues is not None and queues.handlers:
+            statement, asked = self._sql.OUTLOOK_LINES, asked | self._idiom.handled(queues)
+        rows = self._db.rows(statement, **asked)
         ready = any(name is not None and (queues is None or name in queues) for *_, name in rows)
         due, expires, *opens, _ = rows[0]
         return Outlook(ready, due, expires, min(filter(None, opens), default=None))
 
     def before(self, job: Job, limit: int) -> int:
-        place = {"priority": job.priority, "vtime": job.vtime, "seq": job.seq}
-        count: int = self._db.value(self._sql.BEFORE, queue=job.queue, limit=limit, **place)
+        place: dict[str, object] = {"priority": job.priority, "vtime": job.vtime, "seq": job.seq}
+        place |= {"queue": job.queue, "handler": job.handler, "limit": limit}
+        count: int = self._db.value(self._sql.BEFORE, **place)
         return count
+
+    def lines(self, limit: int) -> dict[tuple[str, str], int]:
+        found = self._idiom.lines(Serving(handlers=(ANY_HANDLER,)), self._idiom.time(None))
+        return {
+            (queue, handler): self._db.value(
+                self._sql.LINE_LENGTH, queue=queue, handler=handler, limit=limit
+            )
+            for queue, _, handler in found
+            if handler
+        }
 
     def opens_at(self, queue: str, key: str) -> int | None:
         at: int | None = self._db.value(self._sql.OPENS_AT, queue=queue, name=key)

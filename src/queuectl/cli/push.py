@@ -1,0 +1,67 @@
+"""`push`: adds a data job, which a program of a worker handles: its id, and bytes."""
+
+from typing import Any
+
+import click
+
+from queuectl.cli.command import Command
+from queuectl.cli.enqueue import Manner, enqueue_one
+from queuectl.cli.options import json_option, quiet_option, raw_option
+from queuectl.cli.program import field_options, given_fields
+
+EXAMPLES = """
+queuectl push order-17 '{"total": 12}'               # handled by: worker start --exec PROGRAM
+queuectl push order-17 '{"total": 12}' --type order  # by: worker start --exec order=PROGRAM
+queuectl push photo-3 @photo.jpg --type thumbnail --queue images --priority 5
+tar c docs | queuectl push backup-7 -
+queuectl push report-1 '{"month": 11}' --delay 1h --wait
+"""
+NOT_FOR_DATA = ("id", "stdin", "shell", "type", "data")
+
+
+@click.command(cls=Command, examples=EXAMPLES)
+@click.argument("id")
+@click.argument("data", required=False, metavar="[DATA | @FILE | -]")
+@click.option("--type", "type", metavar="T", help="What it is one of: who handles it goes by this.")
+@field_options(but=NOT_FOR_DATA)
+@click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
+@click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
+@raw_option
+@quiet_option
+@json_option
+def push(
+    id: str,
+    data: str | None,
+    wait: bool,
+    follow: bool,
+    raw: bool,
+    quiet: bool,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Add a data job: an id, and bytes for a worker's program.
+
+    A node that was started with worker start --exec PROGRAM runs that with the data on stdin and
+    the id as its last argument. DATA is text, @FILE is what a file has, and - or nothing is our
+    stdin; any bytes, 1 MiB at most. A text that begins with @ comes by stdin.
+
+    An id can be used once, until its job is removed: if it is taken, nothing is stored, and the
+    exit code says so as that of enqueue does.
+    """
+    how = Manner(wait=wait or follow, follow=follow, raw=raw, quiet=quiet, as_json=as_json)
+    if raw and not follow:
+        raise click.UsageError("--raw is for --follow: nothing else shows what the job writes")
+    if follow and as_json:
+        raise click.UsageError("--follow prints what the job writes, so --json can't be with it")
+    fields = given_fields(flags)
+    return enqueue_one({"id": id, "data": _read(data), **fields}, how)
+
+
+def _read(data: str | None) -> bytes:
+    """Return the data that is meant: a text, or what is in a file."""
+    if data is not None and data != "-" and not data.startswith("@"):
+        # Bytes of an argument that aren't UTF-8 came in as surrogates.
+        return data.encode("utf-8", "surrogateescape")
+    from queuectl.cli.feed import read_data
+
+    return read_data("-" if data is None else data.removeprefix("@"))

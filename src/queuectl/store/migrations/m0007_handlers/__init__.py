@@ -1,0 +1,1 @@
+"""Who can run a job: the handler that it needs is part of its line."""

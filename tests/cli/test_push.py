@@ -1,0 +1,113 @@
+"""`push`, and `worker start --exec`: data jobs from the command line to the end of their runs."""
+
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    """A program that says what it was given."""
+    path = tmp_path / "handle it"
+    path.write_text('#!/bin/sh\necho "type: $QUEUECTL_TYPE"\nprintf "<%s>" "$@"\ncat\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def _facts(cli: Cli, id: str) -> set[tuple[str, ...]]:
+    return {tuple(line.split(maxsplit=1)) for line in cli.ok("show", id).lines}
+
+
+class TestPush:
+    def test_from_an_argument_a_file_and_stdin(self, cli: Cli, tmp_path: Path) -> None:
+        (tmp_path / "data").write_bytes(b"\0\xff")
+        assert cli.ok("push", "a b", '{"x": 1}', "-q").lines == ["a b"]
+        cli.ok("push", "file", f"@{tmp_path}/data", "--type", "t")
+        cli.ok("push", "dash", "-", input="from stdin")
+        cli.ok("push", "nothing", input="@text")
+        jobs = {job.id: job for job in cli.queue.list()}
+        assert {id: job.data for id, job in jobs.items()} == {
+            "a b": b'{"x": 1}',
+            "file": b"\0\xff",
+            "dash": b"from stdin",
+            "nothing": b"@text",
+        }
+        assert [jobs[id].type for id in ("file", "dash")] == ["t", ""]
+
+    def test_it_is_shown(self, cli: Cli, tmp_path: Path) -> None:
+        (tmp_path / "data").write_bytes(b"\0\xff")
+        cli.ok("push", "text", "dätä", "--type", "t")
+        cli.ok("push", "bytes", f"@{tmp_path}/data")
+        told = cli.ok("show", "text", "--json").json
+        assert (told["type"], told["data"], told["data_base64"]) == ("t", "dätä", None)
+        assert {("Type:", "t"), ("Data:", "dätä")} <= _facts(cli, "text")
+        told = cli.ok("show", "bytes", "--json").json
+        assert (told["type"], told["data"]) == ("", None)
+        assert b64decode(told["data_base64"]) == b"\0\xff"
+        assert ("Data:", "2 bytes, which aren't text; --json has them") in _facts(cli, "bytes")
+
+    def test_an_id_is_used_once(self, cli: Cli) -> None:
+        cli.ok("push", "one", "first")
+        assert "The id 'one' is taken" in cli.refused("push", "one", "second", code=4)
+        assert [job.data for job in cli.queue.list()] == [b"first"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "why"),
+        [
+            (("x", "@/nowhere"), "/nowhere can't be read"),
+            (("x", "d", "--type", "a=b"), "A type can't be * or contain '='"),
+            (("x", "d", "--type", "*"), "A type can't be *"),
+            (("x", "@/dev/zero"), "has more than 1MiB"),
+        ],
+    )
+    def test_what_can_not_be(self, cli: Cli, arguments: tuple[str, ...], why: str) -> None:
+        assert why in cli.refused("push", *arguments, code=2)
+
+    def test_in_python(self, cli: Cli) -> None:
+        job = cli.queue.push("one", "data", type="t", priority=3)
+        assert (job.data, job.type, job.priority, job.cwd) == (b"data", "t", 3, None)
+        assert cli.queue.submit("two", b"").type == ""
+
+
+class TestExec:
+    def test_the_program_gets_arguments_id_and_data(self, cli: Cli, program: str) -> None:
+        data = "x" * 2**20
+        cli.ok("push", "it's 1", "-", "--type", "t", input=data)
+        cli.ok("worker", "start", "--drain", "--exec", program, "--", "a b", "--c")
+        assert cli.ok("output", "it's 1", "--stdout").stdout.startswith(
+            f"type: t\n<a b><--c><it's 1>{data[:1000]}"
+        )
+
+    def test_types_are_routed(self, cli: Cli, program: str) -> None:
+        for type in ("mail", "mailbox", ""):
+            cli.ok("push", f"of-{type}", "d", "--type", type)
+        cli.ok("worker", "start", "--drain", "--exec", f"mail={program}")
+        states = {job.id: job.state for job in cli.queue.list()}
+        assert states == {"of-mail": "completed", "of-mailbox": "pending", "of-": "pending"}
+        cli.ok("worker", "start", "--drain", "--exec", "mail=false", "--exec", program)
+        assert {job.state.value for job in cli.queue.list()} == {"completed"}
+
+    def test_a_failure_is_one(self, cli: Cli) -> None:
+        cli.ok("push", "one", "d", "--max-retries", "0")
+        cli.ok("worker", "start", "--drain", "--exec", "false")
+        assert cli.queue.get("one").state == "dead"
+
+    def test_commands_run_as_well(self, cli: Cli, program: str) -> None:
+        id = cli.ok("enqueue", "true", "-q").lines[0]
+        cli.ok("worker", "start", "--drain", "--exec", program)
+        assert cli.queue.get(id).state == "completed"
+
+    @pytest.mark.parametrize(
+        ("arguments", "why"),
+        [
+            (("--exec", "no-such-program"), "There is no program 'no-such-program'"),
+            (("--exec", "true", "--exec", "cat"), "--exec is given twice"),
+            (("--exec", "a=true", "--exec", "a=cat"), "--exec is given twice for a"),
+            (("word",), "Got unexpected extra argument (word)"),
+        ],
+    )
+    def test_what_can_not_be(self, cli: Cli, arguments: tuple[str, ...], why: str) -> None:
+        assert why in cli.refused("worker", "start", *arguments, code=2)
