@@ -151,10 +151,12 @@ def test_its_processes_stand_still(working: Cli, start: Start) -> None:
     working.ok("pause", id)
 
     def stopped() -> bool:
-        return any(
-            process.info["status"] == psutil.STATUS_STOPPED
-            and process.info["cmdline"][-1:] == ["echo begun; sleep 1000"]
-            for process in psutil.process_iter(["cmdline", "status"])
-        )
+        # Others on this host may run the same command.
+        mine = [
+            process.info["status"]
+            for process in psutil.process_iter(["environ", "status"])
+            if (process.info["environ"] or {}).get("QUEUECTL_JOB_ID") == id
+        ]
+        return bool(mine) and set(mine) == {psutil.STATUS_STOPPED}
 
-    wait_for(stopped, "the shell of the job to be stopped")
+    wait_for(stopped, "all processes of the job to be stopped")
