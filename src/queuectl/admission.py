@@ -74,6 +74,8 @@ class Serving:
     handlers: tuple[str, ...] = ()
     """What the node can run besides commands: what is in the column `handler` of jobs, or
     `ANY_TYPE`."""
+    no_commands: bool = False
+    """Whether it leaves commands to others."""
 
     def __contains__(self, queue: str) -> bool:
         """Tell whether jobs of this queue are taken."""
@@ -81,7 +83,9 @@ class Serving:
 
     def handles(self, handler: str) -> bool:
         """Tell whether jobs that need this handler can be run."""
-        if not handler or handler in self.handlers or ANY_HANDLER in self.handlers:
+        if not handler:
+            return not self.no_commands
+        if handler in self.handlers or ANY_HANDLER in self.handlers:
             return True
         return ANY_TYPE in self.handlers and handler.startswith(TYPE)
 

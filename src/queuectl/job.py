@@ -487,7 +487,39 @@ class Released:
         return f"released: {self.why}"
 
 
-Outcome = Exited | Signalled | TimedOut | Cancelled | NotStarted | Lost | Released
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A task failed; it may say itself when it wants to be tried again."""
+
+    why: str
+    retry_after: int | None = None
+    """In how many milliseconds; None is what the job's backoff says."""
+
+    name = "raised"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
+class Snoozed:
+    """A task wants to run later; nothing counts as failed."""
+
+    why: str
+    wait: int
+    """For how many milliseconds."""
+
+    name = "snoozed"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        return self.why
+
+
+Outcome = (
+    Exited | Signalled | TimedOut | Cancelled | NotStarted | Lost | Released | Raised | Snoozed
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,9 @@ from queuectl.job import (
     Job,
     Lost,
     Outcome,
+    Raised,
     Released,
+    Snoozed,
     State,
     Strategy,
     Transition,
@@ -71,9 +73,14 @@ def decide(job: Job, outcome: Outcome, now: int, policy: Policy) -> Transition:
             return _to(job, State.PENDING, crashes=job.crashes + 1, run_at=now)
         case _ if job.cancel_reason is not None:
             return _to(job, State.CANCELLED, reason=job.cancel_reason)
+        case Snoozed(wait=wait):
+            return _to(job, State.PENDING, run_at=now + min(wait, LONGEST_WAIT))
         case _ if job.failures < policy.retries(job):
             failures = job.failures + 1
-            due = now + backoff(job, failures, policy)
+            wait = backoff(job, failures, policy)
+            if isinstance(outcome, Raised) and outcome.retry_after is not None:
+                wait = min(outcome.retry_after, LONGEST_WAIT)
+            due = now + wait
             return _to(job, State.FAILED, failures=failures, run_at=due)
         case _:
             failures = job.failures + 1

@@ -10,10 +10,18 @@ queue.wait(job.id)
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from queuectl.enqueueing import Enqueuer, Request
 from queuectl.facts import (
@@ -63,6 +71,7 @@ if TYPE_CHECKING:
     from queuectl.store.contract import RunId
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
+    from queuectl.tasks.task import Register, Task
 
     Followers = list[following.Follower]
     Reasons = list[Reason]
@@ -85,6 +94,9 @@ else:
         " queues roster told waiting watches"
     )
     globals().update((name, _Part(name)) for name in _PARTS.split())
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # `Queue.list` hides the builtin of that name inside the class, so its types are named out here.
 Jobs = list[Job]
@@ -150,6 +162,43 @@ class Queue:
         from queuectl.queue_limits import QueueLimits
 
         return QueueLimits(self.store, self._enqueuer)
+
+    @cached_property
+    def tasks(self) -> "dict[str, Task[..., Any, Any]]":
+        """The functions that were registered here with `task`, by their names."""
+        return {}
+
+    @overload
+    def task(
+        self, function: "Callable[P, Coroutine[Any, Any, R]]", /
+    ) -> "Task[P, R, Coroutine[Any, Any, R]]": ...
+
+    @overload
+    def task(self, function: "Callable[P, R]", /) -> "Task[P, R, R]": ...
+
+    @overload
+    def task(
+        self, function: None = None, /, *, name: str | None = None, **options: Unpack[Keywords]
+    ) -> "Register": ...
+
+    def task(
+        self,
+        function: Any = None,
+        /,
+        *,
+        name: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Register a function as a task, which workers can call: `@queue.task(retries=5)`.
+
+        The options are the fields of its jobs, as `enqueue` takes them; in `unique` and `keys`,
+        `{parameter}` stands for an argument. Its name is that of its module and its own.
+        """
+        from queuectl.tasks.task import register
+
+        if function is not None:
+            return register(self, function, name, options)
+        return lambda function: register(self, function, name, options)
 
     @property
     def url(self) -> str:

@@ -85,6 +85,8 @@ def worker() -> None:
     queuectl worker start --daemon node.pid --log node.log
     queuectl worker start --exec ./handle -- --fast      # data jobs: ./handle --fast ID
     queuectl worker start --exec mail=./send --exec photo=./resize
+    queuectl worker start --app shop:queue -c 4          # Python tasks of shop.py
+    queuectl worker start --serve ./handler              # a program that stays
     """,
 )
 @click.option(
@@ -104,6 +106,11 @@ def worker() -> None:
     metavar="[PIDFILE]",
     help="Go on in the background; keep the pid in PIDFILE if one is given. The log is "
     "DATABASE.d/logs/NODE.log, unless --log says otherwise.",
+)
+@click.option(
+    "--reload",
+    is_flag=True,
+    help="Start again whenever a file of Python below this directory changes: for development.",
 )
 @click.option("--drain", is_flag=True, help="Exit when nothing is left to do.")
 @click.option(
@@ -129,6 +136,7 @@ def start(
     count: int | None,
     serving: "Serving",
     programs: "Programs",
+    reload: bool,
     daemon: str | None,
     drain: bool,
     backoff_base: float | None,
@@ -147,7 +155,9 @@ def start(
     the others.
 
     Every node runs commands. Data jobs, which queuectl push adds, are run by nodes that have a
-    program for their type; the others leave them alone.
+    program for their type, and Python tasks by those that have their --app; the others leave them
+    alone. Programs of --app, --serve and --run stay, one for each worker, and run one job after
+    the other.
     """
     if as_json and daemon is None:
         raise click.UsageError("--json is for --daemon; --log-json writes the log as JSON")
@@ -170,6 +180,9 @@ def start(
 
     if backoff_base is not None:
         backoff_base = read_value("backoff_base", backoff_base)[1]
+    shared = max((handler.shared_by for handler in programs.warm), default=1)
+    if shared > 1:
+        count = (count or 1) * shared
     options = NodeOptions(
         place=here(),
         count=count,
@@ -177,6 +190,7 @@ def start(
         programs=programs,
         drain=drain,
         backoff_base=backoff_base,
+        reload=reload,
         log=log,
         log_json=log_json,
         pidfile=daemon or None,

@@ -7,8 +7,9 @@ A job may kill its node and be over before anybody notices, so not only the last
 The last one of a worker is also the one that has the worker's files, if they are the ones that the
 board says: see `files.py`.
 
-Each guard of a node has a board of its own. Its first line says how many there are: only from all
-of them together one knows what was not begun. The guard that takes the place of a lost one goes on
+Each guard of a node has a board of its own; the node that has warm programs keeps more of them,
+with more places. The first line says how many there are of both: only from all of them together one
+knows what was not begun. The guard that takes the place of a lost one goes on
 with its board: nothing that was begun may be forgotten before the node has written it down.
 """
 
@@ -21,6 +22,8 @@ _ROOM = 128
 """Bytes for each run: longer than any token with two inodes."""
 _PLACES = 32
 """For each worker: more than it can have begun without any of it being written down."""
+MANY_PLACES = 256
+"""The same, of a worker that runs tasks: these are short, and many of them ahead."""
 
 
 _GAP = b"gap"
@@ -30,14 +33,15 @@ _GAP = b"gap"
 class Board:
     """A board, as the guard writes it. Without a file it does nothing: any run may have begun."""
 
-    __slots__ = ("_begun", "_fd")
+    __slots__ = ("_begun", "_fd", "_places")
 
-    def __init__(self) -> None:
+    def __init__(self, places: int = _PLACES) -> None:
         self._fd = -1
+        self._places = places
         self._begun: dict[int, int] = {}
         """How many runs each worker has begun."""
 
-    def open(self, path: str, boards: int, *, first: bool) -> None:
+    def open(self, path: str, boards: int, *, first: bool, more: int = 0) -> None:
         """Write to this board, one of so many, and make it if there is none; or do without one.
 
         Unless it is the first of its workers, one that has to be made has a gap.
@@ -46,12 +50,12 @@ class Board:
             os.close(self._fd)
             self._fd = -1
         raw = _read(path)
-        self._begun = _counts(raw)
+        self._begun = _counts(raw, self._places)
         try:
             if _count(raw):
                 self._fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
             else:
-                self._fd = _make(path, boards, gap=not first)
+                self._fd = _make(path, boards, more, gap=not first)
         except OSError:
             # What is said on an old one would be about others.
             with suppress(OSError):
@@ -63,7 +67,7 @@ class Board:
             return False
         number = self._begun.get(worker, 0)
         self._begun[worker] = number + 1
-        place = worker * _PLACES + number % _PLACES
+        place = worker * self._places + number % self._places
         try:
             _write(self._fd, place, f"{number} {out} {err} {token}")
         except OSError:
@@ -75,7 +79,7 @@ class Board:
         return True
 
 
-def _make(path: str, boards: int, *, gap: bool) -> int:
+def _make(path: str, boards: int, more: int, *, gap: bool) -> int:
     """Make a board that is there with its first line, or not at all."""
     new = path + ".new"
     mode = mode_in(os.path.dirname(path))
@@ -84,7 +88,7 @@ def _make(path: str, boards: int, *, gap: bool) -> int:
         # Whatever the umask is, those who look for the dead must read it.
         os.fchmod(fd, mode)
         # Workers are counted from one, so there is room before them.
-        _write(fd, 0, str(boards))
+        _write(fd, 0, f"{boards} {more}" if more else str(boards))
         if gap:
             _note_gap(fd)
         os.rename(new, path)
@@ -128,8 +132,9 @@ def number_of(worker: int, boards: int) -> int:
 def read_boards(folder: str) -> set[str] | None:
     """Return the tokens of the runs that were begun last by each worker; None if unknown."""
     begun: set[str] = set()
-    boards = _count(_read(board_at(folder, 1), 0, _ROOM))
-    for number in range(1, boards + 1):
+    head = _read(board_at(folder, 1), 0, _ROOM)
+    boards = _count(head)
+    for number in range(1, boards + _count(head, 1) + 1):
         tokens = read_board(board_at(folder, number))
         if tokens is None:
             return None
@@ -164,15 +169,18 @@ def _read(path: str, at: int = 0, size: int = -1) -> bytes:
         return b""
 
 
-def _count(raw: bytes) -> int:
-    """Return how many boards the first line of one says that there are; 0 if it says nothing."""
-    head, _, _ = raw[:_ROOM].partition(b"\0")
-    return int(head) if head.isdigit() else 0
+def _count(raw: bytes, which: int = 0) -> int:
+    """Return how many boards of guards the first line of one says that there are, or more of them.
+
+    0 if it says nothing.
+    """
+    words = raw[:_ROOM].partition(b"\0")[0].split()
+    return int(words[which]) if len(words) > which and words[which].isdigit() else 0
 
 
-def _counts(raw: bytes) -> dict[int, int]:
+def _counts(raw: bytes, places: int) -> dict[int, int]:
     """Return how many runs each worker has begun."""
-    size = _PLACES * _ROOM
+    size = places * _ROOM
     counts = {}
     for worker in range(1, -(-len(raw) // size)):
         if notes := _notes(raw[worker * size : (worker + 1) * size]):

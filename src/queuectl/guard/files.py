@@ -56,9 +56,9 @@ class Files:
         self._mode = mode
         self._odd_umask = bool(self._umask & mode)
 
-    def settle(self, board: str, boards: int, *, first: bool) -> None:
+    def settle(self, board: str, boards: int, *, first: bool, more: int = 0) -> None:
         """Keep the files of workers beside this board from now on."""
-        self._board.open(board, boards, first=first)
+        self._board.open(board, boards, first=first, more=more)
         self._folder = os.path.dirname(board)
         self._set_mode(mode_in(self._folder))
         self._shares = _SET_LEASE >= 0
@@ -69,11 +69,12 @@ class Files:
         Returns where they are; `opened` gets the descriptors, also when it fails half-way.
         """
         worker, own = spec["worker"], (spec["stdout"], spec["stderr"])
-        if self._shares and own[0] != own[1]:
+        if worker and self._shares and own[0] != own[1]:
             files = worker_files(self._folder, worker)
             if self._take(files, worker, spec["token"], opened):
                 return files
-        self._board.note(worker, spec["token"])
+        if worker:
+            self._board.note(worker, spec["token"])
         for path in own:
             opened.append(os.open(path, _OWN, self._mode))
             if self._odd_umask:

@@ -38,7 +38,9 @@ class Line:
     def add(self, run: int, spec: "Spec") -> None:
         """Take in a run."""
         worker = spec["worker"]
-        if worker in self._busy:
+        if not worker:
+            self._ready[run] = spec
+        elif worker in self._busy:
             self._busy[worker][run] = spec
             self._behind[run] = worker
         else:
@@ -75,6 +77,8 @@ class Line:
 
     def free(self, worker: int) -> bool:
         """Let the next run of a worker be started, as its last one is over; False: it has none."""
+        if not worker:
+            return False
         waiting = self._busy[worker]
         if not waiting:
             del self._busy[worker]

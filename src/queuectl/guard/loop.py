@@ -152,8 +152,8 @@ class Loop:
                 pass  # It ended, or began, while the message was under way.
             case wire.Extend(clock, deadline):
                 self._lease.extend(clock, deadline)
-            case wire.KeepBoard(path, boards, first):
-                self._files.settle(path, boards, first=first)
+            case wire.KeepBoard(path, boards, first, more):
+                self._files.settle(path, boards, first=first, more=more)
             case _:
                 raise ValueError(f"unknown message: {message!r}")
 

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
         token: str
         """Unique to the run; the job gets it as QUEUECTL_RUN."""
         worker: int
-        """Which worker runs it: one run at a time, the next when it is over."""
+        """Which worker runs it: one run at a time, the next when it is over. 0 is none: it is a
+        program that runs jobs itself, is started at once, and stands on no board."""
         stdout: str
         """Path of the file to append to, or to have in the end: see `files.py`."""
         stderr: str
@@ -55,7 +56,7 @@ else:
         return lambda kind: namedtuple(kind.__name__, kind.__annotations__)
 
 
-DIALECT = (2, marshal.version)
+DIALECT = (3, marshal.version)
 """What both ends must speak alike. The first number goes up with every change of a message: a node
 that is restarted in place may be of another release than the guards that it goes on with."""
 
@@ -132,6 +133,7 @@ class KeepBoard:
     path: str
     boards: int
     first: bool
+    more: int
 
 
 # -- guard to node ----------------------------------------------------------------------

@@ -27,6 +27,8 @@ class NodeOptions:
     """What handles data jobs."""
     drain: bool = False
     backoff_base: float | None = None
+    reload: bool = False
+    """Whether it starts again when a file of Python has changed."""
     log: str | None = None
     log_json: bool = False
     pidfile: str | None = None

@@ -17,7 +17,7 @@ from queuectl.node.handover import HandedGuard, HandedNode, HandedRun
 from queuectl.node.log import Say, printable
 from queuectl.node.membership import Membership
 from queuectl.node.runner import Runner
-from queuectl.node.runs import LostRun, Run
+from queuectl.node.runs import Handled, LostRun, Run
 from queuectl.node.workers import Workers
 from queuectl.values import replace
 
@@ -188,14 +188,21 @@ class Crew:
         """Take in what the runner hears; `ready` are the descriptors that have something."""
         for message in self.runner.hear(ready, self.running):
             match message:
-                case wire.Ended() | wire.NotStarted() | wire.Unable() | wire.Released() | LostRun():
+                case (
+                    wire.Ended()
+                    | wire.NotStarted()
+                    | wire.Unable()
+                    | wire.Released()
+                    | LostRun()
+                    | Handled()
+                ):
                     self._report(message)
                 case wire.Trouble(number, text):
                     id = printable(self.running[number].job.id)
                     self.say(f"Job {id}: {text}", level="warning")
         self._tell_begun()
 
-    def _report(self, report: "wire.Report | LostRun") -> None:
+    def _report(self, report: "wire.Report | LostRun | Handled") -> None:
         """Note what became of a run."""
         number = report.run
         run = self.running.pop(number)
@@ -204,7 +211,7 @@ class Crew:
         if follower is not None:
             self._begun.append(self.running[follower])
         self.hooks.on_over(run)
-        if isinstance(report, wire.Ended):
+        if isinstance(report, wire.Ended | Handled):
             self.workers.took(report.ended - report.began)
         elif isinstance(report, wire.Unable):
             self.hooks.on_unable(report.text)

@@ -12,7 +12,7 @@ from queuectl import __version__
 from queuectl.admission import Serving
 from queuectl.errors import StoreError
 from queuectl.facts import Node
-from queuectl.guard.board import board_at
+from queuectl.guard.board import MANY_PLACES, Board, board_at
 from queuectl.guard.wire import KeepBoard
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.node import lease as leases
@@ -58,6 +58,8 @@ class Membership:
         self._call(id)
         self.lease: leases.Lease
         """There is one as soon as it has joined, or resumed."""
+        self.board: Board | None = None
+        """On which the node itself notes what it hands to warm programs, if it has such."""
         self._shown_workers = 0
         """What the register says of our number of workers."""
 
@@ -117,6 +119,7 @@ class Membership:
         The guards know until when that is. Should they have ended runs because it took us too long
         to start, that is nobody's fault.
         """
+        self._set_up_own_boards(first=False)
         self._keep(handed.clock, handed.until, outage=True)
         self.lease.start()
         self.lease.lost = not self.lease.renew(self._store)
@@ -162,6 +165,7 @@ class Membership:
             root = self._store.folder.make_spool()
             make_folder(self.spool, group_of(root))
             make_folder(progress_folder(self.spool), group_of(root))
+            self._set_up_own_boards(first=first)
             for guard in self._guards:
                 self._set_up_board(guard, first=first)
 
@@ -169,7 +173,27 @@ class Membership:
         """Return where a guard says what its workers run."""
         return board_at(self.spool, self._guards.number(guard))
 
+    def keep_boards(self) -> None:
+        """Have boards of our own from now on, as there are programs that the guards don't know."""
+        self.board = Board(MANY_PLACES)
+
+    @property
+    def own_boards(self) -> tuple[str, str]:
+        """Where we note what we hand on, and where programs note what they begin."""
+        count = len(self._guards)
+        return board_at(self.spool, count + 1), board_at(self.spool, count + 2)
+
+    @property
+    def _more(self) -> int:
+        return 0 if self.board is None else len(self.own_boards)
+
+    def _set_up_own_boards(self, *, first: bool) -> None:
+        if self.board is not None:
+            count = len(self._guards)
+            for board, path in zip((self.board, Board()), self.own_boards, strict=True):
+                board.open(path, count, first=first, more=self._more)
+
     def _set_up_board(self, guard: Guard, *, first: bool) -> None:
         # That it is gone is heard elsewhere; the next one goes on with its board.
         with suppress(GuardLostError):
-            guard.send([KeepBoard(self.board_of(guard), len(self._guards), first)])
+            guard.send([KeepBoard(self.board_of(guard), len(self._guards), first, self._more)])

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from math import inf
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from queuectl import __version__
 from queuectl.errors import (
@@ -38,6 +39,7 @@ from queuectl.node.orders import Orders
 from queuectl.node.processes import Processes
 from queuectl.node.progress import ProgressWatch
 from queuectl.node.restart import Restart, Way
+from queuectl.node.runner import Runner
 from queuectl.node.runs import Run
 from queuectl.node.scheduling import Scheduling
 from queuectl.node.signals import Interrupts, orders
@@ -45,6 +47,9 @@ from queuectl.node.turns import Turn, TurnTaker
 from queuectl.queue import Queue
 from queuectl.store.contract import Ended, Over, Topic
 from queuectl.values import quicken
+
+if TYPE_CHECKING:
+    from queuectl.node.reload import SourceWatch
 
 ROUND = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
@@ -92,7 +97,7 @@ class NodeLoop:
             wake=self.interrupts.rouse,
             say=say,
         )
-        self.runner = Processes(
+        processes = Processes(
             guards=guards,
             member=member,
             store=store,
@@ -100,6 +105,11 @@ class NodeLoop:
             programs=options.programs,
             say=say,
         )
+        self.runner: Runner = processes
+        if options.programs.warm:
+            from queuectl.node.handlers import Handlers
+
+            self.runner = Handlers(processes=processes)
         self.crew = crew = Crew(
             runner=self.runner, member=member, config=config, hooks=self, say=say
         )
@@ -124,6 +134,11 @@ class NodeLoop:
         )
         self.rescuer = upkeep.Rescuer(queue=queue, config=config, heard=self._tell_rescue)
         self.scheduling = Scheduling(queue)
+        self.sources: SourceWatch | None = None
+        if options.reload:
+            from queuectl.node import reload
+
+            self.sources = reload.SourceWatch(os.getcwd())
         self.overlooked = False
         """Whether somebody has changed something, and we couldn't see what."""
 
@@ -456,6 +471,8 @@ class NodeLoop:
         self.claiming.try_held_up()
         self._guarded(self._look_around)
         self._guarded(self._tell_progress)
+        if self.sources is not None and (path := self.sources.changed()) is not None:
+            self.orders.start_again(f"{path} has changed", self._poll)
 
     def _tell_progress(self) -> None:
         self.progress.look(self.member.spool, self.crew.running.values())

@@ -225,6 +225,11 @@ class Orders:
 
     # -- starting again -----------------------------------------------------------------
 
+    def start_again(self, why: str, poll: "select.poll") -> None:
+        """Start again, for this reason, while the runs go on."""
+        if not self.restart.wanted and self.stopping is None:
+            self._restart(why, poll, at_once=False)
+
     def _restart(self, name: str, poll: "select.poll", *, at_once: bool) -> None:
         if self.stopping is not None and not self.restart.wanted:
             self.say(f"{name}: ignored, as this node is stopping.")

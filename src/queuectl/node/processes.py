@@ -183,7 +183,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
         "env": _env(job),
         "whole": job.env_all,
         "told": {
-            **_node_variables(job.node or "", store.url, store.identity),
+            **told_of_node(job.node or "", store),
             b"QUEUECTL_JOB_ID": job.id.encode(),
             b"QUEUECTL_ATTEMPT": b"%d" % job.attempts,
             b"QUEUECTL_QUEUE": job.queue.encode(),
@@ -222,6 +222,11 @@ def _hook_variables(job: Job) -> dict[bytes, bytes]:
     *told, id = job.hook.split(" ", 3)
     texts = [b"" if text == "-" else text.encode() for text in told]
     return {**dict(zip(names, texts, strict=False)), b"QUEUECTL_HOOK_OF": id.encode()}
+
+
+def told_of_node(node: str, store: Store) -> dict[bytes, bytes]:
+    """Return the variables by which a run knows its node and its queue."""
+    return _node_variables(node, store.url, store.identity)
 
 
 @lru_cache(maxsize=1)

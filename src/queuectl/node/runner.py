@@ -10,7 +10,7 @@ from typing import Protocol
 
 from queuectl.guard import wire
 from queuectl.node.handover import HandedGuard
-from queuectl.node.runs import LostRun, Run
+from queuectl.node.runs import Handled, LostRun, Run
 
 
 class Runner(Protocol):
@@ -60,7 +60,7 @@ class Runner(Protocol):
 
     def hear(
         self, ready: Collection[int], runs: Mapping[int, Run]
-    ) -> "Iterable[LostRun | wire.Message]":
+    ) -> "Iterable[LostRun | Handled | wire.Message]":
         """Return what became of these runs, as far as these descriptors tell."""
 
     def watch_for_room(self) -> None:

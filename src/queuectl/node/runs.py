@@ -59,6 +59,10 @@ class Run:
     """What it wrote, by the guard's count; None when the guard couldn't say."""
     prepared: tuple[str, ...] = ()
     """Files that were made for it to read: a long command, its stdin."""
+    output: Output | None = None
+    """What it wrote, if its program has said so."""
+    result: str | None = None
+    """What it came to, as JSON, if its program has said so."""
     unstarted: bool = False
     """Whether it was released before it was started."""
     logged: bool = False
@@ -78,6 +82,18 @@ class Run:
         with open(path, "wb", opener=_private) as file:
             file.write(content)
         return path
+
+
+class Handled(NamedTuple):
+    """What is heard of a run whose program says itself what became of it."""
+
+    run: int
+    outcome: Outcome
+    began: float
+    ended: float
+    output: Output
+    result: str | None
+    """What it came to, as JSON."""
 
 
 class LostRun(NamedTuple):
@@ -105,18 +121,26 @@ def _private(path: str, flags: int) -> int:
 
 
 def read_report(
-    run: Run, report: "wire.Report | LostRun", settings: Settings, *, outage: bool = False
+    run: Run,
+    report: "wire.Report | LostRun | Handled",
+    settings: Settings,
+    *,
+    outage: bool = False,
 ) -> None:
     """Note on a run what became of it.
 
     One that was ended for want of a lease was lost, as with a crash; but in an outage of the
     store that was nobody's fault here, and its job goes back in line unharmed.
     """
+    if isinstance(report, Handled):
+        run.began, run.ended = report.began, report.ended
+        run.outcome, run.output, run.result = report.outcome, report.output, report.result
+        return
     if isinstance(report, wire.Ended):
         run.began, run.ended = report.began, report.ended
         run.stdout_bytes, run.stderr_bytes = report.stdout_bytes, report.stderr_bytes
         code = os.waitstatus_to_exitcode(report.status)
-        run.outcome = _outcome(run.job, code, report.how, settings)
+        run.outcome = outcome_of(run.job, code, report.how, settings)
         if report.how == wire.LEASE and outage:
             run.outcome = Released("the database was out of reach for too long")
         return
@@ -137,7 +161,8 @@ def read_report(
         run.outcome = Released(why) if isinstance(report, wire.Unable) else NotStarted(why)
 
 
-def _outcome(job: Job, code: int, how: str, settings: Settings) -> Outcome:
+def outcome_of(job: Job, code: int, how: str, settings: Settings) -> Outcome:
+    """Say what a run came to that ended with this exit code, in this way."""
     match how:
         case wire.TIMEOUT:
             return TimedOut(settings.job_timeout if job.timeout is None else job.timeout)
@@ -163,7 +188,9 @@ def finish(run: Run, config: Config, *, now: int, host: str) -> Ended:
         started = began_at(run)
         duration = max(0, round((run.ended - run.began) * 1000))
     output = gather(run, config.settings.output_limit)
-    result, event = read_result(run, now) if outcome == SUCCESS else (None, None)
+    result, event = run.result, None
+    if outcome == SUCCESS and run.output is None:
+        result, event = read_result(run, now)
     return Ended(
         job=job,
         outcome=outcome,
@@ -219,6 +246,8 @@ def may_have_begun(job: Job, begun: Collection[str] | None) -> bool:
 
 def gather(run: Run, limit: int) -> Output:
     """Read what a run wrote, within the limit. What can't be read doesn't change how it ended."""
+    if run.output is not None:
+        return run.output
     if run.stdout_bytes == 0 and run.stderr_bytes == 0:
         return _SILENCE
     stdout, stderr = run.files
@@ -257,7 +286,7 @@ def clean(run: Run) -> None:
     paths = [*run.prepared]
     if run.outcome != SUCCESS and run.began is not None:
         paths.append(result_file(run.spool, run.job))
-    if run.stdout_bytes != 0 or run.stderr_bytes != 0:
+    if run.output is None and (run.stdout_bytes != 0 or run.stderr_bytes != 0):
         sizes = run.stdout_bytes, run.stderr_bytes
         paths += [path for path, size in zip(run.files, sizes, strict=True) if size != 0]
     for path in paths:

@@ -16,9 +16,9 @@ each finishes and claims more jobs then, and costs no more."""
 COMMITS_AHEAD = 10
 LONGEST_AHEAD = 0.075
 """Seconds of work that a worker has in line in any case at most."""
-MOST_AHEAD = 16
+MOST_AHEAD = 128
 """Jobs that a worker has in line at most."""
-MOST_AT_ONCE = 256
+MOST_AT_ONCE = 512
 """Jobs that are claimed in one commit at most."""
 BEHIND_FOR = 0.1
 """Seconds after which those in line behind a run are released."""

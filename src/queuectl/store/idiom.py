@@ -185,7 +185,8 @@ class Idiom:
         elif ANY_TYPE in named:
             first, last = TYPE, TYPE[:-1] + chr(ord(TYPE[-1]) + 1)
             named = tuple(name for name in named if not name.startswith(TYPE))
-        return {"handlers": self.bind(["", *named]), "first_handler": first, "last_handler": last}
+        named = named if serving.no_commands else ("", *named)
+        return {"handlers": self.bind([*named]), "first_handler": first, "last_handler": last}
 
     def _keep_lease(self, node: str) -> None:
         """Keep others from striking the node out before the claim is committed."""

@@ -42,7 +42,7 @@ class MysqlIdiom(Idiom):
     # -- claiming -----------------------------------------------------------------------
 
     def handled(self, serving: Serving) -> dict[str, object]:
-        named = ["", *serving.handlers]
+        named = list(serving.handlers) if serving.no_commands else ["", *serving.handlers]
         if ranges := {ANY_TYPE, ANY_HANDLER}.intersection(named):
             known = {*named, *self._handlers()} - ranges
             named = sorted(name for name in known if serving.handles(name))

@@ -100,7 +100,8 @@ def _serving(stored: Any) -> "Serving":
     names, excluded, weights, handlers = (
         tuple(said.get(word, ())) for word in ("names", "excluded", "weights", "handlers")
     )
-    return Serving(names, excluded, weights, said.get("in_order", False), handlers)
+    in_order, no_commands = said.get("in_order", False), said.get("no_commands", False)
+    return Serving(names, excluded, weights, in_order, handlers, no_commands)
 
 
 class WatchedNodes(SqlNodes):

@@ -1,0 +1,1 @@
+"""Handlers: warm programs that are handed one job after the other, as lines of JSON."""

@@ -1,0 +1,104 @@
+"""What warm programs say and leave behind, and what that comes to."""
+
+import base64
+import os
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from queuectl.errors import QueuectlError
+from queuectl.guard import tree, wire
+from queuectl.guard.output import collect
+from queuectl.job import Cancelled, Outcome, Output, Raised, Snoozed
+from queuectl.node.runs import Run
+from queuectl.node.warm import Message, Warm
+from queuectl.spool import own_files, progress_file
+from queuectl.when import parse_duration
+
+SILENT = Output(stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
+_STREAMS = {"stdout", "stderr", "stdout64", "stderr64"}
+
+
+def exit_in_words(code: int) -> str:
+    """Say with which exit code, or by which signal, a process ended."""
+    return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+
+def failure(message: Message) -> Outcome:
+    """Say what a run came to that failed, or wants to be called off or run later."""
+    why = str(message.get("error", "failed"))
+    if message.get("discard"):
+        return Cancelled(why)
+    if (snooze := message.get("snooze")) is not None:
+        return Snoozed(why, _milliseconds(snooze))
+    after = message.get("retry_after")
+    return Raised(why, None if after is None else _milliseconds(after))
+
+
+def _milliseconds(said: Any) -> int:
+    """Read a time that a handler has named: seconds, or a duration as people write it."""
+    try:
+        return max(0, parse_duration(said))
+    except QueuectlError:
+        return 0
+
+
+def unbegun(number: int, how: str) -> "wire.Ended":
+    """Report a run that was to end before it began."""
+    now = monotonic()
+    return wire.Ended(number, 9, how, now, now, 0, 0)
+
+
+def tell_progress(run: Run, message: Message) -> None:
+    """Have what a run says of its progress where others are looked for: see `progress.py`."""
+    part, text = message.get("part"), str(message.get("text", ""))
+    if not isinstance(part, int | float) or not 0 <= part <= 1:
+        return
+    said = f"{round(100 * part)} {' '.join(text.split())[:400]}".rstrip()
+    with suppress(OSError), open(progress_file(run.spool, run.job), "w", encoding="utf-8") as file:
+        file.write(f"{said}\n")
+
+
+def memory_of(pid: int) -> int:
+    """Return how many bytes of memory a process has, with all that it has started."""
+    pages = 0
+    for process in tree.family([pid]):
+        with suppress(OSError), open(f"/proc/{process.pid}/statm", "rb") as file:
+            pages += int(file.read().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def output_of(message: Message) -> Output:
+    """Return what a run has written, as the message on its end has it."""
+    if not message.keys() & _STREAMS:
+        return SILENT
+    (out, out_bytes), (err, err_bytes) = _stream(message, "stdout"), _stream(message, "stderr")
+    return Output(stdout=out, stderr=err, stdout_bytes=out_bytes, stderr_bytes=err_bytes)
+
+
+def _stream(message: Message, name: str) -> tuple[bytes, int]:
+    if f"{name}64" in message:
+        data = base64.b64decode(message[f"{name}64"])
+    else:
+        data = str(message.get(name, "")).encode("utf-8", "surrogateescape")
+    return data, int(message.get(f"{name}_bytes", len(data)))
+
+
+def show(warm: Warm, run: Run) -> None:
+    """Let what a run writes be read by its name."""
+    with suppress(OSError):
+        os.link(warm.files[1], own_files(run.spool, run.job)[1])
+
+
+def hide(run: Run) -> None:
+    """Have nothing by the name of a run any more."""
+    for path in own_files(run.spool, run.job):
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def output_left(warm: Warm, limit: int) -> Output:
+    """Read what the last run of a program that is gone has written."""
+    out, out_bytes = collect(warm.files[0], limit) if warm.handler.is_ours else (b"", 0)
+    err, err_bytes = collect(warm.files[1], limit)
+    return Output(stdout=out, stderr=err, stdout_bytes=out_bytes, stderr_bytes=err_bytes)

@@ -1,0 +1,1 @@
+"""Python tasks: functions that are called later, elsewhere, by a worker."""

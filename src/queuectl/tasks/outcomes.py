@@ -1,0 +1,32 @@
+"""What a task raises to say what becomes of its job."""
+
+from datetime import datetime, timedelta
+
+
+class TaskSignal(Exception):  # noqa: N818 - it says what becomes of a job, as StopIteration does
+    """Ends a run of a task otherwise than by success or failure."""
+
+
+class Retry(TaskSignal):
+    """The run failed, and the job is tried again at this time, if it has retries left."""
+
+    def __init__(self, why: str = "", *, after: str | float | timedelta | None = None) -> None:
+        """Say why, and after how long; None is what the job's backoff says."""
+        super().__init__(why or "asked to be retried")
+        self.after = after
+
+
+class Discard(TaskSignal):
+    """The job is of no use any more: it is cancelled, and not tried again."""
+
+    def __init__(self, why: str = "discarded by itself") -> None:
+        super().__init__(why)
+
+
+class Snooze(TaskSignal):
+    """Not now: the job comes back later, and nothing counts as failed."""
+
+    def __init__(self, until: str | float | timedelta | datetime) -> None:
+        """Say until when, or for how long."""
+        super().__init__(f"snoozed ({until})")
+        self.until = until
