@@ -31,6 +31,7 @@ check: $(READY) ## Run all that CI runs: format, lint, types, layers, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 	$(MAKE) --no-print-directory test
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import Lab, lab_in
 
-pytest_plugins = ["tests.servers.shared"]
+pytest_plugins = ["pytester", "tests.servers.shared"]
 
 # A shell starts what is in the background with SIGINT and SIGQUIT ignored, and `nohup` with SIGHUP.
 # What we start would inherit that.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         StoreTooOldError,
         StoreUnreachableError,
         StoreUnsettledError,
+        TaskFailedError,
         UsageError,
     )
     from queuectl.explain import Cause, Reason
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from queuectl.job import Attempt, Job, NewJob, Output, State
     from queuectl.limits import Limits, Rate, WhenFull
     from queuectl.queue import Queue
+    from queuectl.tasks.current import CurrentJob, current_job
+    from queuectl.tasks.outcomes import Discard, Retry, Snooze
+    from queuectl.tasks.task import Task, TaskJob
 
 __all__ = [
     "Attempt",
@@ -48,6 +52,8 @@ __all__ = [
     "BadTimeError",
     "Batch",
     "Cause",
+    "CurrentJob",
+    "Discard",
     "DuplicateError",
     "Event",
     "Filter",
@@ -61,6 +67,8 @@ __all__ = [
     "QueuectlError",
     "Rate",
     "Reason",
+    "Retry",
+    "Snooze",
     "State",
     "StateError",
     "StoreBusyError",
@@ -74,9 +82,13 @@ __all__ = [
     "StoreTooOldError",
     "StoreUnreachableError",
     "StoreUnsettledError",
+    "Task",
+    "TaskFailedError",
+    "TaskJob",
     "UsageError",
     "WhenFull",
     "__version__",
+    "current_job",
 ]
 
 _HOMES = {
@@ -84,6 +96,9 @@ _HOMES = {
     "queuectl.job": ("Attempt", "Job", "NewJob", "Output", "State"),
     "queuectl.limits": ("Limits", "Rate", "WhenFull"),
     "queuectl.queue": ("Queue",),
+    "queuectl.tasks.current": ("CurrentJob", "current_job"),
+    "queuectl.tasks.outcomes": ("Discard", "Retry", "Snooze"),
+    "queuectl.tasks.task": ("Task", "TaskJob"),
     "queuectl.facts": ("Batch", "Event"),
     "queuectl.filter": ("Filter",),
 }

@@ -8,6 +8,7 @@ QueuectlError                    1   anything queuectl can explain
 │   ├── BadTimeError             2   a time or duration that can't be read
 │   ├── BadSettingError          2   an unknown setting, or a value it can't take
 │   └── BadJobError              2   a job that can't be stored as asked
+├── TaskFailedError              1   a job whose result was waited for has none
 ├── NotFoundError                3   no such job, node, attempt or queue
 ├── StateError                   4   the thing exists but is in the wrong state
 │   ├── DuplicateError           4   the id is taken
@@ -50,6 +51,7 @@ __all__ = [
     "StoreTooOldError",
     "StoreUnreachableError",
     "StoreUnsettledError",
+    "TaskFailedError",
     "UsageError",
 ]
 
@@ -119,6 +121,10 @@ class BadSettingError(UsageError):
 
 class BadJobError(UsageError):
     """A job that can't be stored as asked."""
+
+
+class TaskFailedError(QueuectlError):
+    """A job whose result was waited for has none: it is dead, or was cancelled."""
 
 
 class NotFoundError(QueuectlError):

@@ -138,6 +138,7 @@ REQUESTED = (
         "--max-retries --retries N",
         "Retries after a failure: 2 means up to 3 runs.",
         setting="max_retries",
+        also=("retries",),
     ),
     Field(
         "max_attempts",

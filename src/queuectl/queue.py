@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from queuectl.store.contract import RunId
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
-    from queuectl.tasks.task import Register, Task
+    from queuectl.tasks.task import Register, Task, TaskOptions
 
     Followers = list[following.Follower]
     Reasons = list[Reason]
@@ -178,7 +178,12 @@ class Queue:
 
     @overload
     def task(
-        self, function: None = None, /, *, name: str | None = None, **options: Unpack[Keywords]
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        **options: "Unpack[TaskOptions]",
     ) -> "Register": ...
 
     def task(

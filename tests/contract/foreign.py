@@ -77,7 +77,7 @@ class PostgresClient(ServerClient):
 class MariaDBClient(ServerClient):
     """A connection to MariaDB."""
 
-    error = pymysql.err.MySQLError
+    error = pymysql.MySQLError
 
     @property
     def prefix(self) -> str:

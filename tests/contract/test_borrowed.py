@@ -45,7 +45,7 @@ class Application:
 
     def close(self) -> None:
         """End, with whatever is open."""
-        with suppress(pymysql.err.Error):
+        with suppress(pymysql.Error):
             self.connection.close()
 
     def commit(self) -> None:

@@ -11,7 +11,7 @@ PAGES = ["CONTRIBUTING.md", "docs/architecture.md", "docs/design.md", "docs/glos
 FOREIGN = {
     # Modules and names of others.
     *"asdict click dataclasses marshal os Popen pyproject.toml pytest.mark sqlite3 time".split(),
-    "urllib",
+    *"Any Required NotRequired django.tasks sys.modules transaction.atomic urllib".split(),
     # What the kernel and the databases say.
     *"CLOCK_MONOTONIC COMMIT COPY NOTIFY RLIMIT_RTTIME SIGKILL USR1 execvp hidepid".split(),
     *"nodes.beat pg_xact_status ssh".split(),

@@ -136,7 +136,7 @@ def test_a_task_says_what_becomes_of_its_job(program: Program) -> None:
     retry, discard, snooze = (
         program.run("raise_it", how=how) for how in ("retry", "discard", "snooze")
     )
-    assert retry == {"failed": 1, "error": "busy", "retry_after": "1m"}
+    assert retry == {"failed": 1, "error": "busy", "retry_after": 60.0}
     assert discard == {"failed": 2, "error": "no use", "discard": True}
     assert snooze == {"failed": 3, "error": "snoozed (5)", "snooze": 5}
 

@@ -1,6 +1,9 @@
 """What a task raises to say what becomes of its job."""
 
 from datetime import datetime, timedelta
+from time import time
+
+from queuectl.when import parse_duration
 
 
 class TaskSignal(Exception):  # noqa: N818 - it says what becomes of a job, as StopIteration does
@@ -13,7 +16,8 @@ class Retry(TaskSignal):
     def __init__(self, why: str = "", *, after: str | float | timedelta | None = None) -> None:
         """Say why, and after how long; None is what the job's backoff says."""
         super().__init__(why or "asked to be retried")
-        self.after = after
+        self.after = None if after is None else _seconds(after)
+        """In seconds."""
 
 
 class Discard(TaskSignal):
@@ -29,4 +33,14 @@ class Snooze(TaskSignal):
     def __init__(self, until: str | float | timedelta | datetime) -> None:
         """Say until when, or for how long."""
         super().__init__(f"snoozed ({until})")
-        self.until = until
+        self.until = _seconds(until)
+        """In how many seconds."""
+
+
+def _seconds(given: str | float | timedelta | datetime) -> float:
+    """Read a duration, or how long it is until a time."""
+    if isinstance(given, datetime):
+        return max(0.0, given.timestamp() - time())
+    if isinstance(given, timedelta):
+        given = given.total_seconds()
+    return parse_duration(given) / 1000

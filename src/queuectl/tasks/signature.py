@@ -4,6 +4,7 @@ import inspect
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, get_type_hints
 
 from queuectl.errors import BadJobError, UsageError
@@ -40,6 +41,13 @@ class Signature:
             for parameter in self._signature.parameters.values()
         }
         self._returns = self._codec("return", hints)
+        self.names = frozenset(self._parameters)
+        self.defaults = {
+            parameter.name: parameter.default
+            for parameter in self._signature.parameters.values()
+            if parameter.default is not inspect.Parameter.empty
+        }
+        """What is passed for parameters that nothing is given for."""
 
     def _codec(self, what: str, hints: Mapping[str, Any]) -> Codec:
         try:
@@ -95,6 +103,36 @@ class Signature:
             ):
                 raise MisfitError(f"{name} is missing")
         return bound.args, bound.kwargs
+
+    # -- arguments that are looked at -----------------------------------------------------
+
+    def arguments(self, written: Any) -> dict[str, Any]:
+        """Read written arguments by their names, as many as there are; or raise `MisfitError`."""
+        return {
+            name: _over(self._parameters[name], self._parameters[name].codec.decode, value)
+            for name, value in written.items()
+        }
+
+    def written_part(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Write some arguments as `write` does; or raise `BadJobError`."""
+        try:
+            bound = self._signature.bind_partial(*args, **kwargs).arguments
+        except TypeError as error:
+            raise BadJobError(f"Task {self._name} can't be called like that: {error}.") from None
+        return dict(json.loads(self.write(bound)))
+
+    def whole(self, written: Mapping[str, Any]) -> dict[str, Any]:
+        """Return written arguments with the defaults of those that are missing."""
+        left = {n: value for n, value in self.defaults.items() if n not in written}
+        return {**self._written_defaults(left), **written}
+
+    def _written_defaults(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in values.items():
+            # A default needn't be what the annotation says.
+            with suppress(BadJobError):
+                found |= json.loads(self.write({name: value}))
+        return found
 
     # -- results ------------------------------------------------------------------------
 

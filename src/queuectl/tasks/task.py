@@ -3,28 +3,55 @@
 import inspect
 import sys
 from asyncio import to_thread
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
 from copy import copy
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+from string import Formatter
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from queuectl.errors import QueuectlError, UsageError
+from queuectl.errors import NotFoundError, TaskFailedError, UsageError, shown
 from queuectl.fields import Keywords
-from queuectl.job import Job, State
+from queuectl.job import Job, Named, State
+from queuectl.request import read_some
+from queuectl.tasks.codec import MisfitError
 from queuectl.tasks.signature import Signature
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from queuectl.queue import Queue
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 
 
-class TaskFailedError(QueuectlError):
-    """A job whose result was waited for has none: it is dead, or was cancelled."""
+class TaskOptions(Keywords, total=False):
+    """The options of a task: the fields of its jobs, also under the short names of these."""
+
+    retries: int
+    key: str
+
+
+class Home(Protocol):
+    """What a task needs of the queue that it is registered in."""
+
+    @property
+    def tasks(self) -> "MutableMapping[str, Task[..., Any, Any]]":
+        """All that are registered there, by their names."""
+
+    def enqueue(
+        self, what: None = None, *, connection: Any = None, **fields: Unpack[Keywords]
+    ) -> Job:
+        """Store a job."""
+
+    def get(self, id: Named) -> Job:
+        """Return a job as it is now."""
+
+    def find(self, id: str) -> Job | None:
+        """Return the job with exactly this id."""
+
+    def wait(self, *ids: Named, timeout: "str | float | timedelta | None" = None) -> list[Job]:
+        """Wait for jobs."""
+
+    def results(self, jobs: Sequence[Job]) -> dict[int, Any]:
+        """Return what jobs came to."""
 
 
 class Task(Generic[P, R, C]):
@@ -34,14 +61,14 @@ class Task(Generic[P, R, C]):
     """
 
     def __init__(
-        self, queue: "Queue", function: Callable[P, C], name: str, options: Mapping[str, Any]
+        self, queue: Home, function: Callable[P, C], name: str, options: Mapping[str, Any]
     ) -> None:
         """Take the queue, the function, its name there, and the fields that its jobs have."""
         self._queue = queue
         self.function = function
         self.name = name
-        self.options = dict(options)
         self.signature = Signature(name, function)
+        self.options = self._checked(options)
         self.is_async = inspect.iscoroutinefunction(function)
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", name)
@@ -55,13 +82,13 @@ class Task(Generic[P, R, C]):
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
 
-    def using(self, *, connection: Any = None, **options: "Unpack[Keywords]") -> "Task[P, R, C]":
+    def using(self, *, connection: Any = None, **options: Unpack[TaskOptions]) -> "Task[P, R, C]":
         """Return the same task with other fields for its jobs: `run_at="+5m"`, `priority=9`.
 
         With a `connection`, jobs are stored as a part of its transaction: see `Queue.enqueue`.
         """
         other = copy(self)
-        other.options = {**self.options, **options}
+        other.options = self._checked({**self.options, **options})
         other._connection = connection
         return other
 
@@ -71,22 +98,62 @@ class Task(Generic[P, R, C]):
         """Have a worker call the function; arguments that don't fit are a `BadJobError`."""
         fields = self.request(args, kwargs)
         job = self._queue.enqueue(connection=self._connection, **fields)
-        return TaskJob(self._queue, self, job)
+        made: TaskJob[R] = TaskJob(self._queue, self, job)
+        if at_once is not None and self._connection is None:
+            at_once(made)
+        return made
 
-    delay = enqueue
+    def delay(self, *args: P.args, **kwargs: P.kwargs) -> "TaskJob[R]":
+        """Do as `enqueue` does."""
+        return self.enqueue(*args, **kwargs)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> "TaskJob[R]":
         """Do as `enqueue` does, and let others go on meanwhile."""
         return await to_thread(self.enqueue, *args, **kwargs)
 
+    def job(self, id: str) -> "TaskJob[R]":
+        """Return a job of this task by its id; `NotFoundError` if it has none of that id."""
+        found = self._queue.find(id)
+        if found is None or found.task != self.name:
+            raise NotFoundError(f"There is no job {shown(id)} of task {self.name}.")
+        return TaskJob(self._queue, self, found)
+
     def request(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a job that calls the function with these arguments."""
         bound = self.signature.bind(args, kwargs)
+        whole = {**self.signature.defaults, **bound}
         fields = {
-            name: self._filled(name, value, bound) if name in _TEMPLATES else value
+            name: self._filled(name, value, whole) if name in _TEMPLATES else value
             for name, value in self.options.items()
         }
         return {**fields, "type": self.name, "data": self.signature.write(bound)}
+
+    def _checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return options by the names of their fields, or raise `UsageError`."""
+        if wrong := sorted(options.keys() & _OWN):
+            raise UsageError(f"Task {self.name}: {wrong[0]} is for jobs that run a command.")
+        named = {_SHORT.get(name, name): value for name, value in options.items()}
+        known = self.signature.defaults.keys() | self.signature.names
+        for name in _TEMPLATES & named.keys():
+            for template in _texts(named[name]):
+                self._check_template(name, template, known)
+        try:
+            read_some(named)
+        except UsageError as error:
+            raise type(error)(f"Task {self.name}: {error}") from None
+        return named
+
+    def _check_template(self, name: str, template: str, known: set[str]) -> None:
+        try:
+            holes = {hole for _, hole, _, _ in Formatter().parse(template) if hole is not None}
+        except ValueError as error:
+            raise UsageError(f"Task {self.name}: {name} {template!r}: {error}.") from None
+        for hole in holes:
+            if hole.partition(".")[0].partition("[")[0] not in known:
+                raise UsageError(
+                    f"Task {self.name}: {name} {template!r} needs a parameter {hole!r},"
+                    " which it doesn't have."
+                )
 
     def _filled(self, name: str, template: Any, bound: Mapping[str, Any]) -> Any:
         """Fill arguments into what a job is unique by, or has as keys: `"{user_id}"`."""
@@ -106,26 +173,44 @@ class Task(Generic[P, R, C]):
 class TaskJob(Generic[R]):
     """A job that calls a task: what it came to can be waited for."""
 
-    def __init__(self, queue: "Queue", task: Task[..., R, Any], job: Job) -> None:
-        self._queue = queue
-        self._task = task
+    raised: BaseException | None = None
+    """What its task raised, if that was in this process: see `inline`."""
+
+    def __init__(self, queue: Home, task: Task[..., R, Any], job: Job) -> None:
+        self.queue = queue
+        self.task = task
         self.job = job
         """As it was when it was enqueued."""
         self.id = job.id
 
     def __repr__(self) -> str:
-        return f"<TaskJob {self.id} of {self._task.name}>"
+        return f"<TaskJob {self.id} of {self.task.name}>"
+
+    @property
+    def state(self) -> State:
+        """Where it stands now."""
+        return self.queue.get(self.job).state
 
     def result(self, timeout: "str | float | timedelta | None" = None) -> R:
         """Wait for the job, and return what its task did.
 
         `TimeoutError` if that takes longer; a `TaskFailedError` if it was in vain.
         """
-        [job] = self._queue.wait(self.id, timeout=timeout)
+        [job] = self.queue.wait(self.id, timeout=timeout)
         if job.state != State.COMPLETED:
-            why = job.reason or job.error or ""
-            raise TaskFailedError(f"Job {self.id} of {self._task.name} is {job.state}: {why}")
-        found: R = self._task.signature.read_result(self._queue.result(self.id))
+            why = job.reason or job.error or "nobody says why"
+            raise TaskFailedError(
+                f"Job {self.id} of {self.task.name} is {job.state}: {why}."
+            ) from self.raised
+        # What returns None leaves no result.
+        written = self.queue.results([job]).get(job.seq)
+        try:
+            found: R = self.task.signature.read_result(written)
+        except MisfitError as error:
+            raise TaskFailedError(
+                f"What job {self.id} of {self.task.name} came to can't be read:"
+                f" the result{error.place} {error.text}."
+            ) from None
         return found
 
     async def aresult(self, timeout: "str | float | timedelta | None" = None) -> R:
@@ -133,7 +218,18 @@ class TaskJob(Generic[R]):
         return await to_thread(self.result, timeout)
 
 
-_TEMPLATES = {"unique", "key", "keys"}
+at_once: Callable[[TaskJob[Any]], None] | None = None
+"""Runs a job that was just enqueued, in this process; for tests only."""
+
+_TEMPLATES = {"unique", "keys"}
+_SHORT = {"retries": "max_retries", "key": "keys"}
+_OWN = set("command argv type data data_base64 env env_all shell stdin stdin_base64 cwd".split())
+
+
+def _texts(given: Any) -> list[str]:
+    return [
+        text for text in ([given] if isinstance(given, str) else given) if isinstance(text, str)
+    ]
 
 
 class Register(Protocol):
@@ -149,7 +245,7 @@ class Register(Protocol):
 
 
 def register(
-    queue: "Queue", function: Callable[..., Any], name: str | None, options: Mapping[str, Any]
+    queue: Home, function: Callable[..., Any], name: str | None, options: Mapping[str, Any]
 ) -> Task[..., Any, Any]:
     """Make a task of a function, as `Queue.task` does."""
     task: Task[..., Any, Any] = Task(queue, function, name or name_of(function), options)

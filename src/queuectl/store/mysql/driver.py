@@ -25,7 +25,7 @@ from queuectl.errors import (
 from queuectl.store.contract import Listener, chunks
 from queuectl.store.dialects import MYSQL
 from queuectl.store.driver import ConflictError, DisconnectedError, Params, Row, UnsteadyError
-from queuectl.store.lent import check_open, check_same_database, wrong_connection
+from queuectl.store.lent import check_open, check_same_database, unwrapped, wrong_connection
 from queuectl.store.mysql.rows import insert_all, update_all
 from queuectl.store.polling import PollingListener
 from queuectl.store.servers import CONNECT_WITHIN, SILENT_FOR, ServerDriver
@@ -76,7 +76,8 @@ class MysqlDriver(ServerDriver):
     """A queue in tables with a common prefix in a MariaDB or MySQL database."""
 
     sql = statements
-    errors = pymysql.err.MySQLError
+    # By this name: `pymysql.err` is another module once Django has imported it as MySQLdb.
+    errors = pymysql.MySQLError
     begins = ("START TRANSACTION READ WRITE",)
     sees_one_state = (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
@@ -101,7 +102,7 @@ class MysqlDriver(ServerDriver):
             isolation = "tx_isolation" if self.is_mariadb else "transaction_isolation"
             self.execute(db, _SESSION.format(isolation=isolation, more=more), {})
             self.packet = int(self.rows(db, statements.PACKET, {})[0][0])
-        except pymysql.err.MySQLError as error:
+        except pymysql.MySQLError as error:
             self.disconnect(db)
             raise self.explain(error, db) from error
         except BaseException:
@@ -117,7 +118,7 @@ class MysqlDriver(ServerDriver):
             later, db._read_timeout = db._read_timeout, db.connect_timeout
             db.connect(self._socket(db) if not db.unix_socket else None)
             db._read_timeout = later
-        except pymysql.err.MySQLError as error:
+        except pymysql.MySQLError as error:
             raise self._explain_connecting(error) from error
         except OSError as error:
             raise self._unreachable(error.strerror or str(error)) from error
@@ -192,6 +193,7 @@ class MysqlDriver(ServerDriver):
             self.dialect = replace(self.dialect, collation="COLLATE utf8mb4_0900_bin")
 
     def lend(self, connection: Any) -> Any:
+        connection = unwrapped(connection)
         if not isinstance(connection, pymysql.connections.Connection):
             raise wrong_connection("pymysql.connections.Connection", connection)
         check_open(bool(connection.open))
@@ -202,7 +204,7 @@ class MysqlDriver(ServerDriver):
         return connection
 
     def disconnect(self, db: Any, *, politely: bool = False) -> None:
-        with suppress(pymysql.err.MySQLError, OSError):
+        with suppress(pymysql.MySQLError, OSError):
             if politely:
                 # With a farewell, or the server notes that we were cut off.
                 db.close()

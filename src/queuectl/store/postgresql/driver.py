@@ -27,7 +27,7 @@ from queuectl.errors import (
 from queuectl.store.contract import Listener, Topic
 from queuectl.store.dialects import POSTGRESQL
 from queuectl.store.driver import ConflictError, DisconnectedError, Params, Row, UnsteadyError
-from queuectl.store.lent import check_open, check_same_database, wrong_connection
+from queuectl.store.lent import check_open, check_same_database, unwrapped, wrong_connection
 from queuectl.store.polling import PollingListener
 from queuectl.store.postgresql.notified import Notified
 from queuectl.store.servers import CONNECT_WITHIN, SILENT_FOR, ServerDriver
@@ -138,6 +138,7 @@ class PostgresDriver(ServerDriver):
             db.close()
 
     def lend(self, connection: Any) -> Any:
+        connection = unwrapped(connection)
         if not isinstance(connection, psycopg.Connection):
             raise wrong_connection("psycopg.Connection", connection)
         check_open(not connection.closed)

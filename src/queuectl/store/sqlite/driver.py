@@ -257,10 +257,16 @@ class SqliteDriver(Driver):
             raise StoreMissingError(f"{self.path} was replaced while it was in use.")
 
     def lend(self, connection: Any) -> Any:
-        from queuectl.store.lent import check_open, wrong_connection
+        from queuectl.store.lent import check_open, unwrapped, wrong_connection
 
+        connection = unwrapped(connection)
+        if type(connection).__module__ == "sqlite3":
+            raise UsageError(
+                "A sqlite3.Connection can't be shared: Python's own copy of SQLite would undo the"
+                " locks of this one. Use apsw; or keep the queue in another file than your tables,"
+                " and enqueue after the commit."
+            )
         if not isinstance(connection, apsw.Connection):
-            # Another copy of SQLite in this process would undo the locks of this one.
             raise wrong_connection("apsw.Connection", connection)
         try:
             path = connection.filename

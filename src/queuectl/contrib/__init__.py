@@ -1,0 +1,1 @@
+"""Backends for frameworks: queuectl where another interface is expected."""

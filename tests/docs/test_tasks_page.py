@@ -1,0 +1,67 @@
+"""The page of Python tasks does what it says: its files, its worker, its program, its tests."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.markdown import blocks, read
+from tests.docs.test_examples import PATIENCE, Home, Session, home
+from tests.support import wait_for
+
+__all__ = ["home"]
+PAGES = ["README.md", "docs/tasks.md"]
+
+
+def files(page: str) -> dict[str, str]:
+    """Return the files of a page: `py` and `ini` blocks, which begin with a name, put together."""
+    found: dict[str, str] = {}
+    for block in [*blocks(read(page), "py"), *blocks(read(page), "ini")]:
+        name = block.lines[0].removeprefix("# ")
+        found[name] = found.get(name, "") + "\n".join(block.lines[1:]) + "\n\n"
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_worker_runs_its_tasks(page: str, home: Home) -> None:
+    """The `python` blocks, or `ask.py`, are one program; `#> x` says that x is printed."""
+    found = files(page)
+    for name, text in found.items():
+        (home.folder / name).write_text(text)
+    python = [line for block in blocks(read(page), "python") for line in block.lines]
+    lines = found["ask.py"].splitlines() if "ask.py" in found else python
+    worker = subprocess.Popen(
+        ["queuectl", "--db", "jobs.db", "worker", "start", "--count", "2", "--app", "shop:queue"],
+        cwd=home.folder,
+        env=home.env,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for((home.folder / "jobs.db.d" / "spool").exists, "a worker that is up")
+        printed = home.run(sys.executable, "-W", "error", "-", input="\n".join(lines))
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(PATIENCE)
+    assert "Traceback" not in printed, printed
+    wanted = [line.partition("#> ")[2] for line in lines if line.lstrip().startswith("#> ")]
+    assert wanted
+    Session().check(wanted, printed)
+
+
+def test_its_tests_pass(home: Home) -> None:
+    for name, text in files("docs/tasks.md").items():
+        (home.folder / name).write_text(text)
+    printed = home.run(sys.executable, "-m", "pytest", "-q", "test_shop.py")
+    assert "3 passed" in printed, printed
+    assert not [*Path(home.folder).glob("*.db.d/spool/*")]
+
+
+def test_its_settings_for_django_are_those_of_the_example() -> None:
+    from examples.django_shop import settings
+
+    shown: dict[str, dict[str, dict[str, object]]] = {}
+    exec(files("docs/tasks.md")["settings.py"], shown)
+    mine, theirs = shown["TASKS"]["default"], settings.TASKS["default"]
+    assert (mine["BACKEND"], mine.keys()) == (theirs["BACKEND"], theirs.keys())
