@@ -1,4 +1,4 @@
-"""Changing jobs by hand: cancel, retry and remove them.
+"""Changing jobs by hand: cancel, finish, retry and remove them.
 
 A `Change` says what is done, and to jobs in which states. `make` does it to some jobs in one
 transaction: to all of them or, if one can't be changed, to none. `make_named` and `make_matching`
@@ -99,8 +99,40 @@ def cancelling(reason: str | None = None, *, joining: bool = False) -> Change:
     )
 
 
+def finishing(result: str | None = None) -> Change:
+    """Complete jobs by hand, with this result as JSON; those that run, when their runs have ended.
+
+    Their nodes are asked to end the runs: whatever these still come to, the jobs are completed.
+    """
+    why = f"finished by {whoami()}"
+    return Change(
+        done="finished",
+        allowed=OPEN,
+        usual=OPEN,
+        check=check_finish,
+        decide=lambda job, now: _force(job, why, result, now),
+    )
+
+
+def check_finish(job: Job, now: int) -> None:
+    """Raise why a job can't be completed by hand, if that is so."""
+    if job.state in FINISHED:
+        raise StateError(f"Job {job.id} is {job.state} already; it can't be finished.")
+    if job.is_forced:
+        raise StateError(f"Job {job.id} is being finished already.")
+    if is_ending(job):
+        raise StateError(f"Job {job.id} is being cancelled already; it can't be finished.")
+
+
+def _force(job: Job, why: str, result: str | None, now: int) -> Decision:
+    event = event_of(now, "force-finish", job=job.id, detail=why)
+    if job.state == State.PROCESSING:
+        return Decision(EndRun(why, forced=result or ""), event)
+    return Decision(lifecycle.finished(job, why), event, result=result)
+
+
 def is_ending(job: Job) -> bool:
-    """Tell whether a running job is being cancelled."""
+    """Tell whether a running job is being cancelled, or finished, by hand."""
     return job.state == State.PROCESSING and job.cancel_reason is not None
 
 
@@ -118,7 +150,8 @@ def check_cancel(job: Job, now: int) -> None:
     if job.state in FINISHED:
         raise StateError(f"Job {job.id} is {job.state} already; it can't be cancelled.")
     if is_ending(job):
-        raise StateError(f"Job {job.id} is being cancelled already.")
+        what = "finished" if job.is_forced else "cancelled"
+        raise StateError(f"Job {job.id} is being {what} already.")
 
 
 def check_retry(job: Job, now: int) -> None:
@@ -144,7 +177,8 @@ def _retry(job: Job, now: int) -> Decision:
 def check_remove(job: Job, now: int) -> None:
     """Raise why a job can't be removed, if that is so."""
     if is_ending(job):
-        raise StateError(f"Job {job.id} is being cancelled; remove it when that is done.")
+        what = "finished" if job.is_forced else "cancelled"
+        raise StateError(f"Job {job.id} is being {what}; remove it when that is done.")
     if job.state == State.PROCESSING:
         raise StateError(f"Job {job.id} is running; cancel it first.")
 

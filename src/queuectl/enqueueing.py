@@ -46,6 +46,10 @@ _NOTHING: Values = {}
 """What a request says that is no more than a command."""
 
 
+OF_WORKERS = ("timeout", "backoff", "backoff_base", "retry_delay", "max_backoff")
+"""What is up to the worker that handles a data job, if neither that nor its queue says it."""
+
+
 class Defaults:
     """What a job gets where its request says nothing: by its queue, the settings, here and now."""
 
@@ -62,6 +66,12 @@ class Defaults:
         self._usual: Values = {
             **{f.name: f.default for f in fields(NewJob)},
             **{f.name: getattr(settings, f.setting) for f in REQUESTED if f.setting},
+        }
+        queues = list(queues)
+        self._of_queues = {
+            queue.name: frozenset(read_some(queue.limits.defaults))
+            for queue in queues
+            if queue.limits is not None
         }
         self._limited = {
             queue.name: _filled(self._usual, read_some(queue.limits.defaults))
@@ -86,6 +96,9 @@ class Defaults:
         if "type" in given:
             # Where and by what it is handled is the worker's business.
             values |= {"shell": None, "cwd": None} | given
+            said = given.keys() | self._of_queues.get(values["queue"], frozenset())
+            if "retry_delay" not in said:
+                values |= {name: None for name in OF_WORKERS if name not in said}
             values["env_all"] = given.get("env_all", False)
         elif "cwd" not in given:
             values["cwd"] = folder()

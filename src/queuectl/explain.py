@@ -134,7 +134,8 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
     if job.state not in WAITING:
         return []
     held, own = _held(job, around.held), _in_itself(job, around.now)
-    reasons = [*held, *own, *hindrances([job.queue], around.crews, around.queues)]
+    needs = [job.handler] if job.handler else []
+    reasons = [*held, *own, *hindrances([job.queue], around.crews, around.queues, needs)]
     reasons += unhandled([job], around.crews)
     if not own:
         reasons += _held_back(job, around)
@@ -166,9 +167,14 @@ def explain_all(jobs: Sequence[Job], now: int) -> list[Reason]:
 
 
 def hindrances(
-    names: Collection[str], crews: Sequence[Crew], queues: Sequence[QueueInfo]
+    names: Collection[str],
+    crews: Sequence[Crew],
+    queues: Sequence[QueueInfo],
+    handlers: Sequence[str] = (),
 ) -> list[Reason]:
     """Say what keeps all jobs of these queues from being started, and how to end it.
+
+    A node that is to be started for that needs these handlers.
 
     Without a queue, for whoever waits for jobs that run: whether anybody lives who could end them.
     """
@@ -176,14 +182,15 @@ def hindrances(
     if paused := [queue for queue in queues if queue.paused_at and queue.name in names]:
         reasons.append(_paused(paused))
     taking = [crew for crew in crews if not crew.stopping]
+    start = handling(handlers) if handlers else "worker start"
     if not crews:
-        reasons.append(_reason(Cause.NO_WORKER, "no worker is running", "worker start"))
+        reasons.append(_reason(Cause.NO_WORKER, "no worker is running", start))
     elif names and not taking:
-        reasons.append(_reason(Cause.NO_WORKER, "all workers are stopping", "worker start"))
+        reasons.append(_reason(Cause.NO_WORKER, "all workers are stopping", start))
     elif unserved := sorted(q for q in names if not any(crew.serves(q) for crew in taking)):
         options = " ".join(f"--queue {_quoted(served(name))}" for name in unserved)
         text = f"no worker serves {', '.join(unserved)}"
-        reasons.append(_reason(Cause.NOT_SERVED, text, f"worker start {options}"))
+        reasons.append(_reason(Cause.NOT_SERVED, text, f"{start} {options}"))
     return reasons
 
 
@@ -203,6 +210,7 @@ def unhandled(jobs: Sequence[Job], crews: Sequence[Crew]) -> list[Reason]:
         return []
     text = f"no worker handles {', '.join(map(told_handler, missing[:NAMED]))}"
     text += f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    text += " (by --exec, --serve or --app)"
     return [_reason(Cause.NO_HANDLER, text, handling(missing[:NAMED]))]
 
 

@@ -308,6 +308,7 @@ KEPT = (
     Field("hook", "text", is_hidden=True),
     Field("parked", "text", is_hidden=True),
     Field("handler", "text", is_hidden=True),
+    Field("forced", "text", is_hidden=True),
     Field("task", "text", is_hidden=True),
 )
 """What only queuectl sets."""

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from enum import StrEnum
 
-from queuectl.job import FINISHED, Job, NewJob, Outcome, Released, State
+from queuectl.job import FINISHED, Expired, Job, NewJob, Outcome, Released, State
 from queuectl.job_json import job_dict
 from queuectl.request import LARGEST_PRIORITY
 from queuectl.when import iso
@@ -37,7 +37,7 @@ def occasions(state: State, outcome: Outcome | None) -> Sequence[Occasion]:
         return (Occasion.SUCCESS,)
     if state == State.CANCELLED or isinstance(outcome, Released):
         return ()
-    failed = () if outcome is None else (Occasion.FAILURE,)
+    failed = () if outcome is None or isinstance(outcome, Expired) else (Occasion.FAILURE,)
     return (*failed, Occasion.DEAD) if state == State.DEAD else failed
 
 
@@ -84,13 +84,20 @@ def _told(job: Job, outcome: Outcome | None, occasion: Occasion) -> str:
         "hook": occasion.value,
         "at": iso(job.updated_at),
         "attempt": job.attempts,
-        "outcome": "expired" if outcome is None else outcome.name,
+        "outcome": _came_to(job, outcome),
         "exit_code": getattr(outcome, "code", None),
         "signal": getattr(outcome, "signal", None),
         "error": None if outcome is None else job.error,
         "final": job.state in FINISHED,
     }
     return json.dumps({**job_dict(job), "ended": ended}, ensure_ascii=False) + "\n"
+
+
+def _came_to(job: Job, outcome: Outcome | None) -> str:
+    """Name what a job came to: by a run, by its time, or by hand."""
+    if outcome is not None:
+        return outcome.name
+    return "finished" if job.state == State.COMPLETED else "expired"
 
 
 def name_of(occasion: Occasion, id: str) -> str:

@@ -185,6 +185,8 @@ class Job:
     """What it tells of, if it is a hook: occasion, attempt, its exit code, and the other's id."""
     handler: str
     """What a node must have to run it; empty for commands, which every node can run."""
+    forced: str | None
+    """What it is to come to by hand, as JSON, or empty: it counts while `cancel_reason` is set."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":
@@ -207,6 +209,11 @@ class Job:
     def type(self) -> str | None:
         """What it is one of, if it is a data job; empty for none in particular."""
         return self.task if self.handler.startswith(TYPE) else None
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether somebody completes it by hand: it is that as soon as its run has ended."""
+        return self.cancel_reason is not None and self.forced is not None
 
     @property
     def is_held(self) -> bool:
@@ -517,8 +524,33 @@ class Snoozed:
         return self.why
 
 
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The job was too old to be run by the node that had it."""
+
+    oldest: int
+    """Milliseconds that one can be old there."""
+
+    name = "expired"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        from queuectl.when import format_duration
+
+        return f"expired: its node runs nothing older than {format_duration(self.oldest)}"
+
+
 Outcome = (
-    Exited | Signalled | TimedOut | Cancelled | NotStarted | Lost | Released | Raised | Snoozed
+    Exited
+    | Signalled
+    | TimedOut
+    | Cancelled
+    | NotStarted
+    | Lost
+    | Released
+    | Raised
+    | Snoozed
+    | Expired
 )
 
 

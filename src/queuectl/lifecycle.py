@@ -9,6 +9,7 @@ from math import isfinite, log
 from queuectl.job import (
     Cancelled,
     Exited,
+    Expired,
     Job,
     Lost,
     Outcome,
@@ -59,7 +60,9 @@ def decide(job: Job, outcome: Outcome, now: int, policy: Policy) -> Transition:
     """Say what becomes of a job whose run came to this outcome."""
     match outcome:
         case Exited(code=0):
-            return _to(job, State.COMPLETED)
+            return _to(job, State.COMPLETED, reason=job.cancel_reason if job.is_forced else None)
+        case _ if job.is_forced:
+            return finished(job, job.cancel_reason)
         case Cancelled(why=why):
             return _to(job, State.CANCELLED, reason=why)
         case Released() | Lost() if job.cancel_reason is not None:
@@ -73,6 +76,8 @@ def decide(job: Job, outcome: Outcome, now: int, policy: Policy) -> Transition:
             return _to(job, State.PENDING, crashes=job.crashes + 1, run_at=now)
         case _ if job.cancel_reason is not None:
             return _to(job, State.CANCELLED, reason=job.cancel_reason)
+        case Expired():
+            return _to(job, State.DEAD, reason=outcome.describe())
         case Snoozed(wait=wait):
             return _to(job, State.PENDING, run_at=now + min(wait, LONGEST_WAIT))
         case _ if job.failures < policy.retries(job):
@@ -97,6 +102,11 @@ def expired(job: Job) -> Transition:
 def cancelled(job: Job, reason: str) -> Transition:
     """Say what becomes of a waiting job that is cancelled."""
     return _to(job, State.CANCELLED, reason=reason)
+
+
+def finished(job: Job, reason: str | None) -> Transition:
+    """Say what becomes of a job that is completed by hand, once nothing of it runs any more."""
+    return _to(job, State.COMPLETED, reason=reason)
 
 
 def retried(now: int) -> Transition:

@@ -477,6 +477,29 @@ class Queue:
         """Store that a run has done a step, and what that wrote; fenced as `begin_step` is."""
         told.keep_step(self.store, run, name, output)
 
+    def heartbeat(self, run: "RunId | None" = None) -> Job:
+        """Return the job of a run, the one that we are in unless it is given, as it is now.
+
+        A run that has lost its lease gets a `LeaseLostError`; one that somebody wants ended, a
+        `StateError`. No run has to do this to be alive: its node does.
+        """
+        return told.heartbeat(self.store, run)
+
+    def update_data(
+        self,
+        data: "Mapping[str, Any] | str | bytes",
+        *,
+        replace: bool = False,
+        run: "RunId | None" = None,
+    ) -> bytes:
+        """Change the data of the job of a run, the one that we are in unless it is given.
+
+        Later runs of it are given that. A mapping is merged into the data, which must be a JSON
+        object, name by name; with `replace`, or if it is text or bytes, it takes their place. A run
+        that has lost its lease changes nothing, and gets a `LeaseLostError`. Returns the new data.
+        """
+        return told.update_data(self.store, run, data, replace=replace)
+
     def events(self, id: Named | None = None, *, limit: int | None = 100) -> Events:
         """Return what was done by hand and which jobs died or were rescued, newest first."""
         return [*self.iterate_events(id, limit=limit)]
@@ -619,6 +642,15 @@ class Queue:
         Cancelling a finished job is a `StateError`.
         """
         return self.cancel_all([self.meant(id)], reason=reason)[0]
+
+    def force_finish(self, id: Named, *, result: Any = None) -> Job:
+        """Complete a job by hand, without a run of it, and return it as it is then.
+
+        One that runs is completed when its node has ended the run, whatever that came to: wait for
+        it. `result` is what it came to, if that is anything. A finished job is a `StateError`.
+        """
+        change = changes.finishing(None if result is None else told.result_of(result))
+        return changes.make(self.store, [self.get(id)], change)[0]
 
     def cancel_all(self, jobs: Iterable[Named], *, reason: str | None = None) -> Jobs:
         """Call several jobs off: all of them or, if one can't be, none; returns them afterwards.

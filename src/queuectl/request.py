@@ -439,14 +439,15 @@ def _type(name: str, value: object, now: int) -> str:
 
 
 def _data(name: str, value: object, now: int) -> bytes:
-    return _check_data_size(name, _bytes(name, value, now))
+    return check_data_size(name, _bytes(name, value, now))
 
 
 def _data_base64(name: str, value: object, now: int) -> bytes:
-    return _check_data_size(name, _base64(name, value, now))
+    return check_data_size(name, _base64(name, value, now))
 
 
-def _check_data_size(name: str, data: bytes) -> bytes:
+def check_data_size(name: str, data: bytes) -> bytes:
+    """Return the data of a job; more than is kept with one is an error."""
     if len(data) > LONGEST_DATA:
         raise BadJobError(
             f"{name} has {len(data):,} bytes; at most {LONGEST_DATA:,} are kept with a job, so push"

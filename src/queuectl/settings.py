@@ -252,6 +252,12 @@ class Settings:
         "Time between SIGTERM and SIGKILL when a run is ended.",
         taken=Taken.RUNS,
     )
+    kill_interval: int = _setting(
+        60_000,
+        _duration(100, DAY),
+        "A run that is being ended is asked again after each such time, until kill_grace is over.",
+        taken=Taken.RUNS,
+    )
     output_limit: int = _setting(
         2**20,
         _size(0, 2**29),

@@ -1,14 +1,14 @@
-"""What runs have told and kept, for those who ask: results, progress and steps of jobs."""
+"""What runs have told and kept, for those who ask: results, progress, steps and data of jobs."""
 
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from queuectl.errors import NotFoundError, StateError
+from queuectl.errors import NotFoundError, StateError, UsageError
 from queuectl.facts import RunProgress, Step
 from queuectl.filter import Filter
 from queuectl.job import OPEN, Job, State
-from queuectl.request import check_text
+from queuectl.request import check_data_size, check_text
 from queuectl.store.contract import RunId, Store
 
 LONGEST_NAME = 256
@@ -53,6 +53,70 @@ def progress(store: Store, jobs: Sequence[Job]) -> dict[int, RunProgress]:
 def running_progress(store: Store) -> dict[int, RunProgress]:
     """Return how far the jobs that run have come, by their places."""
     return progress(store, store.jobs.select(Filter(states=(State.PROCESSING,)), limit=None))
+
+
+def result_of(value: Any) -> str:
+    """Return a result as it is stored; what JSON can't say is a `UsageError`."""
+    import json
+
+    from queuectl.telling import check_result
+
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return check_result(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"The result can't be written as JSON: {error}.") from None
+
+
+# -- data -------------------------------------------------------------------------------
+
+
+def heartbeat(store: Store, run: RunId | None) -> Job:
+    """Return the job of a run as it is now; one that should end is an error."""
+    job = store.reports.running(_meant(run))
+    if job.cancel_reason is not None:
+        what = "finished" if job.is_forced else "cancelled"
+        raise StateError(f"Job {job.id} is being {what}, so that this run should end.")
+    return job
+
+
+def update_data(
+    store: Store, run: RunId | None, given: Mapping[str, Any] | str | bytes, *, replace: bool
+) -> bytes:
+    """Change the data of the job of a run, and return them as they are then."""
+    if not isinstance(given, Mapping):
+        data = given.encode() if isinstance(given, str) else bytes(given)
+        return store.reports.set_data(_meant(run), lambda _: check_data_size("data", data))
+    check_data_size("data", _json(given))
+    changed = dict(given)
+    make = (lambda _: _json(changed)) if replace else (lambda data: _merged(data, changed))
+    return store.reports.set_data(_meant(run), make)
+
+
+def _meant(run: RunId | None) -> RunId:
+    return current_run() if run is None else RunId(*run)
+
+
+def _merged(data: bytes, changed: Mapping[str, Any]) -> bytes:
+    """Lay names and values over those of a JSON object."""
+    import json
+
+    try:
+        known = json.loads(data)
+    except (ValueError, RecursionError):
+        known = None
+    if not isinstance(known, dict):
+        raise StateError("The data of this job are no JSON object, so nothing can be merged in.")
+    return check_data_size("data", _json(known | dict(changed)))
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    import json
+
+    try:
+        return json.dumps(dict(value), ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"The data can't be written as JSON: {error}.") from None
 
 
 # -- steps ------------------------------------------------------------------------------

@@ -94,8 +94,13 @@ def test_every_command_is_explained(path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("path", EVERY, ids=" ".join)
-def test_examples_can_be_parsed(path: tuple[str, ...]) -> None:
+def test_examples_can_be_parsed(
+    path: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every example names existing commands and options."""
+    monkeypatch.chdir(tmp_path)
+    # What worker start -f reads.
+    (tmp_path / "node.toml").touch()
     command = command_at(path)
     for line in str(getattr(command, "examples", "")).splitlines():
         for part in re.split(r"\||&&|;|\$\(|<\(", line.replace("\\n", "")):
@@ -152,7 +157,7 @@ def test_version(cli: Cli) -> None:
         (("stop",), 2, "use worker stop."),
         (("ls",), 2, "use list."),
         (("delete", "x"), 2, "use rm."),
-        (("submit", "x"), 2, "use push ID DATA."),
+        (("complete", "x"), 2, "use force-finish."),
         (("tail",), 2, "use logs -f."),
         (("workers",), 2, "use worker list."),
         (("kill", "x"), 2, "use cancel."),

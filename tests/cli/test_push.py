@@ -1,11 +1,14 @@
 """`push`, and `worker start --exec`: data jobs from the command line to the end of their runs."""
 
+import json
+import sys
 from base64 import b64decode
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.support import wait_for
 
 
 @pytest.fixture
@@ -111,3 +114,90 @@ class TestExec:
     )
     def test_what_can_not_be(self, cli: Cli, arguments: tuple[str, ...], why: str) -> None:
         assert why in cli.refused("worker", "start", *arguments, code=2)
+
+
+class TestOtherWord:
+    def test_submit_is_push(self, cli: Cli) -> None:
+        assert cli.ok("submit", "one", "d", "--type", "t", "-q").lines == ["one"]
+        job = cli.queue.get("one")
+        assert (job.data, job.type) == (b"d", "t")
+        assert "The id 'one' is taken" in cli.refused("submit", "one", "d", code=4)
+
+    def test_its_help_says_so(self, cli: Cli) -> None:
+        page = cli.ok("submit", "--help").stdout
+        assert page.startswith("Usage: queuectl submit [OPTIONS] ID")
+        assert "another word for push" in page and "queuectl submit order-17" in page
+        assert "submit       Add a data job: another word for push." in cli.ok("--help").stdout
+
+
+class TestForceFinish:
+    def test_one_that_waits(self, cli: Cli) -> None:
+        cli.ok("push", "it's 1", "d")
+        told = cli.ok("force-finish", "it's 1", "--result", '{"by": "hand"}')
+        assert told.lines == ["Job it's 1 finished."]
+        assert cli.ok("result", "--of", "it's 1").json == {"by": "hand"}
+        assert str(cli.queue.get("it's 1").reason).startswith("finished by ")
+        assert [event.kind for event in cli.queue.events("it's 1")] == ["force-finish"]
+        why = cli.refused("force-finish", "it's 1", code=4)
+        assert "Job it's 1 is completed already; it can't be finished." in why
+
+    def test_one_that_runs_is_ended_first(self, cli: Cli, tmp_path: Path) -> None:
+        handle = tmp_path / "handle"
+        handle.write_text("#!/bin/sh\necho begun\nexec sleep 600\n")
+        handle.chmod(0o755)
+        cli.ok("push", "one", "d", "--on-success", "true")
+        cli.node("--exec", str(handle))
+        wait_for(lambda: cli.queue.get("one").state == "processing", "the run")
+        told = cli.ok("force-finish", "one", "--wait", "--json", "--result", "7").json
+        assert (told["changed"], told["jobs"][0]["state"]) == (1, "completed")
+        assert cli.queue.result("one") == 7
+        [attempt] = cli.queue.attempts("one")
+        assert attempt.outcome == "cancelled"
+        assert [job.id for job in cli.queue.hooks("one")] == ["on-success.one.1"]
+
+    def test_by_a_filter(self, cli: Cli) -> None:
+        for id in ("a", "b"):
+            cli.ok("push", id, "d", "--tag", "x")
+        cli.ok("push", "c", "d")
+        assert "2 jobs would be finished." in cli.ok("force-finish", "-T", "x", "--dry-run").stderr
+        assert "2 jobs finished." in cli.ok("force-finish", "--tag", "x").stderr
+        assert [job.id for job in cli.queue.list(state="pending")] == ["c"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "why"),
+        [
+            (("a", "--result", "{"), 2, "The result is no JSON"),
+            (("a", "--result", ""), 2, "The result is no JSON: it is empty."),
+            (("nobody",), 3, "There is no job 'nobody'"),
+            ((), 2, "Say which jobs"),
+        ],
+    )
+    def test_what_can_not_be(
+        self, cli: Cli, arguments: tuple[str, ...], code: int, why: str
+    ) -> None:
+        cli.ok("push", "a", "d")
+        assert why in cli.refused("force-finish", *arguments, code=code)
+        assert cli.queue.get("a").state == "pending"
+
+
+class TestDataThatChanges:
+    def test_a_later_run_is_given_what_a_run_has_made_of_it(self, cli: Cli, tmp_path: Path) -> None:
+        handle = tmp_path / "handle"
+        handle.write_text(
+            f"""#!{sys.executable}
+import json, sys
+from queuectl import Queue
+
+data = json.load(sys.stdin)
+with Queue() as queue:
+    assert queue.heartbeat().id == sys.argv[-1]
+    queue.update_data({{"runs": data["runs"] + 1, "ü": "🎈"}})
+sys.exit(data["runs"] < 2)
+"""
+        )
+        handle.chmod(0o755)
+        cli.ok("push", "one", '{"runs": 0, "kept": [1]}', "--retry-delay", "0")
+        cli.ok("worker", "start", "--drain", "--exec", str(handle))
+        job = cli.queue.get("one")
+        assert (job.state, job.attempts) == ("completed", 3)
+        assert json.loads(job.data or b"") == {"runs": 3, "kept": [1], "ü": "🎈"}

@@ -208,6 +208,7 @@ STEPS: Sequence[Callable[[CrashingHistory], None]] = (
     History.nodes,
     *[History.pause_runs] * 2,
     *[History.keep_steps] * 4,
+    *[History.set_data] * 2,
     History.retry_from,
     History.prune,
     *[History.put_back] * 2,

@@ -26,6 +26,7 @@ from queuectl.filter import Filter
 from queuectl.job import (
     ANY_TYPE,
     FINISHED,
+    OPEN,
     TYPE,
     Cancelled,
     Exited,
@@ -291,11 +292,15 @@ class History:
     def cancel(self) -> None:
         if not self.model.memory.line:
             return
-        id = self.one_of(self.model.memory.line)
+        id, by_hand = self.one_of(self.model.memory.line), self.one_of([False, False, True])
+        result = self.one_of([None, '"ü"'])
 
-        def cancel(side: Side) -> tuple[bool, bool]:
+        def cancel(side: Side) -> Any:
             job = the(side.store, id)
             side.seen.append(job)
+            if by_hand and job.state in OPEN:
+                done = tools.force_finish(side.store, job, result, now=self.now)
+                return done, self._kept(side, id)
             asked = tools.ask_cancel(side.store, job, "stop it", now=self.now)
             waits = job.state in (State.PENDING, State.FAILED)
             done = waits and tools.apply(side.store, job, cancelled(job, "stop it"), now=self.now)
@@ -419,6 +424,24 @@ class History:
             reports.results([job]).get(job.seq),
             None if told is None else (told.number, told.percent, told.note, told.at),
         )
+
+    def set_data(self) -> None:
+        """Have a run of a job, that goes on or doesn't, change the data of that."""
+        running = self.model.memory.running()
+        jobs = [*running, *running, *self.model.memory.line.values()]
+        if not jobs:
+            return
+        job, late = self.one_of(jobs), self.one_of([0, 0, 1])
+
+        def change(side: Side) -> Any:
+            run = RunId(job.id, job.attempts - late, job.node or "")
+            try:
+                data = side.store.reports.set_data(run, lambda data: data + b"\xff", now=self.now)
+                return data, side.store.reports.running(run)
+            except StateError as error:
+                return type(error)
+
+        self.each(change)
 
     def retry_from(self) -> None:
         """Put a job back in line, and forget some of its steps."""

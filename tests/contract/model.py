@@ -293,7 +293,7 @@ class ToyJobs(Jobs):
         asked = "queue priority command argv cwd tags timeout max_retries backoff"
         asked += " backoff_base retry_delay max_backoff unique_for"
         unset = "node worker started_at finished_at duration_ms exit_code error"
-        unset += " reason cancel_reason"
+        unset += " reason cancel_reason forced"
         fields: dict[str, Any] = {name: getattr(new, name) for name in asked.split()}
         fields |= dict.fromkeys(unset.split())
         fields |= {"task": new.type, "data": new.data, "handler": handler_of(new.type)}
@@ -409,7 +409,7 @@ class ToyJobs(Jobs):
         for job in jobs:
             found = self._memory.by_seq(job.seq)
             held = {} if found is None else {found.seq: found}
-            for seq, (to, event, forget) in decide(held, at).items():
+            for seq, (to, event, forget, result) in decide(held, at).items():
                 if forget is not None:
                     self._forget(held[seq], forget)
                 if isinstance(to, Edit) and to.first:
@@ -417,6 +417,8 @@ class ToyJobs(Jobs):
                 else:
                     made[seq] = self._make(held[seq], to, at)
                 self._memory.keep(event)
+                if isinstance(to, Transition) and to.state == State.COMPLETED:
+                    self._complete(made[seq], result)
         front = 0
         for job, edit in reversed(first):
             made[job.seq] = put = self._make(job, edit, at)
@@ -424,6 +426,14 @@ class ToyJobs(Jobs):
             front = min(front - 1, put.vtime)
             made[job.seq] = self._memory.line[job.id] = replace(put, vtime=front)
         return made
+
+    def _complete(self, job: Job | None, result: str | None) -> None:
+        """See to what follows when a job is completed by hand."""
+        assert job is not None
+        self._memory.results.pop(job.id, None)
+        if result is not None:
+            self._memory.results[job.id] = (job.attempts, result)
+        self.call_hooks([(job, None)])
 
     def swap(self, first: Job, second: Job, check: Check, *, now: int | None = None) -> Swapped:
         memory, at = self._memory, _wall() if now is None else now
@@ -468,7 +478,9 @@ class ToyJobs(Jobs):
             memory.over(job, None)
             return None
         if isinstance(to, EndRun):
-            memory.line[job.id] = replace(job, cancel_reason=to.reason, updated_at=now)
+            memory.line[job.id] = replace(
+                job, cancel_reason=to.reason, forced=to.forced, updated_at=now
+            )
         elif isinstance(to, Edit):
             if to.retried is not None:
                 job = self._apply(job, to.retried, now)
@@ -606,7 +618,9 @@ class _Arrival:
         memory.places = places
         memory.inputs[job.seq] = memory.inputs.pop(other.seq)
         kept = "id seq state attempts failures crashes node worker created_at started_at"
-        kept += " finished_at duration_ms exit_code error reason cancel_reason tick hook parked"
+        kept += (
+            " finished_at duration_ms exit_code error reason cancel_reason forced tick hook parked"
+        )
         values = {name: getattr(job, name) for name in kept.split()}
         if (other.queue, other.keys) == (job.queue, job.keys):
             values["vtime"] = job.vtime
@@ -725,8 +739,8 @@ class ToyRuns(Runs):
     def _end(self, node: str, over: Over, now: int) -> Turned:
         stuck = [job for job in over.unstarted if not self._release(job, now)]
 
-        def asked() -> Mapping[int, str]:
-            return {job.seq: job.cancel_reason or "" for job in self.held(node, to_cancel=True)}
+        def asked() -> Mapping[int, Job]:
+            return {job.seq: job for job in self.held(node, to_cancel=True)}
 
         ends = over.judge(stuck, asked, now)
         finished = [self._finish(end) for end in ends]
@@ -981,7 +995,7 @@ class ToyReports(Reports):
         return {
             job.seq: known[job.id][1]
             for job in jobs
-            if job.state == State.COMPLETED and known.get(job.id, (0, ""))[0] == job.attempts
+            if job.state == State.COMPLETED and known.get(job.id, (-1, ""))[0] == job.attempts
         }
 
     def set_progress(self, *progress: tuple[Job, RunProgress]) -> None:
@@ -996,6 +1010,22 @@ class ToyReports(Reports):
             for job in jobs
             if (told := known.get(job.id)) is not None and told.number == job.attempts
         }
+
+    def running(self, run: RunId) -> Job:
+        job = self._job_of(run)
+        if job is None:
+            raise LeaseLostError(f"Run {run.attempt} of job {run.job} has lost its lease.")
+        return job
+
+    def set_data(
+        self, run: RunId, make: Callable[[bytes], bytes], *, now: int | None = None
+    ) -> bytes:
+        job = self.running(run)
+        if job.data is None:
+            raise StateError(f"Job {run.job} is a command; only data jobs have data.")
+        data, at = make(job.data), _wall() if now is None else now
+        self._memory.line[job.id] = replace(job, data=data, updated_at=at)
+        return data
 
     def begin_step(self, run: RunId, name: str) -> Step | None:
         step = self._step(run, name)
@@ -1134,6 +1164,10 @@ class ToyNodes(Nodes):
             version=version,
         )
         return True
+
+    def set_serving(self, node: str, queues: Serving) -> None:
+        if node in self._memory.nodes:
+            self._memory.nodes[node] = replace(self._memory.nodes[node], queues=queues)
 
     def forget(self, node: str, *, beat: int | None = None) -> bool:
         known = self._memory.nodes.get(node)

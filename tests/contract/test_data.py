@@ -120,6 +120,13 @@ class TestWhoHandles:
         (node,) = [node for node in store.nodes.all() if node.id == "node-3"]
         assert node.queues == serving
 
+    def test_a_node_tells_anew_what_it_handles(self, store: Store) -> None:
+        store.nodes.set_serving("node-1", MAIL)
+        store.nodes.set_serving("nobody", MAIL)
+        found = {node.id: node.queues for node in store.nodes.all()}
+        assert found["node-1"] == MAIL != found["node-2"]
+        assert set(found) == {"node-1", "node-2"}
+
 
 class TestLimits:
     def test_a_limit_is_that_of_the_queue(self, store: Store) -> None:

@@ -112,6 +112,7 @@ class TestEnqueue:
             error=None,
             reason=None,
             cancel_reason=None,
+            forced=None,
         )
 
     def test_a_program_may_have_very_many_arguments(self, store: Store) -> None:

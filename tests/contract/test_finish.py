@@ -378,7 +378,8 @@ class TestRescue:
         def plan(held: Sequence[Job], now: int) -> Over:
             def judge(stuck: Sequence[Job], asked: Asked, now: int) -> list[Ended]:
                 seen.append(ids(stuck))
-                assert asked() == {jobs["unwanted"].seq: "no need"}
+                wanted = {seq: job.cancel_reason for seq, job in asked().items()}
+                assert wanted == {jobs["unwanted"].seq: "no need"}
                 return [
                     ended(jobs["began"], Lost("died"), output=Output()),
                     ended(jobs["unwanted"], Cancelled("no need"), output=Output()),

@@ -2,9 +2,10 @@
 
 import pytest
 
-from queuectl.errors import DuplicateError, LeaseLostError, NotFoundError
+from queuectl.admission import Serving
+from queuectl.errors import DuplicateError, LeaseLostError, NotFoundError, StateError
 from queuectl.facts import Event, RunProgress, Step
-from queuectl.job import Exited, Job, Lost, State
+from queuectl.job import ANY_TYPE, Exited, Job, Lost, State
 from queuectl.lifecycle import Policy, retried
 from queuectl.store import Store
 from queuectl.store.contract import Decision, RunId
@@ -15,16 +16,19 @@ from tests.contract.tools import (
     a_node,
     add,
     apply,
+    ask_cancel,
     ended,
     finish,
     release,
     remove,
     run,
+    take,
     take_one,
     the,
 )
 
 LATER = NOW + 60 * SECOND
+ANY = Serving(handlers=(ANY_TYPE,))
 AT_ONCE = Policy(retry_delay=0, max_backoff=0)
 
 
@@ -112,6 +116,70 @@ class TestResults:
         remove(store, the(store, "a"))
         assert store.verify() == []
         assert client.run("SELECT count(*) FROM {results}") == [(0,)]
+
+
+class TestData:
+    """What a run makes of the data of its job is there for its next runs."""
+
+    def test_later_runs_are_given_what_a_run_has_made_of_it(self, store: Store) -> None:
+        add(store, "a", type="t", data=b"one")
+        (job,) = take(store, queues=ANY)
+        made = store.reports.set_data(run_of(job), lambda data: data + b"\0\xff", now=LATER)
+        assert made == b"one\0\xff"
+        assert store.reports.running(run_of(job)).data == made
+        assert (the(store, "a").data, the(store, "a").updated_at) == (made, LATER)
+        finish(store, [ended(job, Exited(1), policy=AT_ONCE)])
+        assert [job.data for job in take(store, queues=ANY, now=LATER)] == [made]
+
+    def test_a_megabyte_is_taken(self, store: Store) -> None:
+        add(store, "a", type="t", data=b"")
+        (job,) = take(store, queues=ANY)
+        data = bytes(range(256)) * 4096
+        store.reports.set_data(run_of(job), lambda _: data)
+        assert the(store, "a").data == data
+
+    def test_a_run_that_lost_its_lease_changes_nothing(self, store: Store) -> None:
+        add(store, "a", type="t", data=b"one")
+        (job,) = take(store, queues=ANY)
+        finish(store, [ended(job, Lost("gone"), policy=AT_ONCE)])
+        for again in (take(store, queues=ANY, now=LATER), []):
+            with pytest.raises(LeaseLostError):
+                store.reports.set_data(run_of(job), lambda _: b"late")
+            with pytest.raises(LeaseLostError):
+                store.reports.running(run_of(job))
+            finish(store, [ended(job, now=LATER) for job in again])
+        assert the(store, "a").data == b"one"
+
+    def test_another_node_changes_nothing(self, store: Store) -> None:
+        add(store, "a", type="t", data=b"one")
+        (job,) = take(store, queues=ANY)
+        with pytest.raises(LeaseLostError):
+            store.reports.set_data(run_of(job)._replace(node="node-2"), lambda _: b"two")
+        assert the(store, "a").data == b"one"
+
+    def test_a_command_has_none(self, store: Store) -> None:
+        add(store, "a")
+        with pytest.raises(StateError, match="is a command"):
+            store.reports.set_data(run_of(take_one(store)), lambda _: b"two")
+        assert the(store, "a").data is None
+
+    def test_what_raises_changes_nothing(self, store: Store) -> None:
+        add(store, "a", type="t", data=b"one")
+        (job,) = take(store, queues=ANY)
+
+        def refuse(data: bytes) -> bytes:
+            raise StateError(f"not {data!r}")
+
+        with pytest.raises(StateError, match="not b'one'"):
+            store.reports.set_data(run_of(job), refuse)
+        assert the(store, "a").data == b"one"
+
+    def test_whoever_runs_sees_that_it_should_end(self, store: Store) -> None:
+        add(store, "a")
+        job = take_one(store)
+        assert store.reports.running(run_of(job)).cancel_reason is None
+        ask_cancel(store, job, "enough", now=NOW)
+        assert store.reports.running(run_of(job)).cancel_reason == "enough"
 
 
 class TestProgress:

@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 import pytest
 
+from queuectl.admission import Serving
 from queuectl.facts import Event
 from queuectl.job import Exited, NewJob, State
 from queuectl.lifecycle import cancelled
@@ -162,6 +163,41 @@ class TestPlans:
 
     def test_every_statement_that_reads_jobs_is_hot_or_known_not_to_be(self) -> None:
         assert about_jobs() - set(HOT) == COLD
+
+
+UNHANDLED = 100_000
+
+
+@pytest.fixture(scope="module")
+def unhandled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStore]:
+    """A store with very many jobs of a few types, and one command behind all of them."""
+    path: Path = tmp_path_factory.mktemp("unhandled") / "queue.db"
+    with closing(open_file(str(path), create=True)) as store:
+        a_node(store)
+        types = [NewJob(type=f"type {n}", data=b"x") for n in range(5)]
+        store.jobs.enqueue([types[n % 5] for n in range(UNHANDLED)], now=NOW)
+        store.jobs.enqueue([NewJob(id="command", command="true")], now=NOW)
+        yield store
+
+
+def test_what_nobody_here_handles_is_not_read(unhandled: SqlStore) -> None:
+    """However many jobs there are that a node can't handle, it costs a claim nothing."""
+    steps = 0
+
+    def note(event: dict[str, Any]) -> None:
+        nonlocal steps
+        steps += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    other = Serving(handlers=("type:other",))
+    raw(unhandled).trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+    try:
+        assert not unhandled.runs.outlook(Serving(("elsewhere",))).ready
+        assert [job.id for job in take(unhandled, 9, queues=other)] == ["command"]
+        assert take(unhandled, 9, queues=other) == take(unhandled, 9) == []
+        assert not unhandled.runs.outlook(other).ready
+    finally:
+        raw(unhandled).trace_v2(0, None)
+    assert 0 < steps < 20_000
 
 
 class TestSteps:

@@ -11,7 +11,7 @@ from queuectl.admission import Offer, Serving, Suspects
 from queuectl.facts import Event, Node, Pause, count_waiting
 from queuectl.filter import Filter, Sort
 from queuectl.job import Exited, Job, NewJob, Outcome, Output, State, Transition
-from queuectl.lifecycle import Policy, decide
+from queuectl.lifecycle import Policy, decide, finished
 from queuectl.precedence import order_of
 from queuectl.store import Store
 from queuectl.store.contract import (
@@ -253,6 +253,14 @@ def ask_cancel_all(store: Store, jobs: Sequence[Job], reason: str, *, now: int) 
     """Do that to several jobs; returns the places of those that were asked for."""
     wanted = {job.seq: Decision(EndRun(reason)) for job in jobs if job.state == State.PROCESSING}
     return _change_same(store, jobs, wanted, now)
+
+
+def force_finish(store: Store, job: Job, result: str | None = None, *, now: int) -> bool:
+    """Complete a job by hand, or have its run ended for that; False when it has changed since."""
+    to = Decision(finished(job, "by hand"), result=result)
+    if job.state == State.PROCESSING:
+        to = Decision(EndRun("by hand", forced=result or ""))
+    return bool(_change_same(store, [job], {job.seq: to}, now))
 
 
 def pause(store: Store, job: Job, *, paused: bool = True, who: str = "me", now: int) -> bool:

@@ -18,6 +18,7 @@ from queuectl.job import (
     JOB_COLUMNS,
     Cancelled,
     Exited,
+    Expired,
     Lost,
     NotStarted,
     Outcome,
@@ -60,6 +61,8 @@ def walk(command: click.Command, name: str) -> Iterator[tuple[str, click.Command
 
 COMMANDS = dict(walk(root, "queuectl"))
 ON_THE_PAGE = {name: command for name, command in COMMANDS.items() if name != "queuectl"}
+OTHER_WORDS = {"queuectl submit": "queuectl push"}
+"""Commands that are another one by another name: their sections say so, and no more."""
 COMMON = {"--db", "--help", "-h"}
 SECTIONS = sections(read("docs/commands.md"))
 
@@ -83,6 +86,9 @@ def test_help_has_a_sentence_and_an_example(name: str) -> None:
 def test_a_section_has_every_option_and_an_example(name: str) -> None:
     section = SECTIONS[name]
     assert any(name in line for block in blocks(section, "sh") for line in block.lines)
+    if name in OTHER_WORDS:
+        assert f"(#{OTHER_WORDS[name].replace(' ', '-')})" in section
+        return
     named = set(re.findall(r"`(--?[\w-]+)", section))
     assert option_names(ON_THE_PAGE[name]) - COMMON <= named
 
@@ -91,7 +97,7 @@ def test_a_section_has_every_option_and_an_example(name: str) -> None:
 def test_a_table_has_no_option_that_does_not_exist(name: str) -> None:
     rows = re.findall(r"^\| (`-.*?) \|", SECTIONS[name], flags=re.MULTILINE)
     named = {option for row in rows for option in re.findall(r"`(--?[\w-]+)", row)}
-    assert named == option_names(ON_THE_PAGE[name]) - COMMON
+    assert named == (set() if name in OTHER_WORDS else option_names(ON_THE_PAGE[name]) - COMMON)
 
 
 def test_there_is_no_section_for_a_command_that_is_not_there() -> None:
@@ -177,12 +183,14 @@ OUTCOMES: dict[str, Outcome] = {
     "timed out": TimedOut(5_000),
     "not started": NotStarted("command not found: x"),
     "cancelled": Cancelled("cancelled by somebody"),
+    "expired": Expired(86_400_000),
     "released": Released(),
     "lost": Lost("its node died"),
 }
 CONDITIONS: dict[str, Callable[[Job], bool]] = {
     "always": lambda job: True,
     "otherwise": lambda job: True,
+    "it is finished by hand": lambda job: job.is_forced,
     "a cancel was asked for": lambda job: job.cancel_reason is not None,
     "crashes reach `max_crashes`": lambda job: job.crashes + 1 >= POLICY.max_crashes,
     "retries left": lambda job: job.failures < POLICY.max_retries,
@@ -190,7 +198,17 @@ CONDITIONS: dict[str, Callable[[Job], bool]] = {
 ROWS = table_with(LIFECYCLE, "Outcome", "Condition", "New state", "failures", "crashes", "run_at")
 
 
-def a_job(*, failures: int = 0, crashes: int = 0, cancel_reason: str | None = None) -> Job:
+ASKED = ((None, None), ("by somebody", None), ("by somebody", ""))
+"""What somebody may have asked of a run: nothing, a cancel, or that its job is finished."""
+
+
+def a_job(
+    *,
+    failures: int = 0,
+    crashes: int = 0,
+    cancel_reason: str | None = None,
+    forced: str | None = None,
+) -> Job:
     values = dict.fromkeys(JOB_COLUMNS) | {
         "seq": 1,
         "id": "job",
@@ -202,6 +220,7 @@ def a_job(*, failures: int = 0, crashes: int = 0, cancel_reason: str | None = No
         "failures": failures,
         "crashes": crashes,
         "cancel_reason": cancel_reason,
+        "forced": forced,
         "created_at": NOW - 90_000,
         "updated_at": NOW - 30_000,
     }
@@ -218,8 +237,8 @@ def first_row(outcome: str, job: Job) -> dict[str, str]:
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_the_transition_table_is_what_decide_does(outcome: str) -> None:
-    for failures, crashes, asked in itertools.product(range(4), range(4), (None, "by somebody")):
-        job = a_job(failures=failures, crashes=crashes, cancel_reason=asked)
+    for failures, crashes, (why, forced) in itertools.product(range(4), range(4), ASKED):
+        job = a_job(failures=failures, crashes=crashes, cancel_reason=why, forced=forced)
         row = first_row(outcome, job)
         decided = lifecycle.decide(job, OUTCOMES[outcome], NOW, POLICY)
         due = {
@@ -235,9 +254,9 @@ def test_the_transition_table_is_what_decide_does(outcome: str) -> None:
 
 def test_every_row_of_the_transition_table_is_needed() -> None:
     used = [
-        ROWS.index(first_row(outcome, a_job(failures=f, crashes=c, cancel_reason=asked)))
+        ROWS.index(first_row(outcome, a_job(failures=f, crashes=c, cancel_reason=why, forced=how)))
         for outcome in OUTCOMES
-        for f, c, asked in itertools.product(range(4), range(4), (None, "by somebody"))
+        for f, c, (why, how) in itertools.product(range(4), range(4), ASKED)
     ]
     assert set(used) == set(range(len(ROWS)))
 

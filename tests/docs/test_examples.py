@@ -25,6 +25,7 @@ SHOWN = [
     "docs/schema.md",
     "docs/results.md",
     "docs/steps.md",
+    "docs/data-jobs.md",
 ]
 """Pages whose `console` blocks are sessions of one reader, in order."""
 PYTHON = ["README.md", "docs/python.md", "docs/coming-from.md"]
@@ -263,7 +264,12 @@ EXAMPLES = sorted(
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
-def test_commands_in_the_pages_are_commands(line: str) -> None:
+def test_commands_in_the_pages_are_commands(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("node.toml", "bills.toml", "FILE"):  # What worker start -f reads.
+        (tmp_path / name).touch()
     parse(shlex.split(line))
 
 

@@ -122,3 +122,11 @@ def test_a_name_that_is_not_there_is_noticed(text: str) -> None:
 )
 def test_a_name_that_is_there_is_not(text: str) -> None:
     assert not is_wrong(Said(text, "here", ROOT), FOREIGN)
+
+
+def test_the_tests_that_pages_name_are_there() -> None:
+    cells = re.findall(r"`(tests/\S+\.py)`: ((?:`test_\w+`(?:, )?)+)", read("docs/coming-from.md"))
+    named = [(file, name) for file, names in cells for name in re.findall(r"`(\w+)`", names)]
+    assert len(named) > 30
+    for file, name in named:
+        assert re.search(rf"def {name}\(", (ROOT / file).read_text()), name

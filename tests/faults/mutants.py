@@ -31,6 +31,7 @@ LIMITS = "tests/contract/test_limits.py"
 DATA = "tests/contract/test_data.py"
 UNIQUE = "tests/contract/test_unique.py"
 PAUSE = "tests/guard/test_pause.py"
+FORCED = "tests/contract/test_force_finish.py"
 HOOKS = "tests/contract/test_hooks.py"
 REPORTS = "tests/contract/test_reports.py"
 _ANY_RUN = "for seq, number, value in rows"
@@ -1027,6 +1028,59 @@ MUTANTS: Sequence[Mutant] = (
         broken="The register forgets what a node handles.",
         edits=[Edit(old='"in_order", False), handlers)', new='"in_order", False), ())')],
         tests=[f"{DATA}::TestWhoHandles::test_a_node_tells_what_it_handles[sqlite]"],
+    ),
+    Mutant(
+        name="handlers-of-before-the-restart",
+        broken="What a node can't handle is hidden after a restart: it is said to handle it still.",
+        edits=[Edit(old="self._store.nodes.set_serving(self.id, self._queues)", new="pass")],
+        tests=["tests/node/test_restart.py::test_it_says_anew_what_it_handles"],
+    ),
+    Mutant(
+        name="forced-is-cancelled",
+        broken="A job that is finished by hand while it runs ends as cancelled.",
+        edits=[Edit(old="case _ if job.is_forced:", new="case _ if False:")],
+        tests=[f"{FORCED}::TestRunning::test_whatever_its_run_comes_to_it_is_completed"],
+    ),
+    Mutant(
+        name="forced-without-hook",
+        broken="A job that is finished by hand while it waits calls no hook.",
+        edits=[
+            Edit(
+                old="hooked = [seq for seq in completed if held[seq].has_hooks]",
+                new="hooked: list[int] = []",
+            )
+        ],
+        tests=[f"{FORCED}::TestWaiting::test_calls_its_hook_in_the_same_transaction"],
+    ),
+    Mutant(
+        name="forced-for-ever",
+        broken="A cancel of a job that was once finished by hand finishes it again.",
+        edits=[
+            Edit(
+                old="SET cancel_reason = r.reason_, forced = r.forced_,",
+                new="SET cancel_reason = r.reason_, forced = coalesce(r.forced_, forced),",
+                inside="sqlite:ASK_CANCEL",
+            )
+        ],
+        tests=[f"{FORCED}::TestRunning::test_a_later_cancel_is_not_taken_for_it[sqlite]"],
+    ),
+    Mutant(
+        name="data-without-fence",
+        broken="A run that has lost its lease changes the data of its job.",
+        edits=[
+            Edit(
+                old="AND attempts = :attempt AND node = :node AND state = 'processing'{row_lock}",
+                new="AND :attempt = :attempt AND :node = :node{row_lock}",
+                inside="shared:HOLD_RUN",
+            )
+        ],
+        tests=[f"{REPORTS}::TestData::test_a_run_that_lost_its_lease_changes_nothing[sqlite]"],
+    ),
+    Mutant(
+        name="asked-once",
+        broken="A run that is to end is asked only once, whatever kill_interval says.",
+        edits=[Edit(old="run.known.clear()", new="pass")],
+        tests=["tests/guard/test_guard.py::TestStopping::test_stop_is_repeated"],
     ),
     Mutant(
         name="handlers-room-for-first-only",

@@ -77,6 +77,7 @@ class Harness:
             "stdin": None,
             "timeout": None,
             "grace": 30.0,
+            "interval": 60.0,
             "output_limit": 1 << 20,
         }
         return run, {**spec, **options}

@@ -369,6 +369,23 @@ class TestStopping:
         assert (ended.code, ended.how) == (-signal.SIGKILL, "cancelled")
         assert not any(map(alive, pids))
 
+    def test_stop_is_repeated(self, guard: Harness, tmp_path: Path) -> None:
+        command = "trap 'echo x >> asked' TERM; echo $$ > pids; while :; do sleep 0.01; done"
+        run = guard.shell(command, grace=30.0, interval=0.1)
+        pids_in(tmp_path / "pids", 1)
+        guard.tell("stop", run, "cancelled")
+        asked = tmp_path / "asked"
+        until(lambda: asked.exists() and len(asked.read_text().split()) >= 3, "three requests")
+        guard.tell("kill", run, "cancelled")
+        assert guard.end(run).code == -signal.SIGKILL
+
+    def test_repeating_it_puts_no_end_off(self, guard: Harness, tmp_path: Path) -> None:
+        command = "trap '' TERM; echo $$ > pids; while :; do sleep 0.01; done"
+        run = guard.shell(command, grace=0.5, interval=0.2)
+        pids_in(tmp_path / "pids", 1)
+        guard.tell("stop", run, "cancelled")
+        assert guard.end(run).code == -signal.SIGKILL
+
     def test_stop_reaches_a_stopped_process(self, guard: Harness, tmp_path: Path) -> None:
         run = guard.shell("echo $$ > pids; kill -STOP $$; sleep 1000")
         [pid] = pids_in(tmp_path / "pids", 1)

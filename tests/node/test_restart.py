@@ -215,6 +215,20 @@ def test_it_serves_what_it_served(lab: Lab) -> None:
     assert lab.queue.status().unserved == {"video": 1}
 
 
+def test_it_says_anew_what_it_handles(lab: Lab) -> None:
+    options = lab.folder / "node.toml"
+    options.write_text('exec = ["mail=true", "photo=true"]\n')
+    node = lab.node("-f", str(options))
+    options.write_text('exec = ["mail=true", "bill=true"]\n')
+    restart(lab, node)
+    assert sorted(lab.queue.nodes()[0]["handlers"]) == ["type:bill", "type:mail"]
+    lab.queue.push("photo 1", b"", type="photo")
+    lab.queue.push("bill 1", b"", type="bill")
+    wait_for(lambda: lab.queue.get("bill 1").state == State.COMPLETED, "what it handles now")
+    (reason,) = lab.queue.explain("photo 1")
+    assert reason.cause == "no_handler"
+
+
 def test_who_stops_it_calls_the_restart_off(lab: Lab) -> None:
     id = lab.queue.enqueue(gated(lab)).id
     node = lab.node()

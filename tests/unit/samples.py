@@ -37,6 +37,7 @@ SAMPLE = Job(
     vtime=135,
     parked="key-136",
     handler="",
+    forced=None,
     run_at=NOW - 9_112,
     expires_at=NOW + 9_113,
     timeout=11_400,

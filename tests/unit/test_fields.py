@@ -71,6 +71,7 @@ class TestTable:
             "vtime",
             "parked",
             "handler",
+            "forced",
         }
         assert set(job_dict(SAMPLE)) == stored | {
             *("schedule", "scheduled_for", "paused_at", "paused_by", "held", "hook_of"),

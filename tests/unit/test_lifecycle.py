@@ -165,6 +165,19 @@ class TestDecide:
             state=State.CANCELLED, failures=0, crashes=2, reason="called off"
         )
 
+    @pytest.mark.parametrize("forced", ["", "[1]"])
+    @pytest.mark.parametrize(
+        "outcome",
+        [Exited(0), Cancelled("x"), Released(), Lost("y"), *(outcome for outcome, _ in FAILURES)],
+    )
+    def test_any_end_of_a_run_whose_job_is_finished_by_hand_completes(
+        self, outcome: Outcome, forced: str
+    ) -> None:
+        job = a_job(cancel_reason="finished by me", forced=forced, failures=1, crashes=2)
+        assert decide(job, outcome, NOW, POLICY) == Transition(
+            state=State.COMPLETED, failures=1, crashes=2, reason="finished by me"
+        )
+
     @pytest.mark.parametrize("max_retries", [0, 2])
     def test_released_is_pending_at_once_and_unharmed(self, max_retries: int) -> None:
         job = a_job(failures=2, max_retries=max_retries, crashes=2)

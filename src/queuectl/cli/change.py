@@ -1,4 +1,4 @@
-"""The commands `cancel`, `retry`, `rm` and `prune`: changing jobs by hand."""
+"""The commands `cancel`, `force-finish`, `retry`, `rm` and `prune`: changing jobs by hand."""
 
 from functools import partial
 
@@ -11,6 +11,7 @@ from queuectl.changes import (
     Change,
     Changed,
     cancelling,
+    finishing,
     is_ending,
     retrying_from,
 )
@@ -84,6 +85,44 @@ def _cancelled(queue: Queue, each: Changed) -> str:
     if job.state == State.PROCESSING:
         return f"Job {job.id} is running; asked node {job.node} to end it."
     return f"Job {job.id} cancelled."
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    queuectl force-finish order-17                  # done by other means; never run it again
+    queuectl force-finish order-17 --result '{"by": "hand"}' --wait
+    queuectl force-finish --tag import --state failed
+    """,
+)
+@ids_argument
+@click.option("--result", metavar="JSON", help="What the jobs came to, as result prints it.")
+@click.option("--wait", "-w", is_flag=True, help="Wait until runs that go on have been ended.")
+@filter_options
+@yes_option
+@manner_options
+def force_finish(ids: tuple[str, ...], result: str | None, wanted: Wanted, how: Manner) -> int:
+    """Complete jobs from outside, as if they had succeeded.
+
+    A waiting job is completed at once, and never runs. A running one is ended by its node as cancel
+    does it, and completed then, whatever its run came to. --on-success is called as for any job
+    that completes. On a terminal, --state all asks first.
+    """
+    if result is not None:
+        from queuectl.telling import check_result
+
+        result = check_result(result.encode("utf-8", "surrogateescape"))
+    words = Words(would="finish", done="finished", sentence=_finished, ends_as=State.COMPLETED)
+    return change_jobs(finishing(result), words, ids, wanted, how)
+
+
+def _finished(queue: Queue, each: Changed) -> str:
+    job = each.after or each.before
+    if queue.is_left_behind(job):
+        return f"Job {job.id} was running on node {job.node}. {WAY_OUT}"
+    if job.state == State.PROCESSING:
+        return f"Job {job.id} is running; asked node {job.node} to end it, and it is finished then."
+    return f"Job {job.id} finished."
 
 
 @click.command(

@@ -32,6 +32,8 @@ class Words:
     """Says what became of a job."""
     what: Callable[[Changed], str] = lambda each: each.before.title
     """Says, of what would be done, what it is about."""
+    ends_as: State = State.CANCELLED
+    """What a job is whose run was ended for it."""
     counts_same: bool = True
     """Whether jobs that stay as they are count."""
 
@@ -117,8 +119,8 @@ class Report(ABC):
 
     def _ended(self, job: Job) -> None:
         error = None
-        if job.state != State.CANCELLED:
-            error = f"Job {job.id} was {job.state} before it could be cancelled."
+        if job.state != self.words.ends_as:
+            error = f"Job {job.id} was {job.state} before it could be {self.words.done}."
             complain(error)
             self.code = max(self.code, EXIT_FAILED)
         else:
@@ -197,7 +199,7 @@ class TextReport(Report):
 
     def _write_ended(self, ended: Changed, error: str | None) -> None:
         if error is None and not self.how.quiet:
-            write(safe(f"Job {ended.before.id} cancelled."))
+            write(safe(f"Job {ended.before.id} {self.words.done}."))
 
 
 class JsonReport(Report):

@@ -264,12 +264,13 @@ def _command(ctx: click.Context) -> str:
 
 def _states_of(ctx: click.Context) -> tuple[State, ...]:
     """Return the states of jobs that the command takes; none for all."""
-    from queuectl.changes import PURGE, REMOVE, RETRY, RETRY_DEAD, cancelling
+    from queuectl.changes import PURGE, REMOVE, RETRY, RETRY_DEAD, cancelling, finishing
     from queuectl.editing import TOP
 
     return {
         **dict.fromkeys(("edit", "hold", "release", "top", "swap", "move"), TOP.allowed),
         "cancel": cancelling().allowed,
+        "force-finish": finishing().allowed,
         "retry": RETRY.allowed,
         "rm": REMOVE.allowed,
         "prune": FINISHED,
@@ -315,7 +316,9 @@ BY_NAME: dict[str, Completer] = {
     "--env": complete_variables,
     "--shell": complete_shells,
     "--cwd": complete_folders,
-    **dict.fromkeys(("--daemon", "--db", "--file", "--lines", "--log", "--stdin"), complete_files),
+    **dict.fromkeys(
+        ("--daemon", "--db", "--exec", "--file", "--lines", "--log", "--stdin"), complete_files
+    ),
     **dict.fromkeys(("file", "source", "target", "text"), complete_files),
 }
 """What completes an option, or an argument by its name, in whatever command it is."""

@@ -179,8 +179,10 @@ def enqueue_one(fields: dict[str, Any], how: Manner) -> int:
         note_near(job.queue, near)
         if not how.wait:
             note_paused(queue, job.queue)
-            note_idle(queue, [job.queue])
-            note_unhandled(queue, job)
+            if job.handler:
+                note_unhandled(queue, job)
+            else:
+                note_idle(queue, [job.queue])
             return EXIT_DONE
         from queuectl.cli.finish import still_going
 

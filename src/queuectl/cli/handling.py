@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from queuectl.cli.configure import ARGUMENTS_READ
 from queuectl.errors import UsageError
 from queuectl.node.programs import Handler, Programs
 from queuectl.request import check_name, check_text
@@ -96,6 +97,9 @@ def handling_options(command: F) -> F:
 
     @wraps(command)
     def gather(*args: Any, serving: Any, **given: Any) -> Any:
+        given["arguments"] = given["arguments"] or click.get_current_context().meta.get(
+            ARGUMENTS_READ, ()
+        )
         said = _Given(**{field.name: given.pop(field.name) for field in fields(_Given)})
         handled = said.programs()
         no_commands = any(handler.shared_by > 1 for handler in handled.warm)

@@ -50,6 +50,7 @@ _ADD, _RUN, _WATCH, _CHANGE, _SET_UP = "Add work", "Run it", "Watch", "Change", 
 COMMANDS: dict[str, Entry] = {
     "enqueue": Entry(_ADD, "enqueue:enqueue", "Add jobs: a command, JSON, or a file of either."),
     "push": Entry(_ADD, "push:push", "Add a data job: an id, and bytes for a worker's program."),
+    "submit": Entry(_ADD, "push:submit", "Add a data job: another word for push."),
     "schedule": Entry(
         _ADD,
         "schedule:schedule",
@@ -87,6 +88,9 @@ COMMANDS: dict[str, Entry] = {
     "step": Entry(_RUN, "step:step", "Run a part of a job once, however often the job runs."),
     "wait": Entry(_WATCH, "wait:wait", "Wait until jobs are finished; exit as they did."),
     "cancel": Entry(_CHANGE, "change:cancel", "Call jobs off, also while they run."),
+    "force-finish": Entry(
+        _CHANGE, "change:force_finish", "Complete jobs from outside, as if they had succeeded."
+    ),
     "retry": Entry(_CHANGE, "change:retry", "Put jobs back in line, to run now."),
     "edit": Entry(_CHANGE, "edit:edit", "Change jobs that wait: priority, queue, time, command."),
     "hold": Entry(

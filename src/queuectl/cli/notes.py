@@ -61,11 +61,10 @@ def note_idle(queue: "Queue", names: Collection[str]) -> None:
 
 
 def note_unhandled(queue: "Queue", job: "Job") -> None:
-    """Say that nobody who works has a program for the data of a job, if it has some."""
-    if job.handler and are_wanted():
-        for reason in queue.explain(job.id):
-            if reason.cause == "no_handler":
-                say(sentence(reason))
+    """Say of a data job that nobody works on its queue, or has a program for it."""
+    for reason in queue.explain(job.id) if are_wanted() else ():
+        if reason.cause in ("no_worker", "not_served", "no_handler"):
+            say(sentence(reason))
 
 
 def sentence(reason: "Reason") -> str:

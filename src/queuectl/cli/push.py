@@ -1,4 +1,4 @@
-"""`push`: adds a data job, which a program of a worker handles: its id, and bytes."""
+"""`push`, and its other word `submit`: adds a data job, an id and bytes for a worker's program."""
 
 from typing import Any
 
@@ -55,6 +55,15 @@ def push(
         raise click.UsageError("--follow prints what the job writes, so --json can't be with it")
     fields = given_fields(flags)
     return enqueue_one({"id": id, "data": _read(data), **fields}, how)
+
+
+submit = Command(
+    "submit",
+    callback=push.callback,
+    params=[param for param in push.params if param.name != "db"],
+    help=f"Add a data job: another word for push.\n{(push.help or '').partition(chr(10))[2]}",
+    examples=EXAMPLES.replace("queuectl push", "queuectl submit"),
+)
 
 
 def _read(data: str | None) -> bytes:

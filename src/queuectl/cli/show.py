@@ -140,7 +140,7 @@ def facts(
         ("Attempts", attempts_of(job)),
         ("Failures", str(job.failures) if job.failures else None),
         ("Crashes", str(job.crashes) if job.crashes else None),
-        ("Timeout", format_duration(job.timeout) if job.timeout else "none"),
+        ("Timeout", _timeout(job)),
         ("Retries", _retries(job)),
         ("Schedule", _schedule(job)),
         ("Created", local(job.created_at, exact=True)),
@@ -194,11 +194,19 @@ def _hook(job: Job) -> str | None:
     return f"on {occasion} of {job.hook_of}, after run {attempt}"
 
 
+def _timeout(job: Job) -> str:
+    if job.timeout is None and job.type is not None:
+        return "as its worker has it"
+    return format_duration(job.timeout) if job.timeout else "none"
+
+
 def _retries(job: Job) -> str | None:
     if job.max_retries is None:
         return None
     if not job.max_retries:
         return "none"
+    if job.backoff is None and job.type is not None:
+        return f"up to {job.max_retries}, after waits as its worker has them"
     how = job.backoff or "exponential"
     if how == "exponential":
         detail = f"base {job.backoff_base:g}" if job.backoff_base is not None else ""

@@ -25,7 +25,6 @@ def _all(names: str, advice: str) -> dict[str, str]:
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "": {
         **_all("add create put send new batch sbatch ts tsp", "enqueue"),
-        **_all("submit", "push ID DATA"),
         **_all("run exec do", "enqueue to add a job, or worker start to run jobs"),
         **_all("srun", "enqueue --follow"),
         **_all("parallel xargs map", MANY_AT_ONCE),
@@ -51,6 +50,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("tags", "list --columns id,tags,command; list --tag TAG for those that have it"),
         **_all("sacct report metrics", "stats"),
         **_all("kill abort scancel revoke", "cancel"),
+        **_all("finish complete done force_finish force-complete", "force-finish"),
         **_all("stash", "hold for a job, pause for a queue"),
         **_all("freeze suspend", "pause for a queue, hold for a job"),
         **_all("unpause unfreeze continue", "resume for a queue, release for a job"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuectl.cli.command import ARGUMENTS, HANDED_OVER, Group
+from queuectl.cli.configure import WRITTEN, configuring, file_option, write_options
 from queuectl.cli.finish import still_going
 from queuectl.cli.handling import handling_options
 from queuectl.cli.interrupts import held, truthful
@@ -35,6 +36,7 @@ from queuectl.cli.render import (
 from queuectl.cli.restart import nodes_option, restart
 from queuectl.cli.serving import serving_options
 from queuectl.cli.successor import ASKED, answer, start_again
+from queuectl.cli.tuning import tuning_options
 from queuectl.errors import EXIT_DONE, EXIT_FAILED
 from queuectl.host import host_identity, is_running
 from queuectl.queue import Queue
@@ -43,7 +45,7 @@ from queuectl.when import format_duration, local, parse_time
 if TYPE_CHECKING:
     from queuectl.admission import Serving
     from queuectl.facts import Node
-    from queuectl.node.config import NodeOptions
+    from queuectl.node.config import NodeOptions, Tuning
     from queuectl.node.daemon import Daemon
     from queuectl.node.handover import Handover
     from queuectl.node.programs import Programs
@@ -87,6 +89,7 @@ def worker() -> None:
     queuectl worker start --exec mail=./send --exec photo=./resize
     queuectl worker start --app shop:queue -c 4          # Python tasks of shop.py
     queuectl worker start --serve ./handler              # a program that stays
+    queuectl worker start -f node.toml        # options that worker configure has written
     """,
 )
 @click.option(
@@ -99,6 +102,7 @@ def worker() -> None:
 )
 @serving_options
 @handling_options
+@tuning_options
 @click.option(
     "--daemon",
     is_flag=False,
@@ -137,6 +141,7 @@ def start(
     serving: "Serving",
     programs: "Programs",
     reload: bool,
+    tuning: "Tuning",
     daemon: str | None,
     drain: bool,
     backoff_base: float | None,
@@ -161,6 +166,8 @@ def start(
     """
     if as_json and daemon is None:
         raise click.UsageError("--json is for --daemon; --log-json writes the log as JSON")
+    if WRITTEN in ctx.meta:
+        return write_options(ctx)
 
     from queuectl.guard import tree
     from queuectl.node.signals import outlive_orders
@@ -188,6 +195,7 @@ def start(
         count=count,
         queues=serving,
         programs=programs,
+        tuning=tuning,
         drain=drain,
         backoff_base=backoff_base,
         reload=reload,
@@ -206,6 +214,10 @@ def start(
     if daemon is None:
         return run(options)
     return _start_daemon(options, is_one=handover is not None and handover.daemon, as_json=as_json)
+
+
+start.params.append(file_option())
+worker.add_command(configuring(start))
 
 
 def _start_daemon(options: "NodeOptions", *, is_one: bool, as_json: bool) -> int:

@@ -317,7 +317,15 @@ class Loop:
         self._terminate(run)
         # Who is stopped can't heed it.
         self._pauses.lift(run)
-        self._timers.set(run, time.monotonic() + run.grace)
+        now = time.monotonic()
+        run.kill_at = now + run.grace
+        self._timers.set(run, min(now + run.interval, run.kill_at))
+
+    def _ask_again(self, run: Run) -> None:
+        """Send SIGTERM once more to all that is left of a run."""
+        run.known.clear()
+        self._terminate(run)
+        self._timers.set(run, min(time.monotonic() + run.interval, run.kill_at))
 
     def _terminate(self, run: Run) -> None:
         """Send SIGTERM to those processes of a run that haven't got it yet."""
@@ -388,6 +396,8 @@ class Loop:
             self._pauses.keep(run)
         elif run.phase == RUNNING:
             self._stop(run, wire.TIMEOUT)
+        elif run.phase == TERMINATING and time.monotonic() < run.kill_at:
+            self._ask_again(run)
         elif run.phase == TERMINATING:
             self._kill(run, run.how)
         else:

@@ -25,6 +25,8 @@ class Run:
         "grace",
         "how",
         "id",
+        "interval",
+        "kill_at",
         "known",
         "left",
         "mark",
@@ -50,6 +52,9 @@ class Run:
         self.mark = mark
         """What its processes carry; 0 if they can't be marked."""
         self.grace = spec["grace"]
+        self.interval = spec["interval"]
+        self.kill_at = NEVER
+        """When its grace is over, once it is asked to end."""
         self.started = started
         self.ended = 0.0
         self.status: int | None = None
@@ -57,7 +62,7 @@ class Run:
         self.how = ""
         self.phase = RUNNING
         self.due = NEVER
-        """When its next step is due: the timeout, the end of the grace, or another sweep."""
+        """When its next step is due: the timeout, the next SIGTERM or its end, another sweep."""
         self.paused = False
         self.left = NEVER
         """Seconds that were left of its timeout when it was paused."""

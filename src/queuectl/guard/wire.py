@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         """Seconds until it is stopped, or None."""
         grace: float
         """Seconds between SIGTERM and SIGKILL."""
+        interval: float
+        """Seconds after which SIGTERM is sent again, as long as that lasts."""
         output_limit: int
         """Bytes to keep of each stream."""
 
@@ -56,7 +58,7 @@ else:
         return lambda kind: namedtuple(kind.__name__, kind.__annotations__)
 
 
-DIALECT = (3, marshal.version)
+DIALECT = (4, marshal.version)
 """What both ends must speak alike. The first number goes up with every change of a message: a node
 that is restarted in place may be of another release than the guards that it goes on with."""
 

@@ -17,7 +17,7 @@ from queuectl.node.handover import HandedGuard, HandedNode, HandedRun
 from queuectl.node.log import Say, printable
 from queuectl.node.membership import Membership
 from queuectl.node.runner import Runner
-from queuectl.node.runs import Handled, LostRun, Run
+from queuectl.node.runs import Handled, LostRun, Run, TooOld
 from queuectl.node.workers import Workers
 from queuectl.values import replace
 
@@ -75,7 +75,7 @@ class Crew:
             return False
         for run in handed.runs:
             # Whoever looks for cancels finds this one, and asks for its end, perhaps once more.
-            job = replace(held[run.seq, run.attempt], cancel_reason=None)
+            job = replace(held[run.seq, run.attempt], cancel_reason=None, forced=None)
             self.running[run.number] = Run(
                 job=job,
                 spool=self.member.spool,
@@ -119,7 +119,14 @@ class Crew:
             self.running[self._last_run] = new[self._last_run] = run
             if self.workers.begin(job.worker or 0, self._last_run, claimed):
                 self._begun.append(run)
-        for report in self.runner.start(new):
+        old = [
+            TooOld(number, oldest)
+            for number, run in new.items()
+            if (oldest := self.config.too_old(run.job)) is not None
+        ]
+        for late in old:
+            del new[late.run]
+        for report in (*old, *self.runner.start(new)):
             self._report(report)
         # The first runs are under way while this is put into words.
         self._tell_begun()
@@ -202,11 +209,12 @@ class Crew:
                     self.say(f"Job {id}: {text}", level="warning")
         self._tell_begun()
 
-    def _report(self, report: "wire.Report | LostRun | Handled") -> None:
+    def _report(self, report: "wire.Report | LostRun | Handled | TooOld") -> None:
         """Note what became of a run."""
         number = report.run
         run = self.running.pop(number)
-        runs.read_report(run, report, self.config.settings, outage=self.member.lease.outage)
+        settings = self.config.settings_of(run.job)
+        runs.read_report(run, report, settings, outage=self.member.lease.outage)
         follower = self.workers.end(run.job.worker or 0, number, monotonic())
         if follower is not None:
             self._begun.append(self.running[follower])

@@ -112,7 +112,7 @@ class Fleet:
             "argv": argv,
             "called": None,
             "cwd": None,
-            "env": dict(handler.env),
+            "env": {},
             "whole": False,
             "told": told_of_node(member.id, store),
             "owner": owner_of(member.id, store.identity),
@@ -123,6 +123,7 @@ class Fleet:
             "stdin": stdin or None,
             "timeout": None,
             "grace": settings.kill_grace / 1000,
+            "interval": settings.kill_interval / 1000,
             "output_limit": settings.output_limit,
         }
 

@@ -243,15 +243,16 @@ class Guard:
 class Guards:
     """All guards of a node; each worker has one of them, and keeps it."""
 
-    def __init__(self, hidden: Collection[str]) -> None:
-        """There are none yet. Jobs don't get to see `hidden` variables."""
+    def __init__(self, hidden: Collection[str], env: Mapping[str, str] | None = None) -> None:
+        """There are none yet. Jobs find `env` laid over our environment, but no `hidden` names."""
         self._guards: list[Guard] = []
         self._hidden = hidden
+        self._env = env
 
     def start(self, workers: int) -> None:
         """Start as many as these workers are worth."""
         count = min(MOST, workers, _cores())
-        self._guards = [Guard.launch(hidden=self._hidden) for _ in range(count)]
+        self._guards = [Guard.launch(env=self._env, hidden=self._hidden) for _ in range(count)]
         try:
             for guard in self:
                 guard.wait_until_ready()
@@ -291,7 +292,7 @@ class Guards:
         """Put a new guard in the place of one that is gone, and don't give up at once."""
         for pause in (*RETRIES, None):
             try:
-                new = Guard.start(hidden=self._hidden)
+                new = Guard.start(env=self._env, hidden=self._hidden)
                 break
             except (GuardLostError, OSError):
                 if pause is None:

@@ -53,8 +53,6 @@ from queuectl.when import iso
 if TYPE_CHECKING:
     Heard = LostRun | Handled | wire.Message
 
-ASK_EVERY = 2.0
-"""Seconds between two times that a run is asked to end."""
 PAUSE = "paused"
 
 
@@ -215,7 +213,8 @@ class Handlers:
 
     def _ask_again(self, warm: Warm, number: int, handed: Handed) -> None:
         warm.tell({"stop": number, "why": handed.ending})
-        handed.due = min(monotonic() + ASK_EVERY, handed.give_up)
+        again = self.processes.config.settings.kill_interval / 1000
+        handed.due = min(monotonic() + again, handed.give_up)
 
     def _end_program(
         self, warm: Warm, number: int, how: str, order: "wire.Stop | wire.Kill"
@@ -383,8 +382,8 @@ class Handlers:
         self._news += self._advance(warm.worker)
 
     def _begin(self, warm: Warm, number: int) -> None:
-        settings = self.processes.config.settings
         job = warm.runs[number].run.job
+        settings = self.processes.config.settings_of(job)
         timeout = settings.job_timeout if job.timeout is None else job.timeout
         handed = warm.begin(number, timeout / 1000 if timeout else None)
         # Our own program sees to that itself.
@@ -416,7 +415,8 @@ class Handlers:
         warm.over += 1
         job = handed.run.job
         if outcome != Exited(0) and handed.ending:
-            outcome = outcome_of(job, 1, handed.ending, self.processes.config.settings)
+            settings = self.processes.config.settings_of(job)
+            outcome = outcome_of(job, 1, handed.ending, settings)
         elif outcome != Exited(0) and job.cancel_reason is not None:
             outcome = Cancelled(job.cancel_reason)
         result = json.dumps(message["result"]) if "result" in message else None
@@ -536,7 +536,8 @@ class Handlers:
         code = os.waitstatus_to_exitcode(report.status)
         how = handed.ending or report.how
         if how != wire.EXITED:
-            return outcome_of(handed.run.job, code, how, self.processes.config.settings)
+            job = handed.run.job
+            return outcome_of(job, code, how, self.processes.config.settings_of(job))
         if code < 0:
             return Signalled(-code)
         return Raised(f"its process ended by itself, with {exit_in_words(code)}")

@@ -125,6 +125,8 @@ class Membership:
         self.lease.lost = not self.lease.renew(self._store)
         if not self.lease.lost:
             self._shown_workers = self._config.count
+            # The program before us may have been told otherwise, or known fewer types.
+            self._store.nodes.set_serving(self.id, self._queues)
 
     def hand_over(self) -> tuple[int, int] | None:
         """Renew the lease and return its clock and its end; None when there is none to hand over.

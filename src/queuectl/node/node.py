@@ -74,7 +74,10 @@ class NodeLoop:
         self.store = store = queue.store
         self.options = options
         settings = queue.settings
-        config = Config(settings, count=options.count, forced_base=options.backoff_base)
+        tuning = options.tuning
+        config = Config(
+            settings, count=options.count, forced_base=options.backoff_base, tuning=tuning
+        )
         queues, say = options.queues, self._say
         self.config = config
         self.interrupts = Interrupts()
@@ -87,7 +90,8 @@ class NodeLoop:
             self.log.open_file(options.log, size=settings.log_size, keep=settings.log_files)
         self.job_log = JobLog(self.log)
         # The URL may carry a password; jobs are told where the queue is without it.
-        guards = Guards({"QUEUECTL_DB", "QUEUECTL_DB_PATH", *store.secret_variables})
+        hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *store.secret_variables}
+        guards = Guards(hidden, tuning.env)
         self.member = member = Membership(
             queue,
             id=self.log.node,
@@ -159,6 +163,8 @@ class NodeLoop:
             # From now on we come back to it ourselves, and see to the runs meanwhile.
             self.store.patience = 0.0
             self.listener = self.store.listen()
+            if self.options.tuning.poll_interval is not None:
+                self.listener.pace(self.options.tuning.poll_interval / 1000)
             self._poll = select.poll()
             for heard in (self.interrupts, self.listener):
                 if heard.fileno() >= 0:
@@ -220,6 +226,10 @@ class NodeLoop:
             f"pid {os.getpid()} on {self.member.host}: {does} {workers} for {serves},"
             f" {self.queue.url}"
         )
+        if self.options.tuning.verbose:
+            self._say(self.config.told(), level="debug")
+            for handler, program in self.options.programs.told():
+                self._say(f"{handler}: {program}", level="debug")
         self.log.flush()
 
     def _loop(self) -> None:
@@ -420,6 +430,8 @@ class NodeLoop:
             self._say("The database can be used again.")
         self.turns.refusals = 0
         if turn is not None:
+            if self.options.tuning.verbose:
+                self._tell_turn(turn)
             self.job_log.buried(turn.now, turn.result.buried)
             if turn.over:
                 self._settle(turn)
@@ -437,6 +449,14 @@ class NodeLoop:
             if that_was_all:
                 # The turn is made, whether or not the server can still say this.
                 self._guarded(self.claiming.ask_what_next)
+
+    def _tell_turn(self, turn: Turn) -> None:
+        jobs, took = len(turn.result.jobs), self.turns.takes * 1000
+        self._say(
+            f"A commit ended {len(turn.over)} runs and claimed {jobs} jobs for {turn.asked}"
+            f" workers; lately one takes {took:.1f} ms.",
+            level="debug",
+        )
 
     def _settle(self, turn: Turn) -> None:
         """Be done with the runs whose ends are stored."""

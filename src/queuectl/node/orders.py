@@ -121,7 +121,7 @@ class Orders:
         for job in self.queue.store.runs.held(self.member.id, to_cancel=True) if running else ():
             number = by_seq.get(job.seq)
             if number is not None and running[number].job.cancel_reason is None:
-                runs.with_cancel(running[number], job.cancel_reason or "cancelled")
+                runs.with_cancel(running[number], job)
                 self.crew.stop([number], wire.CANCEL)
         if running:
             self._mind_pauses()

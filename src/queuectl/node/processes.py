@@ -69,7 +69,7 @@ class Processes:
         instructions: list[tuple[Run, wire.Instruction]] = []
         for number, run in runs.items():
             try:
-                spec = spec_of(run, self.config.settings, self.store, self.programs)
+                spec = spec_of(run, self.config.settings_of(run.job), self.store, self.programs)
             except UnrunnableError as error:
                 failed.append(wire.NotStarted(number, 0, str(error)))
             except (OSError, StoreError) as error:
@@ -202,6 +202,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
         "stdin": _stdin(run, store),
         "timeout": timeout / 1000 if timeout else None,
         "grace": settings.kill_grace / 1000,
+        "interval": settings.kill_interval / 1000,
         "output_limit": settings.output_limit,
     }
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from queuectl.job import ANY_TYPE, TYPE, Job
+from queuectl.job import ANY_TYPE, TYPE, Job, told_handler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,7 +28,6 @@ class Handler:
     """After how many jobs it is replaced."""
     max_memory: int | None = None
     """With how many bytes of memory it is replaced."""
-    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +56,12 @@ class Programs:
                 yield from (TYPE + type for type in sorted(handler.types))
         if self.for_all is not None:
             yield ANY_TYPE
+
+    def told(self) -> list[tuple[str, str]]:
+        """Say what is handled by which program, with its arguments."""
+        words = " ".join(["", *self.arguments])
+        found = [(told_handler(TYPE + type), name + words) for type, name in self.by_type.items()]
+        return found + ([] if self.for_all is None else [("all other data", self.for_all + words)])
 
     def argv(self, job: Job) -> list[str] | None:
         """Return the program for a job with its arguments, the job's id last; None if none is."""

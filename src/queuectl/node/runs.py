@@ -15,6 +15,7 @@ from queuectl.guard.output import Captured, collect
 from queuectl.job import (
     Cancelled,
     Exited,
+    Expired,
     Job,
     Lost,
     NotStarted,
@@ -96,6 +97,13 @@ class Handled(NamedTuple):
     """What it came to, as JSON."""
 
 
+class TooOld(NamedTuple):
+    """What is heard of a run that isn't started, as its job is older than this node runs any."""
+
+    run: int
+    oldest: int
+
+
 class LostRun(NamedTuple):
     """What is heard of a run whose guard is gone; `begun` is off if it can't have begun."""
 
@@ -122,7 +130,7 @@ def _private(path: str, flags: int) -> int:
 
 def read_report(
     run: Run,
-    report: "wire.Report | LostRun | Handled",
+    report: "wire.Report | LostRun | Handled | TooOld",
     settings: Settings,
     *,
     outage: bool = False,
@@ -151,7 +159,9 @@ def read_report(
             run.began, run.ended = run.claimed, monotonic()
         return
     run.stdout_bytes = run.stderr_bytes = 0
-    if isinstance(report, wire.Released):
+    if isinstance(report, TooOld):
+        run.outcome = Expired(report.oldest)
+    elif isinstance(report, wire.Released):
         run.unstarted = True
         run.outcome = Released("it was not started yet")
     else:
@@ -189,12 +199,14 @@ def finish(run: Run, config: Config, *, now: int, host: str) -> Ended:
         duration = max(0, round((run.ended - run.began) * 1000))
     output = gather(run, config.settings.output_limit)
     result, event = run.result, None
-    if outcome == SUCCESS and run.output is None:
+    if job.is_forced:
+        result = job.forced or None
+    elif outcome == SUCCESS and run.output is None:
         result, event = read_result(run, now)
     return Ended(
         job=job,
         outcome=outcome,
-        transition=decide(job, outcome, now, config.policy),
+        transition=decide(job, outcome, now, config.policy_of(job)),
         started_at=started,
         finished_at=started + duration,
         duration_ms=duration,
@@ -295,6 +307,7 @@ def clean(run: Run) -> None:
             os.unlink(path)
 
 
-def with_cancel(run: Run, reason: str) -> None:
-    """Note that somebody wants this run's job cancelled."""
-    run.job = replace(run.job, cancel_reason=reason)
+def with_cancel(run: Run, asked: Job) -> None:
+    """Note that somebody wants this run ended, as its job says that it was read with now."""
+    reason = asked.cancel_reason or "cancelled"
+    run.job = replace(run.job, cancel_reason=reason, forced=asked.forced)

@@ -127,10 +127,10 @@ class TurnTaker:
         """Decide what becomes of the jobs whose runs are over."""
         if any(not run.job.cancel_reason for run in over if run.outcome != runs.SUCCESS):
             # Somebody may have asked to cancel a run just as it failed: then it isn't retried.
-            reasons = asked()
+            wanted = asked()
             for run in over:
-                if (reason := reasons.get(run.job.seq)) is not None:
-                    runs.with_cancel(run, reason)
+                if (job := wanted.get(run.job.seq)) is not None:
+                    runs.with_cancel(run, job)
         return [runs.finish(run, self._config, now=now, host=self._member.host) for run in over]
 
     def settle(self, turn: Turn) -> None:

@@ -111,8 +111,8 @@ class Shown(NamedTuple):
     """Pieces that start at the first of these, or later, but before the second, are taken away."""
 
 
-Asked = Callable[[], Mapping[int, str]]
-"""Tells which of a node's jobs somebody wants cancelled, and why, by their places in the line."""
+Asked = Callable[[], Mapping[int, Job]]
+"""Tells which of a node's jobs somebody wants ended, by their places in the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +165,11 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class EndRun:
-    """That the node which runs a job shall end it."""
+    """That the node which runs a job shall end it: it is cancelled then, unless it is forced."""
 
     reason: str
+    forced: str | None = None
+    """What the job comes to instead: completed, with this result as JSON, or empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,8 @@ class Decision(NamedTuple):
     """What is kept of that."""
     forget: str | None = None
     """The step that is forgotten, with all after it; that there is none is a `NotFoundError`."""
+    result: str | None = None
+    """What the job came to, as JSON."""
 
 
 Decide = Callable[[Mapping[int, Job], int], Mapping[int, Decision]]
@@ -224,6 +228,9 @@ class Listener(ABC):
     @abstractmethod
     def disregard(self) -> None:
         """Take no notice of what this store itself has just written."""
+
+    def pace(self, seconds: float) -> None:  # noqa: B027 - most have nothing to do
+        """Look so often at the latest, where it takes looking to hear of anything."""
 
     @abstractmethod
     def recheck_in(self) -> float | None:
@@ -421,7 +428,7 @@ class RunId(NamedTuple):
 
 
 class Reports(ABC):
-    """What runs tell of themselves, and what is kept of their work: results, progress, steps."""
+    """What runs tell and keep of themselves and their work: results, progress, steps, data."""
 
     @abstractmethod
     def results(self, jobs: Sequence[Job]) -> dict[int, str]:
@@ -437,6 +444,21 @@ class Reports(ABC):
     @abstractmethod
     def progress(self, jobs: Sequence[Job]) -> dict[int, RunProgress]:
         """Return how far the newest runs of jobs have come, or had, by the places of these."""
+
+    @abstractmethod
+    def running(self, run: RunId) -> Job:
+        """Return the job of a run that goes on; one that has lost its lease: `LeaseLostError`."""
+
+    @abstractmethod
+    def set_data(
+        self, run: RunId, make: Callable[[bytes], bytes], *, now: int | None = None
+    ) -> bytes:
+        """Have the job of a run hold the data that `make` makes of what it has, and return that.
+
+        Later runs of it are given that. A job that isn't of data is a `StateError`. A run that has
+        lost its lease changes nothing, and gets a `LeaseLostError`. `make` is called again, if need
+        be.
+        """
 
     @abstractmethod
     def begin_step(self, run: RunId, name: str) -> Step | None:
@@ -534,6 +556,10 @@ class Nodes(ABC):
 
         And say how many workers the node has by now, and its version.
         """
+
+    @abstractmethod
+    def set_serving(self, node: str, queues: "Serving") -> None:
+        """Say anew which queues a node serves, and what it handles, if it is registered."""
 
     @abstractmethod
     def all(self) -> list[Node]:

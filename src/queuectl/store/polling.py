@@ -31,10 +31,15 @@ class PollingListener(Listener):
         with suppress(OSError):
             self._bell = Inotify()
             self._bell.watch(folder, ATTRIB)
+        self._latest = LATEST
+        self.expect()
+
+    def pace(self, seconds: float) -> None:
+        self._latest = seconds
         self.expect()
 
     def expect(self) -> None:
-        self._pause = SOONEST
+        self._pause = min(SOONEST, self._latest)
         self._next = monotonic() + self._pause
 
     def fileno(self) -> int:
@@ -49,7 +54,7 @@ class PollingListener(Listener):
             self.expect()
         elif monotonic() >= self._next - EARLY * self._pause:
             topics.add(Topic.WORK)
-            self._pause = min(self._pause * SLOWER, LATEST)
+            self._pause = min(self._pause * SLOWER, self._latest)
             self._next = monotonic() + self._pause
         return topics
 

@@ -14,6 +14,7 @@ MIGRATIONS: tuple[str, ...] = (
     "m0005_hooks",
     "m0006_reports",
     "m0007_handlers",
+    "m0008_forced",
 )
 """Packages in this one, oldest first, with a module per dialect."""
 

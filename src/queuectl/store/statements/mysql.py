@@ -348,9 +348,10 @@ WHERE seq = :seq AND 1 = (
 
 # Ask the nodes of runs to end them.
 ASK_CANCEL = for_rows(
-    "reason now seq id attempt",
+    "reason forced now seq id attempt",
     """
-UPDATE {jobs} FORCE INDEX (PRIMARY) SET cancel_reason = :reason, updated_at = :now
+UPDATE {jobs} FORCE INDEX (PRIMARY)
+SET cancel_reason = :reason, forced = :forced, updated_at = :now
 WHERE seq = :seq AND 1 = (id = :id AND attempts = :attempt AND state = 'processing')
 """,
 )

@@ -353,11 +353,12 @@ RETURNING seq
 
 # Ask the nodes of runs to end them.
 ASK_CANCEL = for_rows(
-    "reason now seq id attempt",
+    "reason forced now seq id attempt",
     """
-UPDATE {jobs} SET cancel_reason = r.reason_, updated_at = r.now_
+UPDATE {jobs} SET cancel_reason = r.reason_, forced = r.forced_, updated_at = r.now_
 FROM json_to_recordset(:rows) AS r (
-    reason_ text COLLATE "C", now_ bigint, seq_ bigint, id_ text COLLATE "C", attempt_ bigint
+    reason_ text COLLATE "C", forced_ text COLLATE "C", now_ bigint, seq_ bigint,
+    id_ text COLLATE "C", attempt_ bigint
 )
 WHERE seq = r.seq_ AND 0 <> int4(
     id = r.id_ AND attempts = r.attempt_ AND state = 'processing'

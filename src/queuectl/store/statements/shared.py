@@ -383,11 +383,22 @@ SELECT seq FROM {jobs}
 WHERE id = :id AND attempts = :attempt AND node = :node AND state = 'processing'{row_lock}
 """
 
+# The job of a run, as long as it is that.
+RUNNING = """
+SELECT {job_columns} FROM {jobs}
+WHERE id = :id AND attempts = :attempt AND node = :node AND state = 'processing'
+"""
+
+# The data of a job, and other data in their place for its later runs.
+DATA = "SELECT data FROM {jobs} WHERE seq = :seq"
+SET_DATA = "UPDATE {jobs} SET data = :data, updated_at = :now WHERE seq = :seq"
+
 # Keep what a job came to; that of another run gives way.
 KEEP_RESULT = """
 INSERT INTO {results} (seq, number, value) VALUES (:seq, :number, :value)
 {on_conflict[seq]} number = {excluded[number]}, value = {excluded[value]}
 """
+DROP_RESULT = "DELETE FROM {results} WHERE seq = :seq"
 RESULTS = "SELECT seq, number, value FROM {results} WHERE seq {in_seqs}"
 
 # Tell how far a run has come.
@@ -491,6 +502,9 @@ UPDATE {nodes} SET seen_at = :now, lease_until = :until, lease = :lease, beat = 
     workers = :count, version = :version
 WHERE id = :id AND {lease_holds}
 """
+
+# Say anew which queues a node serves.
+SET_SERVING = "UPDATE {nodes} SET queues = :queues WHERE id = :id"
 
 # Strike a node from the register.
 FORGET = "DELETE FROM {nodes} WHERE id = :id"

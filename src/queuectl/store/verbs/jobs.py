@@ -282,13 +282,13 @@ class SqlJobs(Jobs):
         decided = decide(held, now)
         rows, asked, gone = [], [], []
         edits: dict[int, Edit] = {}
-        for seq, (to, _, forget) in decided.items():
+        for seq, (to, _, forget, _) in decided.items():
             job = held[seq]
             if forget is not None:
                 self._forget_steps(job, forget)
             was = {"now": now, "was": job.state.value}
             if isinstance(to, EndRun):
-                asked.append(fence(job) | {"reason": to.reason, "now": now})
+                asked.append(fence(job) | {"reason": to.reason, "forced": to.forced, "now": now})
             elif isinstance(to, Edit):
                 edits[seq] = to
                 if to.retried is not None:
@@ -311,11 +311,15 @@ class SqlJobs(Jobs):
         for seq in decided.keys() - done - set(gone):
             state = held[seq].state
             raise StateError(f"Job {held[seq].id} is {state}; that can't be done to it then.")
-        self._idiom.record([event for _, event, _ in decided.values() if event is not None])
+        self._idiom.record([each.event for each in decided.values() if each.event is not None])
         removed = [held[seq] for seq in gone]
         ticked = [job for job in removed if job.tick is not None]
+        completed = [row["seq"] for row in rows if row["state"] == State.COMPLETED]
+        for seq in completed:
+            self._set_result(held[seq], decided[seq].result)
+        hooked = [seq for seq in completed if held[seq].has_hooks]
         self._idiom.after_change(
-            *_moved(rows, held),
+            *_moved(rows, held, self.lock(hooked)),
             edited,
             Changed(None, gone, ticked=ticked, left=_in_line(removed)),
         )
@@ -323,6 +327,14 @@ class SqlJobs(Jobs):
             self._db.nudge(Topic.CONTROL)
         after = self.lock(list(decided))
         return {seq: after.get(seq) for seq in decided}
+
+    def _set_result(self, job: Job, result: str | None) -> None:
+        """Keep what a job came to that is completed without a run; that of a run gives way."""
+        if result is None:
+            self._db.change(self._sql.DROP_RESULT, {"seq": job.seq})
+            return
+        row = {"seq": job.seq, "number": job.attempts, "value": result}
+        self._db.change(self._sql.KEEP_RESULT, row)
 
     def _forget_steps(self, job: Job, name: str) -> None:
         """Have the next run do a step, and those after it, once more."""
@@ -386,8 +398,10 @@ class SqlJobs(Jobs):
         return pruned
 
 
-def _moved(rows: Sequence[Params], held: Mapping[int, Job]) -> list[Changed]:
-    """Say which jobs came into which states by these transitions."""
+def _moved(
+    rows: Sequence[Params], held: Mapping[int, Job], hooked: Mapping[int, Job]
+) -> list[Changed]:
+    """Say which jobs came into which states by these transitions, and which of them call hooks."""
     found: dict[tuple[State, bool], list[int]] = {}
     for row in rows:
         found.setdefault((State(row["state"]), row["ready"] == 1), []).append(row["seq"])
@@ -398,6 +412,7 @@ def _moved(rows: Sequence[Params], held: Mapping[int, Job]) -> list[Changed]:
             wakes=ready,
             ticked=[held[seq] for seq in seqs if held[seq].tick is not None and state in FINISHED],
             left=_in_line([held[seq] for seq in seqs]),
+            hooked=[(hooked[seq], None) for seq in seqs if seq in hooked],
         )
         for (state, ready), seqs in found.items()
     ]

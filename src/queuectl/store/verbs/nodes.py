@@ -49,6 +49,11 @@ class SqlNodes(Nodes):
             > 0
         )
 
+    def set_serving(self, node: str, queues: "Serving") -> None:
+        import json
+
+        self._db.again(self._sql.SET_SERVING, id=node, queues=json.dumps(_written(queues)))
+
     def all(self) -> list[Node]:
         # From before they are read: time that passes meanwhile proves nothing.
         read_at = self._db.driver.clock.steady()

@@ -1,9 +1,9 @@
-"""Verbs about what runs tell and keep: results, progress and steps."""
+"""Verbs about what runs tell and keep: results, progress, steps, and the data of their jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from queuectl.errors import DuplicateError, LeaseLostError
+from queuectl.errors import DuplicateError, LeaseLostError, StateError
 from queuectl.facts import RunProgress, Step
 from queuectl.job import Job, State
 from queuectl.store.contract import Reports, RunId
@@ -41,6 +41,29 @@ class SqlReports(Reports):
 
     def _of(self, statement: str, seqs: Sequence[int]) -> list[tuple[Any, ...]]:
         return self._db.rows(statement, seqs=self._idiom.bind(seqs)) if seqs else []
+
+    # -- data ---------------------------------------------------------------------------
+
+    def running(self, run: RunId) -> Job:
+        jobs = self._idiom.jobs(self._sql.RUNNING, **_fence(run))
+        if not jobs:
+            raise lost(run)
+        return jobs[0]
+
+    def set_data(
+        self, run: RunId, make: Callable[[bytes], bytes], *, now: int | None = None
+    ) -> bytes:
+        def change() -> bytes:
+            seq = self._held(run)
+            data = self._db.value(self._sql.DATA, seq=seq)
+            if data is None:
+                raise no_data(run)
+            made = make(bytes(data))
+            row = {"seq": seq, "data": made, "now": self._idiom.time(now)}
+            self._db.change(self._sql.SET_DATA, row)
+            return made
+
+        return self._db.transact(change)
 
     # -- steps --------------------------------------------------------------------------
 
@@ -116,3 +139,8 @@ def twice(run: RunId, name: str) -> DuplicateError:
     return DuplicateError(
         f"Step {name!r} of job {run.job} comes twice in one run; give each step its own name."
     )
+
+
+def no_data(run: RunId) -> StateError:
+    """Say that a run has no data to change."""
+    return StateError(f"Job {run.job} is a command; only data jobs have data.")

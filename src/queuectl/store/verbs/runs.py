@@ -130,9 +130,8 @@ class SqlRuns(Runs):
         """Release what never began, and finish what did."""
         stuck = self._release(over.unstarted, now) if over.unstarted else []
 
-        def asked() -> dict[int, str]:
-            wanted = self.held(node, to_cancel=True)
-            return {job.seq: job.cancel_reason or "" for job in wanted}
+        def asked() -> dict[int, Job]:
+            return {job.seq: job for job in self.held(node, to_cancel=True)}
 
         ends = over.judge(stuck, asked, now)
         fitting = [self._idiom.fit(end) for end in ends]
