@@ -7,7 +7,7 @@ options of `enqueue` are made from it. A new field is a line here, the same name
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal, TypedDict
+from typing import Literal, Protocol, TypedDict
 
 Kind = Literal[
     "text",
@@ -38,7 +38,7 @@ Kind = Literal[
     "keys",
     "until",
     "collision",
-    "hook",  # a command, or none at all, whatever the queue says
+    "hook",  # a command or a type of data, or none at all, whatever the queue says
     "state",
 ]
 """What a field is. `request` knows how to read it, `store.rows` how to store it, and `report` how
@@ -264,7 +264,8 @@ REQUESTED = (
         "on_success",
         "hook",
         "--on-success COMMAND",
-        "Run this, as a job of its own, when it has completed; none for nothing.",
+        "Run this, as a job of its own, when it has completed; type:NAME has a handler do it,"
+        " none is nothing.",
         is_long=True,
     ),
     Field(
@@ -334,6 +335,14 @@ def by_column() -> dict[str, list[Field]]:
     return found
 
 
+class Callee(Protocol):
+    """What can be a hook and is no text: a task."""
+
+    @property
+    def as_hook(self) -> str:
+        """The hook that calls it, as text: `type:NAME`."""
+
+
 class Keywords(TypedDict, total=False):
     """The keywords of `Queue.enqueue`, which are the fields of a JSON job, with their types."""
 
@@ -371,6 +380,6 @@ class Keywords(TypedDict, total=False):
     unique_for: str | int | float | timedelta
     on_duplicate: str
     max_wait: str | int | float | timedelta
-    on_success: str | Literal[False]
-    on_failure: str | Literal[False]
-    on_dead: str | Literal[False]
+    on_success: "str | Callee | Literal[False]"
+    on_failure: "str | Callee | Literal[False]"
+    on_dead: "str | Callee | Literal[False]"

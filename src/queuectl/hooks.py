@@ -1,4 +1,4 @@
-"""Hooks: which commands the end of a job calls for, and the jobs that run them.
+"""Hooks: which commands and handlers the end of a job calls for, and the jobs that run them.
 
 Facts in, a decision out: no clock, no store. A store makes these jobs in the transaction that ends
 the other one.
@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from enum import StrEnum
 
-from queuectl.job import FINISHED, Expired, Job, NewJob, Outcome, Released, State
+from queuectl.job import FINISHED, TYPE, Expired, Job, NewJob, Outcome, Released, State
 from queuectl.job_json import job_dict
 from queuectl.request import LARGEST_PRIORITY
 from queuectl.when import iso
@@ -45,41 +45,46 @@ def called_for(job: Job, outcome: Outcome | None) -> list[NewJob]:
     """Return the jobs that are to be made as a job, which is given as it is now, came to this.
 
     They wait in its queue, before others of its priority, and have retries and a timeout by the
-    settings. A hook has no hooks. Their ids may be taken.
+    settings. A hook that names a type is a data job, for whoever handles that. A hook has no hooks.
+    Their ids may be taken.
     """
     if not job.has_hooks:
         return []
-    commands = {
+    hooks = {
         Occasion.SUCCESS: job.on_success,
         Occasion.FAILURE: job.on_failure,
         Occasion.DEAD: job.on_dead,
     }
     return [
-        _hook(job, outcome, occasion, command)
+        _hook(job, outcome, occasion, hook)
         for occasion in occasions(job.state, outcome)
-        if (command := commands[occasion])
+        if (hook := hooks[occasion])
     ]
 
 
-def _hook(job: Job, outcome: Outcome | None, occasion: Occasion, command: str) -> NewJob:
+def _hook(job: Job, outcome: Outcome | None, occasion: Occasion, hook: str) -> NewJob:
     code = None if outcome is None else getattr(outcome, "code", None)
     mark = f"{occasion} {job.attempts} {'-' if code is None else code} {job.id}"
+    is_data = hook.startswith(TYPE)
+    told = _told(job, outcome, occasion).encode()
     return NewJob(
-        command=command,
+        command=None if is_data else hook,
+        type=hook.removeprefix(TYPE) if is_data else None,
+        data=told if is_data else None,
+        stdin=None if is_data else told + b"\n",
         id=f"{name_of(occasion, job.id)}{job.attempts}",
         queue=job.queue,
         priority=min(job.priority + 1, LARGEST_PRIORITY),
         cwd=job.cwd,
         env=job.env,
         env_all=job.env_all,
-        shell=job.shell,
-        stdin=_told(job, outcome, occasion).encode(),
+        shell=None if is_data else job.shell,
         hook=mark,
     )
 
 
 def _told(job: Job, outcome: Outcome | None, occasion: Occasion) -> str:
-    """Write what a hook finds on its stdin: the job, and what has ended."""
+    """Write what a hook is told: the job, and what has ended."""
     ended = {
         "hook": occasion.value,
         "at": iso(job.updated_at),
@@ -90,7 +95,7 @@ def _told(job: Job, outcome: Outcome | None, occasion: Occasion) -> str:
         "error": None if outcome is None else job.error,
         "final": job.state in FINISHED,
     }
-    return json.dumps({**job_dict(job), "ended": ended}, ensure_ascii=False) + "\n"
+    return json.dumps({**job_dict(job), "ended": ended}, ensure_ascii=False)
 
 
 def _came_to(job: Job, outcome: Outcome | None) -> str:

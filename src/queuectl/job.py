@@ -300,10 +300,10 @@ class Job:
 
         Runs that crashed, were released, or came before a retry by hand count on top.
         """
-        if self.max_retries is None:
-            return None
         if self.state == State.DEAD and self.attempts:
             return self.attempts
+        if self.max_retries is None:
+            return None
         left = max(0, self.max_retries - self.failures)
         if self.state in WAITING or not self.attempts:
             left += 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from queuectl.errors import BadJobError, BadSettingError, BadTimeError, did_you_mean, shown
 from queuectl.fields import KEPT, REQUESTED, RESERVED, by_column
-from queuectl.job import NewJob
+from queuectl.job import TYPE, NewJob
 from queuectl.settings import read_value
 from queuectl.values import fields
 from queuectl.when import LATEST, milliseconds, parse_duration, parse_time
@@ -510,10 +510,15 @@ def _choice(name: str, value: object, kind: type[StrEnum]) -> str:
 
 
 def _hook(name: str, value: object, now: int) -> str:
-    """Read the command of a hook; one that is empty stands for none, whatever the queue says."""
+    """Read a hook, which is a command, `type:NAME`, or a task; an empty one stands for none."""
     if value is False or value == "none":
         return ""
-    return check_text(name, value, longest=LONGEST_COMMAND)
+    text = check_text(name, getattr(value, "as_hook", value), longest=LONGEST_COMMAND)
+    if text.startswith(TYPE):
+        if text == TYPE:
+            raise BadJobError(f"{name} needs the name of a type after {TYPE}, such as {TYPE}mail.")
+        _type(f"type of {name}", text.removeprefix(TYPE), now)
+    return text
 
 
 _READ: dict[str, Callable[[str, object, int], Any]] = {

@@ -415,6 +415,8 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
             plain[name] = value.total_seconds()
         elif isinstance(value, datetime):
             plain[name] = value.isoformat()
+        elif (hook := getattr(value, "as_hook", None)) is not None:
+            plain[name] = hook
         elif isinstance(value, Mapping):
             plain[name] = dict(value)
         elif isinstance(value, Sequence) and not isinstance(value, str):

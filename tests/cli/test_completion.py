@@ -121,6 +121,14 @@ def test_a_running_job_can_be_cancelled_but_not_removed(working: Cli) -> None:
     assert complete(working, f"queuectl worker stop --node {node['id'][:2]}") == [node["id"]]
 
 
+def test_hooks_complete_to_what_living_nodes_handle(cli: Cli) -> None:
+    cli.add("true")
+    for command in ("enqueue true", "queue set mail"):
+        assert complete(cli, f"queuectl {command} --on-dead ") == ["none"]
+    cli.node("--exec", "mail=cat")
+    assert complete(cli, "queuectl enqueue true --on-dead t") == ["type:mail"]
+
+
 def test_an_id_that_is_on_the_line_is_not_offered_again(full: Cli) -> None:
     assert complete(full, "queuectl cancel j-late j-") == ["j-waits"]
 

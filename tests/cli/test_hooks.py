@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from queuectl import State
+from queuectl import Queue, State
+from queuectl.errors import UsageError
 from tests.cli.conftest import Cli
 
 WITNESS = "cat > told; env | grep ^QUEUECTL_HOOK | sort > env"
@@ -28,7 +29,11 @@ def test_from_the_command_line_to_its_end(cli: Cli) -> None:
     shown = cli.ok("show", "a b").stdout
     assert "On dead:" in shown
     assert "on-dead.a b.1" in shown
-    assert "on dead of a b, after run 1" in cli.ok("show", "on-dead.a b.1").stdout
+    of_hook = cli.ok("show", "on-dead.a b.1").stdout
+    assert "on dead of a b, after run 1" in of_hook
+    # It has retries by the settings: three.
+    for text in (shown, of_hook, cli.ok("list").stdout, cli.ok("output", "on-dead.a b.1").stdout):
+        assert "1/4" in text
     assert cli.ok("show", "a b", "--json").json["hooks"] == [
         {"id": "on-dead.a b.1", "state": "completed"}
     ]
@@ -102,3 +107,75 @@ def test_bad_ones_are_refused(cli: Cli, hook: object, said: str) -> None:
         assert said in cli.refused("enqueue", "true", "--on-dead", hook, code=2)
         assert said in cli.refused("queue", "set", "mail", "--on-dead", hook, code=2)
     assert cli.queue.limits.all() == {}
+
+
+def test_a_handler_as_a_hook(cli: Cli) -> None:
+    cli.ok("enqueue", "exit 3", "--id", "a", "--max-retries", "0", "--on-dead", "type:mail")
+    cli.ok("worker", "start", "--drain")
+    (hook,) = cli.queue.hooks("a")
+    assert (hook.type, hook.state) == ("mail", State.PENDING)
+    program = "cat > told; env | grep ^QUEUECTL_HOOK | sort > env"
+    cli.ok("worker", "start", "--drain", "--exec", "mail=sh", "--", "-c", program)
+    told = json.loads((cli.folder / "told").read_text())
+    assert (told["id"], told["state"], told["ended"]["hook"]) == ("a", "dead", "dead")
+    assert "QUEUECTL_HOOK_OF=a\n" in (cli.folder / "env").read_text()
+    assert cli.queue.get(hook.id).state == State.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("hook", "why"),
+    [
+        ("type:", "on_dead needs the name of a type after type:, such as type:mail."),
+        ("type:*", "A type of on_dead can't be * or contain '=': '*'."),
+        ("type:a\nb", "type of on_dead must be printable"),
+    ],
+)
+def test_types_that_there_can_not_be(cli: Cli, hook: str, why: str) -> None:
+    assert why in cli.refused("enqueue", "true", "--on-dead", hook, code=2)
+    assert list(cli.queue.list()) == []
+
+
+APP = """
+from typing import Any
+from queuectl import Queue
+
+queue = Queue("queue.db")
+
+@queue.task
+def notify(job: dict[str, Any]) -> str:
+    print(f"{job['id']} is {job['state']}")
+    return str(job["type"])
+
+@queue.task(on_dead=notify, max_retries=0)
+def fail(n: int) -> None:
+    raise ValueError(n)
+"""
+
+
+def test_a_task_as_a_hook(cli: Cli) -> None:
+    (cli.folder / "app.py").write_text(APP)
+    path = str(cli.folder / "queue.db")
+    with Queue(path) as queue:
+
+        @queue.task(name="app.notify")
+        def notify(job: dict[str, object]) -> None: ...
+
+        @queue.task(name="app.fail", on_dead=notify, max_retries=0)
+        def fail(n: int) -> None: ...
+
+        @queue.task(name="no hook")
+        def two(a: int, b: int) -> None: ...
+
+        failed = fail.enqueue(7)
+        queue.enqueue("exit 3", id="b", on_dead=notify, on_success=False, max_retries=0)
+        queue.schedules.add("s", "every 1h", "true", on_failure=notify)
+        assert queue.schedules.get("s").request["on_failure"] == "type:app.notify"
+        queue.limits.set("mail", on_dead=notify)
+        assert queue.enqueue("true", queue="other").on_dead is None
+        with pytest.raises(UsageError, match="Task no hook can't be a hook"):
+            queue.enqueue("true", on_dead=two)
+        cli.ok("--db", path, "worker", "start", "--drain", "--app", "app:queue", "-Q", "default")
+        results = [queue.result(hook.id) for id in (failed.id, "b") for hook in queue.hooks(id)]
+        assert results == ["app.fail", "None"]
+        (hook,) = queue.hooks("b")
+        assert b"b is dead" in queue.output(hook.id).stdout

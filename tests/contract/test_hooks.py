@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queuectl.admission import Offer
+from queuectl.admission import Offer, Serving
 from queuectl.filter import Filter
 from queuectl.hooks import LONGEST_NAME
 from queuectl.job import Cancelled, Exited, Job, Lost, NewJob, Outcome, Released, Signalled, State
@@ -259,6 +259,51 @@ class TestTheJob:
         die(store, command="x" * 2**20, on_dead="y" * 2**20)
         assert the(store, "on-dead.a.1").command == "y" * 2**20
         assert told(store, "on-dead.a.1")["command"] == "x" * 2**20
+
+
+class TestForAHandler:
+    """A hook that names a type is a data job, which only a node that has a handler takes."""
+
+    def test_what_it_is(self, store: Store) -> None:
+        die(store, on_dead="type:mail of the ü", cwd="/folder/3", shell="shell-6")
+        hook = the(store, "on-dead.a.1")
+        assert (hook.type, hook.handler) == ("mail of the ü", "type:mail of the ü")
+        assert (hook.command, hook.argv, hook.shell, hook.stdin_bytes) == (None, None, None, None)
+        assert (hook.hook, hook.cwd, hook.max_retries) == ("dead 1 3 a", "/folder/3", None)
+
+    def test_its_data_is_what_a_command_finds_on_stdin(self, store: Store) -> None:
+        die(store, on_failure="type:x", on_dead="cat", command="make ü")
+        data = the(store, "on-failure.a.1").data
+        assert data is not None
+        found, other = json.loads(data), told(store, "on-dead.a.1")
+        assert (found.pop("ended")["hook"], other.pop("ended")["hook"]) == ("failure", "dead")
+        assert found == other
+
+    def test_only_a_node_that_handles_it_claims_it(self, store: Store) -> None:
+        die(store, on_failure=None, on_dead="type:mail")
+        assert take(store, 9, now=THEN) == []
+        other = Offer([1], Serving(handlers=("type:other",)))
+        assert store.runs.turn("node-1", None, other, now=THEN).jobs == []
+        mine = Offer([1], Serving(handlers=("type:mail",)))
+        assert ids(store.runs.turn("node-1", None, mine, now=THEN).jobs) == ["on-dead.a.1"]
+
+    def test_beside_hooks_that_are_commands(self, store: Store) -> None:
+        for n in range(30):
+            add(store, f"j{n}", on_success="x" if n % 3 else "type:t", on_dead="type:u")
+        assert finish(store, [ended(job) for job in take(store, 30)]) == []
+        made = [hook for n in range(30) for hook in store.jobs.hooks(the(store, f"j{n}"))]
+        assert [hook.hook_of for hook in made] == [f"j{n}" for n in range(30)]
+        assert [hook.type for hook in made] == [None if n % 3 else "t" for n in range(30)]
+        for hook in made:
+            known = hook.data if hook.type else store.jobs.stdin(hook)
+            assert known is not None
+            assert json.loads(known)["id"] == hook.hook_of
+
+    def test_long_data(self, store: Store) -> None:
+        die(store, command="\x01" * 2**20, on_dead="type:t")
+        data = the(store, "on-dead.a.1").data
+        assert data is not None
+        assert json.loads(data)["command"] == "\x01" * 2**20
 
 
 class TestNothingKeepsIt:

@@ -239,12 +239,12 @@ MUTANTS: Sequence[Mutant] = (
         name="claim-without-lock",
         broken="A claim reads without locking, and takes a job that another took meanwhile.",
         edits=[
-            Edit(old="AND 0 <> int4(ready = 1)", new="", inside="postgresql:CLAIM_AT_ONCE"),
+            Edit(old="AND 0 <> int4(ready = 1)", new="", inside="postgresql:_claim"),
             Edit(old="AND 1 = (ready = 1)", new="", inside="mysql:CLAIM"),
             Edit(
                 old="LIMIT :limit FOR UPDATE SKIP LOCKED",
                 new="LIMIT :limit",
-                inside="postgresql:CLAIM_AT_ONCE",
+                inside="postgresql:_claim",
             ),
             Edit(old="} FOR UPDATE SKIP LOCKED", new="}", inside="mysql:READY"),
             Edit(
@@ -295,7 +295,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 old="LIMIT :limit FOR UPDATE SKIP LOCKED",
                 new="LIMIT :limit",
-                inside="postgresql:CLAIM_AT_ONCE",
+                inside="postgresql:_claim",
             ),
             Edit(old="} FOR UPDATE SKIP LOCKED", new="}", inside="mysql:READY"),
             Edit(
@@ -659,7 +659,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 old="AND (expires_at IS NULL OR expires_at > :now)",
                 new="",
-                inside="postgresql:CLAIM_AT_ONCE",
+                inside="postgresql:_claim",
             ),
             Edit(
                 old="AND (expires_at IS NULL OR expires_at > :now)",
@@ -811,7 +811,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 old="ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED",
                 new="ORDER BY seq LIMIT :limit FOR UPDATE SKIP LOCKED",
-                inside="postgresql:CLAIM_AT_ONCE",
+                inside="postgresql:_claim",
             ),
             Edit(
                 old="ORDER BY urgency, vtime, seq LIMIT",
@@ -1301,9 +1301,9 @@ MUTANTS: Sequence[Mutant] = (
         broken="On PostgreSQL a node gets jobs of a queue that it excludes.",
         edits=[
             Edit(
-                old="AND line.name <> ALL(:excluded) ) AS first",
+                old="AND pair.name <> ALL(:excluded) ) AS first",
                 new=") AS first",
-                inside="CLAIM_AT_ONCE",
+                inside="postgresql:_claim",
             )
         ],
         tests=["tests/contract/test_serving.py::TestExcluded"],
@@ -1709,6 +1709,12 @@ MUTANTS: Sequence[Mutant] = (
             Edit(old="hooks is not None and self.hook is None", new="hooks is not None"),
         ],
         tests=[f"{HOOKS}::TestTheJob"],
+    ),
+    Mutant(
+        name="hooks-of-types-for-any-node",
+        broken="A hook that names a type is taken for a command, by a node without a handler.",
+        edits=[Edit(old="is_data = hook.startswith(TYPE)", new="is_data = False")],
+        tests=[f"{HOOKS}::TestForAHandler::test_only_a_node_that_handles_it_claims_it[sqlite]"],
     ),
     Mutant(
         name="hooks-not-of-the-expired",

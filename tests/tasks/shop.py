@@ -68,6 +68,11 @@ def big(size: int) -> str:
 
 
 @queue.task
+def name(job: dict[str, Any]) -> str:
+    return f"{job['id']}: {job['ended']['hook']}"
+
+
+@queue.task
 def not_json() -> Any:
     return object()
 

@@ -158,6 +158,13 @@ def test_arguments_of_another_time_are_failures(program: Program) -> None:
     assert program.run("add")["error"].endswith("a is missing")
 
 
+def test_what_a_hook_is_told_is_its_sole_argument(program: Program) -> None:
+    told = {"id": "a", "ended": {"hook": "dead"}}
+    message = {"id": "h", "type": "shop.name", "queue": "q", "attempt": 1}
+    program.tell({"job": 1, **message, "hook": "dead", "data": told})
+    assert program.heard() == {"done": 1, "result": "a: dead"}
+
+
 def test_one_that_waits_can_be_dropped_while_another_runs(program: Program) -> None:
     first, second = program.hand("wait_for_stop"), program.hand("add", a=1)
     program.tell({"drop": second})

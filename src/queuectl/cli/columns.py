@@ -1,7 +1,7 @@
 """What can be shown of a job, by name: for people in columns, as a plain value in a line."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from queuectl.cli.render import STATE_COLOURS, Column
 from queuectl.errors import UsageError, did_you_mean
@@ -12,6 +12,9 @@ from queuectl.report import job_dict
 from queuectl.values import fields, replace
 from queuectl.when import ago, human, local, until
 
+if TYPE_CHECKING:
+    from queuectl.queue import Queue
+
 _SHOWN = {field.name: field.kind for field in FIELDS if field.is_shown}
 PLAIN = (
     *(f.name for f in fields(Job) if f.name in _SHOWN),
@@ -19,6 +22,15 @@ PLAIN = (
     *("task", "type", "data_base64", "hook", "hook_of", "progress"),
 )
 """The fields of a job as `--json` has them."""
+
+
+def settled(jobs: Iterable[Job], queue: "Queue") -> Iterator[Job]:
+    """Yield jobs; those that leave their retries to the settings, as hooks do, by these."""
+    retries = None
+    for job in jobs:
+        if job.max_retries is None and retries is None:
+            retries = queue.settings.max_retries
+        yield job if job.max_retries is not None else replace(job, max_retries=retries)
 
 
 def attempts_of(job: Job) -> str:

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from queuectl.cli.command import DB
 from queuectl.errors import EXIT_FAILED, QueuectlError
-from queuectl.job import FINISHED, Job, State, Strategy
+from queuectl.job import ANY_TYPE, FINISHED, TYPE, Job, State, Strategy
 from queuectl.queue import Queue
 
 Candidates = list[CompletionItem]
@@ -142,6 +142,14 @@ def complete_nodes(ctx: click.Context, param: click.Parameter, incomplete: str) 
         nodes = queue.living_nodes()
     helped = {node.id: f"pid {node.pid} on {node.host}" for node in nodes}
     return _starting(incomplete, helped, helped)
+
+
+def complete_hooks(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete hooks that aren't commands: types that living nodes handle, and none at all."""
+    with _open(ctx) as queue:
+        handled = {one for node in queue.living_nodes() for one in node.queues.handlers}
+    named = sorted(one for one in handled if one.startswith(TYPE) and one != ANY_TYPE)
+    return _starting(incomplete, ["none", *named])
 
 
 def complete_schedules(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
@@ -313,6 +321,7 @@ BY_NAME: dict[str, Completer] = {
     "--backoff": complete_backoff,
     "--unique-until": complete_until,
     "--on-duplicate": complete_on_duplicate,
+    **dict.fromkeys(("--on-success", "--on-failure", "--on-dead"), complete_hooks),
     "--env": complete_variables,
     "--shell": complete_shells,
     "--cwd": complete_folders,

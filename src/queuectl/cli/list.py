@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuectl.address import without_secrets
-from queuectl.cli.columns import NAMES, Pauses, check, column, due_in, for_people
+from queuectl.cli.columns import NAMES, Pauses, check, column, due_in, for_people, settled
 from queuectl.cli.command import DB, Command
 from queuectl.cli.notes import again
 from queuectl.cli.options import (
@@ -133,7 +133,8 @@ def list_jobs(
         which = wanted.filter(queue)
         most = how_many(limit, bare=how.bare)
         page = queue.page(which, limit=most, after=after, oldest=oldest, sort=sort)
-        write_jobs(page, queue.now(), Pauses(queue.pauses, queue.running_progress))
+        shown = page if how.bare else settled(page, queue)
+        write_jobs(shown, queue.now(), Pauses(queue.pauses, queue.running_progress))
         if page.more and not (how.quiet and limit is not None):
             total = None if after else queue.counted(which)
             say(_more(page, total, None if sort else _again(wanted, oldest, limit, how)))

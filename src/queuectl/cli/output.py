@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queuectl.cli.columns import attempts_of
+from queuectl.cli.columns import attempts_of, settled
 from queuectl.cli.command import Command
 from queuectl.cli.finish import ended_label
 from queuectl.cli.interrupts import raised
@@ -25,6 +25,7 @@ from queuectl.cli.stream import Writer, exact
 from queuectl.guard.output import render
 from queuectl.job import FINISHED, Attempt, Job, Output, State, signal_name
 from queuectl.queue import Queue
+from queuectl.values import replace
 from queuectl.when import format_duration, human, local
 
 if TYPE_CHECKING:
@@ -101,7 +102,9 @@ def output(
             else:
                 if number:
                     write()
-                _write(found, _facts(found, single=attempt is not None), raw)
+                (job,) = settled([found.job], queue)
+                facts = _facts(replace(found, job=job), single=attempt is not None)
+                _write(found, facts, raw)
 
 
 def _written(queue: Queue, job: Job, attempt: int | None) -> "Written":

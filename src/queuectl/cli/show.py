@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queuectl.cli.columns import Pauses, attempts_of, state_of
+from queuectl.cli.columns import Pauses, attempts_of, settled, state_of
 from queuectl.cli.command import Command
 from queuectl.cli.finish import ended_label
 from queuectl.cli.options import JOB_ID, json_option, open_queue
@@ -61,13 +61,14 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
     events = list(queue.iterate_events(job.id))[::-1]
     reasons = queue.explain(job.id)
     pause = Pauses(queue.pauses).of(job)
-    hooks = queue.hooks(job) if any(event.kind == "hook" for event in events) else []
+    hooks = list(queue.hooks(job)) if any(event.kind == "hook" for event in events) else []
     progress = queue.progress([job]).get(job.seq)
     results = queue.results([job])
     if as_json:
         told = {"progress": progress_dict(progress), "result": results.get(job.seq)}
         write_json(describe(job, runs, events, reasons, pause, hooks) | told)
         return
+    job, *hooks = settled([job, *hooks], queue)
     heading(f"Job {job.id}")
     lines = facts(job, [] if pause else reasons, queue.now(), pause)
     lines.insert(_AFTER_STATE, ("Progress", None if progress is None else str(progress)))

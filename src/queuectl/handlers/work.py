@@ -47,7 +47,7 @@ class TaskWork:
 
     def call(self, job: CurrentJob, message: Message) -> Any:
         try:
-            args, kwargs = self._task.signature.read(message["args"])
+            args, kwargs = self._task.signature.read(message["args"], is_sole="hook" in message)
         except MisfitError as error:
             raise TypeError(f"{self._task.name}: {error.place}{error.text}") from None
         job.task = self._task

@@ -148,6 +148,8 @@ class Handlers:
         }
         if job.keys:
             message["keys"] = job.keys
+        if job.hook is not None:
+            message["hook"] = job.hook.partition(" ")[0]
         data = job.data or b""
         if warm.handler.is_ours:
             message["seq"] = job.seq

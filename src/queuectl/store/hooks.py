@@ -43,7 +43,10 @@ def call_hooks(
 
 def _add_inputs(db: Database, hooks: dict[str, NewJob]) -> None:
     """Keep what hooks find on stdin, in pieces that every server takes."""
-    rows = db.rows(db.sql.PLACES, ids=db.driver.dialect.bind_list(list(hooks)))
+    fed = [id for id, hook in hooks.items() if hook.stdin is not None]
+    if not fed:
+        return
+    rows = db.rows(db.sql.PLACES, ids=db.driver.dialect.bind_list(fed))
     pieces = [
         (seq, start, data[start : start + LONGEST_PIECE])
         for id, seq in rows

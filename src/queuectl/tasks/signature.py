@@ -83,8 +83,17 @@ class Signature:
             )
         return text
 
-    def read(self, written: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Read what `write` has written, maybe when the function was another; or `MisfitError`."""
+    def read(
+        self, written: Any, *, is_sole: bool = False
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Read what `write` has written, maybe when the function was another; or `MisfitError`.
+
+        If it `is_sole`, it is the one argument itself, such as what a hook is told.
+        """
+        if is_sole:
+            if (sole := self.sole()) is None:
+                raise MisfitError("it doesn't take one argument, as hooks are given")
+            written = {sole: written}
         if not isinstance(written, dict):
             raise MisfitError("the arguments must be an object")
         if unknown := sorted(written.keys() - self._parameters.keys()):
@@ -103,6 +112,15 @@ class Signature:
             ):
                 raise MisfitError(f"{name} is missing")
         return bound.args, bound.kwargs
+
+    def sole(self) -> str | None:
+        """Return the name of the parameter that takes a sole argument; None if none can."""
+        try:
+            bound = self._signature.bind(None)
+        except TypeError:
+            return None
+        name = next(iter(bound.arguments))
+        return None if self._parameters[name].kind in _SPREAD else name
 
     # -- arguments that are looked at -----------------------------------------------------
 

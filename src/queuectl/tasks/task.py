@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from queuectl.errors import NotFoundError, TaskFailedError, UsageError, shown
 from queuectl.fields import Keywords
-from queuectl.job import Job, Named, State
+from queuectl.job import TYPE, Job, Named, State
 from queuectl.request import read_some
 from queuectl.tasks.codec import MisfitError
 from queuectl.tasks.signature import Signature
@@ -81,6 +81,13 @@ class Task(Generic[P, R, C]):
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
+
+    @property
+    def as_hook(self) -> str:
+        """What a job has as `on_dead`, or the like, that is to call this with the job as a dict."""
+        if self.signature.sole() is None:
+            raise UsageError(f"Task {self.name} can't be a hook: that is called with one dict.")
+        return f"{TYPE}{self.name}"
 
     def using(self, *, connection: Any = None, **options: Unpack[TaskOptions]) -> "Task[P, R, C]":
         """Return the same task with other fields for its jobs: `run_at="+5m"`, `priority=9`.

@@ -8,7 +8,13 @@ handful whose places are given.
 
 from queuectl.store.statements import for_rows
 from queuectl.store.statements.shared import *  # noqa: F403 - a store finds all in one place
-from queuectl.store.statements.shared import ENQUEUE_RETURNING, READY_LINES, READY_QUEUES
+from queuectl.store.statements.shared import (
+    ENQUEUE_RETURNING,
+    READY_LINES,
+    READY_QUEUES,
+    with_line,
+    with_pairs,
+)
 
 # -- the claim in one statement ------------------------------------------------------------------
 
@@ -19,32 +25,23 @@ from queuectl.store.statements.shared import ENQUEUE_RETURNING, READY_LINES, REA
 # step. The lease is kept, so that nobody can strike the node out before the commit, but only if
 # there is something to claim. Each row tells the time, whether nothing was claimed for that reason,
 # whether the node was struck out just now, and one claimed job if there is any.
-CLAIM_AT_ONCE = """
-WITH RECURSIVE line (name) AS (
-    SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (
-        SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
-    ) FROM line WHERE line.name IS NOT NULL
-),
+_claim = """
+WITH RECURSIVE /* lines */,
 look AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000) AS clock, /* counters */
         EXISTS (
-            SELECT 1 FROM line, {queues} q
-            WHERE q.name = line.name AND q.limits IS NOT NULL AND q.paused_at IS NULL
+            SELECT 1 FROM {queues} q
+            WHERE q.limits IS NOT NULL AND q.paused_at IS NULL
                 AND (q.closed_until IS NULL OR q.closed_until <= :now)
-                AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))
-                AND line.name <> ALL(:excluded)
-                AND (
-                    SELECT j.handler FROM {jobs} j WHERE j.ready = 1 AND j.queue = line.name
-                    ORDER BY j.handler LIMIT 1
-                ) = ''
+                AND (CAST(:queues AS text[]) = '{{}}' OR q.name = ANY(:queues))
+                AND q.name <> ALL(:excluded) AND /* waits */
         ) OR coalesce(least(
-            (SELECT min(opens_at) FROM {keys} WHERE opens_at IS NOT NULL),
+            (SELECT opens_at FROM {keys} WHERE opens_at IS NOT NULL ORDER BY opens_at LIMIT 1),
             (SELECT run_at FROM {jobs} WHERE ready = 0 AND parked IS NULL AND run_at >= 0
-        ORDER BY run_at LIMIT 1),
-            (SELECT min(expires_at) FROM {jobs}
-                WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0)
+                ORDER BY run_at LIMIT 1),
+            (SELECT expires_at FROM {jobs}
+                WHERE ready IS NOT NULL AND expires_at IS NOT NULL AND expires_at >= 0
+                ORDER BY expires_at LIMIT 1)
         ) <= :now, false) AS passed
     FROM {nodes} WHERE id = :node AND lease > 0
 ),
@@ -52,18 +49,17 @@ in_line AS MATERIALIZED (
     SELECT first.seq, first.crashes,
         row_number() OVER (ORDER BY priority DESC, vtime, seq) AS place
     FROM (
-        SELECT first.* FROM line CROSS JOIN LATERAL (
+        SELECT first.* FROM pair CROSS JOIN LATERAL (
             SELECT priority, vtime, seq, crashes FROM {jobs}
-            WHERE ready = 1 AND queue = line.name AND handler = ''
+            WHERE ready = 1 AND queue = pair.name AND handler = pair.handler
                 AND (expires_at IS NULL OR expires_at > :now)
             ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
         ) AS first
-        WHERE line.name IS NOT NULL
-            AND line.name NOT IN (
-                SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
-            )
-            AND (CAST(:queues AS text[]) = '{{}}' OR line.name = ANY(:queues))
-            AND line.name <> ALL(:excluded)
+        WHERE pair.name NOT IN (
+            SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
+        )
+            AND (CAST(:queues AS text[]) = '{{}}' OR pair.name = ANY(:queues))
+            AND pair.name <> ALL(:excluded)
     ) AS first
     WHERE EXISTS (SELECT 1 FROM look WHERE NOT passed)
     ORDER BY priority DESC, vtime, seq LIMIT :limit
@@ -96,13 +92,39 @@ SELECT clock, passed OR (SELECT there FROM suspect),
 FROM look LEFT JOIN claimed ON true
 """
 
-# The same as a transaction by itself. It leaves a receipt, which names the jobs, for when the
-# answer is lost; no job, no receipt. As there is nothing else in the transaction, the counters
-# needn't be told that they stay the same.
-_COUNTERS = ("/* counters */", "set_config('queuectl.counters', 'unmoved', true) AS counters,")
-_RECEIPT = (
-    "/* receipt */",
-    """,
+
+def _filled(text: str, **parts: str) -> str:
+    """Put parts in their places, which are comments of their names."""
+    for name, part in parts.items():
+        text = text.replace(f"/* {name} */", part)
+    return text
+
+
+# For a node that runs commands only: a line is a queue. It has such jobs if its first handler is
+# that of commands.
+_of_commands = _filled(
+    _claim,
+    lines=f"""{with_line},
+pair (name, handler) AS (
+    SELECT line.name, CAST('' AS text) COLLATE "C" FROM line WHERE line.name IS NOT NULL
+)""",
+    waits="""(
+                    SELECT j.handler FROM {jobs} j WHERE j.ready = 1 AND j.queue = q.name
+                    ORDER BY j.handler LIMIT 1
+                ) = ''""",
+)
+
+# For a node that has handlers: a line is a pair of a queue and a handler, and has jobs.
+_of_handlers = _filled(
+    _claim, lines=f"{with_line},\n{with_pairs}", waits="q.name IN (SELECT pair.name FROM pair)"
+)
+
+# As a transaction by itself, it leaves a receipt, which names the jobs, for when the answer is
+# lost; no job, no receipt. As there is nothing else in the transaction, the counters needn't be
+# told that they stay the same.
+_alone = {
+    "counters": "set_config('queuectl.counters', 'unmoved', true) AS counters,",
+    "receipt": """,
 receipt AS (
     INSERT INTO {receipts} (client, serial, at, claimed)
     SELECT :client, :serial, :now, array_agg(seq) FROM claimed HAVING count(*) > 0
@@ -110,22 +132,12 @@ receipt AS (
         serial = CASE WHEN abs({receipts}.serial) < excluded.serial THEN excluded.serial END,
         at = excluded.at, claimed = excluded.claimed
 )""",
-)
-CLAIM_ALONE = CLAIM_AT_ONCE.replace(*_COUNTERS).replace(*_RECEIPT)
+}
 
-# The same two for a node that has handlers, of which each line is a pair of a queue and a handler.
-_pairs = READY_LINES[READY_LINES.index("range_of (") : READY_LINES.index("SELECT name, (SELECT q")]
-_begin = CLAIM_AT_ONCE.index("                AND (\n                    SELECT j.handler")
-_look = CLAIM_AT_ONCE[_begin : CLAIM_AT_ONCE.index(" = ''\n", _begin) + len(" = ''\n")]
-CLAIM_LINES_AT_ONCE = (
-    # That a pair is there says that it has jobs.
-    CLAIM_AT_ONCE.replace(_look, "")
-    .replace("AND handler = ''", "AND handler = line.handler")
-    .replace("FROM line, {queues}", "FROM pair AS line, {queues}")
-    .replace("FROM line CROSS JOIN LATERAL", "FROM pair AS line CROSS JOIN LATERAL")
-    .replace("look AS M", f"{_pairs.rstrip()},\nlook AS M")
-)
-CLAIM_LINES_ALONE = CLAIM_LINES_AT_ONCE.replace(*_COUNTERS).replace(*_RECEIPT)
+CLAIM_AT_ONCE = _filled(_of_commands, counters="", receipt="")
+CLAIM_ALONE = _filled(_of_commands, **_alone)
+CLAIM_LINES_AT_ONCE = _filled(_of_handlers, counters="", receipt="")
+CLAIM_LINES_ALONE = _filled(_of_handlers, **_alone)
 
 # What was claimed then, and is still held.
 CLAIMED = """

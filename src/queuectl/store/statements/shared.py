@@ -168,38 +168,19 @@ WHERE priority > :priority
     OR (priority = :priority AND (vtime < :vtime OR (vtime = :vtime AND seq < :seq)))
 """
 
-# Queues that have ready jobs which every node can run and are neither paused nor closed, with their
-# limits: one step in the index for each queue, and a look at it.
-READY_QUEUES = """
-WITH RECURSIVE line (name) AS (
+# Parts of statements, for WITH RECURSIVE. The queues that have ready jobs, by one step in the index
+# for each; NULL is the last of them.
+with_line = """line (name) AS (
     SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
     UNION ALL
     SELECT (
         SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
     ) FROM line WHERE line.name IS NOT NULL
-)
-SELECT name, (SELECT q.limits FROM {queues} q WHERE q.name = line.name) AS limits, '' AS handler
-FROM line
-WHERE line.name IS NOT NULL AND line.name NOT IN (
-    SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
-)
-    AND (
-        SELECT j.handler FROM {jobs} j WHERE j.ready = 1 AND j.queue = line.name
-        ORDER BY j.handler LIMIT 1
-    ) = ''
-"""
+)"""
 
-# The same for a node that has handlers: lines, which are pairs of a queue and a handler. It looks
-# for each handler that is named in each queue, and goes from one to the next in a range of them.
-READY_LINES = """
-WITH RECURSIVE line (name) AS (
-    SELECT (SELECT queue FROM {jobs} WHERE ready = 1 ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (
-        SELECT queue FROM {jobs} WHERE ready = 1 AND queue > line.name ORDER BY queue LIMIT 1
-    ) FROM line WHERE line.name IS NOT NULL
-),
-range_of (name, handler) AS (
+# And for a node that has handlers, lines, which are pairs of a queue and a handler. It looks for
+# each handler that is named in each queue, and goes from one to the next in a range of them.
+with_pairs = """range_of (name, handler) AS (
     SELECT line.name, (
         SELECT j.handler FROM {jobs} j WHERE j.ready = 1 AND j.queue = line.name
             AND j.handler >= :first_handler AND j.handler < :last_handler
@@ -223,11 +204,31 @@ pair (name, handler) AS (
     ) = named.handler
     UNION ALL
     SELECT name, handler FROM range_of WHERE handler IS NOT NULL
+)"""
+
+# Queues that have ready jobs which every node can run and are neither paused nor closed, with their
+# limits: one step in the index for each queue, and a look at it.
+READY_QUEUES = f"""
+WITH RECURSIVE {with_line}
+SELECT name, (SELECT q.limits FROM {{queues}} q WHERE q.name = line.name) AS limits, '' AS handler
+FROM line
+WHERE line.name IS NOT NULL AND line.name NOT IN (
+    SELECT q.name FROM {{queues}} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
 )
-SELECT name, (SELECT q.limits FROM {queues} q WHERE q.name = pair.name) AS limits, handler
+    AND (
+        SELECT j.handler FROM {{jobs}} j WHERE j.ready = 1 AND j.queue = line.name
+        ORDER BY j.handler LIMIT 1
+    ) = ''
+"""
+
+# The same for a node that has handlers: lines.
+READY_LINES = f"""
+WITH RECURSIVE {with_line},
+{with_pairs}
+SELECT name, (SELECT q.limits FROM {{queues}} q WHERE q.name = pair.name) AS limits, handler
 FROM pair
 WHERE pair.name NOT IN (
-    SELECT q.name FROM {queues} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
+    SELECT q.name FROM {{queues}} q WHERE q.paused_at IS NOT NULL OR q.closed_until > :now
 )
 """
 
