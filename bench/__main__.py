@@ -147,7 +147,10 @@ def renewed(path: Path, book: Book, about: Json, measures: Sequence[str]) -> tup
     again = {name: {key: about[key] for key in ("on", "commit", "load")} for name in measures}
     renewed = earlier["about"].get("renewed", {}) | again
     rounds = earlier["about"]["rounds"] | about["rounds"]
-    return whole, earlier["about"] | {"renewed": renewed, "rounds": rounds}
+    # Of what both have, most figures are those of the earlier one.
+    versions = about["versions"] | earlier["about"]["versions"]
+    more = {"renewed": renewed, "rounds": rounds, "versions": versions}
+    return whole, earlier["about"] | more
 
 
 def tell(book: Book, about: Json, args: argparse.Namespace) -> Json:

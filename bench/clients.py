@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from bench.lab import CHECKOUT, Lab
+from bench.peers.noop import MARKS, cells
 from bench.peers.roster import Peer, Setup
 from bench.peers.shell import DONE, MARK, marks
 from bench.processes import PATIENCE, BenchError, Group, last_words, wait_for
@@ -24,12 +25,12 @@ LONGEST = 10 * PATIENCE
 class Asked:
     """A process that answers a line of JSON with a line of JSON."""
 
-    def __init__(self, lab: Lab, app: str, broker: str) -> None:
+    def __init__(self, lab: Lab, app: str, broker: str, apart: str = "") -> None:
         self._log = lab.log()
         with self._log.open("wb") as said:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "bench.peers.client", app],
-                env=peer_environment(lab, broker),
+                env=peer_environment(lab, broker, apart),
                 cwd=CHECKOUT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -73,11 +74,17 @@ class Asked:
             self._process.wait()
 
 
-def peer_environment(lab: Lab, broker: str) -> dict[str, str]:
-    """Return the environment of the apps."""
-    path = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
-    done = str(lab.folder / "done")
-    return lab.environment(BENCH_BROKER=broker, PYTHONPATH=path, **{DONE: done})
+def peer_environment(lab: Lab, broker: str, apart: str = "") -> dict[str, str]:
+    """Return the environment of the apps; those whose packages are apart find them there."""
+    own = str(packages_of(apart)) if apart else None
+    path = os.pathsep.join(filter(None, (own, str(CHECKOUT), os.environ.get("PYTHONPATH"))))
+    files = {DONE: str(lab.folder / "done"), MARKS: str(lab.folder / "marks")}
+    return lab.environment(BENCH_BROKER=broker, PYTHONPATH=path, **files)
+
+
+def packages_of(apart: str) -> Path:
+    """Return the folder of packages that a peer has for itself: see `bench/environment.py`."""
+    return Path(sys.prefix) / "apart" / apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,32 @@ class Done:
     def times(self) -> list[int]:
         """Return when each was over, in order, by the monotonic clock in nanoseconds."""
         return marks(self.path.read_bytes())
+
+
+class Marks:
+    """The file in which tasks that do nothing leave their marks: see `bench/peers/noop.py`."""
+
+    def __init__(self, lab: Lab, tasks: int) -> None:
+        """Make it anew, for so many tasks."""
+        path = lab.folder / "marks"
+        path.unlink(missing_ok=True)
+        path.write_bytes(bytes(8 * (1 + tasks)))
+        cells.cache_clear()
+        self._cells = cells(str(path))
+
+    def count(self) -> int:
+        """Say how many tasks were run."""
+        return len(self._cells) - 1 - self._cells[1:].tolist().count(0)
+
+    def of(self, number: int) -> int:
+        """Return when it was the turn of a task, by the monotonic clock; 0 if it wasn't yet."""
+        return self._cells[number]
+
+    def times(self) -> list[int]:
+        """Return when each was run, in order; that none was run twice is made sure."""
+        if again := self._cells[0]:
+            raise BenchError(f"it ran {again} tasks more than once")
+        return sorted(self._cells[1:].tolist())
 
 
 @contextmanager
@@ -111,13 +144,13 @@ def done_of(lab: Lab) -> Done:
 
 
 @contextmanager
-def workers_of(lab: Lab, setup: Setup, broker: str) -> Iterator[list[Group]]:
+def workers_of(lab: Lab, setup: Setup, broker: str, apart: str = "") -> Iterator[list[Group]]:
     """Run the workers of a peer."""
-    env = peer_environment(lab, broker)
+    env = peer_environment(lab, broker, apart)
     with ExitStack() as stack:
         yield [
             stack.enter_context(
-                Group(in_environment(command, broker), env=env, cwd=CHECKOUT, log=lab.log())
+                Group(in_environment(command, broker, apart), env=env, cwd=CHECKOUT, log=lab.log())
             )
             for command in setup.commands
         ]
@@ -138,11 +171,12 @@ def check_all(groups: list[Group]) -> None:
         group.check()
 
 
-def in_environment(command: tuple[str, ...], broker: str) -> list[str]:
+def in_environment(command: tuple[str, ...], broker: str, apart: str = "") -> list[str]:
     """Return a command line with the program of the environment that we run in."""
     program, *args = command
+    folder = packages_of(apart) / "bin" if apart else Path(sys.executable).parent
     return [
-        str(Path(sys.executable).with_name(program)),
+        str(folder / program),
         *(arg.replace("{broker}", broker) for arg in args),
     ]
 

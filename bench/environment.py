@@ -1,8 +1,9 @@
 """Makes the environment of the benchmarks: `python3 -m bench.environment FOLDER`.
 
 FOLDER becomes a virtual environment with queuectl, as it is in this checkout, the peers that are
-in Python, and what draws. Peers and servers that Debian has are installed if they are missing and
-we are root. Only the standard library is imported here.
+in Python, and what draws. Those that don't bear with the others have folders in `apart`. Peers
+and servers that Debian has are installed if they are missing and we are root. Only the standard
+library is imported here.
 
 Whatever can't be installed is named, and is told again by the benchmarks as not measured.
 """
@@ -21,9 +22,16 @@ PEERS = (
     "dramatiq[redis]",
     "celery[redis]",
     "procrastinate",
-    "redis",
+    "flexiq",
+    "redis[hiredis]",
     "psycopg[binary]",
 )
+APART = {
+    "saq": ("saq[redis,hiredis]",),
+    "taskiq": ("taskiq[uv]", "taskiq-redis", "hiredis"),
+    "arq": ("arq", "redis[hiredis]"),
+}
+"""Peers that want other versions of the same client of Redis: each has a folder of packages."""
 PROGRAMS = {
     "postgres": "postgresql",
     "mariadbd": "mariadb-server",
@@ -43,6 +51,10 @@ def main(folder: Path) -> int:
     for package in (*PEERS, "matplotlib"):
         if not install(folder, package):
             print(f"{package} can't be installed; it won't be measured.", file=sys.stderr)
+    for name, packages in APART.items():
+        apart = folder / "apart" / name
+        if not apart.exists() and not install(folder, "--target", str(apart), *packages):
+            print(f"{name} can't be installed; it won't be measured.", file=sys.stderr)
     try:
         install_programs()
     except InstallError as error:

@@ -122,6 +122,31 @@ def _latency() -> list[Goal]:
     ]
 
 
+def _tasks() -> list[Goal]:
+    return [
+        *(
+            Goal(
+                about=f"drain of Python tasks on {name}, against the best peer",
+                figure=f"tasks/ours/{store}",
+                against="tasks/peer/*",
+                at_least=1.5,
+            )
+            for store, name in (("sqlite", "SQLite"), ("postgresql", "PostgreSQL"))
+        ),
+        Goal(
+            about="enqueue to start of a task on SQLite, p50, ms",
+            figure="warm/sqlite/p50",
+            at_most=3,
+        ),
+        Goal(
+            about="the same with a handler that reads lines of JSON, against that",
+            figure="warm/handler/p50",
+            against="warm/sqlite/p50",
+            at_most=1.3,
+        ),
+    ]
+
+
 def _enqueue() -> list[Goal]:
     return [
         Goal(
@@ -194,6 +219,7 @@ def _startup() -> list[Goal]:
 GOALS = (
     *_drain(),
     *_latency(),
+    *_tasks(),
     *_enqueue(),
     *_backlog(1_000, 1_000_000),
     *_idle(),

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
@@ -146,12 +146,14 @@ class Lab:
         return self.folder / f"log{next(self._numbers)}"
 
     @contextmanager
-    def node(self, queue: Queue, workers: int) -> Iterator[Group]:
+    def node(
+        self, queue: Queue, workers: int, *options: str, env: Mapping[str, str] | None = None
+    ) -> Iterator[Group]:
         """Run a node on a queue, as a user would, and wait until it is there."""
         known = len(queue.nodes())
         with Group(
-            queuectl("worker", "start", "--count", str(workers)),
-            env=self.environment(QUEUECTL_DB=queue.place.url),
+            queuectl("worker", "start", "--count", str(workers), *options),
+            env={**(env or self.environment()), "QUEUECTL_DB": queue.place.url},
             cwd=self.folder,
             log=self.log(),
         ) as group:

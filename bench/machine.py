@@ -5,6 +5,7 @@ import platform
 import re
 import statistics
 import subprocess
+import sys
 import tempfile
 from datetime import UTC, datetime
 from importlib import metadata
@@ -13,11 +14,25 @@ from time import perf_counter
 
 import apsw
 
+from bench.clients import packages_of
 from bench.figures import Json
 from bench.lab import CHECKOUT
 from tests.servers.install import find
 
-PEERS = ("huey", "rq", "dramatiq", "celery", "procrastinate", "redis", "psycopg", "PyMySQL")
+PEERS = (
+    "huey",
+    "rq",
+    "dramatiq",
+    "celery",
+    "procrastinate",
+    "saq",
+    "taskiq",
+    "arq",
+    "flexiq",
+    "redis",
+    "psycopg",
+    "PyMySQL",
+)
 PROGRAMS = {
     "xargs": ("xargs", "--version"),
     "PostgreSQL": ("postgres", "--version"),
@@ -73,10 +88,10 @@ def _processor() -> str:
 def _versions() -> dict[str, str]:
     found = {}
     for name in PEERS:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+        apart = [str(packages_of(name)), *sys.path]
+        for one in metadata.distributions(name=name, path=apart):
+            found[name] = one.version
+            break
     for name, (program, flag) in PROGRAMS.items():
         if path := find(program):
             number = re.search(r"\d+(\.\d+)*", _said([path, flag]))

@@ -13,7 +13,7 @@ from bench.figures import Book, Json
 from bench.goals import GOALS, judge
 from bench.lab import CHECKOUT
 from bench.measures import MEASURES
-from bench.peers.roster import PEERS
+from bench.peers.roster import PEERS, TASK_PEERS
 from bench.plots import PLOTS, draw
 from bench.run import TRIES
 from bench.tables import Table, all_tables, goals
@@ -22,6 +22,8 @@ from bench.weather import MOST_SLOWER, MOST_STOLEN
 PAGE = CHECKOUT / "docs" / "performance.md"
 RESULTS = CHECKOUT / "docs" / "performance.json"
 PLOTTED = CHECKOUT / "docs" / "performance"
+NOTED = {"drain": PEERS, "tasks": TASK_PEERS}
+"""Whose notes are told with a measure."""
 BEGIN, END = "<!-- results -->\n", "<!-- end of results -->\n"
 
 
@@ -126,8 +128,8 @@ def _section(table: Table, book: Book, drawn: list[str]) -> list[str]:
     if setups:
         told = "; ".join(f"{name}: {how}" for name, how in setups.items())
         parts.append(f"Set up as: {told}.")
-    if table.measure == "drain":
-        notes = [f"- {peer.title}: {peer.note}" for peer in PEERS if peer.note]
+    if table.measure in NOTED:
+        notes = [f"- {peer.title}: {peer.note}" for peer in NOTED[table.measure] if peer.note]
         parts.append("\n".join(notes))
     return parts
 

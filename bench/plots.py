@@ -69,7 +69,7 @@ def _bars(axes: Any, bars: list[tuple[str, Figure, str]], unit: str) -> bool:
 
 
 def _colour(subject: str) -> str:
-    if subject in STORES:
+    if subject in STORES or subject == "handler":
         return OURS
     return LIMIT if subject in ("xargs", "sh", "apsw", "psycopg") else PEER
 
@@ -111,6 +111,22 @@ def _latency(share: str) -> Callable[[Book, Any], bool]:
         return _bars(axes, bars, f"ms from enqueue to start, {share}, idle (logarithmic)")
 
     return make
+
+
+def _tasks(book: Book, axes: Any) -> bool:
+    figures = [*book.matching("tasks/ours/*"), *book.matching("tasks/peer/*")]
+    figures.sort(key=lambda figure: -figure.summary.median)
+    words = [figure.id.split("/")[2] for figure in figures]
+    bars = [(who(word), f, _colour(word)) for word, f in zip(words, figures, strict=True)]
+    return _bars(axes, bars, "tasks per second, each at its best number of workers")
+
+
+def _warm(book: Book, axes: Any) -> bool:
+    figures = sorted(book.matching("warm/*/p50"), key=lambda figure: figure.summary.median)
+    words = [figure.id.split("/")[1] for figure in figures]
+    bars = [(who(word), f, _colour(word)) for word, f in zip(words, figures, strict=True)]
+    axes.set_xscale("log")
+    return _bars(axes, bars, "ms from enqueue to start, p50, idle (logarithmic)")
 
 
 def _enqueue(how: str) -> Callable[[Book, Any], bool]:
@@ -184,6 +200,8 @@ PLOTS = {
     "workers": Plot(measure="drain", title="Drain by the number of workers", draw=_workers),
     "latency-p50": Plot(measure="latency", title="Enqueue to start, p50", draw=_latency("p50")),
     "latency-p99": Plot(measure="latency", title="Enqueue to start, p99", draw=_latency("p99")),
+    "tasks": Plot(measure="tasks", title="Drain of Python tasks", draw=_tasks),
+    "warm": Plot(measure="warm", title="Enqueue to start of a task, p50", draw=_warm),
     "enqueue": Plot(measure="enqueue", title="Single enqueues", draw=_enqueue("single")),
     "bulk": Plot(measure="enqueue", title="Bulk enqueues", draw=_enqueue("bulk")),
     "memory": Plot(measure="idle", title="Memory of idle workers", draw=_memory),

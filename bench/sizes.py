@@ -26,6 +26,13 @@ class Sizes:
     load_rate: float
     """Other jobs per second while a node is under load."""
     backlog_beside_probes: int
+    task_jobs: int
+    task_workers: tuple[int, ...]
+    """From which the best is chosen."""
+    task_setups: int
+    """Setups of a peer that are tried at most."""
+    samples: int
+    """Tasks whose start is awaited, one after the other, in a round."""
     enqueue_single: int
     enqueue_bulk: int
     startup_runs: int
@@ -53,6 +60,9 @@ FULL = Sizes(
         "drain": 3,
         "duel": 21,
         "latency": 3,
+        "tasks": 5,
+        "warm": 3,
+        "parts": 3,
         "enqueue": 5,
         "startup": 3,
         "backlog": 6,
@@ -69,6 +79,10 @@ FULL = Sizes(
     probes=100,
     load_rate=50,
     backlog_beside_probes=30_000,
+    task_jobs=10_000,
+    task_workers=(1, 2, 4, 8),
+    task_setups=9,
+    samples=200,
     enqueue_single=1_000,
     enqueue_bulk=100_000,
     startup_runs=10,
@@ -89,6 +103,8 @@ QUICK = Sizes(
         "drain": 1,
         "duel": 7,
         "latency": 1,
+        "tasks": 1,
+        "warm": 1,
         "enqueue": 2,
         "startup": 2,
         "backlog": 1,
@@ -105,6 +121,10 @@ QUICK = Sizes(
     probes=40,
     load_rate=50,
     backlog_beside_probes=15_000,
+    task_jobs=3_000,
+    task_workers=(1, 2, 4),
+    task_setups=9,
+    samples=60,
     enqueue_single=500,
     enqueue_bulk=50_000,
     startup_runs=5,
@@ -131,6 +151,10 @@ TINY = Sizes(
     probes=5,
     load_rate=20,
     backlog_beside_probes=2_000,
+    task_jobs=60,
+    task_workers=(2,),
+    task_setups=1,
+    samples=5,
     enqueue_single=20,
     enqueue_bulk=500,
     startup_runs=1,

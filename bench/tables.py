@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bench.figures import Book, Figure, Summary
 from bench.goals import GOALS, judge
-from bench.peers.roster import PEERS
+from bench.peers.roster import TASK_PEERS
 
 STORES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mariadb": "MariaDB"}
 OTHERS = {
@@ -15,7 +15,25 @@ OTHERS = {
     "psycopg": "raw psycopg",
     "parallel": "GNU parallel",
     "task-spooler": "task-spooler",
-    **{peer.name: peer.title for peer in PEERS},
+    "handler": "queuectl on SQLite, with a handler",
+    **{peer.name: peer.title for peer in TASK_PEERS},
+}
+PARTS = {
+    "enqueue": "enqueue, one by itself: the call",
+    "bulk": "enqueue, among many: the call",
+    "passes": "**run, among many: the time that passes**",
+    "claim": "at the store: claim",
+    "end": "at the store: note its end",
+    "commit": "at the store: begin and commit, with its sync",
+    "hand": "in the node: hand it to its program",
+    "hear": "in the node: hear of its end",
+    "judge": "in the node: decide what becomes of it",
+    "settle": "in the node: log it, and tidy up",
+    "rest": "in the node: the rest of the loop",
+    "node": "**processors: the node**, with what is above",
+    "programs": "processors: the programs that run tasks",
+    "guards": "processors: the guards",
+    "server": "processors: the database server",
 }
 COMMANDS = {
     "enqueue": "queuectl enqueue true",
@@ -210,10 +228,47 @@ def backlog(book: Book) -> Table:
     return Table(measure="backlog", headings=headings, rows=tuple(rows))
 
 
+def tasks(book: Book) -> Table:
+    """Return the rates of ours and of peers, and how they compare with the best of these."""
+    peers = sorted(book.matching("tasks/peer/*"), key=lambda figure: -figure.summary.median)
+    best = peers[0] if peers else None
+    rows = tuple(
+        (who(figure.id.split("/")[2]), spread(figure.summary), ratio(figure, best))
+        for figure in (*book.matching("tasks/ours/*"), *peers)
+    )
+    quickest = "the best peer" if best is None else who(best.id.split("/")[2])
+    return Table(measure="tasks", headings=("who", "tasks/s", f"x {quickest}"), rows=rows)
+
+
+def warm(book: Book) -> Table:
+    """Return milliseconds until a task starts."""
+    rows = _grid(book, "warm", ("p50", "p95"), lambda figure: spread(figure.summary))
+    return Table(measure="warm", headings=("who", "p50, ms", "p95, ms"), rows=rows)
+
+
+def parts(book: Book) -> Table:
+    """Return what the parts of a task take."""
+    found = book.matching("parts/*/*")
+    stores = list(dict.fromkeys(figure.id.split("/")[1] for figure in found))
+    rows = [
+        (title, *(_cell(book.figures.get(f"parts/{store}/{part}")) for store in stores))
+        for part, title in PARTS.items()
+    ]
+    headings = ("microseconds of a task", *(f"on {STORES[store]}" for store in stores))
+    return Table(measure="parts", headings=headings, rows=tuple(rows) if found else ())
+
+
+def _cell(figure: Figure | None) -> str:
+    return NONE if figure is None else spread(figure.summary)
+
+
 _MAKERS: Sequence[Callable[[Book], Table]] = (
     drain,
     duel,
     latency,
+    tasks,
+    warm,
+    parts,
     enqueue,
     startup,
     idle,

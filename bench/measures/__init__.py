@@ -1,9 +1,35 @@
 """The measures, in the order in which they are run: what disturbs the disk most comes last."""
 
-from bench.measures import backlog, claims, drain, duel, enqueue, idle, latency, size, startup
+from bench.measures import (
+    backlog,
+    claims,
+    drain,
+    duel,
+    enqueue,
+    idle,
+    latency,
+    parts,
+    size,
+    startup,
+    tasks,
+    warm,
+)
 from bench.subject import Measure
 
 MEASURES: dict[str, Measure] = {
     module.MEASURE.name: module.MEASURE
-    for module in (drain, duel, latency, enqueue, startup, idle, claims, size, backlog)
+    for module in (
+        drain,
+        duel,
+        latency,
+        tasks,
+        warm,
+        parts,
+        enqueue,
+        startup,
+        idle,
+        claims,
+        size,
+        backlog,
+    )
 }

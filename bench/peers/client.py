@@ -58,6 +58,18 @@ class Client:
         self._app.enqueue_many(command, times)
         return {"seconds": time.perf_counter() - began}
 
+    def task(self, number: int) -> Json:
+        """Enqueue a task that does nothing, and say when that began and when it was stored."""
+        began = time.monotonic_ns()
+        self._app.enqueue_task(number)
+        return {"began": began, "stored": time.monotonic_ns()}
+
+    def tasks(self, times: int) -> Json:
+        """Enqueue so many of them, from 1 on, in the quickest way that the app has."""
+        began = time.perf_counter()
+        self._app.enqueue_tasks(times)
+        return {"seconds": time.perf_counter() - began}
+
     def stream(self, command: str, rate: float) -> Json:
         """Begin to enqueue a command so many times a second."""
 

@@ -4,6 +4,7 @@ import os
 
 from huey import SqliteHuey
 
+from bench.peers.noop import mark
 from bench.peers.shell import run_shell
 
 huey = SqliteHuey("bench", filename=os.environ["BENCH_BROKER"])
@@ -15,6 +16,12 @@ def shell(command: str) -> None:
     run_shell(command)
 
 
+@huey.task()
+def noop(number: int) -> None:
+    """Do nothing."""
+    mark(number)
+
+
 def enqueue(command: str) -> None:
     """Enqueue one."""
     shell(command)
@@ -24,3 +31,14 @@ def enqueue_many(command: str, times: int) -> None:
     """Enqueue many; huey has no bulk call."""
     for _ in range(times):
         shell(command)
+
+
+def enqueue_task(number: int) -> None:
+    """Enqueue a task that does nothing."""
+    noop(number)
+
+
+def enqueue_tasks(times: int) -> None:
+    """Enqueue so many of them."""
+    for number in range(1, times + 1):
+        noop(number)

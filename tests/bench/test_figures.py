@@ -93,6 +93,13 @@ def full_book() -> Book:
         duel__sqlite__ours=[1700, 1800],
         latency__sqlite__idle__p50=[3.2, 3.4],
         latency__rq__load__p99=[40, 60],
+        tasks__ours__sqlite=[5100, 5300],
+        tasks__ours__handler=[4000, 4100],
+        tasks__peer__dramatiq=[3400, 3400],
+        tasks__peer__saq=[1000, 1100],
+        warm__sqlite__p50=[1.5, 1.7],
+        warm__handler__p50=[1.8, 2.0],
+        parts__sqlite__claim=[40, 44],
         enqueue__sqlite__single=[600, 660],
         enqueue__apsw__single=[1000, 1000],
         startup__enqueue=[60, 61],
@@ -120,6 +127,12 @@ def test_tables_show_medians_spread_and_ratios() -> None:
         in found["drain"].markdown()
     )
     assert "| RQ | 139 (138-140) | 0.07 | - |" in found["drain"].markdown()
+    assert "| queuectl on SQLite | 5,200 (5,100-5,300) | 1.53 |" in found["tasks"].markdown()
+    assert found["tasks"].headings[-1] == "x dramatiq"
+    assert (
+        "| queuectl on SQLite, with a handler | 1.90 (1.80-2.00) | - |" in found["warm"].markdown()
+    )
+    assert "| at the store: claim | 42.0 (40.0-44.0) |" in found["parts"].markdown()
     assert "630 (600-660); 0.63 x raw" in found["enqueue"].text()
     assert "; 0.95 x" in found["backlog"].text()
     assert "1.21" in found["startup"].text()
@@ -133,6 +146,10 @@ def test_the_goals_say_what_was_found() -> None:
         "≥ 0.9",
         "0.88 (0.85-0.90)",
         "missed",
+    )
+    assert rows["drain of Python tasks on SQLite, against the best peer"][1:] == (
+        "1.53 (1.50-1.56)",
+        "reached",
     )
     assert rows["64 idle workers, proportional memory, MB"] == ("≤ 35", "-", "not measured")
 

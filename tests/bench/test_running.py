@@ -16,6 +16,7 @@ from bench.processes import BenchError, Group, is_alive
 from bench.run import Runner
 from bench.sizes import TINY
 from bench.subject import Measure, Plain, Subject
+from bench.tables import PARTS
 from bench.weather import Disturbance, Weather
 from queuectl.place import default_path
 from tests.support import wait_for
@@ -40,6 +41,28 @@ def test_a_drain_is_measured_beside_the_limit(tmp_path: Path) -> None:
     assert figures["drain/xargs/4"]["median"] > 0
     assert figures["duel/sqlite-4/ours"]["median"] > 0
     assert "drain on SQLite, at 4 workers" in done.stdout
+    assert list(tmp_path.iterdir()) == [results]
+
+
+def test_tasks_that_do_nothing_are_measured(tmp_path: Path) -> None:
+    """A drain of them, how soon one starts, and where its time goes."""
+    results = tmp_path / "results.json"
+    args = ["--size", "tiny", "--only", "tasks,warm,parts", "--stores", SQLITE, "--no-peers"]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", *args, "--rounds", "1", "--json", results],
+        cwd=CHECKOUT,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(results.read_text())["figures"]
+    assert figures["tasks/ours/sqlite"]["median"] > 0
+    assert figures["warm/sqlite/p50"]["median"] > 0
+    parts = {id.split("/")[2] for id in figures if id.startswith("parts/sqlite/")}
+    assert parts == set(PARTS)
     assert list(tmp_path.iterdir()) == [results]
 
 

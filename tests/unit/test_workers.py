@@ -10,15 +10,17 @@ from queuectl.node.workers import (
     LONGEST_AHEAD,
     MOST_AHEAD,
     MOST_AT_ONCE,
+    MOST_WARM_AHEAD,
+    MOST_WARM_AT_ONCE,
     Workers,
 )
 
 
-def at_pace(count: int, seconds: float) -> Workers:
+def at_pace(count: int, seconds: float, *, warm: bool = False) -> Workers:
     """Return workers whose runs have taken so long for a while."""
     workers = Workers(count)
     for _ in range(50):
-        workers.took(seconds)
+        workers.took(seconds, warm=warm)
     return workers
 
 
@@ -39,6 +41,12 @@ class TestWanted:
 
     def test_there_is_a_limit_for_a_commit(self) -> None:
         assert len(at_pace(1000, 0.0).wanted()) == MOST_AT_ONCE
+
+    def test_warm_programs_are_given_more_until_a_command_has_run(self) -> None:
+        workers = at_pace(1000, 0.0, warm=True)
+        assert (workers.ahead, len(workers.wanted())) == (MOST_WARM_AHEAD, MOST_WARM_AT_ONCE)
+        workers.took(0.0)
+        assert (workers.ahead, len(workers.wanted())) == (MOST_AHEAD, MOST_AT_ONCE)
 
     def test_busy_workers_want_nothing(self) -> None:
         workers = Workers(1)

@@ -220,6 +220,7 @@ class Crew:
             self._begun.append(self.running[follower])
         self.hooks.on_over(run)
         if isinstance(report, wire.Ended | Handled):
-            self.workers.took(report.ended - report.began)
+            warm = isinstance(report, Handled)
+            self.workers.took(report.ended - report.began, warm=warm)
         elif isinstance(report, wire.Unable):
             self.hooks.on_unable(report.text)

@@ -16,10 +16,15 @@ each finishes and claims more jobs then, and costs no more."""
 COMMITS_AHEAD = 10
 LONGEST_AHEAD = 0.075
 """Seconds of work that a worker has in line in any case at most."""
-MOST_AHEAD = 128
+MOST_AHEAD = 16
 """Jobs that a worker has in line at most."""
-MOST_AT_ONCE = 512
+MOST_AT_ONCE = 256
 """Jobs that are claimed in one commit at most."""
+MOST_WARM_AHEAD = 128
+"""Jobs in line for a worker whose program is warm: no process is started for any of these, so
+dozens of them are over by the time of a commit."""
+MOST_WARM_AT_ONCE = 512
+"""Jobs that are claimed at once at most while warm programs run them."""
 BEHIND_FOR = 0.1
 """Seconds after which those in line behind a run are released."""
 _WEIGHT = 0.1
@@ -44,6 +49,8 @@ class Workers:
         """How many have something to do."""
         self._pace = inf
         """Seconds that a run takes, lately."""
+        self._warm = False
+        """Whether the last run was one of a warm program."""
         self.commit_takes = 0.0
         """Seconds that a commit takes, lately."""
         self.look_at = inf
@@ -77,8 +84,9 @@ class Workers:
         """How many jobs a worker should have in line, besides the one that it runs."""
         if self._pace > AHEAD_FOR:
             return 0
+        most = MOST_WARM_AHEAD if self._warm else MOST_AHEAD
         work = min(max(AHEAD_FOR, COMMITS_AHEAD * self.commit_takes), LONGEST_AHEAD)
-        return min(MOST_AHEAD, int(work / self._pace)) if self._pace > 0 else MOST_AHEAD
+        return min(most, int(work / self._pace)) if self._pace > 0 else most
 
     @property
     def hungry(self) -> bool:
@@ -102,7 +110,8 @@ class Workers:
             room -= not line
             places += [(place, worker) for place in range(len(line), most)]
         places.sort()
-        return [worker for _, worker in places[:MOST_AT_ONCE]]
+        at_once = MOST_WARM_AT_ONCE if self._warm else MOST_AT_ONCE
+        return [worker for _, worker in places[:at_once]]
 
     def begin(self, worker: int, run: int, now: float) -> bool:
         """Give a worker a run; True if it is its turn at once."""
@@ -132,8 +141,9 @@ class Workers:
             return next(iter(line))
         return None
 
-    def took(self, seconds: float) -> None:
+    def took(self, seconds: float, *, warm: bool = False) -> None:
         """Learn how long a run took. A long one is reason enough not to claim ahead for a while."""
+        self._warm = warm
         known = min(seconds, 2 * AHEAD_FOR)
         if self._pace == inf or known > AHEAD_FOR:
             self._pace = known
