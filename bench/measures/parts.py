@@ -31,7 +31,7 @@ WORKERS = 2
 UNIT = "us"
 SINGLE = 300
 """Tasks that are enqueued one by one."""
-PROGRAM = b"queuectl.handlers.child"
+PROGRAM = b"queuectl.handlers"
 """What the command line of a program that runs tasks has in it."""
 
 

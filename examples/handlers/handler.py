@@ -5,12 +5,12 @@ import json
 import sys
 
 
-def handle(job):
+def handle(job: dict[str, str]) -> dict[str, int]:
     print("counting the letters of", job["id"], file=sys.stderr)  # The job's output.
     return {"letters": len(job.get("data", ""))}
 
 
-def say(**message):
+def say(**message: object) -> None:
     print(json.dumps(message), flush=True)
 
 

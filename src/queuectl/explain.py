@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from queuectl.facts import Event, Pause, QueueInfo
+from queuectl.facts import Event, Pause, QueueInfo, Sleep
 from queuectl.job import TYPE, WAITING, Job, State, moment, told_handler
 from queuectl.values import dataclass
 from queuectl.when import ahead, human, iso, local
@@ -33,6 +33,10 @@ class Cause(StrEnum):
     """Its time to start is over; the next claim of any node buries it."""
     NOT_DUE = "not_due"
     """Its `run_at` hasn't come."""
+    ASLEEP = "asleep"
+    """It has given its worker back for a time."""
+    AWAITS = "awaits"
+    """It has given its worker back until something is emitted."""
     RETRY = "retry"
     """It failed, and the time of its retry hasn't come."""
     PAUSED = "paused"
@@ -123,6 +127,8 @@ class Surroundings:
     """How many jobs of its queue a millisecond sees end lately, where that is known."""
     held: Event | None = None
     """That somebody has held it, where that is known."""
+    sleep: Sleep | None = None
+    """What it sleeps for, if it does."""
 
 
 def explain(job: Job, around: Surroundings) -> list[Reason]:
@@ -133,7 +139,7 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
     """
     if job.state not in WAITING:
         return []
-    held, own = _held(job, around.held), _in_itself(job, around.now)
+    held, own = _held(job, around.held), _in_itself(job, around.now, around.sleep)
     needs = [job.handler] if job.handler else []
     reasons = [*held, *own, *hindrances([job.queue], around.crews, around.queues, needs)]
     reasons += unhandled([job], around.crews)
@@ -235,7 +241,17 @@ def _held(job: Job, event: Event | None) -> list[Reason]:
     return [_reason(Cause.HELD, text, f"release {_quoted(job.id)}")]
 
 
-def _in_itself(job: Job, now: int) -> list[Reason]:
+def _asleep(job: Job, sleep: Sleep, now: int) -> Reason:
+    """Say what a job sleeps for. To run it now would not help: it would sleep on."""
+    when = "" if sleep.until is None else ahead(sleep.until, now)
+    if sleep.awaits is None:
+        return _reason(Cause.ASLEEP, f"it sleeps until {when}", ends_at=sleep.until)
+    text = f"it waits for {sleep.awaits} to be emitted"
+    text += f", until {when}" if when else ""
+    return _reason(Cause.AWAITS, text, f"emit {_quoted(sleep.awaits)}", ends_at=sleep.until)
+
+
+def _in_itself(job: Job, now: int, sleep: Sleep | None = None) -> list[Reason]:
     if job.state == State.BLOCKED:
         return [_reason(Cause.BLOCKED, "other jobs must complete before it")]
     if job.expires_at is not None and job.expires_at <= now:
@@ -243,6 +259,8 @@ def _in_itself(job: Job, now: int) -> list[Reason]:
         return [_reason(Cause.EXPIRED, text)]
     if job.run_at <= now:
         return []
+    if sleep is not None:
+        return [_asleep(job, sleep, now)]
     retry = job.state == State.FAILED
     when = ahead(job.run_at, now)
     text = f"its retry isn't due until {when}" if retry else f"it isn't due until {when}"

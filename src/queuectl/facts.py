@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from queuectl.job import WAITING, Job, State, moment
 from queuectl.values import dataclass, field
@@ -119,6 +119,55 @@ class Step:
     @property
     def done(self) -> "datetime":
         """When it was done."""
+        return moment(self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sleep:
+    """That a job has given its worker back: for a time, or until something is emitted."""
+
+    seq: int
+    number: int
+    """The run that said so last."""
+    step: str
+    """The name of the step that is done when it is over."""
+    awaits: str | None
+    """What must be emitted; None if only the time counts."""
+    until: int | None
+    """When it is over at the latest; None is never."""
+    at: int
+    """Since when."""
+    woken: bool = False
+    """Whether it was emitted since."""
+
+    def is_of(self, job: Job) -> bool:
+        """Tell whether it is what a job waits for: its newest run said so, and is over."""
+        return job.state == State.PENDING and job.attempts == self.number and job.seq == self.seq
+
+    def __str__(self) -> str:
+        """Write what the job does: `sleeps`, or `awaits paid`."""
+        return "sleeps" if self.awaits is None else f"awaits {self.awaits}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emitted:
+    """What somebody told all jobs that wait for it, or will: once, under a name, as JSON."""
+
+    name: str
+    payload: str
+    at: int
+    who: str
+
+    @property
+    def value(self) -> Any:
+        """What was told."""
+        import json
+
+        return json.loads(self.payload)
+
+    @property
+    def time(self) -> "datetime":
+        """When it was."""
         return moment(self.at)
 
 

@@ -8,7 +8,17 @@ import json
 from collections.abc import Sequence
 from enum import StrEnum
 
-from queuectl.job import FINISHED, TYPE, Expired, Job, NewJob, Outcome, Released, State
+from queuectl.job import (
+    FINISHED,
+    TYPE,
+    Expired,
+    Job,
+    NewJob,
+    Outcome,
+    Released,
+    Snoozed,
+    State,
+)
 from queuectl.job_json import job_dict
 from queuectl.request import LARGEST_PRIORITY
 from queuectl.when import iso
@@ -31,11 +41,11 @@ class Occasion(StrEnum):
 def occasions(state: State, outcome: Outcome | None) -> Sequence[Occasion]:
     """Say what there is to tell of a job that came into a state, by a run unless that is None.
 
-    Nothing of one that was cancelled, or released unharmed: neither ran to an end of its own.
+    Nothing of one that was cancelled, released unharmed, or sleeps: none ran to an end of its own.
     """
     if state == State.COMPLETED:
         return (Occasion.SUCCESS,)
-    if state == State.CANCELLED or isinstance(outcome, Released):
+    if state == State.CANCELLED or isinstance(outcome, Released | Snoozed):
         return ()
     failed = () if outcome is None or isinstance(outcome, Expired) else (Occasion.FAILURE,)
     return (*failed, Occasion.DEAD) if state == State.DEAD else failed

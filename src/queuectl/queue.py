@@ -27,6 +27,7 @@ from queuectl.enqueueing import Enqueuer, Request
 from queuectl.facts import (
     Batch,
     Count,
+    Emitted,
     Event,
     Node,
     Pause,
@@ -34,6 +35,7 @@ from queuectl.facts import (
     QueueInfo,
     QueueUse,
     RunProgress,
+    Sleep,
     Step,
 )
 from queuectl.fields import Keywords
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from queuectl import (
+        awaiting,
         changes,
         configuration,
         editing,
@@ -68,7 +71,7 @@ if TYPE_CHECKING:
     from queuectl.report import Stats, Status
     from queuectl.schedules import Schedules
     from queuectl.settings import Settings
-    from queuectl.store.contract import RunId
+    from queuectl.store.contract import RunId, Wish
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
     from queuectl.tasks.task import Register, Task, TaskOptions
@@ -89,9 +92,8 @@ else:
             return getattr(import_module(f"queuectl.{self._name}"), attribute)
 
     _PARTS = (
-        "changes configuration editing finding following listing maintenance outputs overview"
-        " pausing"
-        " queues roster told waiting watches"
+        "awaiting changes configuration editing finding following listing maintenance outputs"
+        " overview pausing queues roster told waiting watches"
     )
     globals().update((name, _Part(name)) for name in _PARTS.split())
 
@@ -103,6 +105,7 @@ Jobs = list[Job]
 Attempts = list[Attempt]
 Events = list[Event]
 Steps = list[Step]
+AllEmitted = list[Emitted]
 Counts = list[Count]
 Nodes = list[Node]
 Queues = list[QueueInfo]
@@ -465,17 +468,44 @@ class Queue:
         """Return the steps of a job that are done, in the order in which they were."""
         return self.store.reports.steps(self.get(id))
 
-    def begin_step(self, run: "RunId", name: str) -> Step | None:
+    def begin_step(self, run: "RunId", name: str, *, connection: Any = None) -> Step | None:
         """Return a step of a job that an earlier run has done; None if it is yet to be done.
 
         The second time that a run comes by it is a `DuplicateError`, and a run that has lost its
-        lease gets a `LeaseLostError`.
+        lease gets a `LeaseLostError`. With a `connection`, it is part of its transaction.
         """
-        return told.begin_step(self.store, run, name)
+        return told.begin_step(self.store, run, name, connection)
 
-    def keep_step(self, run: "RunId", name: str, output: bytes) -> None:
+    def keep_step(self, run: "RunId", name: str, output: bytes, *, connection: Any = None) -> None:
         """Store that a run has done a step, and what that wrote; fenced as `begin_step` is."""
-        told.keep_step(self.store, run, name, output)
+        told.keep_step(self.store, run, name, output, connection)
+
+    def sleeps(self, jobs: Sequence[Job]) -> dict[int, Sleep]:
+        """Return what those of these jobs do that sleep, or wait for what is emitted, by `seq`."""
+        return awaiting.sleeps(self.store, jobs)
+
+    def fall_asleep(self, run: "RunId", wish: "Wish") -> Step | Sleep:
+        """Return the step of a sleep that is over; or have the job of a run sleep from its end on.
+
+        Fenced as `begin_step` is. The run should end then.
+        """
+        return awaiting.begin(self.store, run, wish)
+
+    def emit(self, name: str, value: Any = None, *, connection: Any = None) -> "awaiting.Emission":
+        """Tell something, once, to all jobs that wait for it or will, and bring these back.
+
+        The first under a name counts; what is emitted later changes nothing, as is said. With a
+        `connection` of your own, it is part of its transaction, as in `enqueue`.
+        """
+        return awaiting.emit(self.store, name, value, connection)
+
+    def emit_text(self, name: str, payload: str) -> "awaiting.Emission":
+        """Do the same with JSON as it was written."""
+        return awaiting.emit_text(self.store, name, payload)
+
+    def emitted(self, name: str | None = None, *, limit: int = 100) -> AllEmitted:
+        """Return what was emitted, newest first; or under one name, if anything was."""
+        return self.store.sleeps.emitted(name, limit=limit)
 
     def heartbeat(self, run: "RunId | None" = None) -> Job:
         """Return the job of a run, the one that we are in unless it is given, as it is now.

@@ -20,6 +20,7 @@ from queuectl.facts import (
     QueueInfo,
     Rollup,
     RunProgress,
+    Sleep,
     Step,
     count_unhandled,
     count_unserved,
@@ -92,6 +93,18 @@ def step_dict(step: Step) -> dict[str, Any]:
         "attempt": step.number,
         "done_at": moment(step.at),
         "output": step.output.decode("utf-8", "replace"),
+    }
+
+
+def sleep_dict(sleep: Sleep | None) -> dict[str, Any] | None:
+    """Describe what a job sleeps for."""
+    if sleep is None:
+        return None
+    return {
+        "step": sleep.step,
+        "awaits": sleep.awaits,
+        "until": moment(sleep.until),
+        "since": moment(sleep.at),
     }
 
 

@@ -291,6 +291,11 @@ class Settings:
         _duration(),
         "Events (who did what, deaths, rescues, prunings) are pruned at this age; 0 keeps them.",
     )
+    emitted_retention: int = _setting(
+        0,
+        _duration(),
+        "What was emitted is pruned at this age, unless a job waits for it; 0 keeps it.",
+    )
     log_size: int = _setting(
         10 * 2**20, _size(2**10, 2**40), "A node's log file is rotated at this size."
     )

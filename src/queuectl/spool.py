@@ -30,6 +30,11 @@ def result_file(spool: str, job: Job) -> str:
     return f"{spool}/{job.seq}.{job.attempts}.result"
 
 
+def sleep_file(spool: str, job: Job) -> str:
+    """Return the file that says that a run may have its job sleep; only the run makes it."""
+    return f"{spool}/{job.seq}.{job.attempts}.sleep"
+
+
 def progress_folder(spool: str) -> str:
     """Return the folder in which runs may tell how far they have come."""
     return f"{spool}/progress"

@@ -26,18 +26,30 @@ def place_of(variable: str, environment: Mapping[str, str] = os.environ) -> str:
     return path
 
 
+def sleep_mark(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the file by which a run says that its job may sleep; it is an error in none."""
+    return place_of(RESULT, environment).removesuffix(".result") + ".sleep"
+
+
 def check_result(data: bytes) -> str:
     """Return a result as it is stored; anything but JSON of 1 MiB at most is a `UsageError`."""
+    if len(data) > LONGEST_RESULT:
+        raise UsageError("A result can have 1 MiB at most; write the rest into a file of its own.")
+    return check_json(data, "The result")
+
+
+def check_json(data: bytes, what: str) -> str:
+    """Return JSON as it is stored; anything else, or more than 1 MiB, is a `UsageError`."""
     import json
 
     if len(data) > LONGEST_RESULT:
-        raise UsageError("A result can have 1 MiB at most; write the rest into a file of its own.")
+        raise UsageError(f"{what} can have 1 MiB at most.")
     try:
         text = data.decode().strip()
         json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         why = "it is empty" if not data.strip() else _why(error)
-        raise UsageError(f"The result is no JSON: {why}.") from None
+        raise UsageError(f"{what} is no JSON: {why}.") from None
     return text
 
 

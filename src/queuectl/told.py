@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from queuectl.errors import NotFoundError, StateError, UsageError
@@ -136,13 +137,20 @@ def check_name(name: str) -> str:
     return check_text("The name of a step", name, longest=LONGEST_NAME)
 
 
-def begin_step(store: Store, run: RunId, name: str) -> Step | None:
+def begin_step(store: Store, run: RunId, name: str, connection: Any = None) -> Step | None:
     """Return a step that an earlier run has done; None if it is yet to be done."""
-    return store.reports.begin_step(run, check_name(name))
+    with on(store, connection):
+        return store.reports.begin_step(run, check_name(name))
 
 
-def keep_step(store: Store, run: RunId, name: str, output: bytes) -> None:
+def keep_step(store: Store, run: RunId, name: str, output: bytes, connection: Any = None) -> None:
     """Store that a run has done a step."""
     if len(output) > LONGEST_OUTPUT:
         raise StateError(f"Step {name!r} wrote more than the 1 MiB that a step can keep.")
-    store.reports.keep_step(run, check_name(name), output)
+    with on(store, connection):
+        store.reports.keep_step(run, check_name(name), output)
+
+
+def on(store: Store, connection: Any) -> AbstractContextManager[None]:
+    """Do what is inside on a connection of somebody else's, if there is one."""
+    return nullcontext() if connection is None else store.borrowed(connection)

@@ -209,6 +209,8 @@ STEPS: Sequence[Callable[[CrashingHistory], None]] = (
     *[History.pause_runs] * 2,
     *[History.keep_steps] * 4,
     *[History.set_data] * 2,
+    *[History.fall_asleep] * 3,
+    *[History.emit] * 2,
     History.retry_from,
     History.prune,
     *[History.put_back] * 2,

@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 
 from queuectl.admission import Serving
 from queuectl.errors import (
-    DuplicateError,
-    LeaseLostError,
     NotFoundError,
     StateError,
     StoreError,
 )
-from queuectl.facts import Event, QueueUse, RunProgress, Stop
+from queuectl.facts import Event, QueueUse, RunProgress, Sleep, Stop
 from queuectl.filter import Filter
 from queuectl.job import (
     ANY_TYPE,
@@ -44,7 +42,7 @@ from queuectl.job import (
 from queuectl.lifecycle import cancelled, retried
 from queuectl.limits import Limits, parse_rate
 from queuectl.schedule import Missed, Overlap, Schedule, due
-from queuectl.store.contract import Decision, Ended, EndRun, RunId, Ticked, Turned
+from queuectl.store.contract import Decision, Ended, EndRun, RunId, Ticked, Turned, Wish
 from tests.contract import deeds, tools
 from tests.contract.deeds import POLICY, Deed, UndoneError, answer, plain
 from tests.contract.model import Model
@@ -277,6 +275,8 @@ class History:
                 )
                 for n, id in enumerate(ids)
             ]
+            if isinstance(outcome, Exited):
+                ends = [tools.tired(end, now=now, policy=POLICY) for end in ends]
             side.past += ends
             return ends
 
@@ -400,7 +400,7 @@ class History:
                 done = side.store.reports.begin_step(run, name)
                 if done is None:
                     side.store.reports.keep_step(run, name, output, now=self.now)
-            except (DuplicateError, LeaseLostError) as error:
+            except StateError as error:
                 return type(error)
             return None if done is None else (done.number, done.seen, done.output, done.at)
 
@@ -419,7 +419,9 @@ class History:
         job = the(side.store, id)
         reports = side.store.reports
         told = reports.progress([job]).get(job.seq)
+        sleep = side.store.sleeps.of([job]).get(job.seq)
         return (
+            None if sleep is None else replace(sleep, seq=0),
             reports.steps(job),
             reports.results([job]).get(job.seq),
             None if told is None else (told.number, told.percent, told.note, told.at),
@@ -442,6 +444,40 @@ class History:
                 return type(error)
 
         self.each(change)
+
+    def fall_asleep(self) -> None:
+        """Have a run of a job, that goes on or doesn't, sleep, or find that it has."""
+        running = self.model.memory.running()
+        jobs = [*running, *running, *self.model.memory.line.values()]
+        if not jobs:
+            return
+        job, late = self.one_of(jobs), self.one_of([0, 0, 1])
+        wish = self.one_of(
+            [
+                Wish(step="sleep", numbered=True, wait=self.one_of([0, 5_000, 90_000])),
+                Wish(step="till", until=self.now + 7_000),
+                Wish(step="ü 🎈", awaits="ü 🎈"),
+                Wish(step="await paid", numbered=True, awaits="paid", wait=60_000),
+            ]
+        )
+
+        def begin(side: Side) -> Any:
+            run = RunId(job.id, job.attempts - late, job.node or "")
+            try:
+                found = side.store.sleeps.begin(run, wish, now=self.now)
+            except StateError as error:
+                return type(error)
+            return replace(found, seq=0) if isinstance(found, Sleep) else found
+
+        self.each(begin)
+        self.each(lambda side: self._kept(side, job.id))
+
+    def emit(self) -> None:
+        """Emit something that some may wait for, or that was emitted before."""
+        name, payload = self.one_of(["ü 🎈", "paid"]), f'"{self.now}"'
+        self.each(lambda side: side.store.sleeps.emit(name, payload, who="wer", now=self.now))
+        self.each(lambda side: side.store.sleeps.emitted(limit=5))
+        self.each(lambda side: side.store.sleeps.emitted(name))
 
     def retry_from(self) -> None:
         """Put a job back in line, and forget some of its steps."""
@@ -560,7 +596,7 @@ class History:
 
     def upkeep(self) -> None:
         self.now += self.one_of([0, 0, HOUR, 49 * HOUR, 61 * DAY])
-        self.each(lambda side: side.store.tidy(now=self.now))
+        self.each(lambda side: side.store.tidy(now=self.now, emitted_before=self.now - HOUR))
         self.rollups_agree()
 
     # -- what they say ----------------------------------------------------------------

@@ -34,6 +34,7 @@ from queuectl.errors import (
 from queuectl.facts import (
     Batch,
     Count,
+    Emitted,
     Event,
     Node,
     Pause,
@@ -41,6 +42,7 @@ from queuectl.facts import (
     QueueUse,
     Rollup,
     RunProgress,
+    Sleep,
     Step,
     Stop,
 )
@@ -64,6 +66,7 @@ from queuectl.job import (
 from queuectl.lifecycle import cancelled, expired
 from queuectl.limits import Gate, Limits, Meters, Shares, refunded
 from queuectl.schedule import Schedule, after_end, mark
+from queuectl.sleeping import is_over, wakes
 from queuectl.store.contract import (
     LONGEST_PIECE,
     Changes,
@@ -87,11 +90,13 @@ from queuectl.store.contract import (
     Schedules,
     SharedSettings,
     Shown,
+    Sleeps,
     Store,
     Swapped,
     Tick,
     Ticked,
     Turned,
+    Wish,
 )
 from queuectl.store.folder import Folder
 from queuectl.store.histogram import bucket_of
@@ -131,7 +136,9 @@ class Memory:
         self.results: dict[str, tuple[int, str]] = {}
         self.progress: dict[str, RunProgress] = {}
         self.steps: dict[str, tuple[Step, ...]] = {}
+        self.sleeps: dict[str, Sleep] = {}
         """By the ids of their jobs, as what follows them wherever they go."""
+        self.emitted: dict[str, Emitted] = {}
         self.schedules: dict[str, Schedule] = {}
         self.ticks: dict[tuple[str, int], Tick] = {}
         self.shares: dict[str, dict[str, int]] = {}
@@ -202,6 +209,7 @@ class Memory:
         self.results.pop(job.id, None)
         self.progress.pop(job.id, None)
         self.steps.pop(job.id, None)
+        self.sleeps.pop(job.id, None)
 
     def merge(self, key: RollupKey, cell: Cell) -> None:
         """Add durations to a rollup."""
@@ -462,6 +470,7 @@ class ToyJobs(Jobs):
         if name not in names:
             raise NotFoundError(f"Job {job.id} has no step {name!r} that is done.")
         self._memory.steps[job.id] = steps[: names.index(name)]
+        self._memory.sleeps.pop(job.id, None)
 
     def _still(self, job: Job) -> Job:
         found = self._memory.line.get(job.id)
@@ -742,7 +751,7 @@ class ToyRuns(Runs):
         def asked() -> Mapping[int, Job]:
             return {job.seq: job for job in self.held(node, to_cancel=True)}
 
-        ends = over.judge(stuck, asked, now)
+        ends = [self._asleep(end) for end in over.judge(stuck, asked, now)]
         finished = [self._finish(end) for end in ends]
         lost = [end for end, is_done in zip(ends, finished, strict=True) if not is_done]
         done = [end for end, is_done in zip(ends, finished, strict=True) if is_done]
@@ -878,6 +887,11 @@ class ToyRuns(Runs):
             min(due, default=None),
             min(expiring, default=None),
         )
+
+    def _asleep(self, end: Ended) -> Ended:
+        sleep = self._memory.sleeps.get(end.job.id)
+        sleeps = sleep is not None and sleep.number == end.job.attempts
+        return end.if_asleep(sleep) if sleep and sleeps and end.if_asleep else end
 
     def _finish(self, end: Ended) -> bool:
         memory, to = self._memory, end.transition
@@ -1028,7 +1042,13 @@ class ToyReports(Reports):
         return data
 
     def begin_step(self, run: RunId, name: str) -> Step | None:
-        step = self._step(run, name)
+        step = self.step(run, name)
+        sleep = self._memory.sleeps.get(run.job)
+        if sleep is not None and sleep.number == run.attempt:
+            raise StateError(f"Run {run.attempt} of job {run.job} {sleep}.")
+        return self.come_by(run, name, step)
+
+    def come_by(self, run: RunId, name: str, step: Step | None) -> Step | None:
         if step is None:
             return None
         if step.seen == run.attempt:
@@ -1039,7 +1059,7 @@ class ToyReports(Reports):
         return step
 
     def keep_step(self, run: RunId, name: str, output: bytes, *, now: int | None = None) -> None:
-        if self._step(run, name) is not None:
+        if self.step(run, name) is not None:
             raise DuplicateError(f"Step {name!r} of job {run.job} comes twice in one run.")
         at = _wall() if now is None else now
         step = Step(name=name, number=run.attempt, seen=run.attempt, output=output, at=at)
@@ -1048,7 +1068,7 @@ class ToyReports(Reports):
     def steps(self, job: Job) -> list[Step]:
         return list(self._memory.steps.get(job.id, ()))
 
-    def _step(self, run: RunId, name: str) -> Step | None:
+    def step(self, run: RunId, name: str) -> Step | None:
         if self._job_of(run) is None:
             raise LeaseLostError(f"Run {run.attempt} of job {run.job} has lost its lease.")
         return next((s for s in self._memory.steps.get(run.job, ()) if s.name == name), None)
@@ -1057,6 +1077,74 @@ class ToyReports(Reports):
         job = self._memory.line.get(run.job)
         same = job is not None and (job.attempts, job.node) == (run.attempt, run.node)
         return job if same and job is not None and job.state == State.PROCESSING else None
+
+
+class ToySleeps(Sleeps):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._reports = ToyReports(memory)
+
+    def begin(self, run: RunId, wish: Wish, *, now: int | None = None) -> Step | Sleep:
+        memory, now = self._memory, _wall() if now is None else now
+        came = None if wish.awaits is None else memory.emitted.get(wish.awaits)
+        name, step, number = wish.step, self._reports.step(run, wish.step), 1
+        while wish.numbered and step is not None and step.seen == run.attempt:
+            number += 1
+            name = f"{wish.step} #{number}"
+            step = self._reports.step(run, name)
+        was = memory.sleeps.get(run.job)
+        if was is not None and was.step != name:
+            if was.number == run.attempt:
+                raise StateError(f"Run {run.attempt} of job {run.job} {was}.")
+            was = None
+        if step is not None:
+            return self._reports.come_by(run, name, step) or step
+        until, at = (wish.ends_at(now), now) if was is None else (was.until, was.at)
+        if is_over(came, until, now):
+            memory.sleeps.pop(run.job, None)
+            self._reports.keep_step(run, name, came.payload.encode() if came else b"", now=now)
+            return memory.steps[run.job][-1]
+        seq = memory.line[run.job].seq
+        sleep = Sleep(
+            seq=seq, number=run.attempt, step=name, awaits=wish.awaits, until=until, at=at
+        )
+        memory.sleeps[run.job] = sleep
+        return sleep
+
+    def of(self, jobs: Sequence[Job]) -> dict[int, Sleep]:
+        known = {job.seq: self._memory.sleeps.get(job.id) for job in jobs}
+        found = {seq: replace(sleep, seq=seq) for seq, sleep in known.items() if sleep is not None}
+        return {
+            job.seq: found[job.seq]
+            for job in jobs
+            if job.seq in found and found[job.seq].is_of(job)
+        }
+
+    def emit(
+        self, name: str, payload: str, *, who: str, now: int | None = None
+    ) -> tuple[Emitted, int | None]:
+        memory, now = self._memory, _wall() if now is None else now
+        if (first := memory.emitted.get(name)) is not None:
+            return first, None
+        memory.emitted[name] = Emitted(name=name, payload=payload, at=now, who=who)
+        count = 0
+        for id, sleep in memory.sleeps.items():
+            job = memory.line[id]
+            if sleep.awaits != name:
+                continue
+            memory.sleeps[id] = replace(sleep, woken=True)
+            open_ones = (State.PENDING, State.PROCESSING)
+            count += sleep.number == job.attempts and job.state in open_ones
+            if wakes(job, replace(sleep, seq=job.seq), now):
+                memory.ready[id] = int(job.parked is None)
+                memory.line[id] = replace(job, run_at=now, updated_at=now)
+        return memory.emitted[name], count
+
+    def emitted(self, name: str | None = None, *, limit: int = 1) -> list[Emitted]:
+        known = self._memory.emitted
+        if name is not None:
+            return [known[name]] if name in known else []
+        return sorted(known.values(), key=lambda one: (-one.at, one.name))[:limit]
 
 
 class ToyHistory(History):
@@ -1390,6 +1478,7 @@ class Toy(Store):
         self._history = ToyHistory(self.memory)
         self._live = ToyLiveOutput(self.memory)
         self._reports = ToyReports(self.memory)
+        self._sleeps = ToySleeps(self.memory)
         self._settings = ToySettings(self.memory)
         self._schedules = ToySchedules(self.memory, self._jobs)
 
@@ -1408,6 +1497,10 @@ class Toy(Store):
     @property
     def reports(self) -> ToyReports:
         return self._reports
+
+    @property
+    def sleeps(self) -> ToySleeps:
+        return self._sleeps
 
     @property
     def live(self) -> ToyLiveOutput:
@@ -1452,7 +1545,13 @@ class Toy(Store):
     def vacuum(self) -> None:
         return
 
-    def tidy(self, *, now: int | None = None, events_before: int | None = None) -> None:
+    def tidy(
+        self,
+        *,
+        now: int | None = None,
+        events_before: int | None = None,
+        emitted_before: int | None = None,
+    ) -> None:
         if now is None:
             return
         memory = self.memory
@@ -1464,6 +1563,12 @@ class Toy(Store):
         memory.watches = {run: until for run, until in memory.watches.items() if until > now}
         memory.live = {k: d for k, d in memory.live.items() if k[:2] in memory.watches}
         memory.events = [event for event in memory.events if event.at >= (events_before or 0)]
+        awaited = {sleep.awaits for sleep in memory.sleeps.values()}
+        memory.emitted = {
+            name: one
+            for name, one in memory.emitted.items()
+            if one.at >= (emitted_before or 0) or name in awaited
+        }
         kept = now - 30 * DAY
         memory.ticks = {key: tick for key, tick in memory.ticks.items() if tick.made_at >= kept}
         running = {(job.seq, job.attempts) for job in memory.running()}

@@ -211,6 +211,12 @@ def furnish(store: SqlStore, client: Client) -> None:
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             *(told[0], name, 56 + n, 58 + n, 60 + n, b"\0\xff\xfe'", NOW + 62 + n),
         )
+    client.run(
+        "INSERT INTO {sleeps} (seq, number, step, awaits, until, at, woken)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        *(told[0], 64, ODD, ODD, NOW + 65, NOW + 66, 1),
+    )
+    store.sleeps.emit(ODD, '"ü"', who=ODD, now=NOW + 67)
     limits = Limits(limit=47, key_limit=48, weights={"ü": 49}, defaults={"timeout": "50s"})
     store.settings.set_limits("shared", lambda _: limits)
     add(store, "keyed", queue="shared", keys=("ü", 'it\'s "k"'))

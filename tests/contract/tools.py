@@ -4,15 +4,17 @@ import select
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
 from queuectl.admission import Offer, Serving, Suspects
-from queuectl.facts import Event, Node, Pause, count_waiting
+from queuectl.facts import Event, Node, Pause, Sleep, count_waiting
 from queuectl.filter import Filter, Sort
 from queuectl.job import Exited, Job, NewJob, Outcome, Output, State, Transition
 from queuectl.lifecycle import Policy, decide, finished
 from queuectl.precedence import order_of
+from queuectl.sleeping import snoozed
 from queuectl.store import Store
 from queuectl.store.contract import (
     Asked,
@@ -151,6 +153,18 @@ def ended(
         output=Output(stdout=b"out 25", stderr=b"err 26", stdout_bytes=2_025, stderr_bytes=2_026),
     )
     return replace(end, **changes)
+
+
+def tired(end: Ended, *, now: int, policy: Policy | None = None) -> Ended:
+    """Describe the same end of a run that may have said that its job sleeps."""
+    return replace(end, if_asleep=partial(_asleep, end, now, policy or Policy()))
+
+
+def _asleep(end: Ended, now: int, policy: Policy, sleep: Sleep) -> Ended:
+    outcome = snoozed(sleep, now)
+    return replace(
+        end, outcome=outcome, transition=decide(end.job, outcome, now, policy), error=None
+    )
 
 
 def run(

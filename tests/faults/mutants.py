@@ -34,6 +34,7 @@ PAUSE = "tests/guard/test_pause.py"
 FORCED = "tests/contract/test_force_finish.py"
 HOOKS = "tests/contract/test_hooks.py"
 REPORTS = "tests/contract/test_reports.py"
+SLEEPS = "tests/contract/test_sleeps.py"
 _ANY_RUN = "for seq, number, value in rows"
 EDITS = "tests/contract/test_edit.py"
 SHORT_FORM = "tests/faults/test_short_form.py::test_all_promises_are_kept"
@@ -1567,6 +1568,58 @@ MUTANTS: Sequence[Mutant] = (
         broken="A run comes by the same step twice, and nobody says so.",
         edits=[Edit(old="if step.seen == run.attempt:", new="if False:")],
         tests=[f"{REPORTS}::TestSteps::test_no_run_comes_by_a_step_twice"],
+    ),
+    Mutant(
+        name="emit-lost-before-the-end",
+        broken="What is emitted between an await and the end of its run brings nobody back.",
+        edits=[Edit(old="    if sleep.woken:\n", new="    if sleep.woken and False:\n")],
+        tests=[
+            f"{SLEEPS}::TestEmitting::test_between_the_look_and_the_end_of_the_run_it_is_not_lost"
+        ],
+    ),
+    Mutant(
+        name="emit-last-wins",
+        broken="Of two that emit under one name, the last one counts.",
+        edits=[
+            Edit(
+                old="if (first := self._hold(name)) is not None:",
+                new="if (first := self._hold(name)) is not None and False:",
+            )
+        ],
+        tests=[f"{SLEEPS}::TestEmitting::test_the_first_one_wins"],
+    ),
+    Mutant(
+        name="sleep-counts-as-failure",
+        broken="A run that gives its worker back counts as failed.",
+        edits=[
+            Edit(
+                old="ends = self._asleep(over.judge(stuck, asked, now))",
+                new="ends = over.judge(stuck, asked, now)",
+            )
+        ],
+        tests=[f"{SLEEPS}::TestSleeping::test_whatever_its_exit_code_is"],
+    ),
+    Mutant(
+        name="sleep-without-fence",
+        broken="A run that has lost its lease has its job sleep.",
+        edits=[
+            Edit(
+                old="seq = self._reports.held(run)\n        name",
+                new="seq = self._db.value(self._sql.GET, id=run.job)\n        name",
+            )
+        ],
+        tests=[f"{SLEEPS}::TestSleeping::test_a_run_that_lost_its_lease_can_not"],
+    ),
+    Mutant(
+        name="sleep-begins-anew",
+        broken="A job that comes back too early sleeps the whole time once more.",
+        edits=[
+            Edit(
+                old="if was is None else (was.until, was.at)",
+                new="if was is None or True else (None, 0)",
+            )
+        ],
+        tests=[f"{SLEEPS}::TestSleeping::test_who_comes_too_early_sleeps_on_until_the_same_time"],
     ),
     Mutant(
         name="retry-from-forgets-one",

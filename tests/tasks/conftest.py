@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from queuectl import Job, State
+from tests.cli.conftest import cli as cli
 from tests.support import Lab
 
 HERE = Path(__file__).parent

@@ -31,7 +31,7 @@ class Program:
                 [
                     sys.executable,
                     "-m",
-                    "queuectl.handlers.child",
+                    "queuectl.handlers",
                     "app",
                     app,
                     *map(str, self.paths),

@@ -143,6 +143,7 @@ class TestValues:
             ("retention", "30d", 30 * DAY),
             ("dlq_retention", "90d", 90 * DAY),
             ("events_retention", "365d", 365 * DAY),
+            ("emitted_retention", "365d", 365 * DAY),
             ("log_size", "1k", 1_024),
             ("log_files", 0, 0),
             ("shell", " bash ", "bash"),

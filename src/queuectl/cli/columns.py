@@ -1,11 +1,11 @@
 """What can be shown of a job, by name: for people in columns, as a plain value in a line."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from queuectl.cli.render import STATE_COLOURS, Column
 from queuectl.errors import UsageError, did_you_mean
-from queuectl.facts import Pause, RunProgress
+from queuectl.facts import Pause, RunProgress, Sleep
 from queuectl.fields import FIELDS
 from queuectl.job import WAITING, Job, State
 from queuectl.report import job_dict
@@ -110,18 +110,29 @@ def column(name: str, *, chosen: bool = False) -> Column:
 class Pauses:
     """The pauses of jobs that are listed; asked for once a job is among them that runs.
 
-    And how far these have come.
+    And how far these have come, and what others sleep for.
     """
 
     def __init__(
         self,
         ask: Callable[[], Mapping[int, Pause]] = dict,
         ask_progress: Callable[[], Mapping[int, RunProgress]] = dict,
+        ask_sleeps: Callable[[Sequence[Job]], Mapping[int, Sleep]] = lambda _: {},
     ) -> None:
         self._ask = ask
         self._found: Mapping[int, Pause] | None = None
         self._ask_progress = ask_progress
         self._told: Mapping[int, RunProgress] | None = None
+        self._ask_sleeps = ask_sleeps
+        self._asleep: Mapping[int, Sleep] = {}
+
+    def look_at(self, jobs: Sequence[Job]) -> None:
+        """Ask what those of these jobs sleep for that do."""
+        self._asleep = self._ask_sleeps(jobs)
+
+    def sleep_of(self, job: Job) -> Sleep | None:
+        """Return what a job sleeps for, if it is one of those that were looked at last."""
+        return self._asleep.get(job.seq)
 
     def progress_of(self, job: Job) -> RunProgress | None:
         """Return how far the run that a job has says that it has come."""
@@ -148,12 +159,15 @@ def for_people(
     now: int,
     pause: Pause | None = None,
     progress: RunProgress | None = None,
+    sleep: Sleep | None = None,
 ) -> list[str]:
     """Return what the columns of these names show."""
     plain = {} if all(name in _FOR_PEOPLE for name in names) else job_dict(job, pause)
     return [
         PAUSED
         if pause is not None and name == "state"
+        else f"{state_of(job)} ({sleep})"
+        if sleep is not None and name == "state"
         else str(progress)
         if progress is not None and name == "progress"
         else _FOR_PEOPLE[name][1](job, now)

@@ -134,7 +134,7 @@ def list_jobs(
         most = how_many(limit, bare=how.bare)
         page = queue.page(which, limit=most, after=after, oldest=oldest, sort=sort)
         shown = page if how.bare else settled(page, queue)
-        write_jobs(shown, queue.now(), Pauses(queue.pauses, queue.running_progress))
+        write_jobs(shown, queue.now(), Pauses(queue.pauses, queue.running_progress, queue.sleeps))
         if page.more and not (how.quiet and limit is not None):
             total = None if after else queue.counted(which)
             say(_more(page, total, None if sort else _again(wanted, oldest, limit, how)))
@@ -210,7 +210,11 @@ def _write_table(jobs: list[Job], chosen: tuple[str, ...] | None, now: int, paus
     """Print one table."""
     names = chosen or _usual(jobs, now, told=any(map(pauses.progress_of, jobs)))
     columns = [column(name, chosen=chosen is not None) for name in names]
-    rows = (for_people(job, names, now, pauses.of(job), pauses.progress_of(job)) for job in jobs)
+    pauses.look_at(jobs)
+    rows = (
+        for_people(job, names, now, pauses.of(job), pauses.progress_of(job), pauses.sleep_of(job))
+        for job in jobs
+    )
     write_table(columns, rows)
 
 

@@ -86,6 +86,12 @@ COMMANDS: dict[str, Entry] = {
     "progress": Entry(_WATCH, "telling:progress", "Tell inside a job how far it has come."),
     "steps": Entry(_WATCH, "step:steps", "List the steps of a job that are done."),
     "step": Entry(_RUN, "step:step", "Run a part of a job once, however often the job runs."),
+    "sleep": Entry(_RUN, "sleep:sleep", "Give the worker back inside a job, and go on later."),
+    "await": Entry(
+        _RUN, "sleep:await_", "Give the worker back inside a job until something is emitted."
+    ),
+    "emit": Entry(_RUN, "sleep:emit", "Tell something to all jobs that await it, or will."),
+    "emitted": Entry(_WATCH, "sleep:emitted", "List what was emitted, newest first."),
     "wait": Entry(_WATCH, "wait:wait", "Wait until jobs are finished; exit as they did."),
     "cancel": Entry(_CHANGE, "change:cancel", "Call jobs off, also while they run."),
     "force-finish": Entry(

@@ -22,7 +22,7 @@ from queuectl.cli.render import (
 from queuectl.facts import Event, Pause
 from queuectl.job import WAITING, Attempt, Job, signal_name
 from queuectl.lifecycle import first_wait
-from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict
+from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, sleep_dict
 from queuectl.when import ahead, format_duration, human, local
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def show(id: str, as_json: bool) -> None:
 
     Of a job that waits it says why, as explain does.
 
-    With --json: the fields of the job, `waits_for` (why it waits), `runs` (those that are over),
+    With --json: the fields of the job, `waits_for` (why it waits), `sleep` (what it has given its
+    worker back for), `runs` (those that are over),
     `events` (what was done to it by hand, rescues and its death) and `hooks` (jobs that its ends
     have made). Of its environment only the names are shown.
     """
@@ -66,6 +67,7 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
     results = queue.results([job])
     if as_json:
         told = {"progress": progress_dict(progress), "result": results.get(job.seq)}
+        told["sleep"] = sleep_dict(queue.sleeps([job]).get(job.seq))
         write_json(describe(job, runs, events, reasons, pause, hooks) | told)
         return
     job, *hooks = settled([job, *hooks], queue)

@@ -48,7 +48,7 @@ def result(value: str | None, of: str | None, as_json: bool) -> None:
         _print_result(of, as_json=as_json)
         return
     path = place_of(RESULT)
-    text = check_result(_read(value or ""))
+    text = check_result(read_given(value or "", LONGEST_RESULT + 1))
     try:
         with open(f"{path}.new", "w", encoding="utf-8") as file:
             file.write(text)
@@ -61,14 +61,15 @@ def result(value: str | None, of: str | None, as_json: bool) -> None:
         write_json({"id": os.environ.get("QUEUECTL_JOB_ID"), "bytes": len(text.encode())})
 
 
-def _read(value: str) -> bytes:
+def read_given(value: str, most: int) -> bytes:
+    """Read what was given: as it stands, in a file as @FILE, or on stdin as -."""
     if value == "-":
-        return sys.stdin.buffer.read(LONGEST_RESULT + 1)
+        return sys.stdin.buffer.read(most)
     if not value.startswith("@"):
         return value.encode("utf-8", "surrogateescape")
     try:
         with open(value[1:], "rb") as file:
-            return file.read(LONGEST_RESULT + 1)
+            return file.read(most)
     except OSError as error:
         raise UsageError(f"{value[1:]} can't be read: {error.strerror}.") from None
 

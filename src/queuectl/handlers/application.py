@@ -6,7 +6,7 @@ import sys
 
 from queuectl.errors import UsageError
 
-PROGRAM = (sys.executable, "-P", "-m", "queuectl.handlers.child")
+PROGRAM = (sys.executable, "-P", "-m", "queuectl.handlers")
 
 
 def tasks_of(app: str) -> dict[str, bool]:

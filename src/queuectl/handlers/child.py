@@ -1,22 +1,19 @@
 """The program that runs Python for jobs: a warm process of a worker. It is a handler: `lines.py`.
 
-`python -m queuectl.handlers.child app MODULE:QUEUE IN OUT` imports the application, then runs what
-comes through the pipe IN, one job after the other, and says what became of it through OUT; with
-`run FILE CLASS` in the place of `app MODULE:QUEUE`, it is that class that runs them. The main
-thread runs jobs; another one listens, so that a job can be told to come to its end.
+It runs what comes through a pipe, one job after the other, and says what became of it through
+another. The main thread runs jobs; another one listens, so that a job can be told to come to its
+end.
 """
 
 import asyncio
 import base64
-import gc
-import json
-import logging
 import os
 import select
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import copy_context
 from threading import Condition, Thread
 from time import monotonic
 from typing import Any
@@ -24,12 +21,10 @@ from typing import Any
 from queuectl.guard.board import MANY_PLACES, Board
 from queuectl.handlers import lines
 from queuectl.handlers.capture import Capture
-from queuectl.handlers.work import Message, NoAppError, Work, load_app, load_class
+from queuectl.handlers.work import Message, Work, load_app
 from queuectl.tasks.current import CurrentJob, enter
-from queuectl.tasks.outcomes import Discard, Retry, Snooze
+from queuectl.tasks.outcomes import Asleep, Discard, LeaseLost, Retry, Snooze
 
-EXIT_NO_APP = 65
-"""The application can't be imported."""
 TICK = 0.25
 """Seconds between two looks at what is to be done for a job that takes long."""
 SHOWN_AFTER = 0.5
@@ -170,7 +165,7 @@ class Child:
 
     def _begin(self, message: Message) -> None:
         """Note that a job begins, also for whoever finds the node dead."""
-        job = CurrentJob(message, self.say)
+        job = CurrentJob(message, self.say, self._node)
         worker = message.get("worker", self._worker)
         self._board.note(worker, f"{self._node}.{job.seq}.{job.attempt}")
         self._running[job.run] = job
@@ -213,7 +208,8 @@ class Child:
             job.on_stop = lambda why: loop.call_soon_threadsafe(task.cancel, why)
             return await coroutine
 
-        return self._loop.run(run())
+        # The loop has a context of its own, in which the first job is the current one for ever.
+        return self._loop.run(run(), context=copy_context())
 
 
 def _leave() -> None:
@@ -262,19 +258,24 @@ def end_of(job: CurrentJob, error: BaseException) -> Message:
             return {"failed": job.run, "error": str(error), "retry_after": _seconds(error.after)}
         case Discard():
             return {"failed": job.run, "error": str(error), "discard": True}
+        case Asleep():
+            # Until when, the store knows.
+            return {"failed": job.run, "error": str(error), "snooze": 0}
+        case LeaseLost():
+            return {"failed": job.run, "error": str(error)}
         case Snooze():
             return {"failed": job.run, "error": str(error), "snooze": _seconds(error.until)}
         case SystemExit(code=None | 0):
             return {"done": job.run}
-    _tell_traceback(error)
-    return {"failed": job.run, "error": _in_words(error)}
+    tell_traceback(error)
+    return {"failed": job.run, "error": in_words(error)}
 
 
 def _seconds(given: Any) -> Any:
     return given if given is None or isinstance(given, int | float | str) else str(given)
 
 
-def _in_words(error: BaseException) -> str:
+def in_words(error: BaseException) -> str:
     """Name an error in one line, also one that can't be printed."""
     name = type(error).__qualname__
     try:
@@ -285,7 +286,7 @@ def _in_words(error: BaseException) -> str:
     return f"{name}: {first}" if first else name
 
 
-def _tell_traceback(error: BaseException) -> None:
+def tell_traceback(error: BaseException) -> None:
     """Write the traceback to stderr, from the job's own code on."""
     try:
         own = error.__traceback__
@@ -295,49 +296,8 @@ def _tell_traceback(error: BaseException) -> None:
         sys.stderr.write(text)
     except BaseException:  # noqa: BLE001 - an error that can't be printed, or no stderr
         with suppress(OSError):
-            os.write(2, f"{_in_words(error)}\n".encode("utf-8", "backslashreplace"))
+            os.write(2, f"{in_words(error)}\n".encode("utf-8", "backslashreplace"))
 
 
 _OURS = {__file__, load_app.__code__.co_filename, asyncio.runners.__file__}
 """The files whose frames are of no interest to who looks for a fault of a job."""
-
-
-def load(kind: str, *what: str) -> Callable[[str], Work]:
-    """Import what is to be run, and return what finds it by the type of a job."""
-    if kind == "run":
-        work = load_class(*what)
-        return lambda type: work
-    return load_app(*what).__getitem__
-
-
-def main(argv: list[str], exit: Callable[[int], Any] = sys.exit) -> None:
-    """Import what is to be run, and serve; or, with `list`, say what there is."""
-    if argv[0] == "list":
-        tasks = load_app(argv[1])
-        print(json.dumps({name: task.is_async for name, task in sorted(tasks.items())}))
-        return
-    many = argv[0] == "many"
-    *what, into, out = argv[1:] if many else argv
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    inlet, outlet = os.open(into, os.O_RDONLY), os.open(out, os.O_WRONLY)
-    try:
-        works = load(*what)
-    except BaseException as error:  # noqa: BLE001 - whatever importing it raises
-        _tell_traceback(error)
-        words = str(error) if isinstance(error, NoAppError) else _in_words(error)
-        os.write(outlet, lines.line({"unable": words}))
-        exit(EXIT_NO_APP)
-        return
-    # What was imported stays; the collector needn't look at it again and again.
-    gc.collect()
-    gc.freeze()
-    kind: type[Child] = Child
-    if many:
-        from queuectl.handlers.many import Many
-
-        kind = Many
-    kind(works, inlet, outlet).serve()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

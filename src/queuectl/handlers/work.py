@@ -50,7 +50,7 @@ class TaskWork:
             args, kwargs = self._task.signature.read(message["args"], is_sole="hook" in message)
         except MisfitError as error:
             raise TypeError(f"{self._task.name}: {error.place}{error.text}") from None
-        job.task = self._task
+        job.belongs_to(self._task.queue)
         return self._task.function(*args, **kwargs)
 
     def written(self, result: Any) -> str | None:

@@ -145,6 +145,7 @@ class Handlers:
             "type": job.type,
             "queue": job.queue,
             "attempt": job.attempts,
+            "node": job.node,
         }
         if job.keys:
             message["keys"] = job.keys

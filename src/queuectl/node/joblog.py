@@ -6,7 +6,7 @@ from typing import Any
 
 from queuectl.admission import Serving
 from queuectl.facts import Count
-from queuectl.job import FINISHED, Job, State
+from queuectl.job import FINISHED, Job, Snoozed, State
 from queuectl.node import runs
 from queuectl.node.log import Log, printable
 from queuectl.node.runs import Run
@@ -116,6 +116,9 @@ class JobLog:
             self._log.job(at, "failed", job, text, level="error", **facts)
         elif to.state in FINISHED:
             self._finish(at, end, **facts)
+        elif isinstance(end.outcome, Snoozed):
+            text = f"{_which(job)}: {printable(end.outcome.describe())}"
+            self._log.job(at, "asleep", job, text, **facts)
         else:
             text = f"{_which(job)}: {printable(end.outcome.describe())}; it is pending again"
             self._log.job(at, "given back", job, text, level="warning", **facts)

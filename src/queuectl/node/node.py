@@ -529,7 +529,12 @@ class NodeLoop:
         self.orders.heed_upgrade()
         upkeep.prune(self.queue, self.config.settings)
         now, kept = self.store.clock.now(), self.config.settings.events_retention
-        self.store.tidy(now=now, events_before=now - kept if kept else None)
+        heard = self.config.settings.emitted_retention
+        self.store.tidy(
+            now=now,
+            events_before=now - kept if kept else None,
+            emitted_before=now - heard if heard else None,
+        )
         logfiles.sweep(self.queue, self.config.settings.log_retention)
 
     def _say(self, text: str, *, level: str = "info") -> None:

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from queuectl.errors import UsageError
-from queuectl.facts import Event
+from queuectl.facts import Event, Sleep
 from queuectl.guard import wire
 from queuectl.guard.output import Captured, collect
 from queuectl.job import (
@@ -23,13 +23,15 @@ from queuectl.job import (
     Output,
     Released,
     Signalled,
+    Snoozed,
     TimedOut,
 )
 from queuectl.lifecycle import decide
 from queuectl.node.config import Config
 from queuectl.settings import Settings
 from queuectl.sharing import mode_in
-from queuectl.spool import own_files, result_file, token_of
+from queuectl.sleeping import snoozed
+from queuectl.spool import own_files, result_file, sleep_file, token_of
 from queuectl.store.contract import Ended
 from queuectl.telling import LONGEST_RESULT, check_result
 
@@ -203,7 +205,7 @@ def finish(run: Run, config: Config, *, now: int, host: str) -> Ended:
         result = job.forced or None
     elif outcome == SUCCESS and run.output is None:
         result, event = read_result(run, now)
-    return Ended(
+    end = Ended(
         job=job,
         outcome=outcome,
         transition=decide(job, outcome, now, config.policy_of(job)),
@@ -216,6 +218,31 @@ def finish(run: Run, config: Config, *, now: int, host: str) -> Ended:
         result=result,
         event=event,
     )
+    return _tired(end, config, now) if may_sleep(run) else end
+
+
+def may_sleep(run: Run) -> bool:
+    """Tell whether a run may have said that its job sleeps, which the store knows for sure."""
+    if isinstance(run.outcome, Snoozed):
+        return True
+    if not isinstance(run.outcome, Exited) or run.output is not None:
+        return False
+    path = sleep_file(run.spool, run.job)
+    if not os.path.lexists(path):
+        return False
+    run.prepared += () if path in run.prepared else (path,)
+    return True
+
+
+def _tired(end: Ended, config: Config, now: int) -> Ended:
+    """Describe the end of a run that, if its job sleeps, is no more than that."""
+
+    def asleep(sleep: Sleep) -> Ended:
+        outcome = snoozed(sleep, now)
+        to = decide(end.job, outcome, now, config.policy)
+        return replace(end, outcome=outcome, transition=to, error=None, result=None)
+
+    return replace(end, if_asleep=asleep)
 
 
 def read_result(run: Run, now: int) -> tuple[str | None, Event | None]:

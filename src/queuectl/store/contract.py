@@ -15,6 +15,7 @@ from queuectl.errors import UsageError
 from queuectl.facts import (
     Batch,
     Count,
+    Emitted,
     Event,
     Node,
     Pause,
@@ -22,6 +23,7 @@ from queuectl.facts import (
     QueueUse,
     Rollup,
     RunProgress,
+    Sleep,
     Step,
     Stop,
 )
@@ -82,6 +84,8 @@ class Ended:
     """What else is kept of it."""
     noticed_at: int | None = None
     """When it was found out that a run was lost, which may be long after its end."""
+    if_asleep: "Callable[[Sleep], Ended] | None" = None
+    """Says how the run ended if its job sleeps; not set, if it can't have said so."""
 
     @property
     def settled_at(self) -> int:
@@ -481,6 +485,58 @@ class Reports(ABC):
         """Return the steps of a job that are done, in the order in which they were."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a run asks for that wants to give its worker back."""
+
+    step: str
+    """The name of the step that is done when it is over."""
+    numbered: bool = False
+    """Whether a number is added to the name when the run has come by it before."""
+    awaits: str | None = None
+    """What must be emitted; None if only the time counts."""
+    wait: int | None = None
+    until: int | None = None
+    """For how many milliseconds, or until when; without either, for ever."""
+
+    def ends_at(self, now: int) -> int | None:
+        """Return when it is over at the latest, if it begins now."""
+        return self.until if self.wait is None else now + self.wait
+
+
+class Sleeps(ABC):
+    """Jobs that have given their workers back, and what is emitted for them."""
+
+    @abstractmethod
+    def begin(self, run: RunId, wish: Wish, *, now: int | None = None) -> Step | Sleep:
+        """Return the step of a sleep that is over; or have the job of a run sleep, and return that.
+
+        It is over when its time has come, or what it awaits was emitted: that is the step's output,
+        which is empty if it was in vain. A run that comes again finds the sleep as it was. What
+        isn't over is written down so that whatever is emitted from then on ends it; the run is to
+        come to its end then, and comes by no other step: that is a `StateError`. Else it is as with
+        `begin_step`.
+        """
+
+    @abstractmethod
+    def of(self, jobs: Sequence[Job]) -> dict[int, Sleep]:
+        """Return what jobs sleep for since their newest runs, by the places of these."""
+
+    @abstractmethod
+    def emit(
+        self, name: str, payload: str, *, who: str, now: int | None = None
+    ) -> tuple[Emitted, int | None]:
+        """Keep what is emitted under a name, and bring back the jobs that wait for it.
+
+        The first counts: if there is one, it is returned, and nothing changes. Else it says how
+        many jobs were waiting.
+        """
+
+    @abstractmethod
+    def emitted(self, name: str | None = None, *, limit: int = 1) -> list[Emitted]:
+        """Return what was emitted under a name, if anything was; or the newest, newest first."""
+
+
 class History(ABC):
     """What has been: attempts and their output, events, and how long things took."""
 
@@ -748,6 +804,11 @@ class Store(ABC):
 
     @property
     @abstractmethod
+    def sleeps(self) -> Sleeps:
+        """Who sleeps, and what was emitted."""
+
+    @property
+    @abstractmethod
     def live(self) -> LiveOutput:
         """The output of runs that go on."""
 
@@ -823,13 +884,20 @@ class Store(ABC):
         """Raise `StoreTooNewError` if a newer queuectl has upgraded the schema under us."""
 
     @abstractmethod
-    def tidy(self, *, now: int | None = None, events_before: int | None = None) -> None:
+    def tidy(
+        self,
+        *,
+        now: int | None = None,
+        events_before: int | None = None,
+        emitted_before: int | None = None,
+    ) -> None:
         """Make small again what has grown.
 
         The counters that writers left beside each other, so as not to wait in line, are added up:
         that is worth it after every few commits. With `now`, once in a while, old rollups are
         merged into hours and older ones into days, and live output that nobody watches any more is
-        deleted, as are pauses of runs that are over, and events from before a time.
+        deleted, as are pauses of runs that are over, names that nobody waits for any more, and
+        events and what was emitted from before a time.
         """
 
     @abstractmethod

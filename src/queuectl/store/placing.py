@@ -77,6 +77,7 @@ def _move(idiom: Idiom, job: Job, place: Job, now: int) -> None:
         db.change(sql.MOVE_RESULT, to)
         db.change(sql.MOVE_PROGRESS, to)
         db.change(sql.MOVE_STEPS, to)
+        db.change(sql.MOVE_SLEEP, to)
     if job.stdin_bytes is not None:
         db.change(sql.MOVE_INPUTS, to)
     if job.tags:

@@ -18,6 +18,7 @@ from queuectl.store.contract import (
     Runs,
     Schedules,
     SharedSettings,
+    Sleeps,
     Store,
 )
 from queuectl.store.database import Database
@@ -88,6 +89,12 @@ class SqlStore(Store):
         from queuectl.store.verbs.reports import SqlReports
 
         return SqlReports(self._idiom)
+
+    @cached_property
+    def sleeps(self) -> Sleeps:
+        from queuectl.store.verbs.sleeps import SqlSleeps
+
+        return SqlSleeps(self._idiom)
 
     @cached_property
     def live(self) -> LiveOutput:
@@ -181,12 +188,18 @@ class SqlStore(Store):
     def check_schema(self) -> None:
         check_version(self.url, self.administration.version_in_meta())
 
-    def tidy(self, *, now: int | None = None, events_before: int | None = None) -> None:
+    def tidy(
+        self,
+        *,
+        now: int | None = None,
+        events_before: int | None = None,
+        emitted_before: int | None = None,
+    ) -> None:
         self._idiom.fold()
         if now is not None:
             from queuectl.store.tidying import Tidying
 
-            Tidying(self._idiom, self.nodes).tidy(now, events_before)
+            Tidying(self._idiom, self.nodes).tidy(now, events_before, emitted_before)
 
     def vacuum(self) -> None:
         self.administration.vacuum()

@@ -68,6 +68,17 @@ TABLES = (
         wide=("output",),
     ),
     Table(
+        name="sleeps",
+        key=("seq",),
+        columns=("seq", "number", "step", "awaits", "until", "at", "woken"),
+    ),
+    Table(
+        name="emitted",
+        key=("name",),
+        columns=("name", "asked", "payload", "at", "who"),
+        wide=("payload",),
+    ),
+    Table(
         name="rollups",
         key=("at", "queue", "node", "measure", "bucket"),
         columns=tuple("at queue node measure bucket count total_ms least_ms most_ms".split()),

@@ -22,7 +22,7 @@ class Tidying:
         self._sql = idiom.sql
         self._nodes = nodes
 
-    def tidy(self, now: int, events_before: int | None) -> None:
+    def tidy(self, now: int, events_before: int | None, emitted_before: int | None) -> None:
         """Do all of it, in several transactions."""
         self._db.atomic(lambda: self._coarsen(now))
         self._db.atomic(lambda: self._drop_stale_output(now))
@@ -30,6 +30,7 @@ class Tidying:
             self._db.again(self._sql.DROP_RECEIPTS, before=now - KEEP_RECEIPTS)
         self._db.again(self._sql.DROP_OLD_TICKS, before=now - KEEP_TICKS)
         self._db.again(self._sql.DROP_OLD_PAUSES)
+        self._db.again(self._sql.DROP_EMITTED, before=emitted_before or 0)
         if self._db.rows(self._sql.LIMITED):
             self._db.atomic(lambda: self._see_to_limits(now))
         if events_before is not None:

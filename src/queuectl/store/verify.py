@@ -19,6 +19,7 @@ def verify_rows(db: Database) -> list[str]:
             "results": sql.ORPHANED_RESULTS,
             "progress": sql.ORPHANED_PROGRESS,
             "steps": sql.ORPHANED_STEPS,
+            "sleeps": sql.ORPHANED_SLEEPS,
         }.items()
         if (orphans := db.value(statement))
     ]

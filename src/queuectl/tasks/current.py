@@ -1,13 +1,21 @@
 """The job that this code runs for: `current_job()`."""
 
 import logging
-from collections.abc import Callable
+from asyncio import to_thread
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Event
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import StateError
+from queuectl.store.contract import RunId
+from queuectl.tasks import steps
+from queuectl.tasks.steps import Keeper, Steps
+
+if TYPE_CHECKING:
+    from queuectl.awaiting import Duration
 
 TELL_EVERY = 0.25
 """Seconds between two times that a job says how far it is."""
@@ -17,8 +25,10 @@ _current: ContextVar["CurrentJob"] = ContextVar("queuectl_current_job")
 class CurrentJob:
     """A job while it runs, as its own code sees it."""
 
-    def __init__(self, message: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
-        """Take the line that brought it, and where to say what it has to say."""
+    def __init__(
+        self, message: dict[str, Any], say: Callable[[dict[str, Any]], None], node: str = ""
+    ) -> None:
+        """Take the line that brought it, where to say what it has to say, and who runs it."""
         self.run: int = message["job"]
         self.seq: int = message.get("seq", 0)
         self.id: str = message["id"]
@@ -33,8 +43,6 @@ class CurrentJob:
         """Why it should."""
         self.on_stop: Callable[[str], Any] | None = None
         """Called each time that it is asked to; in another thread than its code."""
-        self.task: Any = None
-        """What it runs, if that is a task."""
         self.began = monotonic()
         self.shown = False
         """Whether what it writes can be followed."""
@@ -42,6 +50,12 @@ class CurrentJob:
         """Where to say what it has to say, as lines of the protocol."""
         self._told_at = 0.0
         self._to_tell: dict[str, Any] | None = None
+        self._node = node
+        self._queue: Keeper | None = None
+
+    def belongs_to(self, queue: Keeper) -> None:
+        """Be told which queue of the application it is a job of."""
+        self._queue = queue
 
     @property
     def cancelled(self) -> bool:
@@ -77,6 +91,65 @@ class CurrentJob:
                 self.on_stop(why)
             except Exception:
                 logging.getLogger("queuectl").exception("kill() of job %s failed", self.id)
+
+    # -- steps --------------------------------------------------------------------------
+
+    @property
+    def step(self) -> Steps:
+        """Does a part of it once, however often it runs: it is called with a name, and a function.
+
+        What the function returns is stored, and returned again in later runs, without a call. With
+        an async one, that is to be awaited. As a decorator it makes a step of the function, under
+        its name. A run that has lost its lease ends there.
+        """
+        return Steps(self._its_queue, self._its_run)
+
+    @contextmanager
+    def step_in(self, connection: Any) -> Iterator[Steps]:
+        """Do steps that are done if and only if a transaction of yours is committed.
+
+        It returns what is called as `step` is. The connection is one to the queue's own database,
+        as with `Queue.enqueue`; commit soon after.
+        """
+        yield Steps(self._its_queue, self._its_run, connection)
+
+    def sleep(self, length: "Duration", *, name: str | None = None) -> None:
+        """Give the worker back, and go on after a duration, or at a time such as tomorrow 9am.
+
+        The run ends here, by an exception that mustn't be caught. The next one skips what is done
+        of its steps, comes by here, and goes on.
+        """
+        steps.sleep(self._its_queue, self._its_run, length, name)
+
+    def wait_for(
+        self, awaited: str, *, timeout: "Duration | None" = None, name: str | None = None
+    ) -> Any:
+        """Give the worker back until something is emitted, and return that.
+
+        What was emitted before counts. When it wasn't in time, it is a `TimeoutError`. All else is
+        as with `sleep`.
+        """
+        return steps.wait_for(self._its_queue, self._its_run, awaited, timeout, name)
+
+    async def asleep(self, length: "Duration", *, name: str | None = None) -> None:
+        """Do as `sleep` does, and let others go on meanwhile."""
+        await to_thread(self.sleep, length, name=name)
+
+    async def await_for(
+        self, awaited: str, *, timeout: "Duration | None" = None, name: str | None = None
+    ) -> Any:
+        """Do as `wait_for` does, and let others go on meanwhile."""
+        return await to_thread(self.wait_for, awaited, timeout=timeout, name=name)
+
+    @property
+    def _its_queue(self) -> Keeper:
+        if self._queue is None:
+            raise StateError("This job runs without its queue, so that it can't keep steps.")
+        return self._queue
+
+    @property
+    def _its_run(self) -> RunId:
+        return RunId(self.id, self.attempt, self._node)
 
 
 def current_job() -> CurrentJob:

@@ -6,6 +6,21 @@ from time import time
 from queuectl.when import parse_duration
 
 
+class Interruption(BaseException):
+    """Ends a run where it is. It is no `Exception`, so that nothing catches it by accident.
+
+    Code that catches it anyway must raise it again: whatever the run does from then on is in vain.
+    """
+
+
+class Asleep(Interruption):
+    """The job sleeps, or waits for something: it comes back later, and goes on from here."""
+
+
+class LeaseLost(Interruption):
+    """The job isn't this run's any more: its node was given up, and it may run elsewhere by now."""
+
+
 class TaskSignal(Exception):  # noqa: N818 - it says what becomes of a job, as StopIteration does
     """Ends a run of a task otherwise than by success or failure."""
 

@@ -16,6 +16,7 @@ from queuectl.job import TYPE, Job, Named, State
 from queuectl.request import read_some
 from queuectl.tasks.codec import MisfitError
 from queuectl.tasks.signature import Signature
+from queuectl.tasks.steps import Keeper
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,7 +30,7 @@ class TaskOptions(Keywords, total=False):
     key: str
 
 
-class Home(Protocol):
+class Home(Keeper, Protocol):
     """What a task needs of the queue that it is registered in."""
 
     @property
@@ -74,6 +75,11 @@ class Task(Generic[P, R, C]):
         self.__name__ = getattr(function, "__name__", name)
         self.__module__ = function.__module__
         self.__wrapped__ = function
+
+    @property
+    def queue(self) -> Home:
+        """The queue that it is registered with."""
+        return self._queue
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         """Call the function, here and now."""

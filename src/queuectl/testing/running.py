@@ -178,10 +178,15 @@ class _Runner:
             return None, error
 
     def _call_within(self, task: Task[..., Any, Any], job: Job) -> str | None:
-        said = {"job": 0, "id": job.id, "type": task.name, "queue": job.queue}
-        enter(CurrentJob({**said, "attempt": job.attempts, "keys": job.keys}, self._hearer(job)))
+        said: dict[str, Any] = {"job": 0, "id": job.id, "type": task.name, "queue": job.queue}
+        said |= {"attempt": job.attempts, "keys": job.keys}
+        current = CurrentJob(said, self._hearer(job), job.node or "")
+        current.belongs_to(task.queue)
+        enter(current)
         try:
-            args, kwargs = task.signature.read(json.loads(job.data or b"null"))
+            args, kwargs = task.signature.read(
+                json.loads(job.data or b"null"), is_sole=job.hook is not None
+            )
         except MisfitError as error:
             raise TypeError(f"{task.name}: {error.place}{error.text}") from None
         result: Any = task.function(*args, **kwargs)

@@ -15,6 +15,7 @@ MIGRATIONS: tuple[str, ...] = (
     "m0006_reports",
     "m0007_handlers",
     "m0008_forced",
+    "m0009_sleeps",
 )
 """Packages in this one, oldest first, with a module per dialect."""
 

@@ -339,6 +339,7 @@ MOVE_INPUTS = "UPDATE {inputs} SET seq = :to WHERE seq = :seq"
 MOVE_RESULT = "UPDATE {results} SET seq = :to WHERE seq = :seq"
 MOVE_PROGRESS = "UPDATE {progress} SET seq = :to WHERE seq = :seq"
 MOVE_STEPS = "UPDATE {steps} SET seq = :to WHERE seq = :seq"
+MOVE_SLEEP = "UPDATE {sleeps} SET seq = :to WHERE seq = :seq"
 MOVE_TAGS = "UPDATE {tags} SET seq = :to WHERE tag {in_ids} AND seq = :seq"
 MOVE_TICK = """
 UPDATE {ticks} SET seq = :to WHERE schedule = :schedule AND planned = :planned AND seq = :seq
@@ -384,6 +385,9 @@ SELECT seq FROM {jobs}
 WHERE id = :id AND attempts = :attempt AND node = :node AND state = 'processing'{row_lock}
 """
 
+# The same, for who only looks: an application may have the transaction open for long.
+FIND_RUN = HOLD_RUN.replace("{row_lock}", "")
+
 # The job of a run, as long as it is that.
 RUNNING = """
 SELECT {job_columns} FROM {jobs}
@@ -414,7 +418,9 @@ PROGRESS = "SELECT seq, number, percent, note, at FROM {progress} WHERE seq {in_
 # The steps of a job that are done, in their order; and that a run came by one of them.
 STEPS = "SELECT name, number, seen, output, at FROM {steps} WHERE seq = :seq ORDER BY place"
 STEP = "SELECT name, number, seen, output, at FROM {steps} WHERE seq = :seq AND name = :name"
-SEE_STEP = "UPDATE {steps} SET seen = :number WHERE seq = :seq AND name = :name"
+SEE_STEP = """
+UPDATE {steps} SET seen = :number WHERE seq = :seq AND name = :name AND seen < :number
+"""
 
 # Keep one. Whoever does that holds the job, so that no two get the same place.
 LAST_STEP = "SELECT coalesce(max(place), 0) FROM {steps} WHERE seq = :seq"
@@ -426,6 +432,58 @@ VALUES (:seq, :name, :place, :number, :number, :output, :at)
 # Forget a step and those after it. MariaDB reads no table that it deletes from.
 PLACE_OF_STEP = "SELECT place FROM {steps} WHERE seq = :seq AND name = :name"
 FORGET_STEPS = "DELETE FROM {steps} WHERE seq = :seq AND place >= :place"
+
+# -- jobs that sleep, and what is emitted for them ----------------------------------
+
+# What jobs sleep for, by their places: as it is known; and as it is, until the transaction is over.
+# Whoever writes to both holds this before the job, as long as he doesn't run it.
+SLEEPS = "SELECT seq, number, step, awaits, until, at, woken FROM {sleeps} WHERE seq {in_seqs}"
+LOCK_SLEEPS = SLEEPS + " ORDER BY seq{row_lock}"
+
+# Those who wait for something.
+LOCK_SLEEPERS = """
+SELECT seq, number, step, awaits, until, at, woken FROM {sleeps}
+WHERE awaits = :name AND awaits IS NOT NULL ORDER BY seq{row_lock}
+"""
+
+# Have a job sleep; what it slept for before gives way. And that it has done so.
+FALL_ASLEEP = """
+INSERT INTO {sleeps} (seq, number, step, awaits, until, at, woken)
+VALUES (:seq, :number, :step, :awaits, :until, :at, 0)
+{on_conflict[seq]} number = {excluded[number]}, step = {excluded[step]},
+    awaits = {excluded[awaits]}, until = {excluded[until]}, at = {excluded[at]}, woken = 0
+"""
+DROP_SLEEP = "DELETE FROM {sleeps} WHERE seq = :seq"
+
+# Note that what they wait for was emitted, and bring back those whose runs are over; one that is
+# held stays so.
+WAKE = "UPDATE {sleeps} SET woken = 1 WHERE seq {in_seqs}"
+BRING_BACK = """
+UPDATE {jobs} SET run_at = :now, ready = CASE WHEN parked IS NULL THEN 1 ELSE 0 END,
+    updated_at = :now
+WHERE seq {in_seqs} AND state = 'pending' AND ready = 0
+"""
+
+# Hold what was emitted under a name, or what there is to wait for: who emits and who falls asleep
+# come one after the other. That it is changed tells those who look at a state from before.
+ASK_EMITTED = """
+INSERT INTO {emitted} (name, asked) VALUES (:name, 1)
+{on_conflict[name]} asked = {emitted}.asked + 1
+"""
+EMITTED = "SELECT name, payload, at, who FROM {emitted} WHERE name = :name AND at IS NOT NULL"
+EMIT = "UPDATE {emitted} SET payload = :payload, at = :at, who = :who WHERE name = :name"
+
+# The newest that were.
+ALL_EMITTED = """
+SELECT name, payload, at, who FROM {emitted} WHERE at IS NOT NULL AND at >= 0
+ORDER BY at DESC, name LIMIT :limit
+"""
+
+# Forget what nobody waits for: names under which nothing came, and what came before a time.
+DROP_EMITTED = """
+DELETE FROM {emitted} WHERE (at IS NULL OR at < :before)
+    AND NOT EXISTS (SELECT 1 FROM {sleeps} s WHERE s.awaits = {emitted}.name)
+"""
 
 # -- the output of a run while it goes on -----------------------------------------
 
@@ -707,6 +765,7 @@ ORPHANED_TAGS = "SELECT count(*) FROM {tags} WHERE seq NOT IN (SELECT seq FROM {
 ORPHANED_RESULTS = "SELECT count(*) FROM {results} WHERE seq NOT IN (SELECT seq FROM {jobs})"
 ORPHANED_PROGRESS = "SELECT count(*) FROM {progress} WHERE seq NOT IN (SELECT seq FROM {jobs})"
 ORPHANED_STEPS = "SELECT count(*) FROM {steps} WHERE seq NOT IN (SELECT seq FROM {jobs})"
+ORPHANED_SLEEPS = "SELECT count(*) FROM {sleeps} WHERE seq NOT IN (SELECT seq FROM {jobs})"
 
 # How many jobs have another stdin than was stored with them.
 SHORT_INPUTS = """

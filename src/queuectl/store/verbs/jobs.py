@@ -342,6 +342,7 @@ class SqlJobs(Jobs):
         if place is None:
             raise no_step(job, name)
         self._db.change(self._sql.FORGET_STEPS, {"seq": job.seq, "place": place})
+        self._db.change(self._sql.DROP_SLEEP, {"seq": job.seq})
 
     def _edit(self, edits: dict[int, Edit], held: Mapping[int, Job], now: int) -> Changed:
         """Make other jobs of some that wait, each in its place; says which ones it could."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from queuectl.errors import DuplicateError, LeaseLostError, StateError
-from queuectl.facts import RunProgress, Step
+from queuectl.facts import RunProgress, Sleep, Step
 from queuectl.job import Job, State
 from queuectl.store.contract import Reports, RunId
 from queuectl.store.idiom import Idiom
@@ -54,7 +54,7 @@ class SqlReports(Reports):
         self, run: RunId, make: Callable[[bytes], bytes], *, now: int | None = None
     ) -> bytes:
         def change() -> bytes:
-            seq = self._held(run)
+            seq = self.held(run)
             data = self._db.value(self._sql.DATA, seq=seq)
             if data is None:
                 raise no_data(run)
@@ -69,35 +69,60 @@ class SqlReports(Reports):
 
     def begin_step(self, run: RunId, name: str) -> Step | None:
         def begin() -> Step | None:
-            seq = self._held(run)
-            rows = self._db.rows(self._sql.STEP, seq=seq, name=name)
-            if not rows:
-                return None
-            step = _step(*rows[0])
-            if step.seen == run.attempt:
-                raise twice(run, name)
-            row = {"seq": seq, "name": name, "number": run.attempt}
-            self._db.change(self._sql.SEE_STEP, row)
-            return step
+            seq = self.place(run)
+            rows = self._db.rows(self._sql.SLEEPS, seqs=self._idiom.bind([seq]))
+            for said in rows:
+                sleep = sleep_of(*said)
+                if sleep.number == run.attempt:
+                    raise asleep(run, sleep)
+            return self.come_by(run, seq, name)
 
         return self._db.transact(begin)
 
+    def come_by(self, run: RunId, seq: int, name: str) -> Step | None:
+        """Return a step that is done, and note that a run came by it, within a transaction."""
+        rows = self._db.rows(self._sql.STEP, seq=seq, name=name)
+        if not rows:
+            return None
+        step = _step(*rows[0])
+        if step.seen == run.attempt:
+            raise twice(run, name)
+        row = {"seq": seq, "name": name, "number": run.attempt}
+        self._db.change(self._sql.SEE_STEP, row)
+        return step
+
     def keep_step(self, run: RunId, name: str, output: bytes, *, now: int | None = None) -> None:
         def keep() -> None:
-            seq = self._held(run)
+            seq = self.held(run)
             if self._db.rows(self._sql.STEP, seq=seq, name=name):
                 raise twice(run, name)
-            row = {"seq": seq, "name": name, "number": run.attempt, "output": output}
-            place = self._db.value(self._sql.LAST_STEP, seq=seq) + 1
-            at = self._idiom.time(now)
-            self._db.change(self._sql.KEEP_STEP, row | {"place": place, "at": at})
+            self.add(run, seq, name, output, self._idiom.time(now))
 
         self._db.transact(keep)
+
+    def add(self, run: RunId, seq: int, name: str, output: bytes, at: int) -> Step:
+        """Keep a step behind all others, within a transaction that holds the run."""
+        row = {"seq": seq, "name": name, "number": run.attempt, "output": output, "at": at}
+        place = self._db.value(self._sql.LAST_STEP, seq=seq) + 1
+        self._db.change(self._sql.KEEP_STEP, row | {"place": place})
+        return _step(name, run.attempt, run.attempt, output, at)
 
     def steps(self, job: Job) -> list[Step]:
         return [_step(*row) for row in self._db.rows(self._sql.STEPS, seq=job.seq)]
 
-    def _held(self, run: RunId) -> int:
+    def was_by(self, run: RunId, seq: int, name: str) -> bool:
+        """Tell whether a run has come by a step, within a transaction."""
+        rows = self._db.rows(self._sql.STEP, seq=seq, name=name)
+        return bool(rows) and _step(*rows[0]).seen == run.attempt
+
+    def place(self, run: RunId) -> int:
+        """Return the place of the job of a run, which may lose it at any time."""
+        rows = self._db.rows(self._sql.FIND_RUN, **_fence(run))
+        if not rows:
+            raise lost(run)
+        return int(rows[0][0])
+
+    def held(self, run: RunId) -> int:
         """Return the place of the job of a run, which stays this run's until all is written."""
         seq = self._hold(run)
         if seq is None:
@@ -117,6 +142,15 @@ def _step(name: str, number: int, seen: int, output: bytes, at: int) -> Step:
     return Step(name=name, number=number, seen=seen, output=bytes(output), at=at)
 
 
+def sleep_of(
+    seq: int, number: int, step: str, awaits: str | None, until: int | None, at: int, woken: int
+) -> Sleep:
+    """Return what a row says of a job that sleeps."""
+    return Sleep(
+        seq=seq, number=number, step=step, awaits=awaits, until=until, at=at, woken=bool(woken)
+    )
+
+
 def _progress_row(told: RunProgress) -> dict[str, Any]:
     return {
         "seq": told.seq,
@@ -131,6 +165,15 @@ def lost(run: RunId) -> LeaseLostError:
     """Say that a run isn't that of its job any more."""
     return LeaseLostError(
         f"Run {run.attempt} of job {run.job} has lost its lease, so that nothing of it is stored."
+    )
+
+
+def asleep(run: RunId, sleep: Sleep) -> StateError:
+    """Say that a run goes on though it has given its worker back."""
+    return StateError(
+        f"Run {run.attempt} of job {run.job} {sleep} since its step {sleep.step!r}, and does no"
+        " other; it should have ended there.",
+        advice="begin the script with set -e.",
     )
 
 

@@ -133,13 +133,30 @@ class SqlRuns(Runs):
         def asked() -> dict[int, Job]:
             return {job.seq: job for job in self.held(node, to_cancel=True)}
 
-        ends = over.judge(stuck, asked, now)
+        ends = self._asleep(over.judge(stuck, asked, now))
         fitting = [self._idiom.fit(end) for end in ends]
         late = set(map(id, self._finish(fitting))) if ends else set()
         lost = [end for end, fits in zip(ends, fitting, strict=True) if id(fits) in late]
         if over.note is not None:
             self._note(over, stuck, ends, lost, now)
         return Turned(ends=ends, lost=lost)
+
+    def _asleep(self, ends: Sequence[Ended]) -> Sequence[Ended]:
+        """Return how runs ended, now that nothing can wake those that sleep behind our back."""
+        tired = [end.job.seq for end in ends if end.if_asleep is not None]
+        if not tired:
+            return ends
+        from queuectl.store.verbs.sleeps import SqlSleeps
+
+        found = SqlSleeps(self._idiom).find(tired, lock=True)
+        return [
+            end.if_asleep(sleep)
+            if end.if_asleep is not None
+            and (sleep := found.get(end.job.seq)) is not None
+            and sleep.number == end.job.attempts
+            else end
+            for end in ends
+        ]
 
     def _note(
         self,

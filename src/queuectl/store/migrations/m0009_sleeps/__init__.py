@@ -1,0 +1,1 @@
+"""What jobs sleep for, and what is emitted for those that wait."""
