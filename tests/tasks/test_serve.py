@@ -43,6 +43,11 @@ for line in sys.stdin:
             Path("waiting").write_text(str(os.getpid()))
         elif said == "fail":
             say(failed=run, error="as it was told", retry_after=0)
+        elif said == "update":
+            say(update=run, data='"updated"')
+            say(failed=run, error="again", retry_after=0)
+        elif said == "updated":
+            say(done=run, result=message["attempt"])
         elif said == "pid":
             say(done=run, result=os.getpid())
         else:
@@ -67,6 +72,11 @@ class Run:
                 time.sleep(0.02)
             Path("killed").write_text(" ".join(self.killed))
             task.heartbeat()
+        if task.data.startswith(b"{"):
+            if "tried" in task.json():
+                return task.json()
+            task.update_data({"tried": task.attempt})
+            raise RuntimeError("again")
         if task.data == b"ignore":
             while True:
                 time.sleep(1)
@@ -177,6 +187,14 @@ def test_they_are_replaced_after_so_many_jobs(talks: Works) -> None:
     assert max(pids.count(pid) for pid in pids) <= 2
 
 
+def test_data_are_changed_for_later_attempts(talks: Works) -> None:
+    served = talks.queue.enqueue(data='"update"', type="x", max_retries=1).id
+    ran = talks.queue.enqueue(data='{"a": 1}', type="y", max_retries=1, retry_delay="0s").id
+    talks.node("--serve", "x=./talks", "--run", "y=runs.py")
+    assert talks.result(served) == 2
+    assert talks.result(ran) == {"a": 1, "tried": 1}
+
+
 # -- classes ------------------------------------------------------------------------------
 
 
@@ -197,7 +215,8 @@ def test_another_class_can_be_named(talks: Works) -> None:
 
 
 def test_kill_is_called_again_and_again_until_it_ends(talks: Works) -> None:
-    talks.queue.set_setting("kill_grace", "20s")
+    talks.queue.set_setting("kill_grace", "60s")
+    talks.queue.set_setting("kill_interval", "100ms")
     id = talks.queue.enqueue(type="x", data="wait", max_retries=0).id
     talks.node("--run", "runs.py")
     wait_for((talks.folder / "waiting").exists, "the run")

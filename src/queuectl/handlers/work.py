@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from queuectl.errors import QueuectlError
 from queuectl.handlers import lines
+from queuectl.queue import Queue
 from queuectl.tasks.codec import MisfitError
 from queuectl.tasks.current import CurrentJob
 from queuectl.tasks.task import Task
@@ -114,11 +115,8 @@ class RunTask:
     def update_data(self, changes: Mapping[str, Any]) -> None:
         """Change names of the data, which is an object of JSON, for this run and those after it."""
         self.heartbeat()
-        data = self.json() if self.data else {}
-        if not isinstance(data, dict):
-            raise TypeError(f"the data of job {self.id} is no object of JSON")
-        self.data = json.dumps(data | dict(changes)).encode()
-        self._job.say({"update": self._job.run, "data": self.data.decode()})
+        with Queue() as queue:
+            self.data = queue.update_data(changes, run=self._job.id_of_run)
 
 
 class RunWork:

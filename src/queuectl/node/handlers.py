@@ -23,6 +23,7 @@ from queuectl.handlers import lines
 from queuectl.job import (
     Cancelled,
     Exited,
+    Job,
     Lost,
     Outcome,
     Output,
@@ -47,7 +48,9 @@ from queuectl.node.said import (
     unbegun,
 )
 from queuectl.node.warm import SHOWN_AFTER, Handed, Message, Warm, stand_still
+from queuectl.request import check_data_size
 from queuectl.spool import token_of
+from queuectl.store.contract import RunId
 from queuectl.when import iso
 
 if TYPE_CHECKING:
@@ -365,6 +368,8 @@ class Handlers:
                 yield from self._dropped(warm, number)
             case {"progress": number} if number in warm.begun:
                 tell_progress(warm.runs[number].run, message)
+            case {"update": number, "data": str(data)} if number in warm.begun:
+                self._update(warm.runs[number].run.job, data)
             case {"ready": _}:
                 self._greeted(warm, message)
             case {"unable": text}:
@@ -372,6 +377,15 @@ class Handlers:
             case {"leaves": _}:
                 self._fleet.retire(warm)
                 warm.leave_by = monotonic() + self._fleet.grace
+
+    def _update(self, job: Job, data: str) -> None:
+        """Have other data for a job, as its run says."""
+        run = RunId(job.id, job.attempts, job.node or "")
+        try:
+            checked = check_data_size("data", data.encode("utf-8", "surrogatepass"))
+            self.processes.store.reports.set_data(run, lambda _: checked)
+        except QueuectlError as error:
+            self.processes.say(f"The data of job {job.id} stay as they are: {error}", level="error")
 
     def _greeted(self, warm: Warm, message: Message) -> None:
         warm.is_ready = True

@@ -102,7 +102,7 @@ class CurrentJob:
         an async one, that is to be awaited. As a decorator it makes a step of the function, under
         its name. A run that has lost its lease ends there.
         """
-        return Steps(self._its_queue, self._its_run)
+        return Steps(self._its_queue, self.id_of_run)
 
     @contextmanager
     def step_in(self, connection: Any) -> Iterator[Steps]:
@@ -111,7 +111,7 @@ class CurrentJob:
         It returns what is called as `step` is. The connection is one to the queue's own database,
         as with `Queue.enqueue`; commit soon after.
         """
-        yield Steps(self._its_queue, self._its_run, connection)
+        yield Steps(self._its_queue, self.id_of_run, connection)
 
     def sleep(self, length: "Duration", *, name: str | None = None) -> None:
         """Give the worker back, and go on after a duration, or at a time such as tomorrow 9am.
@@ -119,7 +119,7 @@ class CurrentJob:
         The run ends here, by an exception that mustn't be caught. The next one skips what is done
         of its steps, comes by here, and goes on.
         """
-        steps.sleep(self._its_queue, self._its_run, length, name)
+        steps.sleep(self._its_queue, self.id_of_run, length, name)
 
     def wait_for(
         self, awaited: str, *, timeout: "Duration | None" = None, name: str | None = None
@@ -129,7 +129,7 @@ class CurrentJob:
         What was emitted before counts. When it wasn't in time, it is a `TimeoutError`. All else is
         as with `sleep`.
         """
-        return steps.wait_for(self._its_queue, self._its_run, awaited, timeout, name)
+        return steps.wait_for(self._its_queue, self.id_of_run, awaited, timeout, name)
 
     async def asleep(self, length: "Duration", *, name: str | None = None) -> None:
         """Do as `sleep` does, and let others go on meanwhile."""
@@ -148,7 +148,8 @@ class CurrentJob:
         return self._queue
 
     @property
-    def _its_run(self) -> RunId:
+    def id_of_run(self) -> RunId:
+        """What fences all that is written for it."""
         return RunId(self.id, self.attempt, self._node)
 
 
