@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from queuectl import awaiting, roster
+from queuectl import roster
 from queuectl.explain import (
     Crew,
     Reason,
@@ -61,8 +61,8 @@ def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
         held_by = tuple(store.jobs.select(running, limit=None, oldest=True))
         opens_at = store.runs.opens_at(job.queue, job.parked) if job.parked else None
         around = replace(around, running=held_by, key_opens_at=opens_at)
-    if sleep := awaiting.sleeps(store, [job]):
-        around = replace(around, sleep=sleep[job.seq])
+    if job.attempts and job.run_at > around.now:
+        around = replace(around, sleep=store.sleeps.of([job]).get(job.seq))
     if job.is_held:
         around = replace(around, held=_hold_of(store, job))
     if all_busy(job, around.crews):

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from tests.faults.mutants import MUTANTS, Edit, Mutant, hunt, main, sources
+from tests.faults.mutants import MUTANTS
+from tests.faults.mutants.hunt import hunt, main
+from tests.faults.mutants.mutant import Edit, Mutant, sources
 from tests.servers.shared import CHECKOUT
 
 FIFTEEN = {

@@ -33,6 +33,21 @@ def test_tasks_and_commands_share_a_node(works: Works) -> None:
     assert works.said(command) == "shell\n"
 
 
+def test_a_worker_has_one_run_whoever_runs_it(works: Works) -> None:
+    flag = works.folder / "flag"
+    held = works.call("hold", flag=str(flag))
+    works.app_node()
+    works.pid_in("flag.pid")
+    command = works.queue.enqueue("true").id
+    other = works.call("add", a=1)
+    # Claimed by nobody, or by its worker behind the other: it hasn't begun.
+    assert works.run("wait", command, "--timeout", "500ms").returncode != 0
+    flag.touch()
+    assert works.result(held) == "held"
+    assert works.over(command).state == State.COMPLETED
+    assert works.result(other) == 2
+
+
 @pytest.mark.parametrize("kind", ENDS)
 def test_how_one_ends_harms_no_other(works: Works, kind: str) -> None:
     before = works.call("add", a=1)
@@ -143,6 +158,16 @@ def test_a_task_says_what_becomes_of_its_job(works: Works) -> None:
     assert works.queue.get(discard).reason == "of no use"
     assert works.result(snooze) == 2
     assert works.queue.get(snooze).failures == 0
+
+
+def test_arguments_that_somebody_pushed_are_read_or_refused(works: Works) -> None:
+    pushed = {'{\n  "a": 1,\r\n  "b": 2\n}\n': 3, "": None, "no JSON\n": None, '"text"': None}
+    ids = [works.queue.enqueue(type="trouble.add", data=data, max_retries=0).id for data in pushed]
+    works.app_node()
+    assert [works.over(id).state for id in ids] == [State.COMPLETED, *[State.DEAD] * 3]
+    assert works.result(ids[0]) == 3
+    assert "a is missing" in (works.queue.get(ids[1]).reason or "")
+    assert "the arguments must be an object" in (works.queue.get(ids[2]).reason or "")
 
 
 # -- ends that somebody wants ------------------------------------------------------------

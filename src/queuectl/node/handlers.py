@@ -41,6 +41,7 @@ from queuectl.node.said import (
     exit_in_words,
     failure,
     hide,
+    one_line,
     output_left,
     output_of,
     show,
@@ -165,7 +166,7 @@ class Handlers:
             assert board is not None
             board.note(warm.worker, token_of(job))
         if warm.handler.calls_tasks:
-            said = lines.raw_line(message, "args", data.decode() or "{}")
+            said = lines.raw_line(message, "args", one_line(data))
         else:
             message["created_at"] = iso(job.created_at)
             try:

@@ -1,6 +1,7 @@
 """What warm programs say and leave behind, and what that comes to."""
 
 import base64
+import json
 import os
 from contextlib import suppress
 from time import monotonic
@@ -41,6 +42,16 @@ def _milliseconds(said: Any) -> int:
         return max(0, parse_duration(said))
     except QueuectlError:
         return 0
+
+
+def one_line(data: bytes) -> str:
+    """Return the arguments of a task as JSON in one line; what is none isn't for any task."""
+    try:
+        value = json.loads(data or b"{}")
+    except (ValueError, RecursionError):
+        return "null"
+    # What tasks write is in one line; what somebody has pushed needn't be.
+    return json.dumps(value) if b"\n" in data or b"\r" in data else data.decode() or "{}"
 
 
 def unbegun(number: int, how: str) -> "wire.Ended":
