@@ -1,6 +1,6 @@
 """FastAPI: one request has an invoice written, another one asks for it.
 
-fastapi run examples/fastapi_shop.py
+uvicorn examples.fastapi_shop:app
 queuectl --db shop.db worker start --app examples.fastapi_shop:queue
 """
 
@@ -10,7 +10,7 @@ from decimal import Decimal
 from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 
-from queuectl import NotFoundError, Queue, current_job
+from queuectl import NotFoundError, Queue, TaskFailedError, current_job
 
 queue = Queue(os.environ.get("SHOP_DB", "shop.db"))
 app = FastAPI()
@@ -53,5 +53,7 @@ def invoice(id: str, wait: float = 0) -> Invoice:
         return write_invoice.job(id).result(timeout=wait)
     except NotFoundError as error:
         raise HTTPException(404, str(error)) from None
+    except TaskFailedError as error:
+        raise HTTPException(410, str(error)) from None
     except TimeoutError:
         raise HTTPException(404, "It isn't written yet.") from None

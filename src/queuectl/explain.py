@@ -103,6 +103,10 @@ class Crew:
         """Tell whether it takes jobs of this queue."""
         return queue in self.queues
 
+    def serves_any(self, queues: Collection[str]) -> bool:
+        """Tell whether it takes jobs of one of these queues."""
+        return any(self.serves(queue) for queue in queues)
+
     def takes(self, job: Job) -> bool:
         """Tell whether it would run this job."""
         return not self.stopping and self.queues.takes(job.queue, job.handler)
@@ -193,11 +197,18 @@ def hindrances(
         reasons.append(_reason(Cause.NO_WORKER, "no worker is running", start))
     elif names and not taking:
         reasons.append(_reason(Cause.NO_WORKER, "all workers are stopping", start))
+    elif not handlers and _run_no_commands([crew for crew in taking if crew.serves_any(names)]):
+        text = "no worker runs commands: those that there are have async tasks only"
+        reasons.append(_reason(Cause.NO_HANDLER, text, start))
     elif unserved := sorted(q for q in names if not any(crew.serves(q) for crew in taking)):
         options = " ".join(f"--queue {_quoted(served(name))}" for name in unserved)
         text = f"no worker serves {', '.join(unserved)}"
         reasons.append(_reason(Cause.NOT_SERVED, text, f"{start} {options}"))
     return reasons
+
+
+def _run_no_commands(crews: Sequence[Crew]) -> bool:
+    return bool(crews) and all(crew.queues.no_commands for crew in crews)
 
 
 def unhandled(jobs: Sequence[Job], crews: Sequence[Crew]) -> list[Reason]:
@@ -225,6 +236,10 @@ def handling(handlers: Sequence[str]) -> str:
     types = [handler.removeprefix(TYPE) for handler in handlers]
     if not all(types):
         return "worker start --exec PROGRAM"
+    # That of a task is the name of its module, and its own.
+    modules = dict.fromkeys(type.rpartition(".")[0] for type in types)
+    if all(modules):
+        return f"worker start {' '.join(f'--app {_quoted(name)}:queue' for name in modules)}"
     return f"worker start {' '.join(f'--exec {_quoted(type)}=PROGRAM' for type in types)}"
 
 

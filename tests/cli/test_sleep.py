@@ -73,6 +73,7 @@ class TestSleeping:
         assert (reason["cause"], reason["remedy"]) == ("awaits", "queuectl emit paid-4711")
         assert "it waits for paid-4711 to be emitted, until 20" in reason["text"]
         assert "waits for paid-4711" in cli.ok("show", awaits).stdout
+        assert "let it go on with: queuectl emit paid-4711" in cli.ok("explain", awaits).stdout
         told = cli.ok("show", awaits, "--json").json["sleep"]
         assert (told["awaits"], told["step"]) == ("paid-4711", "await paid-4711")
         assert told["until"] > told["since"]

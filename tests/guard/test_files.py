@@ -15,7 +15,7 @@ from tests.guard.harness import Harness
 @pytest.fixture
 def guard(tmp_path: Path) -> Iterator[Harness]:
     harness = Harness(tmp_path)
-    harness.tell("board", board_at(str(tmp_path), 1), 1, True)
+    harness.tell("board", board_at(str(tmp_path), 1), 1, True, 0)
     yield harness
     harness.guard.close()
 

@@ -82,7 +82,7 @@ class TestWithdraw:
 class TestBoard:
     def test_it_names_what_each_worker_has_begun(self, guard: Harness) -> None:
         board = str(guard.folder / "board")
-        guard.tell("board", board, 1, True)
+        guard.tell("board", board, 1, True, 0)
         done = guard.shell("true", worker=1, token="a")
         going = guard.shell("touch begun; sleep 1000", worker=1, token="b")
         guard.shell("sleep 1000", worker=1, token="c")
@@ -94,7 +94,7 @@ class TestBoard:
 
     def test_the_oldest_make_room(self, guard: Harness) -> None:
         board = str(guard.folder / "board")
-        guard.tell("board", board, 1, True)
+        guard.tell("board", board, 1, True, 0)
         guard.wait(*[guard.shell("true", worker=1, token=f"run {n}") for n in range(40)])
         assert read_board(board) == {f"run {n}" for n in range(8, 40)}
 
@@ -126,5 +126,5 @@ class TestBoard:
         assert read_boards(str(tmp_path)) is None
 
     def test_a_board_that_cannot_be_made_is_done_without(self, guard: Harness) -> None:
-        guard.tell("board", str(guard.folder / "no" / "such" / "folder"), 1, True)
+        guard.tell("board", str(guard.folder / "no" / "such" / "folder"), 1, True, 0)
         assert guard.end(guard.shell("exit 3")).code == 3

@@ -80,7 +80,7 @@ def test_a_guard_whose_node_is_gone_begins_nothing_any_more(tmp_path: Path) -> N
     reader, writer = os.pipe()
     if not (node := os.fork()):
         harness = Harness(tmp_path)
-        harness.tell("board", board, 1, True)
+        harness.tell("board", board, 1, True, 0)
         harness.end(harness.shell("true", token="a.1.1"))
         os.kill(harness.guard.pid, signal.SIGSTOP)
         harness.shell("touch begun", token="a.2.1")

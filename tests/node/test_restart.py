@@ -15,6 +15,7 @@ import queuectl
 from queuectl import Queue, State
 from queuectl.errors import StoreFullError
 from queuectl.facts import Event
+from queuectl.guard.wire import DIALECT
 from queuectl.node.handover import Again
 from queuectl.node.restart import Installed, answer
 from tests.contract.tools import transaction
@@ -306,6 +307,11 @@ def other(lab: Lab) -> Path:
     return home / "queuectl"
 
 
+def speak_otherwise(other: Path) -> None:
+    """Have another queuectl speak another dialect to its guards."""
+    change(other / "guard" / "wire.py", f"DIALECT = ({DIALECT[0]}, ", "DIALECT = (0, ")
+
+
 def change(file: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert text.count(old) == 1
@@ -332,7 +338,7 @@ def test_one_that_speaks_otherwise_starts_anew_when_the_runs_are_over(
     node = lab.node()
     lab.pid_in("gate.pid")
     name = name_of(lab)
-    change(other / "guard" / "wire.py", "DIALECT = (2, ", "DIALECT = (3, ")
+    speak_otherwise(other)
     node.send_signal(signal.SIGUSR1)
     wait_for(lambda: f"finishing {id} before it takes over" in lab.log(), "the node to say so")
     waiting = lab.queue.enqueue("echo later").id
@@ -352,7 +358,7 @@ def test_it_can_be_stopped_while_it_waits_for_that(
     id = lab.queue.enqueue(gated(lab)).id
     node = lab.node()
     lab.pid_in("gate.pid")
-    change(other / "guard" / "wire.py", "DIALECT = (2, ", "DIALECT = (3, ")
+    speak_otherwise(other)
     node.send_signal(signal.SIGUSR1)
     wait_for(lambda: "before it takes over" in lab.log(), "the node to drain")
     if stop is None:

@@ -114,7 +114,7 @@ def test_what_it_writes_is_its_output_and_of_no_other(program: Program) -> None:
 
 def test_of_much_the_ends_are_kept(program: Program) -> None:
     end = program.run("say", text="a" * (3 << 20))
-    assert len(end["stdout"]) == 1 << 20
+    assert base64.b64decode(end["stdout64"]) == b"a" * ((1 << 20) - 1) + b"\n"
     assert end["stdout_bytes"] == (3 << 20) + 1
     assert program.run("say", text="b")["stdout"] == "b\n"
 
@@ -161,7 +161,7 @@ def test_arguments_of_another_time_are_failures(program: Program) -> None:
 def test_what_a_hook_is_told_is_its_sole_argument(program: Program) -> None:
     told = {"id": "a", "ended": {"hook": "dead"}}
     message = {"id": "h", "type": "shop.name", "queue": "q", "attempt": 1}
-    program.tell({"job": 1, **message, "hook": "dead", "data": told})
+    program.tell({"job": 1, **message, "hook": "dead", "args": told})
     assert program.heard() == {"done": 1, "result": "a: dead"}
 
 

@@ -2,11 +2,12 @@
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from queuectl import State
+from queuectl import Queue, State
 from tests.support import is_gone, processes_with, wait_for
 from tests.tasks.conftest import Works
 
@@ -34,18 +35,14 @@ def test_tasks_and_commands_share_a_node(works: Works) -> None:
 
 
 def test_a_worker_has_one_run_whoever_runs_it(works: Works) -> None:
-    flag = works.folder / "flag"
-    held = works.call("hold", flag=str(flag))
+    inside = works.folder / "inside"
+    ids = []
+    for _ in range(20):
+        ids += [works.call("mark", path=str(inside)) for _ in range(2)]
+        # It fails if a task is at work.
+        ids.append(works.queue.enqueue(f"test ! -e {inside}", max_retries=0).id)
     works.app_node()
-    works.pid_in("flag.pid")
-    command = works.queue.enqueue("true").id
-    other = works.call("add", a=1)
-    # Claimed by nobody, or by its worker behind the other: it hasn't begun.
-    assert works.run("wait", command, "--timeout", "500ms").returncode != 0
-    flag.touch()
-    assert works.result(held) == "held"
-    assert works.over(command).state == State.COMPLETED
-    assert works.result(other) == 2
+    assert [works.over(id).state for id in ids] == [State.COMPLETED] * 60
 
 
 @pytest.mark.parametrize("kind", ENDS)
@@ -161,13 +158,41 @@ def test_a_task_says_what_becomes_of_its_job(works: Works) -> None:
 
 
 def test_arguments_that_somebody_pushed_are_read_or_refused(works: Works) -> None:
-    pushed = {'{\n  "a": 1,\r\n  "b": 2\n}\n': 3, "": None, "no JSON\n": None, '"text"': None}
-    ids = [works.queue.enqueue(type="trouble.add", data=data, max_retries=0).id for data in pushed]
+    good = b'{\n  "a": 1,\r\n  "b": 2\n}\n'
+    bad = [
+        *(b"no JSON\n", b'"text"', b"\xef\xbb\xbf{}", '{"a": 1}'.encode("utf-16-le")),
+        *(b'"\xed\xa0\x80"', b"[" * 100_000, b"\xff"),
+    ]
+    ids = [
+        works.queue.enqueue(type="trouble.add", data=data, max_retries=0).id
+        for data in (good, b"", *bad)
+    ]
     works.app_node()
-    assert [works.over(id).state for id in ids] == [State.COMPLETED, *[State.DEAD] * 3]
     assert works.result(ids[0]) == 3
-    assert "a is missing" in (works.queue.get(ids[1]).reason or "")
-    assert "the arguments must be an object" in (works.queue.get(ids[2]).reason or "")
+    assert "a is missing" in (works.over(ids[1]).reason or "")
+    for id in ids[2:]:
+        assert "the arguments must be an object" in (works.over(id).reason or "")
+
+
+def test_no_letter_of_an_error_stops_a_node(works: Works) -> None:
+    bad = [works.call("say_oddly", how=how) for how in ("raise", "discard", "progress", "print")]
+    after = works.call("add", a=1)
+    works.app_node()
+    assert works.result(after) == 2
+    assert "\\udcff" in (works.over(bad[0]).reason or "")
+    assert "\\udcff" in (works.over(bad[1]).reason or "")
+    assert works.result(bad[2]) == "told"
+    assert works.result(bad[3]) == "printed"
+    assert works.queue.output(bad[3]).stdout == b"\0" * (1 << 20)
+
+
+def test_a_stream_whose_buffer_was_taken_is_there_again(works: Works) -> None:
+    taken, after = works.call("take_buffer"), works.call("add", a=1)
+    works.app_node()
+    assert works.result(taken) == "taken"
+    assert works.said(taken) == "wrapped\n"
+    assert works.result(after) == 2
+    assert works.said(after) == "adding 1 1\n"
 
 
 # -- ends that somebody wants ------------------------------------------------------------
@@ -180,6 +205,29 @@ def test_a_cancelled_task_is_told(works: Works) -> None:
     works.queue.cancel(id, reason="not needed")
     assert works.over(id).state == State.CANCELLED
     assert (works.folder / "flag.why").read_text() == "cancelled"
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed out", "given back"])
+def test_one_that_heeds_it_is_ended_as_was_asked(works: Works, how: str) -> None:
+    more = {"timeout": "1s"} if how == "timed out" else {}
+    id = works.call("heed", flag=str(works.folder / "flag"), with_=more)
+    works.app_node()
+    works.pid_in("flag.pid")
+    if how == "cancelled":
+        works.queue.cancel(id)
+        assert works.over(id).state == State.CANCELLED
+    elif how == "timed out":
+        assert works.over(id).reason == "timed out after 1s; no retries allowed"
+    else:
+        assert works.run("worker", "stop", "--force").returncode == 0
+        assert works.queue.get(id).state == State.PENDING
+
+
+def test_what_sleeps_sleeps_whatever_it_catches(works: Works) -> None:
+    id = works.call("sleep_badly")
+    works.app_node()
+    assert works.result(id) == 2
+    assert [run.outcome for run in works.queue.attempts(id)] == ["snoozed", "exited"]
 
 
 def test_an_async_task_is_cancelled_when_its_time_is_over(works: Works) -> None:
@@ -319,9 +367,52 @@ def test_changed_files_are_read_again(works: Works) -> None:
 def test_an_application_that_cant_be_imported_is_refused(works: Works) -> None:
     done = works.run("worker", "start", "--app", "nowhere:queue")
     assert done.returncode == 2
-    assert "The application nowhere:queue can't be imported" in done.stderr
+    why = "ModuleNotFoundError: No module named 'nowhere'"
+    assert done.stderr == f"queuectl: The application nowhere:queue can't be used: {why}.\n"
+    (works.folder / "broken.py").write_text("\nbroken(\n")
+    done = works.run("worker", "start", "--app", "broken")
+    assert "SyntaxError: '(' was never closed (" in done.stderr
+    assert done.stderr.endswith("broken.py, line 2).\n")
     done = works.run("worker", "start", "--app", "os:path")
     assert "os:path is no Queue, but module" in done.stderr
+
+
+def test_an_application_may_print_what_it_likes(works: Works) -> None:
+    text = (works.folder / "trouble.py").read_text()
+    (works.folder / "trouble.py").write_text(
+        "import atexit\nprint('x', end='')\natexit.register(print, 'bye')\n" + text
+    )
+    works.app_node()
+    assert works.result(works.call("add", a=1)) == 2
+    (works.folder / "ends.py").write_text("import os\nos._exit(0)\n")
+    done = works.run("worker", "start", "--app", "ends")
+    assert done.stderr == (
+        "queuectl: The application ends can't be used: it ended while it was imported.\n"
+    )
+
+
+def test_a_node_serves_the_queue_of_its_application(works: Works) -> None:
+    (works.folder / "own.py").write_text(
+        "from queuectl import Queue\n"
+        "print('hello from own')\n"
+        "queue = Queue('own.db')\n"
+        "@queue.task\n"
+        "def answer() -> int:\n"
+        "    print('answering')\n"
+        "    return 42\n"
+    )
+    env = {name: value for name, value in works.env.items() if name != "QUEUECTL_DB"}
+    with Queue(works.folder / "own.db") as queue:
+        id = queue.enqueue(type="own.answer", data="{}").id
+        subprocess.run(
+            works.command("worker", "start", "--app", "own", "--drain"),
+            env=env,
+            cwd=works.folder,
+            check=True,
+            timeout=60,
+        )
+        assert queue.result(id) == 42
+        assert queue.output(id).stdout == b"answering\n"
 
 
 def test_what_becomes_unimportable_waits(works: Works) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import signal
 import sys
 import textwrap
 from pathlib import Path
@@ -41,6 +40,29 @@ for line in sys.stdin:
             time.sleep(1000)
         elif said == "wait":
             Path("waiting").write_text(str(os.getpid()))
+        elif said == "odd":
+            odd = json.loads('[[], {}, NaN, "x", null, -1, 1e999, "\\\\ud800\\\\u0000"]')
+            for value in odd:
+                if not isinstance(value, list | dict | str):
+                    say(began=10**9, progress=run, part=value, text=value)
+                say(retry_after=value, error=value, done=10**6 + len(str(value)))
+            say(failed=run, error=odd[-1] * 10_000, retry_after=odd[0])
+        elif said == "nan":
+            say(done=run, result=float("nan"))
+        elif said == "long":
+            say(done=run, result="x" * (2 << 20))
+        elif said == "next":
+            say(done=run, next={})
+        elif said == "deep":
+            print("[" * 200_000, flush=True)
+        elif said == "flood":
+            while True:
+                print('{"x":1}' + 10_000 * '\\n{"x":1}', flush=True)
+        elif said == "progress":
+            say(progress=run, part=0.5, text="\\udcff")
+            say(failed=run, error="after it")
+        elif said == "list":
+            say(done=[run])
         elif said == "fail":
             say(failed=run, error="as it was told", retry_after=0)
         elif said == "update":
@@ -145,6 +167,14 @@ def test_jobs_go_to_the_program_of_their_type(talks: Works) -> None:
         ("die", "its process ended by itself, with exit code 5"),
         ("babble", "said what isn't of the protocol: this line isn't an object of JSON"),
         ("fail", "as it was told"),
+        ("odd", "\\ud800"),
+        ("nan", "its result can't be written as JSON"),
+        ("long", "its result takes more than 1,048,576 bytes"),
+        ("next", "what it says of 'next' is no number of a run"),
+        ("deep", "this line isn't an object of JSON"),
+        ("flood", "10,000 lines with words that aren't known"),
+        ("progress", "after it"),
+        ("list", "what it says of 'done' is no number of a run"),
     ],
 )
 def test_a_bad_end_harms_no_other(talks: Works, said: str, why: str) -> None:
@@ -234,11 +264,9 @@ def test_one_that_ignores_it_is_killed(talks: Works) -> None:
 
 
 def test_a_file_without_the_class_is_told(talks: Works) -> None:
-    talks.queue.enqueue(type="x", data="a")
-    node = talks.node("--run", "runs.py", "--run-class", "Nobody")
-    wait_for(lambda: "has no class Nobody with a method run()" in talks.log(), "the error")
-    node.send_signal(signal.SIGTERM)
-    assert node.wait(60) == 0
+    done = talks.run("worker", "start", "--run", "runs.py", "--run-class", "Nobody")
+    assert done.returncode == 2
+    assert "runs.py has no class Nobody with a method run()." in done.stderr
     done = talks.run("worker", "start", "--run", "nothing.py")
     assert "There is no file 'nothing.py'; check --run." in done.stderr
     done = talks.run("worker", "start", "--run", "runs.py", "--exec", "true")

@@ -166,7 +166,8 @@ class TestByThemselves:
             queue.enqueue("true", id="a")
             take_one(queue.store, now=queue.now())
         message = {"job": 1, "id": "a", "type": "t", "queue": "default", "attempt": 1}
-        job = CurrentJob({**message, "node": "node-1", **changes}, lambda _: None)
+        node = str(changes.pop("node", "node-1"))
+        job = CurrentJob({**message, **changes}, lambda _: None, node)
         job.belongs_to(queue)
         return job
 

@@ -105,6 +105,11 @@ class TestEnqueue:
         with pytest.raises(DuplicateError):
             task.using(on_duplicate="reject").enqueue(user=1)
 
+    def test_those_of_other_tasks_have_keys_of_their_own(self, queue: Queue) -> None:
+        one, other = (queue.task(name=name, unique="{user}")(send) for name in ("one", "other"))
+        assert one.enqueue(1).id != other.enqueue(1).id
+        assert one.enqueue(1).job.task == "one"
+
     def test_keys_may_be_defaults_and_parts_of_arguments(self, queue: Queue) -> None:
         task = queue.task(keys=["{tenant}", "year{at.year}"])(send)
         at = datetime(2026, 11, 18, tzinfo=UTC)

@@ -62,6 +62,21 @@ class TestDrain:
         assert len(drain(queue)) == 3
         assert done == [2, 1, 0]
 
+    def test_they_sleep_and_wait(self, queue: Queue) -> None:
+        @queue.task(name="sleeper")
+        def sleeper() -> int:
+            job = current_job()
+            done.append(job.step("one", lambda: len(done)))
+            job.sleep("1h")
+            return int(job.wait_for("go"))
+
+        job = sleeper.enqueue()
+        assert [one.job.state for one in drain(queue)] == [State.PENDING]
+        queue.emit("go", 7)
+        drain(queue, later=True)
+        assert job.result() == 7
+        assert done == [0, 0]
+
     def test_values_go_through_json_and_back(self, queue: Queue) -> None:
         job = queue.task(note).enqueue("x", timedelta(seconds=1))
         drain(queue)

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import io
 import os
 import signal
 import subprocess
@@ -112,6 +113,45 @@ def hold(flag: str) -> str:
 
 
 @queue.task
+def say_oddly(how: str) -> str:
+    match how:
+        case "raise":
+            raise ValueError("file \udcff")
+        case "discard":
+            raise Discard("file \udcff")
+        case "progress":
+            current_job().progress(0.5, "file \udcff")
+            return "told"
+    sys.stdout.write("\0" * (3 << 20))
+    sys.stderr.write("\0" * (3 << 20))
+    return "printed"
+
+
+@queue.task
+def take_buffer() -> str:
+    out: Any = sys.stdout
+    sys.stdout = io.TextIOWrapper(out.detach(), encoding="utf-8")
+    print("wrapped", flush=True)
+    return "taken"
+
+
+@queue.task
+def heed(flag: str) -> int:
+    Path(f"{flag}.pid").write_text(str(os.getpid()))
+    current_job().stopped.wait(60)
+    return -1
+
+
+@queue.task
+def sleep_badly() -> int:
+    try:
+        current_job().sleep("10ms")
+    except BaseException:  # noqa: BLE001 - what mustn't be done
+        return -1
+    return current_job().attempt
+
+
+@queue.task
 async def wait_long(flag: str) -> None:
     try:
         await asyncio.sleep(1000)
@@ -140,6 +180,13 @@ def fate(kind: str) -> int:
         case "snooze" if job.attempt == 1:
             raise Snooze(0)
     return job.attempt
+
+
+@queue.task
+def mark(path: str) -> None:
+    Path(path).touch(exist_ok=False)
+    time.sleep(0.005)
+    Path(path).unlink()
 
 
 @queue.task

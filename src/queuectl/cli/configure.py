@@ -6,6 +6,7 @@ has a list, a switch has true; `args` are the words behind `--`, `db` is the que
 
 import os
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import click
@@ -175,6 +176,9 @@ def _read(path: str, params: dict[str, click.Parameter]) -> dict[str, Any]:
         raise UsageError(f"{path} is no TOML: it isn't UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is no TOML: {error}.") from None
+    except (ValueError, RecursionError):
+        # A number of thousands of digits, or brackets in brackets.
+        raise UsageError(f"{path} has a value that no option takes.") from None
     found: dict[str, Any] = {}
     for name, value in given.items():
         key = name.replace("_", "-")
@@ -212,4 +216,6 @@ def _value(param: click.Parameter, value: Any, what: str) -> Any:
         return "" if value else None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UsageError(f"{what} takes one value.")
+    if isinstance(value, float) and not isfinite(value):
+        raise UsageError(f"{what} takes a number that is one.")
     return value if not isinstance(value, int) or param.type is not DURATION else str(value)

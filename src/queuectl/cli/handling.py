@@ -9,7 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
+from queuectl.cli.command import DB
 from queuectl.cli.configure import ARGUMENTS_READ
+from queuectl.cli.options import here
+from queuectl.cli.render import say
 from queuectl.errors import UsageError
 from queuectl.node.programs import Handler, Programs
 from queuectl.request import check_name, check_text
@@ -166,10 +169,17 @@ class _Given:
             )
 
     def _app(self, app: str) -> Handler:
-        from queuectl.handlers.application import PROGRAM, tasks_of
+        from queuectl.handlers.application import PROGRAM, application
         from queuectl.handlers.lines import MOST_AHEAD
 
-        tasks = tasks_of(app)
+        place = here()
+        found = application(app, None if place.is_default else place.url)
+        tasks = found.tasks
+        if place.is_default and found.db:
+            # Whoever runs an application means its queue.
+            click.get_current_context().meta[DB] = found.db
+        elif found.db not in ("", place.url):
+            say(f"Note: {app} uses another queue than this node: {found.shown}.")
         if self.async_concurrency:
             tasks = {name: is_async for name, is_async in tasks.items() if is_async}
             if not tasks:
@@ -190,12 +200,13 @@ class _Given:
         return Handler(name=program, argv=argv, types=_types(type), **self._limits)
 
     def _runner(self, type: str, file: str) -> Handler:
-        from queuectl.handlers.application import PROGRAM
+        from queuectl.handlers.application import PROGRAM, check_class
         from queuectl.handlers.lines import MOST_AHEAD
 
         path = os.path.abspath(file)
         if not os.path.isfile(path):
             raise UsageError(f"There is no file {file!r}; check --run.")
+        check_class(path, self.run_class)
         return Handler(
             name=file,
             argv=(*PROGRAM, "run", path, self.run_class),

@@ -78,6 +78,7 @@ def sentence(reason: "Reason") -> str:
 _WHAT_TO_DO = {
     "held": "let it run",
     "not_due": "run it now",
+    "awaits": "let it go on",
     "retry": "run it now",
     "paused": "go on",
     "run_paused": "go on",

@@ -2,7 +2,8 @@
 
 `python -m queuectl.handlers app MODULE:QUEUE IN OUT` imports an application, and runs its tasks;
 with `many` before that, many async ones at once; with `run FILE CLASS` in the place of that, it is
-a class that runs jobs. `list MODULE:QUEUE` says which tasks there are.
+a class that runs jobs. `list MODULE:QUEUE` says which tasks there are, and `check` and the words of
+one of these whether it can be imported.
 """
 
 import gc
@@ -13,9 +14,10 @@ import sys
 from collections.abc import Callable
 
 from queuectl.handlers import lines
+from queuectl.handlers.application import ANSWER
 from queuectl.handlers.child import Child, in_words, tell_traceback
 from queuectl.handlers.many import Many
-from queuectl.handlers.work import NoAppError, Work, load_app, load_class
+from queuectl.handlers.work import NoAppError, Work, app_at, load_app, load_class
 
 EXIT_NO_APP = 65
 """The application can't be imported."""
@@ -29,11 +31,25 @@ def load(kind: str, *what: str) -> Callable[[str], Work]:
     return load_app(*what).__getitem__
 
 
+def _tell(argv: list[str]) -> None:
+    """Say what there is, or that it can be had."""
+    try:
+        if argv[0] == "check":
+            load(*argv[1:])
+            print(f"\n{ANSWER}[]")
+            return
+        tasks = {name: task.is_async for name, task in sorted(load_app(argv[1]).items())}
+        queue = app_at(argv[1])
+        place = getattr(getattr(queue, "place", None), "url", "")
+        print(f"\n{ANSWER}{json.dumps([tasks, place, str(getattr(queue, 'url', ''))])}")
+    except NoAppError as error:
+        sys.exit(str(error))
+
+
 def main(argv: list[str]) -> None:
     """Import what is to be run, and serve; or, with `list`, say what there is."""
-    if argv[0] == "list":
-        tasks = load_app(argv[1])
-        print(json.dumps({name: task.is_async for name, task in sorted(tasks.items())}))
+    if argv[0] in ("list", "check"):
+        _tell(argv)
         return
     many = argv[0] == "many"
     *what, into, out = argv[1:] if many else argv

@@ -89,8 +89,9 @@ class Capture:
             if _identity(fd) != self._ids[fd]:
                 os.dup2(self._saved[fd], fd)
             own = self._streams[name]
-            if getattr(sys, name) is not own or own.closed:
-                if own.closed:
+            gone = _is_gone(own)
+            if getattr(sys, name) is not own or gone:
+                if gone:
                     own = open(fd, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - for good
                     self._streams[name] = own
                 setattr(sys, name, own)
@@ -101,6 +102,14 @@ class Capture:
             return os.pread(fd, size, 0)
         head, tail = halves(self.limit)
         return os.pread(fd, head, 0) + os.pread(fd, tail, size - tail)
+
+
+def _is_gone(stream: Any) -> bool:
+    """Tell whether a stream was closed, or its buffer taken away."""
+    try:
+        return bool(stream.closed)
+    except ValueError:
+        return True
 
 
 def _identity(fd: int) -> tuple[int, int] | None:

@@ -30,6 +30,8 @@ TICK = 0.25
 SHOWN_AFTER = 0.5
 """Seconds after which what a job writes can be followed."""
 _CHUNK = 1 << 16
+_LONG = 1 << 18
+"""Bytes of output from which on it is said in Base64."""
 
 
 class Child:
@@ -70,7 +72,10 @@ class Child:
 
     def _listen_aside(self) -> None:
         """Say that we can run jobs, and hear from now on which."""
-        self.say({"ready": lines.VERSION, "pid": self._pid, "ahead": lines.MOST_AHEAD})
+        ready: Message = {"ready": lines.VERSION, "pid": self._pid, "ahead": lines.MOST_AHEAD}
+        # What was written while it was imported is of no job.
+        add_output(ready, self._capture.take())
+        self.say(ready)
         Thread(target=self._listen, daemon=True, name="queuectl-listener").start()
 
     def _notify(self) -> None:
@@ -80,7 +85,7 @@ class Child:
 
     def _listen(self) -> None:
         """Read what the node says, also while the main thread runs a job."""
-        reader = lines.Reader()
+        reader = lines.Reader(None)
         poll = select.poll()
         poll.register(self._inlet, select.POLLIN)
         try:
@@ -106,6 +111,8 @@ class Child:
                 if self._waiting.pop(run, None) is not None:
                     self._to_say += lines.line({"dropped": run})
                     self._flush()
+            case {"stop": run, "why": why} if run in self._waiting:
+                self._waiting[run]["stop"] = why
             case {"stop": run, "why": why}:
                 if (job := self._running.get(run)) is not None:
                     # It calls code of the job's, which may take its time.
@@ -169,6 +176,8 @@ class Child:
         worker = message.get("worker", self._worker)
         self._board.note(worker, f"{self._node}.{job.seq}.{job.attempt}")
         self._running[job.run] = job
+        if "stop" in message:
+            job.stop(message["stop"])
 
     def _run(self, message: Message) -> None:
         """Run one job, and note what became of it."""
@@ -184,14 +193,16 @@ class Child:
             end: Message = {"done": job.run}
         except BaseException as error:  # noqa: BLE001 - a job may raise what it likes, and we go on
             end = end_of(job, error)
+        if job.falls_asleep is not None:
+            end, text = end_of(job, job.falls_asleep), None
         if os.getpid() != self._pid:
             # The job has forked, and this is what it has forked: it must not go on as we do.
-            _leave()
+            leave()
         with self._news:
             del self._running[job.run]
         try:
             add_output(end, self._capture.take())
-        except OSError as error:
+        except (OSError, ValueError) as error:
             end["lost_output"] = str(error)
         said = lines.line(end) if text is None else lines.raw_line(end, "result", text)
         with self._news:
@@ -212,7 +223,8 @@ class Child:
         return self._loop.run(run(), context=copy_context())
 
 
-def _leave() -> None:
+def leave() -> None:
+    """End this process, and nothing else of what it is a copy of."""
     with suppress(BaseException):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -244,9 +256,14 @@ def add_output(end: Message, taken: Mapping[str, tuple[bytes, int]]) -> None:
     """Add what a job has written to what is said of its end."""
     for name, (data, total) in taken.items():
         try:
-            end[name] = data.decode()
+            # Letters that can't be written as they are would take six times their room.
+            text = data.decode() if len(data) < _LONG else None
         except UnicodeDecodeError:
+            text = None
+        if text is None:
             end[f"{name}64"] = base64.b64encode(data).decode()
+        else:
+            end[name] = text
         if total > len(data):
             end[f"{name}_bytes"] = total
 

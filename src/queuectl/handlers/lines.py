@@ -51,15 +51,17 @@ def raw_line(message: dict[str, Any], name: str, value: str) -> bytes:
 class Reader:
     """Turns what arrives, cut anywhere, into messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int | None = LONGEST_LINE) -> None:
+        """Take lines of so many bytes; None is of any length."""
+        self._longest = longest
         self._rest = b""
 
     def feed(self, chunk: bytes) -> list[dict[str, Any]]:
         """Take bytes in and return the messages that are now complete, or raise `NoLineError`."""
         if b"\n" not in chunk:
             self._rest += chunk
-            if len(self._rest) > LONGEST_LINE:
-                raise NoLineError(f"a line of more than {LONGEST_LINE:,} bytes")
+            if self._longest is not None and len(self._rest) > self._longest:
+                raise NoLineError(f"a line of more than {self._longest:,} bytes")
             return []
         *whole, self._rest = (self._rest + chunk).split(b"\n")
         return _read([one for one in whole if one.strip()])
@@ -70,7 +72,7 @@ def _read(whole: list[bytes]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]]
     try:
         found = json.loads(b"[%s]" % b",".join(whole))
-    except ValueError:
+    except (ValueError, RecursionError):
         found = []
     if len(found) != len(whole) or not all(type(one) is dict for one in found):
         found = [_read_one(one) for one in whole]
@@ -80,7 +82,7 @@ def _read(whole: list[bytes]) -> list[dict[str, Any]]:
 def _read_one(text: bytes) -> dict[str, Any]:
     try:
         message = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         message = None
     if not isinstance(message, dict):
         shown = text[:80].decode("utf-8", "replace")

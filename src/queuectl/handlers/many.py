@@ -7,13 +7,14 @@ what other programs and C write is nobody's.
 
 import asyncio
 import io
+import os
 import sys
 from contextvars import ContextVar
 from typing import Any
 
 from queuectl.guard.output import halves
 from queuectl.handlers import lines
-from queuectl.handlers.child import Child, add_output, end_of
+from queuectl.handlers.child import Child, add_output, end_of, leave
 from queuectl.handlers.work import Message
 from queuectl.tasks.current import CurrentJob, enter
 
@@ -72,8 +73,6 @@ class Many(Child):
 
     def serve(self) -> None:
         """Run jobs until the node has no more."""
-        sys.stdout = _Stream("stdout", sys.stdout)
-        sys.stderr = _Stream("stderr", sys.stderr)
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
@@ -82,6 +81,8 @@ class Many(Child):
         self._lines: dict[int, asyncio.Task[None]] = {}
         """By the worker, what runs for it."""
         self._listen_aside()
+        sys.stdout = _Stream("stdout", sys.stdout)
+        sys.stderr = _Stream("stderr", sys.stderr)
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -132,4 +133,9 @@ class Many(Child):
             return end_of(job, error), None
         finally:
             job.on_stop = None
+            if os.getpid() != self._pid:
+                # What a job has forked must not go on as we do.
+                leave()
+        if job.falls_asleep is not None:
+            return end_of(job, job.falls_asleep), None
         return {"done": job.run}, text

@@ -63,14 +63,20 @@ class TaskWork:
             raise TypeError(f"{self._task.name}: its result{error.place} {error.text}") from None
 
 
-def load_app(where: str) -> dict[str, TaskWork]:
-    """Import an application, `module:queue`, and return its tasks by their names."""
+def app_at(where: str) -> Any:
+    """Import an application, `module:queue`, and return that queue."""
     module, _, name = where.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     found: Any = importlib.import_module(module)
     for part in (name or "queue").split("."):
         found = getattr(found, part)
+    return found
+
+
+def load_app(where: str) -> dict[str, TaskWork]:
+    """Import an application, and return its tasks by their names."""
+    found = app_at(where)
     tasks: Mapping[str, Task[..., Any, Any]] | None = getattr(found, "tasks", None)
     if not isinstance(tasks, Mapping):
         raise NoAppError(f"{where} is no Queue, but {type(found).__name__}")

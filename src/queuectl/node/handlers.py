@@ -7,7 +7,6 @@ run before it, or is a command, is passed on when that is over.
 """
 
 import base64
-import json
 import os
 import select
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -34,16 +33,19 @@ from queuectl.job import (
 from queuectl.node.fleet import Fleet
 from queuectl.node.handover import HandedGuard
 from queuectl.node.lanes import Lanes
+from queuectl.node.log import printable
 from queuectl.node.processes import Processes
 from queuectl.node.runs import Handled, LostRun, Run, outcome_of
 from queuectl.node.said import (
     SILENT,
+    check_run,
     exit_in_words,
     failure,
     hide,
     one_line,
     output_left,
     output_of,
+    result_of,
     show,
     tell_progress,
     unbegun,
@@ -58,6 +60,8 @@ if TYPE_CHECKING:
     Heard = LostRun | Handled | wire.Message
 
 PAUSE = "paused"
+MOST_UNKNOWN = 10_000
+"""Lines that a handler may say whose words we don't know. More, and it speaks something else."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -347,7 +351,7 @@ class Handlers:
         try:
             for message in warm.hear():
                 yield from self._heed(warm, message)
-        except lines.NoLineError as error:
+        except (lines.NoLineError, ValueError, TypeError) as error:
             self.processes.say(
                 f"{warm.handler.name}, which handles jobs of worker {warm.worker}, said what"
                 f" isn't of the protocol: {error}.",
@@ -358,6 +362,10 @@ class Handlers:
             self._fleet.order(warm, wire.Kill(warm.number, wire.EXITED))
 
     def _heed(self, warm: Warm, message: Message) -> "Iterator[Heard]":
+        if not check_run(message):
+            warm.unknown += 1
+            if warm.unknown > MOST_UNKNOWN:
+                raise lines.NoLineError(f"{MOST_UNKNOWN:,} lines with words that aren't known")
         match message:
             case {"done": number} if number in warm.runs:
                 yield from self._end(warm, number, Exited(0), message)
@@ -395,6 +403,9 @@ class Handlers:
         if isinstance(ahead, int):
             warm.ahead = max(0, min(ahead, lines.MOST_AHEAD))
         self._fleet.watch_memory(warm)
+        printed = output_of(message) if warm.handler.is_ours else SILENT
+        for line in (printed.stdout + printed.stderr).decode("utf-8", "replace").splitlines()[:20]:
+            self.processes.say(f"{warm.handler.name}: {printable(line)}")
         if warm.runs and not warm.begun and not warm.handler.is_ours:
             self._begin(warm, next(iter(warm.runs)))
         self._news += self._advance(warm.worker)
@@ -432,12 +443,18 @@ class Handlers:
         handed = warm.end(number)
         warm.over += 1
         job = handed.run.job
-        if outcome != Exited(0) and handed.ending:
+        if handed.ending:
+            # However it ends then, as with commands: it may have left something out.
             settings = self.processes.config.settings_of(job)
             outcome = outcome_of(job, 1, handed.ending, settings)
         elif outcome != Exited(0) and job.cancel_reason is not None:
             outcome = Cancelled(job.cancel_reason)
-        result = json.dumps(message["result"]) if "result" in message else None
+        result = None
+        if "result" in message and outcome == Exited(0):
+            try:
+                result = result_of(message["result"])
+            except ValueError as error:
+                outcome = Raised(f"its result {error}")
         if warm.handler.is_ours:
             output = output_of(message)
         else:
@@ -495,7 +512,10 @@ class Handlers:
 
     def _gone(self, warm: Warm, report: "Heard") -> "Iterator[Heard]":
         """Say what became of the runs of a program that is gone."""
-        yield from self._hear_program(warm)
+        # It says nothing more: what is left is what fits into its pipe.
+        warm.is_read_out = False
+        while not warm.is_read_out:
+            yield from self._hear_program(warm)
         why = self._why_none(warm, report)
         self._fleet.forget(warm)
         if why:

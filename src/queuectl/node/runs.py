@@ -21,6 +21,7 @@ from queuectl.job import (
     NotStarted,
     Outcome,
     Output,
+    Raised,
     Released,
     Signalled,
     Snoozed,
@@ -305,7 +306,8 @@ def _gather_stream(path: str, limit: int, total: int) -> Captured:
 
 def error_line(outcome: Outcome, output: Output) -> str:
     """Say in one line what went wrong: how it ended, and its last word on stderr."""
-    said = last_words(output)
+    # What a task raised is in words already; its traceback says them once more.
+    said = "" if isinstance(outcome, Raised) else last_words(output)
     text = f"{outcome.describe()}: {said}" if said else outcome.describe()
     if said.endswith(_UNKNOWN_TO_SH):
         text += " (bash knows it: enqueue with --shell bash)"

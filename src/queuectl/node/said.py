@@ -10,6 +10,7 @@ from typing import Any
 from queuectl.errors import QueuectlError
 from queuectl.guard import tree, wire
 from queuectl.guard.output import collect
+from queuectl.handlers.lines import LONGEST_RESULT, NoLineError
 from queuectl.job import Cancelled, Outcome, Output, Raised, Snoozed
 from queuectl.node.runs import Run
 from queuectl.node.warm import Message, Warm
@@ -17,7 +18,38 @@ from queuectl.spool import own_files, progress_file
 from queuectl.when import parse_duration
 
 SILENT = Output(stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
+_ABOUT_RUNS = {"done", "failed", "began", "dropped", "progress", "update", "next"}
+_OTHER_WORDS = {"ready", "unable", "leaves"}
 _STREAMS = {"stdout", "stderr", "stdout64", "stderr64"}
+
+
+def check_run(message: Message) -> bool:
+    """See that a message which is about a run names it by a number, or raise `NoLineError`.
+
+    False if it is about nothing that we know.
+    """
+    words = _ABOUT_RUNS & message.keys()
+    if not words and not message.keys() & _OTHER_WORDS:
+        return False
+    for word in words:
+        if type(message[word]) is not int:
+            raise NoLineError(f"what it says of {word!r} is no number of a run")
+    return True
+
+
+def result_of(value: Any) -> str:
+    """Return a result as JSON to be stored; one that can't be is a `ValueError`."""
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        raise ValueError("can't be written as JSON") from None
+    if len(text) > LONGEST_RESULT and _size(value) > LONGEST_RESULT:
+        raise ValueError(f"takes more than {LONGEST_RESULT:,} bytes")
+    return text
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def exit_in_words(code: int) -> str:
@@ -27,7 +59,8 @@ def exit_in_words(code: int) -> str:
 
 def failure(message: Message) -> Outcome:
     """Say what a run came to that failed, or wants to be called off or run later."""
-    why = str(message.get("error", "failed"))
+    # No database takes letters that are none.
+    why = str(message.get("error") or "failed").encode("utf-8", "backslashreplace").decode()[:500]
     if message.get("discard"):
         return Cancelled(why)
     if (snooze := message.get("snooze")) is not None:
@@ -40,18 +73,19 @@ def _milliseconds(said: Any) -> int:
     """Read a time that a handler has named: seconds, or a duration as people write it."""
     try:
         return max(0, parse_duration(said))
-    except QueuectlError:
+    except (QueuectlError, ArithmeticError, TypeError, ValueError):
         return 0
 
 
 def one_line(data: bytes) -> str:
     """Return the arguments of a task as JSON in one line; what is none isn't for any task."""
     try:
-        value = json.loads(data or b"{}")
+        text = data.decode() or "{}"
+        value = json.loads(text)
+        # What tasks write is in one line; what somebody has pushed needn't be.
+        return json.dumps(value) if "\n" in text or "\r" in text else text
     except (ValueError, RecursionError):
         return "null"
-    # What tasks write is in one line; what somebody has pushed needn't be.
-    return json.dumps(value) if b"\n" in data or b"\r" in data else data.decode() or "{}"
 
 
 def unbegun(number: int, how: str) -> "wire.Ended":
@@ -66,8 +100,8 @@ def tell_progress(run: Run, message: Message) -> None:
     if not isinstance(part, int | float) or not 0 <= part <= 1:
         return
     said = f"{round(100 * part)} {' '.join(text.split())[:400]}".rstrip()
-    with suppress(OSError), open(progress_file(run.spool, run.job), "w", encoding="utf-8") as file:
-        file.write(f"{said}\n")
+    with suppress(OSError), open(progress_file(run.spool, run.job), "wb") as file:
+        file.write(f"{said}\n".encode("utf-8", "backslashreplace"))
 
 
 def memory_of(pid: int) -> int:
@@ -91,7 +125,7 @@ def _stream(message: Message, name: str) -> tuple[bytes, int]:
     if f"{name}64" in message:
         data = base64.b64decode(message[f"{name}64"])
     else:
-        data = str(message.get(name, "")).encode("utf-8", "surrogateescape")
+        data = str(message.get(name, "")).encode("utf-8", "backslashreplace")
     return data, int(message.get(f"{name}_bytes", len(data)))
 
 

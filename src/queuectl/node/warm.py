@@ -18,6 +18,7 @@ from queuectl.node.runs import Run
 SHOWN_AFTER = 0.5
 """Seconds after which the output of a run can be followed."""
 _CHUNK = 1 << 16
+_AT_ONCE = 4
 Message = dict[str, Any]
 
 
@@ -62,7 +63,12 @@ class Warm:
         self.files = f"{base}.out", f"{base}.err"
         """Where it writes what isn't of a job, and what a job writes until it is over."""
         self._ends = [_pipe(path) for path in self.paths]
-        self._reader = lines.Reader()
+        # Of our own we know that they say much only where much is to be kept.
+        self._reader = lines.Reader(None if handler.is_ours else lines.LONGEST_LINE)
+        self.is_read_out = False
+        """Whether all was heard that it has said."""
+        self.unknown = 0
+        """How many lines it has said whose words aren't known."""
         self._unsent = bytearray()
         self.pid = 0
         """As it says itself; 0 if it doesn't, or not yet."""
@@ -117,11 +123,17 @@ class Warm:
 
     def hear(self) -> Iterator[Message]:
         """Yield what it says; raises `lines.NoLineError` if it doesn't speak the protocol."""
-        with suppress(BlockingIOError):
-            while chunk := os.read(self._ends[1], _CHUNK):
+        # Not more at once: others have something to say, too.
+        for _ in range(_AT_ONCE):
+            try:
+                chunk = os.read(self._ends[1], _CHUNK)
+            except BlockingIOError:
+                chunk = b""
+            self.is_read_out = len(chunk) < _CHUNK
+            if chunk:
                 yield from self._reader.feed(chunk)
-                if len(chunk) < _CHUNK:
-                    return
+            if self.is_read_out:
+                return
 
     # -- its runs -----------------------------------------------------------------------
 

@@ -39,8 +39,9 @@ def _of_django(django: Any, given: Any) -> Any:
     proxy = sys.modules["django.utils.connection"].ConnectionProxy
     if isinstance(given, proxy):
         given = django.connections[given._alias]
-    wrapper = sys.modules["django.db.backends.base.base"].BaseDatabaseWrapper
-    if not isinstance(given, wrapper):
+    # Without a connection of its own there is no such module.
+    base = sys.modules.get("django.db.backends.base.base")
+    if base is None or not isinstance(given, base.BaseDatabaseWrapper):
         return given
     # What its own cursors do before each statement.
     given.ensure_connection()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from queuectl.errors import StateError
 from queuectl.store.contract import RunId
 from queuectl.tasks import steps
+from queuectl.tasks.outcomes import Asleep
 from queuectl.tasks.steps import Keeper, Steps
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class CurrentJob:
         """Set when it should come to an end."""
         self.why = ""
         """Why it should."""
+        self.falls_asleep: Asleep | None = None
+        """That it sleeps from now on, so that this run is over."""
         self.on_stop: Callable[[str], Any] | None = None
         """Called each time that it is asked to; in another thread than its code."""
         self.began = monotonic()
@@ -70,7 +73,9 @@ class CurrentJob:
     def progress(self, part: float, text: str = "") -> None:
         """Say how far it is, from 0 to 1, for whoever waits or looks."""
         if not 0 <= part <= 1:
-            raise ValueError(f"progress is from 0 to 1, not {part}")
+            # That must not be what a job fails of.
+            self.log.warning("progress is from 0 to 1, not %s", part)
+            part = 0.0 if part < 0 else 1.0
         self._to_tell = {"progress": self.run, "part": part, "text": text}
         if monotonic() - self._told_at >= TELL_EVERY:
             self.tell_progress()
@@ -119,7 +124,8 @@ class CurrentJob:
         The run ends here, by an exception that mustn't be caught. The next one skips what is done
         of its steps, comes by here, and goes on.
         """
-        steps.sleep(self._its_queue, self.id_of_run, length, name)
+        with self._falling_asleep():
+            steps.sleep(self._its_queue, self.id_of_run, length, name)
 
     def wait_for(
         self, awaited: str, *, timeout: "Duration | None" = None, name: str | None = None
@@ -129,7 +135,17 @@ class CurrentJob:
         What was emitted before counts. When it wasn't in time, it is a `TimeoutError`. All else is
         as with `sleep`.
         """
-        return steps.wait_for(self._its_queue, self.id_of_run, awaited, timeout, name)
+        with self._falling_asleep():
+            return steps.wait_for(self._its_queue, self.id_of_run, awaited, timeout, name)
+
+    @contextmanager
+    def _falling_asleep(self) -> Iterator[None]:
+        """Remember that it sleeps from here on, whoever catches that."""
+        try:
+            yield
+        except Asleep as asleep:
+            self.falls_asleep = asleep
+            raise
 
     async def asleep(self, length: "Duration", *, name: str | None = None) -> None:
         """Do as `sleep` does, and let others go on meanwhile."""

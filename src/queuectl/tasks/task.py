@@ -139,6 +139,9 @@ class Task(Generic[P, R, C]):
             name: self._filled(name, value, whole) if name in _TEMPLATES else value
             for name, value in self.options.items()
         }
+        if fields.get("unique") is not None:
+            # Keys are of the whole store; another task may have the same arguments.
+            fields["unique"] = f"{self.name}:{fields['unique']}"
         return {**fields, "type": self.name, "data": self.signature.write(bound)}
 
     def _checked(self, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from queuectl.store.ids import new_ids
 from queuectl.tasks import task as tasks
 from queuectl.tasks.codec import MisfitError
 from queuectl.tasks.current import CurrentJob, enter
-from queuectl.tasks.outcomes import Discard, Retry, Snooze
+from queuectl.tasks.outcomes import Asleep, Discard, Interruption, Retry, Snooze
 from queuectl.tasks.task import Task, TaskJob
 from queuectl.testing.clock import MovedClock, moving
 
@@ -174,7 +174,7 @@ class _Runner:
         """Call a task, and return its result as JSON, and what it raised."""
         try:
             return copy_context().run(self._call_within, task, job), None
-        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - any task's
+        except (Exception, SystemExit, asyncio.CancelledError, Interruption) as error:  # noqa: BLE001 - any task's
             return None, error
 
     def _call_within(self, task: Task[..., Any, Any], job: Job) -> str | None:
@@ -233,6 +233,9 @@ def outcome_of(error: BaseException) -> Outcome:
             return Cancelled(str(error))
         case Snooze():
             return Snoozed(str(error), round(error.until * 1000))
+        case Asleep():
+            # Until when, the store knows.
+            return Snoozed(str(error), 0)
     first = str(error).strip().partition("\n")[0][:500]
     name = type(error).__qualname__
     return Raised(f"{name}: {first}" if first else name)

@@ -312,7 +312,8 @@ def _check_alive(store: Store, alive: Sequence[Node]) -> Iterator[Finding]:
                 "handlers",
                 f"{_jobs(sum(unhandled.values()))} ready that no worker handles:"
                 f" {', '.join(map(told_handler, unhandled))}.",
-                "Start one that does: `queuectl worker start --exec TYPE=PROGRAM`.",
+                "Start one that does: `queuectl worker start --exec TYPE=PROGRAM`, or"
+                " `--app MODULE:QUEUE` for Python tasks.",
             )
     versions = {node.version: node for node in alive}
     if len(versions) > 1:

@@ -151,6 +151,7 @@ _COLUMNS = dict.fromkeys(TABLES, "seq") | {
     "keys": "meters",
     "uniques": "until",
     "pauses": "at",
+    "emitted": "at",
 }
 
 
