@@ -196,6 +196,8 @@ class Handlers:
         for number, run in runs.items():
             warm = self._lanes.having(number)
             if self._lanes.waits(number):
+                # From here on it isn't passed on any more.
+                self._lanes.over(number)
                 self._news.append(unbegun(number, how))
             elif warm is None:
                 commands[number] = run
@@ -278,6 +280,7 @@ class Handlers:
         for number, run in runs.items():
             warm = self._lanes.having(number)
             if self._lanes.waits(number):
+                self._lanes.over(number)
                 self._news.append(wire.Released(number))
             elif warm is None:
                 commands[number] = run
@@ -334,8 +337,13 @@ class Handlers:
         for warm in [warm for warm in self._fleet if warm.guard not in pids]:
             lost = LostRun(warm.number, "the process that watched it was killed", begun=True)
             yield from self._gone(warm, lost)
+        told = bool(self._news)
         while self._news:
             yield from self._over(self._news.pop(0))
+        for worker in self._lanes.workers if told else ():
+            # What was withdrawn may have been in the way of others.
+            for report in self._advance(worker):
+                yield from self._over(report)
 
     def _over(self, message: "Heard") -> "Iterator[Heard]":
         """Pass a report on, and then what waited for that."""

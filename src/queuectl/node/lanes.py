@@ -31,6 +31,11 @@ class Lanes:
         self._behind.setdefault(worker, {})[number] = run
         return worker
 
+    @property
+    def workers(self) -> list[int]:
+        """All who have runs that wait."""
+        return [worker for worker, waiting in self._behind.items() if waiting]
+
     def waiting(self, worker: int) -> Iterator[tuple[int, Run]]:
         """Yield what waits, the first first, up to one that is held; it may be passed on."""
         waiting = self._behind.get(worker, {})
