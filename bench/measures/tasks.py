@@ -12,7 +12,7 @@ the last one is completed: every start and every end is a part of a commit that 
 
 Everybody runs with the number of workers that was quickest in the warm-up, which tries all the
 setups that a peer has; ours with 1, 2, 4 and 8 workers, as `worker start --app`. *A handler* is
-ours with a program of thirty lines that is handed tasks as lines of JSON, `worker start --serve`.
+ours with a program of fifty lines that is handed tasks as lines of JSON, `worker start --serve`.
 """
 
 import os

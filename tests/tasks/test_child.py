@@ -1,6 +1,7 @@
 """The program that runs tasks, by itself: what it is told, and what it says."""
 
 import base64
+import json
 import os
 import signal
 import subprocess
@@ -57,7 +58,7 @@ class Program:
                 "type": f"shop.{task}",
                 "queue": "default",
                 "attempt": 1,
-                "args": data,
+                "data": json.dumps(data),
             }
         )
         return self._last
@@ -161,7 +162,7 @@ def test_arguments_of_another_time_are_failures(program: Program) -> None:
 def test_what_a_hook_is_told_is_its_sole_argument(program: Program) -> None:
     told = {"id": "a", "ended": {"hook": "dead"}}
     message = {"id": "h", "type": "shop.name", "queue": "q", "attempt": 1}
-    program.tell({"job": 1, **message, "hook": "dead", "args": told})
+    program.tell({"job": 1, **message, "hook": "dead", "data": json.dumps(told)})
     assert program.heard() == {"done": 1, "result": "a: dead"}
 
 

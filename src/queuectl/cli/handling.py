@@ -189,7 +189,6 @@ class _Given:
             argv=(*PROGRAM, *(["many"] if self.async_concurrency else []), "app", app),
             types=frozenset(tasks),
             is_ours=True,
-            calls_tasks=True,
             ahead=MOST_AHEAD,
             shared_by=self.async_concurrency or 1,
             **self._limits,

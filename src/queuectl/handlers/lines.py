@@ -23,6 +23,8 @@ LONGEST_LINE = 8 << 20
 """Bytes; whoever writes more doesn't speak the protocol."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+quoted = json.encoder.encode_basestring
+"""Writes text as a string of JSON."""
 
 
 class NoLineError(Exception):
@@ -31,21 +33,18 @@ class NoLineError(Exception):
 
 def line(message: dict[str, Any]) -> bytes:
     """Write a message."""
-    # Lone surrogates can't be written; escaped, they are read as what they were.
-    try:
-        return _encode(message).encode() + b"\n"
-    except UnicodeEncodeError:
-        return json.dumps(message).encode() + b"\n"
+    return as_bytes(f"{_encode(message)}\n")
 
 
 def raw_line(message: dict[str, Any], name: str, value: str) -> bytes:
     """Write a message, with one more field whose value is JSON already."""
-    head = line(message)
-    try:
-        body = value.encode()
-    except UnicodeEncodeError:
-        body = json.dumps(json.loads(value)).encode()
-    return b'%s,"%s":%s}\n' % (head[:-2], name.encode(), body)
+    return as_bytes(f'{_encode(message)[:-1]},"{name}":{value}}}\n')
+
+
+def as_bytes(text: str) -> bytes:
+    """Write text that is JSON."""
+    # Lone surrogates can't be written; as JSON escapes them, they are read as what they were.
+    return text.encode("utf-8", "backslashreplace")
 
 
 class Reader:

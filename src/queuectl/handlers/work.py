@@ -48,7 +48,8 @@ class TaskWork:
 
     def call(self, job: CurrentJob, message: Message) -> Any:
         try:
-            args, kwargs = self._task.signature.read(message["args"], is_sole="hook" in message)
+            given = _arguments(message)
+            args, kwargs = self._task.signature.read(given, is_sole="hook" in message)
         except MisfitError as error:
             raise TypeError(f"{self._task.name}: {error.place}{error.text}") from None
         job.belongs_to(self._task.queue)
@@ -61,6 +62,14 @@ class TaskWork:
             return self._task.signature.write_result(result)
         except MisfitError as error:
             raise TypeError(f"{self._task.name}: its result{error.place} {error.text}") from None
+
+
+def _arguments(message: Message) -> Any:
+    """Return what a task was enqueued with; None, which no task takes, if that is no JSON."""
+    try:
+        return json.loads(message.get("data", "null") or "{}")
+    except (ValueError, RecursionError):
+        return None
 
 
 def app_at(where: str) -> Any:

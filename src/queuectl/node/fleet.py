@@ -95,7 +95,6 @@ class Fleet:
             hello |= {
                 "board": member.own_boards[1],
                 "limit": self._processes.config.settings.output_limit,
-                "at_once": warm.handler.shared_by,
             }
         return hello
 

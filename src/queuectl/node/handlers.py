@@ -6,7 +6,6 @@ as it died. A worker has one run at a time, whoever runs it: what is for another
 run before it, or is a command, is passed on when that is over.
 """
 
-import base64
 import os
 import select
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +41,6 @@ from queuectl.node.said import (
     exit_in_words,
     failure,
     hide,
-    one_line,
     output_left,
     output_of,
     result_of,
@@ -54,7 +52,6 @@ from queuectl.node.warm import SHOWN_AFTER, Handed, Message, Warm, stand_still
 from queuectl.request import check_data_size
 from queuectl.spool import token_of
 from queuectl.store.contract import RunId
-from queuectl.when import iso
 
 if TYPE_CHECKING:
     Heard = LostRun | Handled | wire.Message
@@ -145,40 +142,12 @@ class Handlers:
 
     def _hand(self, warm: Warm, number: int, run: Run) -> None:
         """Hand a run to a program."""
-        job = run.job
-        warm.take(number, run)
-        message: Message = {
-            "job": number,
-            "id": job.id,
-            "type": job.type,
-            "queue": job.queue,
-            "attempt": job.attempts,
-            "node": job.node,
-        }
-        if job.keys:
-            message["keys"] = job.keys
-        if job.hook is not None:
-            message["hook"] = job.hook.partition(" ")[0]
-        data = job.data or b""
-        if warm.handler.is_ours:
-            message["seq"] = job.seq
-            if warm.handler.shared_by > 1:
-                message["worker"] = job.worker
-        else:
+        if not warm.handler.is_ours:
             # It doesn't say in time what it begins, so all that it gets counts.
             board = self.processes.member.board
             assert board is not None
-            board.note(warm.worker, token_of(job))
-        if warm.handler.calls_tasks:
-            said = lines.raw_line(message, "args", one_line(data))
-        else:
-            message["created_at"] = iso(job.created_at)
-            try:
-                message["data"] = data.decode()
-            except UnicodeDecodeError:
-                message["data64"] = base64.b64encode(data).decode()
-            said = lines.line(message)
-        warm.tell_soon(said)
+            board.note(warm.worker, token_of(run.job))
+        warm.hand(number, run)
         if warm.is_ready and not warm.begun and not warm.handler.is_ours:
             self._begin(warm, number)
         if warm.handed == warm.handler.max_jobs:

@@ -18,8 +18,6 @@ class Handler:
     is_ours: bool = False
     """Whether it is the one that comes with queuectl: pipes are named to it, its stdout is the
     job's, and it keeps a board of what it began. Others are spoken to through stdin and stdout."""
-    calls_tasks: bool = False
-    """Whether it runs Python tasks: instead of data it gets their arguments."""
     ahead: int = 0
     """How many jobs it takes besides the one that it runs, unless it says otherwise."""
     shared_by: int = 1

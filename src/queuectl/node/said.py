@@ -77,17 +77,6 @@ def _milliseconds(said: Any) -> int:
         return 0
 
 
-def one_line(data: bytes) -> str:
-    """Return the arguments of a task as JSON in one line; what is none isn't for any task."""
-    try:
-        text = data.decode() or "{}"
-        value = json.loads(text)
-        # What tasks write is in one line; what somebody has pushed needn't be.
-        return json.dumps(value) if "\n" in text or "\r" in text else text
-    except (ValueError, RecursionError):
-        return "null"
-
-
 def unbegun(number: int, how: str) -> "wire.Ended":
     """Report a run that was to end before it began."""
     now = monotonic()

@@ -4,7 +4,9 @@ The node holds both ends of each pipe, so that neither is ever cut off by the pr
 it has said before that is read. Its life is the guard's business: see `handlers.py`.
 """
 
+import json
 import os
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
 from math import inf
@@ -12,8 +14,10 @@ from time import monotonic
 from typing import Any
 
 from queuectl.handlers import lines
+from queuectl.job import Job
 from queuectl.node.programs import Handler
 from queuectl.node.runs import Run
+from queuectl.when import iso
 
 SHOWN_AFTER = 0.5
 """Seconds after which the output of a run can be followed."""
@@ -106,12 +110,8 @@ class Warm:
 
     def tell(self, message: Message) -> None:
         """Tell it something, as soon as it takes it."""
-        self.tell_soon(lines.line(message))
+        self._unsent += lines.line(message)
         self.send()
-
-    def tell_soon(self, said: bytes) -> None:
-        """Tell it something with what comes next."""
-        self._unsent += said
 
     def send(self) -> None:
         """Pass on what it takes."""
@@ -137,10 +137,11 @@ class Warm:
 
     # -- its runs -----------------------------------------------------------------------
 
-    def take(self, number: int, run: Run) -> None:
-        """Note that it is handed a run."""
+    def hand(self, number: int, run: Run) -> None:
+        """Hand it a run, with what it is told next."""
         self.runs[number] = Handed(run)
         self.handed += 1
+        self._unsent += job_line(number, run.job, self.handler)
 
     def begin(self, number: int, timeout: float | None) -> Handed:
         """Note that it has begun a run."""
@@ -179,6 +180,29 @@ class Warm:
         for path in (*self.paths, *self.files):
             with suppress(OSError):
                 os.unlink(path)
+
+
+def job_line(number: int, job: Job, handler: Handler) -> bytes:
+    """Write the message that hands over a run; piece by piece, as there is one for every job."""
+    data = job.data or b""
+    quoted = lines.quoted
+    more = f'"created_at":"{iso(job.created_at)}"'
+    if job.keys:
+        more += f',"keys":{json.dumps(job.keys)}'
+    if job.hook is not None:
+        more += f',"hook":{quoted(job.hook.partition(" ")[0])}'
+    if handler.is_ours:
+        more += f',"seq":{job.seq}'
+        if handler.shared_by > 1:
+            more += f',"worker":{job.worker}'
+    try:
+        more += f',"data":{quoted(data.decode())}'
+    except UnicodeDecodeError:
+        more += f',"data64":"{b64encode(data).decode()}"'
+    return lines.as_bytes(
+        f'{{"job":{number},"id":{quoted(job.id)},"type":{quoted(job.type or "")},'
+        f'"queue":{quoted(job.queue)},"attempt":{job.attempts},{more}}}\n'
+    )
 
 
 def stand_still(handed: Handed, *, still: bool) -> None:
