@@ -170,3 +170,26 @@ def lab_in(folder: Path, url: str | None = None) -> Iterator[Lab]:
         yield lab
     finally:
         lab.close()
+
+
+EAGER = """
+import sys
+from queuectl.node import workers
+workers.AHEAD_FOR = workers.LONGEST_AHEAD = 1000.0
+workers.BEHIND_FOR = float(sys.argv.pop(1))
+from queuectl.cli.main import main
+main()
+"""
+"""A node that takes all jobs for short ones, however slow this machine is."""
+
+
+class Eager:
+    """What a lab is besides whose nodes claim ahead as soon as one run is over."""
+
+    behind_for = "1000"
+    """Seconds after which those behind a long one are released."""
+
+    def command(self, *args: str) -> list[str]:
+        if args[:2] == ("worker", "start"):
+            return [sys.executable, "-c", EAGER, self.behind_for, *args]
+        return super().command(*args)  # type: ignore[misc, no-any-return]

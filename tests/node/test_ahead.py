@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,28 +13,11 @@ from queuectl import State
 from queuectl.job import Job
 from tests.contract.tools import forget
 from tests.faults.arena import children_of
-from tests.support import Lab, wait_for
-
-EAGER = """
-import sys
-from queuectl.node import workers
-workers.AHEAD_FOR = workers.LONGEST_AHEAD = 1000.0
-workers.BEHIND_FOR = float(sys.argv.pop(1))
-from queuectl.cli.main import main
-main()
-"""
-"""A node that takes all jobs for short ones, however slow this machine is."""
+from tests.support import Eager, Lab, wait_for
 
 
-class EagerLab(Lab):
+class EagerLab(Eager, Lab):
     """A lab whose nodes claim ahead as soon as one run is over."""
-
-    behind_for = "1000"
-
-    def command(self, *args: str) -> list[str]:
-        if args[:2] == ("worker", "start"):
-            return [sys.executable, "-c", EAGER, self.behind_for, *args]
-        return super().command(*args)
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ run before it, or is a command, is passed on when that is over.
 
 import os
 import select
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -55,6 +56,8 @@ from queuectl.store.contract import RunId
 
 if TYPE_CHECKING:
     Heard = LostRun | Handled | wire.Message
+Deed = Callable[[Warm, int], None]
+"""What is done with a run that a program was handed."""
 
 PAUSE = "paused"
 MOST_UNKNOWN = 10_000
@@ -154,28 +157,47 @@ class Handlers:
             self._fleet.retire(warm)
 
     def stop(self, runs: Mapping[int, Run], how: str) -> None:
-        self.processes.stop(self._apart(runs, how, at_once=False), how)
+        begun = partial(self._ask_to_end, how=how)
+        self.processes.stop(self._withdraw(runs, how, begun), how)
 
     def kill(self, runs: Mapping[int, Run], how: str) -> None:
-        self.processes.kill(self._apart(runs, how, at_once=True), how)
+        def begun(warm: Warm, number: int) -> None:
+            self._end_program(warm, number, how, wire.Kill(warm.number, how))
 
-    def _apart(self, runs: Mapping[int, Run], how: str, *, at_once: bool) -> dict[int, Run]:
-        """Have handled runs come to their end, and return the commands among these."""
+        self.processes.kill(self._withdraw(runs, how, begun), how)
+
+    def release(self, runs: Mapping[int, Run]) -> None:
+        self.processes.release(self._withdraw(runs, wire.RELEASE, _leave_alone))
+
+    def _withdraw(self, runs: Mapping[int, Run], how: str, begun: Deed) -> dict[int, Run]:
+        """Have runs not begin; with those that have, do this. Return the commands among them."""
+
+        def waiting(number: int) -> None:
+            # From here on it isn't passed on any more.
+            self._lanes.over(number)
+            self._news.append(unbegun(number, how))
+
+        return self._each(runs, waiting, partial(self._drop, how=how), begun)
+
+    def _each(
+        self,
+        runs: Mapping[int, Run],
+        waiting: Callable[[int], None],
+        handed: Deed,
+        begun: Deed,
+    ) -> dict[int, Run]:
+        """Do with each run what is to be done where it is, and return the commands among them."""
         commands = {}
         for number, run in runs.items():
             warm = self._lanes.having(number)
             if self._lanes.waits(number):
-                # From here on it isn't passed on any more.
-                self._lanes.over(number)
-                self._news.append(unbegun(number, how))
+                waiting(number)
             elif warm is None:
                 commands[number] = run
-            elif number not in warm.begun:
-                self._drop(warm, number, how)
-            elif at_once:
-                self._end_program(warm, number, how, wire.Kill(warm.number, how))
+            elif number in warm.begun:
+                begun(warm, number)
             else:
-                self._ask_to_end(warm, number, how)
+                handed(warm, number)
         return commands
 
     def _drop(self, warm: Warm, number: int, how: str) -> None:
@@ -210,30 +232,20 @@ class Handlers:
         self._fleet.order(warm, order)
 
     def pause(self, runs: Mapping[int, Run]) -> None:
-        commands = {}
-        for number, run in runs.items():
-            warm = self._lanes.having(number)
-            if self._lanes.waits(number):
-                self._lanes.hold(number)
-            elif warm is None:
-                commands[number] = run
-            elif number not in warm.begun:
-                self._drop(warm, number, PAUSE)
-            else:
-                self._set_still(warm, number, still=True)
-        self.processes.pause(commands)
+        handed = partial(self._drop, how=PAUSE)
+        begun = partial(self._set_still, still=True)
+        self.processes.pause(self._each(runs, self._lanes.hold, handed, begun))
 
     def resume(self, runs: Mapping[int, Run]) -> None:
-        commands = {}
-        for number, run in runs.items():
-            warm = self._lanes.having(number)
-            if (worker := self._lanes.unhold(number)) is not None:
-                self._news += self._advance(worker)
-            elif warm is None:
-                commands[number] = run
-            elif number in warm.begun:
-                self._set_still(warm, number, still=False)
-        self.processes.resume(commands)
+        def waiting(number: int) -> None:
+            self._news += self._advance(self._lanes.unhold(number))
+
+        def handed(warm: Warm, number: int) -> None:
+            # If its program drops it, it is released: it may begin then, here or elsewhere.
+            warm.runs[number].unwanted = ""
+
+        begun = partial(self._set_still, still=False)
+        self.processes.resume(self._each(runs, waiting, handed, begun))
 
     def _set_still(self, warm: Warm, number: int, *, still: bool) -> None:
         """Have the program of a run stand still, or go on."""
@@ -243,19 +255,6 @@ class Handlers:
             return
         self._fleet.order(warm, (wire.Pause if still else wire.Resume)(warm.number))
         stand_still(warm.begun[number], still=still)
-
-    def release(self, runs: Mapping[int, Run]) -> None:
-        commands = {}
-        for number, run in runs.items():
-            warm = self._lanes.having(number)
-            if self._lanes.waits(number):
-                self._lanes.over(number)
-                self._news.append(wire.Released(number))
-            elif warm is None:
-                commands[number] = run
-            elif number not in warm.begun:
-                self._drop(warm, number, wire.RELEASE)
-        self.processes.release(commands)
 
     def abandon(self, runs: Mapping[int, Run]) -> None:
         self.processes.abandon(runs)
@@ -405,8 +404,6 @@ class Handlers:
         if handed.unwanted == PAUSE:
             self._lanes.take_back({number: handed.run})
             self._lanes.hold(number)
-        elif handed.unwanted in ("", wire.RELEASE):
-            yield from self._over(wire.Released(number))
         else:
             yield from self._over(unbegun(number, handed.unwanted))
         self._fleet.let_go(warm)
@@ -506,9 +503,9 @@ class Handlers:
         back: dict[int, Run] = {}
         for number in list(warm.runs):
             handed = warm.end(number)
-            if handed.unwanted and handed.unwanted not in (PAUSE, wire.RELEASE):
+            if handed.unwanted not in ("", PAUSE):
                 yield from self._over(unbegun(number, handed.unwanted))
-            elif handed.unwanted == wire.RELEASE or getattr(report, "how", "") == wire.LEASE:
+            elif getattr(report, "how", "") == wire.LEASE:
                 yield from self._over(wire.Released(number))
             elif why:
                 yield from self._over(wire.Unable(number, 0, why))
@@ -556,3 +553,7 @@ class Handlers:
         if code < 0:
             return Signalled(-code)
         return Raised(f"its process ended by itself, with {exit_in_words(code)}")
+
+
+def _leave_alone(_warm: Warm, _number: int) -> None:
+    """Let a run that has begun go on."""

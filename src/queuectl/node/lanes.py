@@ -82,12 +82,10 @@ class Lanes:
         """Don't pass a run on for now, nor what is behind it."""
         self._held.add(number)
 
-    def unhold(self, number: int) -> int | None:
-        """Let a run be passed on when its turn comes; return whose it is, if it was held."""
-        if number not in self._held:
-            return None
+    def unhold(self, number: int) -> int:
+        """Let a run be passed on when its turn comes, and return whose it is."""
         self._held.discard(number)
-        return self._workers.get(number)
+        return self._workers[number]
 
     def take_back(self, runs: Mapping[int, Run]) -> list[int]:
         """Have runs that were passed on in vain wait again, before all others; return whose."""

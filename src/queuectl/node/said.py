@@ -77,8 +77,10 @@ def _milliseconds(said: Any) -> int:
         return 0
 
 
-def unbegun(number: int, how: str) -> "wire.Ended":
-    """Report a run that was to end before it began."""
+def unbegun(number: int, how: str) -> "wire.Report":
+    """Report a run that was to end before it began; if for no other reason, it is released."""
+    if how in ("", wire.RELEASE):
+        return wire.Released(number)
     now = monotonic()
     return wire.Ended(number, 9, how, now, now, 0, 0)
 
