@@ -23,12 +23,18 @@ MUTANTS: Sequence[Mutant] = (
         broken="All that a program was handed counts as begun when its node dies.",
         edits=[
             Edit(
-                old='            message["seq"] = job.seq\n',
-                new='            message["seq"] = job.seq\n'
-                "            self.processes.member.board.note(warm.worker, token_of(job))\n",
+                old="        if not warm.handler.is_ours:\n"
+                "            # It doesn't say in time what it begins, so all that it gets counts.\n",
+                new="        if True:\n",
             )
         ],
         tests=[f"{NODE}::test_a_node_that_dies_has_begun_only_what_ran"],
+    ),
+    Mutant(
+        name="resumed-too-early",
+        broken="A job that is resumed before its program has dropped it is held for ever.",
+        edits=[Edit(old='            warm.runs[number].unwanted = ""\n', new="            pass\n")],
+        tests=["tests/tasks/test_ahead.py"],
     ),
     Mutant(
         name="tasks-fail-with-their-program",
