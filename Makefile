@@ -7,6 +7,9 @@ XDIST ?= -n 3 --dist worksteal
 # More arguments for pytest: make test ARGS='tests/unit -k duration'
 ARGS ?=
 
+# The tests start thousands of programs: each module is compiled once, not by every one of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
