@@ -27,8 +27,6 @@ from queuectl.tasks.outcomes import Asleep, Discard, LeaseLost, Retry, Snooze
 
 TICK = 0.25
 """Seconds between two looks at what is to be done for a job that takes long."""
-SHOWN_AFTER = 0.5
-"""Seconds after which what a job writes can be followed."""
 _CHUNK = 1 << 16
 _LONG = 1 << 18
 """Bytes of output from which on it is said in Base64."""
@@ -132,7 +130,7 @@ class Child:
         now = monotonic()
         for job in list(self._running.values()):
             job.tell_progress()
-            if not job.shown and self._spool and job.began + SHOWN_AFTER <= now:
+            if not job.shown and self._spool and job.began + lines.SHOWN_AFTER <= now:
                 job.shown = True
                 with self._news:
                     if job.run in self._running:

@@ -17,6 +17,8 @@ from typing import Any
 VERSION = 1
 MOST_AHEAD = 255
 """Jobs that a handler is handed besides the one that it runs, at most."""
+SHOWN_AFTER = 0.5
+"""Seconds after which what a job writes can be followed."""
 LONGEST_RESULT = 1 << 20
 """Bytes of what a job comes to, as JSON."""
 LONGEST_LINE = 8 << 20

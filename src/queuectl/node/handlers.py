@@ -6,7 +6,6 @@ as it died. A worker has one run at a time, whoever runs it: what is for another
 run before it, or is a command, is passed on when that is over.
 """
 
-import os
 import select
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,18 +16,13 @@ from typing import TYPE_CHECKING
 
 from queuectl.errors import QueuectlError
 from queuectl.guard import wire
-from queuectl.guard.output import collect
 from queuectl.handlers import lines
 from queuectl.job import (
     Cancelled,
     Exited,
     Job,
-    Lost,
     Outcome,
-    Output,
     Raised,
-    Released,
-    Signalled,
 )
 from queuectl.node.fleet import Fleet
 from queuectl.node.handover import HandedGuard
@@ -39,17 +33,19 @@ from queuectl.node.runs import Handled, LostRun, Run, outcome_of
 from queuectl.node.said import (
     SILENT,
     check_run,
-    exit_in_words,
+    end_of,
     failure,
     hide,
     output_left,
     output_of,
+    output_since,
     result_of,
     show,
     tell_progress,
     unbegun,
+    why_none,
 )
-from queuectl.node.warm import SHOWN_AFTER, Handed, Message, Warm, stand_still
+from queuectl.node.warm import Handed, Message, Warm, stand_still
 from queuectl.request import check_data_size
 from queuectl.spool import token_of
 from queuectl.store.contract import RunId
@@ -432,7 +428,7 @@ class Handlers:
         if warm.handler.is_ours:
             output = output_of(message)
         else:
-            output = self._said_since(warm)
+            output = output_since(warm, self.processes.config.settings.output_limit)
             if handed.shown:
                 hide(handed.run)
         if (next_one := message.get("next")) in warm.runs:
@@ -443,18 +439,6 @@ class Handlers:
         yield from self._over(Handled(number, outcome, handed.began, monotonic(), output, result))
         self._fleet.let_go(warm)
 
-    def _said_since(self, warm: Warm) -> Output:
-        """Return what a program has written to stderr since the end of the run before."""
-        path = warm.files[1]
-        try:
-            if not os.stat(path).st_size:
-                return SILENT
-            data, total = collect(path, self.processes.config.settings.output_limit)
-            os.truncate(path, 0)
-        except OSError:
-            return SILENT
-        return Output(stdout=b"", stderr=data, stdout_bytes=0, stderr_bytes=total)
-
     # -- time ---------------------------------------------------------------------------
 
     def _keep_time(self) -> None:
@@ -464,7 +448,7 @@ class Handlers:
                 warm.leave_by = inf
                 self._fleet.order(warm, wire.Stop(warm.number, wire.EXITED))
             for number, handed in list(warm.begun.items()):
-                if not handed.shown and handed.began + SHOWN_AFTER <= now:
+                if not handed.shown and handed.began + lines.SHOWN_AFTER <= now:
                     handed.shown = True
                     show(warm, handed.run)
                 if handed.due > now:
@@ -490,13 +474,15 @@ class Handlers:
         warm.is_read_out = False
         while not warm.is_read_out:
             yield from self._hear_program(warm)
-        why = self._why_none(warm, report)
+        why = why_none(warm, report)
         self._fleet.forget(warm)
         if why:
             self.processes.say(f"{why}.", level="error")
         for number in list(warm.begun):
             handed = warm.end(number)
-            outcome = self._end_of(warm, number, handed, report)
+            settings = self.processes.config.settings_of(handed.run.job)
+            outage = self.processes.member.lease.outage
+            outcome = end_of(warm, number, handed, report, settings, outage=outage)
             output = output_left(warm, self.processes.config.settings.output_limit)
             hide(handed.run)
             yield from self._over(Handled(number, outcome, handed.began, monotonic(), output, None))
@@ -518,41 +504,6 @@ class Handlers:
         for worker in self._lanes.take_back(back):
             for message in self._advance(worker):
                 yield from self._over(message)
-
-    def _why_none(self, warm: Warm, report: "Heard") -> str:
-        """Say why another program would have no better luck; empty if it may."""
-        name = warm.handler.name
-        if warm.unable:
-            return f"{name} can't be imported: {warm.unable}"
-        if isinstance(report, wire.Unable | wire.NotStarted):
-            return f"{name} can't be started: {report.text}"
-        in_vain = not warm.retiring and not warm.over and not warm.begun
-        if isinstance(report, wire.Ended) and report.how == wire.EXITED and in_vain:
-            code = exit_in_words(os.waitstatus_to_exitcode(report.status))
-            when = "began anything" if warm.is_ready else "was ready"
-            return f"{name} ended with {code} before it {when}"
-        return ""
-
-    def _end_of(self, warm: Warm, number: int, handed: Handed, report: "Heard") -> Outcome:
-        """Say how a run ended during which its program did."""
-        if isinstance(report, LostRun):
-            return Lost(report.why)
-        if not isinstance(report, wire.Ended):
-            return Lost("its program couldn't be started")
-        if report.how == wire.LEASE and self.processes.member.lease.outage:
-            return Released("the database was out of reach for too long")
-        if warm.ended_for not in (None, number):
-            return Lost("its program was ended, because of another run in it")
-        if warm.blame:
-            return Raised(warm.blame)
-        code = os.waitstatus_to_exitcode(report.status)
-        how = handed.ending or report.how
-        if how != wire.EXITED:
-            job = handed.run.job
-            return outcome_of(job, code, how, self.processes.config.settings_of(job))
-        if code < 0:
-            return Signalled(-code)
-        return Raised(f"its process ended by itself, with {exit_in_words(code)}")
 
 
 def _leave_alone(_warm: Warm, _number: int) -> None:

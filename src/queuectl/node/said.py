@@ -11,9 +11,10 @@ from queuectl.errors import QueuectlError
 from queuectl.guard import tree, wire
 from queuectl.guard.output import collect
 from queuectl.handlers.lines import LONGEST_RESULT, NoLineError
-from queuectl.job import Cancelled, Outcome, Output, Raised, Snoozed
-from queuectl.node.runs import Run
-from queuectl.node.warm import Message, Warm
+from queuectl.job import Cancelled, Lost, Outcome, Output, Raised, Released, Signalled, Snoozed
+from queuectl.node.runs import LostRun, Run, outcome_of
+from queuectl.node.warm import Handed, Message, Warm
+from queuectl.settings import Settings
 from queuectl.spool import own_files, progress_file
 from queuectl.when import parse_duration
 
@@ -50,11 +51,6 @@ def result_of(value: Any) -> str:
 
 def _size(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-
-
-def exit_in_words(code: int) -> str:
-    """Say with which exit code, or by which signal, a process ended."""
-    return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
 def failure(message: Message) -> Outcome:
@@ -133,8 +129,66 @@ def hide(run: Run) -> None:
             os.unlink(path)
 
 
+def output_since(warm: Warm, limit: int) -> Output:
+    """Return what a program has written to stderr since the end of the run before."""
+    path = warm.files[1]
+    try:
+        if not os.stat(path).st_size:
+            return SILENT
+        data, total = collect(path, limit)
+        os.truncate(path, 0)
+    except OSError:
+        return SILENT
+    return Output(stdout=b"", stderr=data, stdout_bytes=0, stderr_bytes=total)
+
+
 def output_left(warm: Warm, limit: int) -> Output:
     """Read what the last run of a program that is gone has written."""
     out, out_bytes = collect(warm.files[0], limit) if warm.handler.is_ours else (b"", 0)
     err, err_bytes = collect(warm.files[1], limit)
     return Output(stdout=out, stderr=err, stdout_bytes=out_bytes, stderr_bytes=err_bytes)
+
+
+# -- the end of a program ---------------------------------------------------------------
+
+
+def why_none(warm: Warm, report: object) -> str:
+    """Say why another program would have no better luck than one that is gone; empty if it may."""
+    name = warm.handler.name
+    if warm.unable:
+        return f"{name} can't be imported: {warm.unable}"
+    if isinstance(report, wire.Unable | wire.NotStarted):
+        return f"{name} can't be started: {report.text}"
+    in_vain = not warm.retiring and not warm.over and not warm.begun
+    if isinstance(report, wire.Ended) and report.how == wire.EXITED and in_vain:
+        code = _exit_in_words(os.waitstatus_to_exitcode(report.status))
+        when = "began anything" if warm.is_ready else "was ready"
+        return f"{name} ended with {code} before it {when}"
+    return ""
+
+
+def end_of(
+    warm: Warm, number: int, handed: Handed, report: object, settings: Settings, *, outage: bool
+) -> Outcome:
+    """Say how a run ended during which its program did; maybe in an outage of the store."""
+    if isinstance(report, LostRun):
+        return Lost(report.why)
+    if not isinstance(report, wire.Ended):
+        return Lost("its program couldn't be started")
+    if report.how == wire.LEASE and outage:
+        return Released("the database was out of reach for too long")
+    if warm.ended_for not in (None, number):
+        return Lost("its program was ended, because of another run in it")
+    if warm.blame:
+        return Raised(warm.blame)
+    code = os.waitstatus_to_exitcode(report.status)
+    if (how := handed.ending or report.how) != wire.EXITED:
+        return outcome_of(handed.run.job, code, how, settings)
+    if code < 0:
+        return Signalled(-code)
+    return Raised(f"its process ended by itself, with {_exit_in_words(code)}")
+
+
+def _exit_in_words(code: int) -> str:
+    """Say with which exit code, or by which signal, a process ended."""
+    return f"exit code {code}" if code >= 0 else f"signal {-code}"

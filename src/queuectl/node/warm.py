@@ -19,8 +19,6 @@ from queuectl.node.programs import Handler
 from queuectl.node.runs import Run
 from queuectl.when import iso
 
-SHOWN_AFTER = 0.5
-"""Seconds after which the output of a run can be followed."""
 _CHUNK = 1 << 16
 _AT_ONCE = 4
 Message = dict[str, Any]
@@ -159,7 +157,7 @@ class Warm:
         """Return when a step is due, by the monotonic clock."""
         due = self.leave_by
         for handed in self.begun.values():
-            due = min(due, handed.due if handed.shown else handed.began + SHOWN_AFTER)
+            due = min(due, handed.due if handed.shown else handed.began + lines.SHOWN_AFTER)
         return due
 
     # -- its end ------------------------------------------------------------------------
