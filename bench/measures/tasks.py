@@ -11,15 +11,16 @@ tasks isn't counted, which favours them a little. For ours it runs until the sto
 the last one is completed: every start and every end is a part of a commit that was synced.
 
 Everybody runs with the number of workers that was quickest in the warm-up, which tries all the
-setups that a peer has; ours with 1, 2, 4 and 8 workers, as `worker start --app`. *A handler* is
-ours with a program of fifty lines that is handed tasks as lines of JSON, `worker start --serve`.
+setups that a peer has; ours with 1, 2, 4 and 8 workers of one node, `worker start --app`, and with
+two nodes of 1 and 2. *A handler* is ours with a program of fifty lines that is handed tasks as
+lines of JSON, `worker start --serve`.
 """
 
 import os
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
 
@@ -46,10 +47,12 @@ Way = Callable[[int], float]
 
 def subjects(lab: Lab) -> list[Subject]:
     """Return ours on each store, ours with a handler, and the peers."""
-    counts = lab.sizes.task_workers
+    crews = [(n, 1) for n in lab.sizes.task_workers]
+    # As peers are tried with several processes.
+    crews += [(n, nodes) for nodes in lab.sizes.drain_nodes if nodes > 1 for n in (1, 2)]
     found: list[Subject] = []
     for word in who_of_ours(lab):
-        ways = {crew(n): partial(drain_ours, lab, word, n) for n in counts}
+        ways = {crew(*each): partial(drain_ours, lab, word, *each) for each in crews}
         found.append(_AtBest(lab, name_of(word), f"tasks/ours/{word}", ways))
     if lab.peers:
         for peer in TASK_PEERS:
@@ -69,9 +72,10 @@ def name_of(word: str) -> str:
     return "queuectl with a handler" if word == HANDLER else f"queuectl on {word}"
 
 
-def crew(workers: int) -> str:
-    """Say how many workers there are."""
-    return "1 worker" if workers == 1 else f"{workers} workers"
+def crew(workers: int, nodes: int) -> str:
+    """Say how many workers there are, in how many nodes."""
+    each = "1 worker" if workers == 1 else f"{workers} workers"
+    return each if nodes == 1 else f"{nodes} nodes, {each} each"
 
 
 @cache
@@ -114,17 +118,18 @@ class _AtBest(Subject):
         yield Reading(id=self._id, value=rate, unit=UNIT)
 
 
-def drain_ours(lab: Lab, word: str, workers: int, tasks: int) -> float:
-    """Return how many tasks a second a node of ours runs."""
+def drain_ours(lab: Lab, word: str, workers: int, nodes: int, tasks: int) -> float:
+    """Return how many tasks a second so many nodes of ours run, with so many workers each."""
     with place_of(lab, word) as url:
         marks = Marks(lab, tasks)
         with Asked(lab, OURS, url) as enqueue:
             enqueue("tasks", times=tasks)
         os.sync()
-        with Queue(url) as queue, node_of(lab, word, queue, workers) as group:
-            watch(marks.count, tasks, group.check)
+        with Queue(url) as queue, ExitStack() as stack:
+            groups = [stack.enter_context(node_of(lab, word, queue, workers)) for _ in range(nodes)]
+            watch(marks.count, tasks, lambda: check_all(groups))
             # Only now: to ask the store while it is at work would cost it time.
-            watch(lambda: completed(queue), tasks, group.check)
+            watch(lambda: completed(queue), tasks, lambda: check_all(groups))
             over = time.monotonic_ns()
     return _rate(marks, over)
 
