@@ -14,6 +14,8 @@ from typing import Any
 
 from queuectl.guard.output import halves
 
+_STREAMS = ((1, "stdout"), (2, "stderr"))
+
 
 class Capture:
     """The two streams of this process."""
@@ -56,11 +58,9 @@ class Capture:
 
     def take(self) -> dict[str, tuple[bytes, int]]:
         """Return what was written to each, and how much that was in all, and empty them."""
-        self._mend()
         taken = {}
-        for fd in self._files:
-            if size := os.fstat(self._saved[fd]).st_size:
-                name = "stdout" if fd == 1 else "stderr"
+        for fd, name in _STREAMS:
+            if (size := self._settle(fd, name)) and fd in self._files:
                 taken[name] = self._read(self._saved[fd], size), size
                 if not self._shown:
                     os.ftruncate(self._saved[fd], 0)
@@ -83,19 +83,31 @@ class Capture:
             os.rename(f"{path}.new", path)
             self._adopt(fd)
 
-    def _mend(self) -> None:
-        """Put the streams back in their places, and write out what they hold."""
-        for fd, name in ((1, "stdout"), (2, "stderr")):
-            if _identity(fd) != self._ids[fd]:
-                os.dup2(self._saved[fd], fd)
-            own = self._streams[name]
-            gone = _is_gone(own)
-            if getattr(sys, name) is not own or gone:
-                if gone:
-                    own = open(fd, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - for good
-                    self._streams[name] = own
-                setattr(sys, name, own)
-            own.flush()
+    def _settle(self, fd: int, name: str) -> int:
+        """Have a stream written out, and in its place; return how many bytes its file has."""
+        own = self._streams[name]
+        if getattr(sys, name) is own and not _is_gone(own):
+            # What it can't write out now, it can when it is mended.
+            with suppress(OSError):
+                own.flush()
+                found = os.fstat(fd)
+                if (found.st_dev, found.st_ino) == self._ids[fd]:
+                    return found.st_size
+        self._mend(fd, name)
+        return os.fstat(fd).st_size
+
+    def _mend(self, fd: int, name: str) -> None:
+        """Put a stream back in its place, and write out what it holds."""
+        if _identity(fd) != self._ids[fd]:
+            os.dup2(self._saved[fd], fd)
+        own = self._streams[name]
+        gone = _is_gone(own)
+        if getattr(sys, name) is not own or gone:
+            if gone:
+                own = open(fd, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - for good
+                self._streams[name] = own
+            setattr(sys, name, own)
+        own.flush()
 
     def _read(self, fd: int, size: int) -> bytes:
         if size <= self.limit:

@@ -161,7 +161,8 @@ class Child:
             message = self._waiting.pop(run)
             self._begin(message)
             if self._to_say:
-                # The end of the one before is the last that there is to say.
+                # The end of the one before is the last that there is to say. It is said now: what
+                # this one does to us must not be blamed on that one.
                 self._to_say[-2:] = b',"next":%d}\n' % run
             else:
                 self._to_say += b'{"began":%d}\n' % run
@@ -202,9 +203,8 @@ class Child:
             add_output(end, self._capture.take())
         except (OSError, ValueError) as error:
             end["lost_output"] = str(error)
-        said = lines.line(end) if text is None else lines.raw_line(end, "result", text)
         with self._news:
-            self._to_say += said
+            self._to_say += lines.line(end) if text is None else lines.raw_line(end, "result", text)
 
     def _await(self, job: CurrentJob, coroutine: Any) -> Any:
         if self._loop is None:

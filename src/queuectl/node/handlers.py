@@ -19,7 +19,6 @@ from queuectl.guard import wire
 from queuectl.handlers import lines
 from queuectl.job import (
     Cancelled,
-    Exited,
     Job,
     Outcome,
     Raised,
@@ -29,7 +28,7 @@ from queuectl.node.handover import HandedGuard
 from queuectl.node.lanes import Lanes
 from queuectl.node.log import printable
 from queuectl.node.processes import Processes
-from queuectl.node.runs import Handled, LostRun, Run, outcome_of
+from queuectl.node.runs import SUCCESS, Handled, LostRun, Run, outcome_of
 from queuectl.node.said import (
     SILENT,
     check_run,
@@ -316,8 +315,9 @@ class Handlers:
             return
         worker = self._lanes.over(message.run)  # type: ignore[union-attr]
         yield message
-        for report in self._advance(worker):
-            yield from self._over(report)
+        if self._lanes.has_waiting(worker):
+            for report in self._advance(worker):
+                yield from self._over(report)
 
     def _hear_program(self, warm: Warm) -> "Iterator[Heard]":
         try:
@@ -340,7 +340,7 @@ class Handlers:
                 raise lines.NoLineError(f"{MOST_UNKNOWN:,} lines with words that aren't known")
         match message:
             case {"done": number} if number in warm.runs:
-                yield from self._end(warm, number, Exited(0), message)
+                yield from self._end(warm, number, SUCCESS, message)
             case {"failed": number} if number in warm.runs:
                 yield from self._end(warm, number, failure(message), message)
             case {"began": number} if number in warm.runs and number not in warm.begun:
@@ -417,10 +417,10 @@ class Handlers:
             # However it ends then, as with commands: it may have left something out.
             settings = self.processes.config.settings_of(job)
             outcome = outcome_of(job, 1, handed.ending, settings)
-        elif outcome != Exited(0) and job.cancel_reason is not None:
+        elif outcome is not SUCCESS and job.cancel_reason is not None:
             outcome = Cancelled(job.cancel_reason)
         result = None
-        if "result" in message and outcome == Exited(0):
+        if "result" in message and outcome is SUCCESS:
             try:
                 result = result_of(message["result"])
             except ValueError as error:

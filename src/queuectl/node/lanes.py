@@ -36,6 +36,10 @@ class Lanes:
         """All who have runs that wait."""
         return [worker for worker, waiting in self._behind.items() if waiting]
 
+    def has_waiting(self, worker: int) -> bool:
+        """Tell whether something of a worker waits."""
+        return bool(self._behind.get(worker))
+
     def waiting(self, worker: int) -> Iterator[tuple[int, Run]]:
         """Yield what waits, the first first, up to one that is held; it may be passed on."""
         waiting = self._behind.get(worker, {})

@@ -29,13 +29,15 @@ def check_run(message: Message) -> bool:
 
     False if it is about nothing that we know.
     """
-    words = _ABOUT_RUNS & message.keys()
-    if not words and not message.keys() & _OTHER_WORDS:
-        return False
-    for word in words:
-        if type(message[word]) is not int:
-            raise NoLineError(f"what it says of {word!r} is no number of a run")
-    return True
+    known = False
+    for word, value in message.items():
+        if word in _ABOUT_RUNS:
+            known = True
+            if type(value) is not int:
+                raise NoLineError(f"what it says of {word!r} is no number of a run")
+        elif word in _OTHER_WORDS:
+            known = True
+    return known
 
 
 def result_of(value: Any) -> str:

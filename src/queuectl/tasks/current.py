@@ -38,8 +38,8 @@ class CurrentJob:
         self.queue: str = message["queue"]
         self.attempt: int = message["attempt"]
         self.keys: tuple[str, ...] = tuple(message.get("keys", ()))
-        self.stopped = Event()
-        """Set when it should come to an end."""
+        self.cancelled = False
+        """Whether it should come to an end: it is cancelled, out of time, or its node stops."""
         self.why = ""
         """Why it should."""
         self.falls_asleep: Asleep | None = None
@@ -61,9 +61,13 @@ class CurrentJob:
         self._queue = queue
 
     @property
-    def cancelled(self) -> bool:
-        """Whether it should come to an end: it is cancelled, out of time, or its node stops."""
-        return self.stopped.is_set()
+    def stopped(self) -> Event:
+        """The same as an event, to wait with."""
+        # Few want one. Whoever makes it sees that the job is cancelled, or is seen by `stop`.
+        event: Event = self.__dict__.setdefault("_stopped", Event())
+        if self.cancelled:
+            event.set()
+        return event
 
     @property
     def log(self) -> logging.Logger:
@@ -90,7 +94,9 @@ class CurrentJob:
     def stop(self, why: str) -> None:
         """Have it told that it should come to an end; again, if it doesn't."""
         self.why = why
-        self.stopped.set()
+        self.cancelled = True
+        if (event := self.__dict__.get("_stopped")) is not None:
+            event.set()
         if self.on_stop is not None:
             try:
                 self.on_stop(why)
