@@ -433,6 +433,8 @@ def _is_meant(job: Job, which: Filter) -> bool:
     """Tell whether a job that a filter found is still what that asks for."""
     if which.queues and job.queue not in which.queues:
         return False
+    if which.types and job.type not in which.types:
+        return False
     if not set(which.tags) <= set(job.tags):
         return False
     texts = (job.id, job.command, job.error, job.reason, *(job.argv or ()))

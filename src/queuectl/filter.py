@@ -20,14 +20,17 @@ Names = str | Sequence[str]
 class Filter:
     """Which jobs a listing or a bulk command means. Empty fields don't restrict.
 
-    A single state, queue or tag is one, and several may come as any list. What no filter can mean
-    is a `UsageError`: a bulk command must not find other jobs because of it, nor silently none.
+    A single state, queue, tag or type is one, and several may come as any list.
+    What no filter can mean is a `UsageError`: a bulk command must not find other jobs because of
+    it, nor silently none.
     """
 
     states: tuple[State, ...] = ()
     queues: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     """All of these."""
+    types: tuple[str, ...] = ()
+    """Types of data jobs, of which a job has one; empty for data without a type."""
     text: str = ""
     """A part of the id, command, arguments, error or reason; ASCII letters in any case."""
     since: "int | datetime | None" = None
@@ -38,11 +41,12 @@ class Filter:
     """Bounds on when it was completed, dead or cancelled."""
 
     def __post_init__(self) -> None:
-        """Check what was given, and make tuples of states, queues and tags."""
+        """Check what was given, and make tuples of names."""
         settled: dict[str, tuple[str, ...]] = {
             "states": tuple(map(_state, _several("states", self.states))),
             "queues": tuple(check_sought("queue", q) for q in _several("queues", self.queues)),
             "tags": tuple(check_sought("a tag", t) for t in _several("tags", self.tags)),
+            "types": tuple(check_sought("a type", t) for t in _several("types", self.types)),
         }
         for name, names in settled.items():
             object.__setattr__(self, name, names)

@@ -8,7 +8,7 @@ from queuectl.errors import UsageError, did_you_mean, shown
 from queuectl.facts import Event
 from queuectl.filter import Filter, Names, Sort
 from queuectl.finding import get
-from queuectl.job import Job, Named, State
+from queuectl.job import ANY_TYPE, TYPE, Job, Named, State
 from queuectl.store.contract import Store, chunks
 from queuectl.values import replace
 
@@ -19,6 +19,9 @@ PAGE = 1_000
 
 LOOKED_AT = 500
 """Of very many jobs, so many are looked at to find those whose ids begin in some way."""
+
+FEW = 100
+"""Of very many jobs, so many are looked at to find types."""
 
 MOST = 2**62
 """What no list can have, and databases can still count to."""
@@ -108,10 +111,11 @@ def narrowed(
     state: Names | None = None,
     queue: Names | None = None,
     tag: Names | None = None,
+    type: Names | None = None,
 ) -> Filter:
-    """Return a filter, or one that takes all, with these states, queues and tags for its own."""
+    """Return a filter, or one that takes all, with these names of each kind for its own."""
     chosen = Filter() if which is None else check_filter(which)
-    given = {"states": state, "queues": queue, "tags": tag}
+    given = {"states": state, "queues": queue, "tags": tag, "types": type}
     # The filter makes tuples of them.
     changes: Any = {name: value for name, value in given.items() if value is not None}
     return replace(chosen, **changes)
@@ -236,3 +240,12 @@ def like(store: Store, prefix: str, states: Sequence[State], *, limit: int) -> l
             if (job := store.jobs.get(id)) is not None:
                 found[id] = job
     return list(found.values())[:limit]
+
+
+def types_like(store: Store, prefix: str, *, limit: int) -> list[str]:
+    # Few of them: they come with their data.
+    newest = store.jobs.select(Filter(), limit=FEW)
+    handled = {one for node in store.nodes.all() for one in node.queues.handlers} - {ANY_TYPE}
+    known = {job.type for job in newest if job.type}
+    known |= {one.removeprefix(TYPE) for one in handled if one.startswith(TYPE)}
+    return sorted(type for type in known if type and type.startswith(prefix))[:limit]

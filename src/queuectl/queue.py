@@ -344,13 +344,14 @@ class Queue:
         state: Names | None = None,
         queue: Names | None = None,
         tag: Names | None = None,
+        type: Names | None = None,
         limit: int | None = 50,
         after: Named | None = None,
         oldest: bool = False,
         sort: str | None = None,
     ) -> Jobs:
         """Return jobs as `iterate` does, as they are at one moment, and 50 unless `limit` says."""
-        chosen = listing.narrowed(which, state=state, queue=queue, tag=tag)
+        chosen = listing.narrowed(which, state=state, queue=queue, tag=tag, type=type)
         return listing.snapshot(
             self.store, chosen, limit=limit, after=after, oldest=oldest, sort=sort
         )
@@ -362,6 +363,7 @@ class Queue:
         state: Names | None = None,
         queue: Names | None = None,
         tag: Names | None = None,
+        type: Names | None = None,
         limit: int | None = None,
         after: Named | None = None,
         oldest: bool = False,
@@ -369,12 +371,12 @@ class Queue:
     ) -> Iterator[Job]:
         """Yield jobs, newest first, without holding them all: a million take no more memory.
 
-        A state, queue or tag narrows it down, or a list of states, queues, or tags to have all of;
-        a `Filter` says anything that can be asked for.
+        A state, queue, tag or type narrows it down, or a list of states, queues or types, or of
+        tags to have all of; a `Filter` says anything that can be asked for.
         `after` goes on behind the job with that id. `sort` names another order: "finished",
         "-duration" for the longest first, "queue,-priority" for both.
         """
-        chosen = listing.narrowed(which, state=state, queue=queue, tag=tag)
+        chosen = listing.narrowed(which, state=state, queue=queue, tag=tag, type=type)
         return listing.iterate(
             self.store, chosen, limit=limit, after=after, oldest=oldest, sort=sort
         )
@@ -386,13 +388,15 @@ class Queue:
         state: Names | None = None,
         queue: Names | None = None,
         tag: Names | None = None,
+        type: Names | None = None,
     ) -> int:
         """Return how many jobs fit, chosen as in `iterate`.
 
         By state and queue, that takes no longer with ten million jobs than with ten; otherwise all
         that fit are read.
         """
-        return listing.count(self.store, listing.narrowed(which, state=state, queue=queue, tag=tag))
+        chosen = listing.narrowed(which, state=state, queue=queue, tag=tag, type=type)
+        return listing.count(self.store, chosen)
 
     def counted(self, which: Filter) -> int | None:
         """Return how many jobs fit, if the counters can tell that at once: by state and queue."""
@@ -428,6 +432,10 @@ class Queue:
     def tags_like(self, prefix: str, *, limit: int = 50) -> Texts:
         """Return some tags of jobs that begin with a prefix."""
         return self.store.jobs.like(prefix, limit, tags=True)
+
+    def types_like(self, prefix: str, *, limit: int = 50) -> Texts:
+        """Return types that begin with a prefix: those of the newest jobs, or handled by nodes."""
+        return listing.types_like(self.store, prefix, limit=limit)
 
     def attempts(self, id: Named) -> Attempts:
         """Return the runs of a job that are over, oldest first."""

@@ -129,6 +129,15 @@ def test_hooks_complete_to_what_living_nodes_handle(cli: Cli) -> None:
     assert complete(cli, "queuectl enqueue true --on-dead t") == ["type:mail"]
 
 
+def test_types_complete_that_jobs_have_or_nodes_handle(cli: Cli) -> None:
+    cli.ok("push", "one", "d", "--type", "mailbox")
+    cli.ok("push", "two", "d")
+    assert complete(cli, "queuectl list --type ") == ["mailbox"]
+    cli.node("--exec", "mail=cat", "--exec", "cat")
+    for command in ("list", "cancel", "dlq retry", "push three d"):
+        assert complete(cli, f"queuectl {command} --type m") == ["mail", "mailbox"]
+
+
 def test_an_id_that_is_on_the_line_is_not_offered_again(full: Cli) -> None:
     assert complete(full, "queuectl cancel j-late j-") == ["j-waits"]
 

@@ -94,6 +94,26 @@ class TestExec:
         cli.ok("worker", "start", "--drain", "--exec", "mail=false", "--exec", program)
         assert {job.state.value for job in cli.queue.list()} == {"completed"}
 
+    def test_types_are_a_filter(self, cli: Cli) -> None:
+        for type in ("mail", "mailbox", ""):
+            cli.ok("push", f"of-{type}", "d", "--type", type)
+        cli.ok("enqueue", "true")
+        assert cli.ok("list", "--type", "mail", "-q").lines == ["of-mail"]
+        assert cli.ok("list", "--type", "mail", "--type", "", "-q").lines == ["of-", "of-mail"]
+        (job,) = cli.ok("list", "--type", "mailbox", "--json").json
+        assert (job["id"], job["type"]) == ("of-mailbox", "mailbox")
+        assert cli.ok("list", "--type", "none").stderr == "No jobs found.\n"
+        more = cli.ok("list", "--type", "mail", "--type", "mailbox", "-n", "1").stderr
+        assert "queuectl list --type mail --type mailbox -n 1 --after of-mailbox" in more
+        cli.ok("cancel", "--type", "mailbox")
+        cli.ok("edit", "--where", "type=mail", "--priority", "7")
+        found = {
+            job.id: (job.state.value, job.priority)
+            for job in cli.queue.list(type=["mail", "mailbox"])
+        }
+        assert found == {"of-mail": ("pending", 7), "of-mailbox": ("cancelled", 0)}
+        assert cli.queue.count(type="mail", state="pending") == 1
+
     def test_a_failure_is_one(self, cli: Cli) -> None:
         cli.ok("push", "one", "d", "--max-retries", "0")
         cli.ok("worker", "start", "--drain", "--exec", "false")

@@ -690,6 +690,7 @@ def _fits(job: Job, which: Filter) -> bool:
     return (
         (not which.states or job.state in which.states)
         and (not which.queues or job.queue in which.queues)
+        and (not which.types or job.type in which.types)
         and set(which.tags) <= set(job.tags)
         and (which.since is None or job.created_at >= milliseconds(which.since))
         and (which.until is None or job.created_at < milliseconds(which.until))

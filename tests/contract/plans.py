@@ -230,6 +230,9 @@ SELECTED: dict[str, tuple[str, list[str]]] = {
     "SELECT the next pending": ("SELECT", ["WHERE_QUEUE", "WHERE_PENDING", "WHERE_BEFORE"]),
     "SELECT all, next page": ("SELECT", ["WHERE_BEFORE"]),
     "SELECT all, oldest first": ("SELECT", ["WHERE_AFTER"]),
+    "SELECT by type, next page": ("SELECT", ["WHERE_TYPE", "WHERE_BEFORE"]),
+    "SELECT by type and state": ("SELECT", ["WHERE_QUEUE", "WHERE_STATE", "WHERE_TYPE"]),
+    "SELECT by type and tag": ("SELECT_TAGGED", ["WHERE_TYPE"]),
     "SELECT by tag": ("SELECT_TAGGED", []),
     "SELECT by tag, next page": ("SELECT_TAGGED", ["WHERE_TAG_BEFORE"]),
     "SELECT by two tags": ("SELECT_TAGGED", ["WHERE_TAGGED", "WHERE_STATE"]),
@@ -255,6 +258,7 @@ def rendered(dialect: Dialect, name: str) -> str:
         "page": " AND ".join(page) or "1 = 1",
         "conditions": " AND ".join(where) or "1 = 1",
         "direction": "ASC" if "WHERE_AFTER" in conditions else "DESC",
+        "handlers": ":handler",
         "n": "1",
     }.items():
         text = text.replace(f"{{{hole}}}", filling)

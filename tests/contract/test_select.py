@@ -106,6 +106,35 @@ class TestFilters:
     def test_by_all_of_the_tags(self, mixed: Store, tags: tuple[str, ...], expected: str) -> None:
         assert found(mixed, tags=tags) == expected.split()
 
+    @pytest.mark.parametrize(
+        ("types", "expected"),
+        [
+            (("bill",), "bill tagged"),
+            (("photo", "bill"), "bill photo tagged"),
+            (("",), "untyped"),
+            (("bil",), ""),
+            (("BILL",), ""),
+            (("type:bill",), ""),
+        ],
+    )
+    def test_by_type_of_which_a_job_has_one(
+        self, mixed: Store, types: tuple[str, ...], expected: str
+    ) -> None:
+        for id, type, queue, tags in (
+            ("bill", "bill", "one", ()),
+            ("photo", "photo", "two", ()),
+            ("untyped", "", "one", ()),
+            ("tagged", "bill", "two", ("red",)),
+        ):
+            job = NewJob(id=id, type=type, data=b"x", queue=queue, tags=tags)
+            mixed.jobs.enqueue([job], now=NOW)
+        wanted = expected.split()
+        assert found(mixed, types=types) == wanted
+        assert found(mixed, types=types, tags=("red",)) == [id for id in wanted if id == "tagged"]
+        in_two = [id for id in wanted if id in ("photo", "tagged")]
+        assert found(mixed, types=types, queues=("two",), states=(State.PENDING,)) == in_two
+        assert in_order(mixed, Sort("id"), types=types) == sorted(wanted)
+
     def test_times_bound_the_creation_from_inclusive_to_exclusive(self, mixed: Store) -> None:
         assert found(mixed, since=NOW + 5 * SECOND) == ["processing", "pending", "delayed"]
         assert found(mixed, until=NOW + 3 * SECOND) == ["completed", "dead"]

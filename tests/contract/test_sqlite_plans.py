@@ -16,6 +16,7 @@ import pytest
 
 from queuectl.admission import Serving
 from queuectl.facts import Event
+from queuectl.filter import Filter
 from queuectl.job import Exited, NewJob, State
 from queuectl.lifecycle import cancelled
 from queuectl.store.dialects import SQLITE
@@ -197,6 +198,22 @@ def test_what_nobody_here_handles_is_not_read(unhandled: SqlStore) -> None:
         assert not unhandled.runs.outlook(other).ready
     finally:
         raw(unhandled).trace_v2(0, None)
+    assert 0 < steps < 20_000
+
+
+def test_a_listing_by_type_reads_no_further_than_its_last_job(unhandled: SqlStore) -> None:
+    steps = 0
+
+    def note(event: dict[str, Any]) -> None:
+        nonlocal steps
+        steps += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    raw(unhandled).trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+    try:
+        found = unhandled.jobs.select(Filter(types=("type 3",)), limit=20)
+    finally:
+        raw(unhandled).trace_v2(0, None)
+    assert [job.type for job in found] == ["type 3"] * 20
     assert 0 < steps < 20_000
 
 

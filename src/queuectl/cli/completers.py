@@ -136,6 +136,12 @@ def complete_tags(ctx: click.Context, param: click.Parameter, incomplete: str) -
         return _starting(incomplete, queue.tags_like(incomplete, limit=MOST))
 
 
+def complete_types(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete types that the newest jobs have, or that nodes handle."""
+    with _open(ctx) as queue:
+        return _starting(incomplete, queue.types_like(incomplete, limit=MOST))
+
+
 def complete_nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete ids of nodes that live, with where they are."""
     with _open(ctx) as queue:
@@ -309,6 +315,7 @@ BY_NAME: dict[str, Completer] = {
     "queue_name": complete_queues,
     "queue_names": complete_queues,
     "--tag": complete_tags,
+    "--type": complete_types,
     "--node": complete_nodes,
     "--state": complete_states,
     "name": complete_settings,

@@ -37,6 +37,7 @@ EXAMPLES = """
 queuectl list
 queuectl list --state failed,dead --since 1h
 queuectl list --queue mail --text invoice --limit 0
+queuectl list --type thumbnail --state failed,dead
 queuectl list --state completed --sort -duration -n 10
 queuectl list --columns id,state,exit_code,finished,command
 queuectl list --format '{id}\\t{command}' | grep backup
@@ -239,6 +240,7 @@ def _again(wanted: Wanted, oldest: bool, limit: int | None, how: Form) -> str:
         parts.append(f"--state {'all' if every else ','.join(wanted.states)}")
     parts += [f"--queue {shlex.quote(name)}" for name in wanted.queues]
     parts += [f"--tag {shlex.quote(tag)}" for tag in wanted.tags]
+    parts += [f"--type {shlex.quote(type)}" for type in wanted.types]
     for name in ("text", "since", "until"):
         if value := getattr(wanted, name):
             parts.append(f"--{name} {shlex.quote(value)}")

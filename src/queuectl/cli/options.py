@@ -152,6 +152,7 @@ class Wanted:
     states: tuple[State, ...] = ()
     queues: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
     text: str = ""
     since: str | None = None
     until: str | None = None
@@ -180,6 +181,7 @@ class Wanted:
             states=() if self.all_states else self.states,
             queues=self.queues,
             tags=self.tags,
+            types=self.types,
             text=self.text,
             since=None if self.since is None else parse_moment(self.since, now=now),
             until=None if self.until is None else parse_moment(self.until, now=now),
@@ -188,7 +190,7 @@ class Wanted:
 
 
 def filter_options(command: F) -> F:
-    """Add --state --queue --tag --text --since --until; they arrive together as `wanted`."""
+    """Add --state --queue --tag --type --text --since --until; they arrive together as `wanted`."""
     return _STATES(filter_options_without_state(command))
 
 
@@ -201,6 +203,7 @@ def filter_options_without_state(command: F) -> F:
             states=tuple(dict.fromkeys(s for states in given.pop("states", ()) for s in states)),
             queues=given.pop("queues"),
             tags=given.pop("tags"),
+            types=given.pop("types"),
             text=given.pop("text") or "",
             since=given.pop("since"),
             until=given.pop("until"),
@@ -237,6 +240,13 @@ _STATES = states_option(
 _FILTERS = (
     queues_option("Only this queue; repeatable."),
     tags_option("Only jobs with this tag; with several, those that have all of them."),
+    click.option(
+        "--type",
+        "types",
+        multiple=True,
+        metavar="T",
+        help="Only data jobs or Python tasks of this type; repeatable. '' for data without a type.",
+    ),
     click.option(
         "--text",
         "--search",

@@ -12,7 +12,7 @@ from queuectl.fields import REQUESTED
 
 _LISTS = ("labels", "keys")
 _KINDS = {name: field.kind for field in REQUESTED for name in (field.name, *field.also)}
-FILTERS = ("state", "queue", "tag", "text", "since", "until")
+FILTERS = ("state", "queue", "tag", "type", "text", "since", "until")
 """What `--where` takes."""
 
 
@@ -63,6 +63,7 @@ def wanted_of(pairs: Sequence[str]) -> Wanted:
         states=tuple(dict.fromkeys(states)),
         queues=tuple(found.get("queue", ())),
         tags=tuple(found.get("tag", ())),
+        types=tuple(found.get("type", ())),
         text=_once(found, "text") or "",
         since=None if since is None else MOMENT.convert(since, None, None),
         until=None if until is None else MOMENT.convert(until, None, None),

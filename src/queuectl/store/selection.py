@@ -11,7 +11,7 @@ from typing import Any
 
 from queuectl.facts import Count
 from queuectl.filter import Filter, Sort
-from queuectl.job import JOB_COLUMNS, State
+from queuectl.job import JOB_COLUMNS, State, handler_of
 from queuectl.when import milliseconds
 
 NO_LIMIT = 2**62
@@ -129,6 +129,9 @@ def _conditions(
         params["text"] = needle(text)
         # Arguments are kept as JSON, in which some characters look different.
         params["quoted"] = needle(json.dumps(text, ensure_ascii=False)[1:-1])
+    if which.types:
+        names = _numbered("handler", map(handler_of, which.types), params)
+        conditions.append(sql.WHERE_TYPE.replace("{handlers}", names))
     for n, tag in enumerate(which.tags):
         params[f"tag{n}"] = tag
         if n:
@@ -142,7 +145,12 @@ def _pair_conditions(
     conditions = []
     for column, values in (("state", states), ("queue", queues)):
         if values:
-            names = [f"{column}{n}" for n in range(len(values))]
-            params.update(zip(names, (str(value) for value in values), strict=True))
-            conditions.append(f"j.{column} IN ({', '.join(':' + name for name in names)})")
+            conditions.append(f"j.{column} IN ({_numbered(column, values, params)})")
     return conditions
+
+
+def _numbered(name: str, values: Iterable[str], params: dict[str, Any]) -> str:
+    """Bind values one by one, and return the places of them."""
+    bound = {f"{name}{n}": str(value) for n, value in enumerate(values)}
+    params.update(bound)
+    return ", ".join(f":{place}" for place in bound)

@@ -96,7 +96,7 @@ ORDER BY t.seq {direction} LIMIT :limit
 # all that fit are looked at, and as many kept as are wanted.
 SELECT_SORTED = "SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY {order} LIMIT :limit"
 
-# Conditions for these four.
+# Conditions for these four. A type is known by what a node must have for it.
 WHERE_STATE = "j.state = :state"
 WHERE_PENDING = WHERE_STATE
 WHERE_QUEUE = "j.queue = :queue"
@@ -110,6 +110,7 @@ WHERE_FINISHED_SINCE = "finished_at >= :finished_since"
 WHERE_FINISHED_BEFORE = "finished_at < :finished_before"
 WHERE_IN_TAG = "j.seq IN (SELECT y.seq FROM {tags} y WHERE y.tag = :tag0)"
 WHERE_TAGGED = "EXISTS (SELECT 1 FROM {tags} x WHERE x.tag = :tag{n} AND x.seq = j.seq)"
+WHERE_TYPE = "j.handler IN ({handlers})"
 WHERE_TEXT = """(
     {contains_text[j.id]} OR {contains_text[j.command]} OR {contains_text[j.error]}
     OR {contains_text[j.reason]} OR {contains_quoted[j.argv]}

@@ -449,7 +449,8 @@ def _in_line(jobs: Sequence[Job]) -> list[Job]:
 
 def _can_fit(which: Filter) -> bool:
     """Tell whether any job can fit; a text that is too long to search for is a `UsageError`."""
-    if not all(storable(word) for word in (which.text, *which.tags, *which.queues)):
+    words = (which.text, *which.tags, *which.queues, *which.types)
+    if not all(storable(word) for word in words):
         return False
     if len(which.text) > LONGEST_TEXT:
         raise UsageError(f"A text to search for can have {LONGEST_TEXT:,} characters at most.")
