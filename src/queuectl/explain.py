@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from queuectl.facts import Event, Pause, QueueInfo, Sleep
+from queuectl.facts import Event, Node, Pause, QueueInfo, Sleep
 from queuectl.job import TYPE, WAITING, Job, State, moment, told_handler
 from queuectl.values import dataclass
 from queuectl.when import ahead, human, iso, local
@@ -43,6 +43,8 @@ class Cause(StrEnum):
     """Its queue is paused."""
     RUN_PAUSED = "run_paused"
     """It runs, but somebody has paused it: its processes stand still."""
+    NODE_GONE = "node_gone"
+    """It was running on a node that is gone; another one rescues it."""
     NO_WORKER = "no_worker"
     """No node lives that takes jobs."""
     NOT_SERVED = "not_served"
@@ -156,6 +158,17 @@ def run_paused(job: Job, pause: Pause) -> Reason:
     """Say that the run of a job stands still, since when, and who wanted that."""
     text = f"job {job.id} is paused by {pause.who} since {local(pause.at)}"
     return _reason(Cause.RUN_PAUSED, text, f"resume --job {_quoted(job.id)}")
+
+
+def node_gone(job: Job, node: Node | None, *, rescued: bool) -> Reason:
+    """Say that the node of a job is gone, since when, and whether one lives to rescue the job."""
+    silent = (
+        "" if node is None else f", which has shown no sign of life since {local(node.seen_at)}"
+    )
+    text = f"it was running on node {job.node}{silent}"
+    if rescued:
+        return _reason(Cause.NODE_GONE, f"{text}; another node rescues it")
+    return _reason(Cause.NODE_GONE, f"{text}, and no other is running to rescue it", "worker start")
 
 
 def explain_all(jobs: Sequence[Job], now: int) -> list[Reason]:

@@ -12,6 +12,7 @@ from queuectl.explain import (
     explain,
     explain_all,
     hindrances,
+    node_gone,
     run_paused,
     unhandled,
 )
@@ -52,7 +53,7 @@ def nodes(store: Store) -> list[dict[str, Any]]:
 
 def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
     if job.state == State.PROCESSING:
-        return explain_runs(store, [job])
+        return _gone(store, job) or explain_runs(store, [job])
     if job.state not in WAITING:
         return []
     around = _surroundings(store, place)
@@ -70,6 +71,16 @@ def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
         in_line = 1 + before if before < LONGEST_LINE else None
         around = replace(around, place=in_line, pace=_pace(store, job.queue, around.now))
     return explain(job, around)
+
+
+def _gone(store: Store, job: Job) -> list[Reason]:
+    """Say that a job doesn't run any more, if its node doesn't live."""
+    nodes = store.nodes.all()
+    living = {node.id for node in nodes if roster.is_alive(store, node)}
+    if job.node in living:
+        return []
+    known = next((node for node in nodes if node.id == job.node), None)
+    return [node_gone(job, known, rescued=bool(living))]
 
 
 def pauses_of(store: Store) -> dict[int, Pause]:

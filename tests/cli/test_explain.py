@@ -70,6 +70,29 @@ def test_all_workers_are_busy(working: Cli) -> None:
     assert working.ok("show", id, "--json").json["waits_for"] == []
 
 
+def test_its_node_is_gone(cli: Cli) -> None:
+    """It doesn't run there any more, whatever its state says, until another node rescues it."""
+    node = cli.node()
+    id = cli.add("[ $QUEUECTL_ATTEMPT -gt 1 ] || while :; do sleep 0.05; done")
+    wait_for(lambda: cli.queue.get(id).state == State.PROCESSING, "the job to run")
+    name = cli.queue.get(id).node
+    assert cli.ok("explain", id).stdout.startswith(f"It runs on node {name} since ")
+    node.kill()
+    node.wait()
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S+"
+    told = rf"it was running on node {name}, which has shown no sign of life since {stamp}"
+    told += ", and no other is running to rescue it"
+    assert re.fullmatch(told, waits(cli, id))
+    sentence = cli.ok("explain", id).stdout
+    start = "; start one with: queuectl worker start\n"
+    assert re.fullmatch(told[1:] + re.escape(start), sentence.removeprefix("I"))
+    ((reason,),) = [each["waits_for"] for each in cli.ok("explain", id, "--json").json]
+    assert (reason["cause"], reason["remedy"]) == ("node_gone", "queuectl worker start")
+    cli.node()
+    cli.ok("wait", id)
+    assert cli.ok("explain", id).stdout.startswith("It is completed since ")
+
+
 @pytest.mark.parametrize("command", [("wait",), ("logs", "-f")])
 def test_who_waits_for_a_job_is_told_when_it_is_due(working: Cli, command: tuple[str, ...]) -> None:
     id = working.add("true", "--delay", "2h")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from queuectl.admission import ALL_QUEUES, Serving
-from queuectl.explain import Cause, Crew, Reason, Surroundings, explain, hindrances
-from queuectl.facts import QueueInfo
+from queuectl.explain import Cause, Crew, Reason, Surroundings, explain, hindrances, node_gone
+from queuectl.facts import Node, QueueInfo
 from queuectl.job import State
 from queuectl.lifecycle import ROOM_WITHIN
 from queuectl.limits import Limits, parse_rate
@@ -240,3 +240,29 @@ def test_without_queues_only_that_nobody_lives_counts() -> None:
 
     assert of() == [Cause.NO_WORKER]
     assert of(Crew(queues=Serving(("x",)), workers=1, busy=1, stopping=True)) == []
+
+
+def test_its_node_is_gone() -> None:
+    job = a_job(state=State.PROCESSING, node="node-1")
+    node = Node(
+        id="node-1",
+        host="h",
+        boot="b",
+        pid=1,
+        pid_start=2,
+        workers=3,
+        queues=ALL_QUEUES,
+        spool="/s",
+        version="1",
+        started_at=NOW - 2,
+        seen_at=NOW,
+        lease_until=NOW + 1,
+    )
+    gone = f"it was running on node node-1, which has shown no sign of life since {local(NOW)}"
+    rescued = node_gone(job, node, rescued=True)
+    assert rescued == Reason(cause=Cause.NODE_GONE, text=f"{gone}; another node rescues it")
+    left = node_gone(job, node, rescued=False)
+    assert left.text == f"{gone}, and no other is running to rescue it"
+    assert left.remedy == "worker start"
+    unknown = node_gone(job, None, rescued=True)
+    assert unknown.text == "it was running on node node-1; another node rescues it"

@@ -29,7 +29,7 @@ def explain(ids: tuple[str, ...], as_json: bool) -> None:
     All that is known is named. It isn't due, or somebody holds it; its queue is paused, or no
     worker serves it; a limit of its queue or of its key is full, and which jobs hold it; a rate
     allows no run yet; all workers are busy, and how many jobs are before it. Of a job that runs it
-    says if somebody has paused it.
+    says if somebody has paused it, or if its node is gone.
     """
     with open_queue() as queue:
         jobs = [queue.get(id) for id in ids]

@@ -82,6 +82,7 @@ _WHAT_TO_DO = {
     "retry": "run it now",
     "paused": "go on",
     "run_paused": "go on",
+    "node_gone": "start one",
     "no_worker": "start one",
     "not_served": "start one",
     "no_handler": "start one",
