@@ -150,6 +150,22 @@ class TestSleeping:
         end(store, again, now=LATER + SECOND)
         assert the(store, "a").run_at == NOW + 2 * DAY
 
+    def test_longer_than_any_wait_it_sleeps_on(self, store: Store) -> None:
+        """A job is due once in 366 days; its run then finds that it goes on sleeping."""
+        long = Wish(step="long", wait=LONGEST_WAIT + DAY)
+        for id, wish in (("a", long), ("b", PAID)):
+            add(store, id)
+            job = doze(store, take_one(store), wish)
+            assert job.run_at == NOW + SECOND + LONGEST_WAIT
+        year = NOW + SECOND + LONGEST_WAIT
+        for wish, due in ((long, NOW + LONGEST_WAIT + DAY), (PAID, year + SECOND + LONGEST_WAIT)):
+            job = doze(store, take_one(store, now=year), wish, now=year)
+            assert (job.state, job.attempts, job.run_at) == (State.PENDING, 2, due)
+        store.sleeps.emit("paid", "30", who="me", now=year + HOUR)
+        done = sleep(store, take_one(store, now=year + HOUR), PAID, now=year + HOUR)
+        assert isinstance(done, Step)
+        assert done.output == b"30"
+
     def test_a_crash_forgets_nothing(self, store: Store) -> None:
         add(store, "a")
         job = take_one(store)

@@ -72,7 +72,11 @@ def sleep(length: tuple[str, ...], name: str | None, as_json: bool) -> int:
     """,
 )
 @click.argument("awaited", metavar="NAME")
-@click.option("--timeout", metavar="TIME", help="Wait no longer than this, such as 3d.")
+@click.option(
+    "--timeout",
+    metavar="TIME",
+    help="Wait no longer than this, such as 3d; without end unless given.",
+)
 @_name_option
 @json_option
 def await_(awaited: str, timeout: str | None, name: str | None, as_json: bool) -> int:
@@ -81,6 +85,7 @@ def await_(awaited: str, timeout: str | None, name: str | None, as_json: bool) -
     What was emitted, as JSON, is printed, also in later runs; `queuectl emit NAME JSON` does that,
     before or after. As long as it wasn't, it exits with 75, as `queuectl sleep` does, and the job
     comes back when it is. When --timeout is over it exits with 124, in all later runs as well.
+    Without one it waits without end; once in 366 days the job runs up to here, and waits on.
 
     It exits with 4 if the run has lost its lease.
     """

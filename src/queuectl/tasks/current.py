@@ -138,8 +138,8 @@ class CurrentJob:
     ) -> Any:
         """Give the worker back until something is emitted, and return that.
 
-        What was emitted before counts. When it wasn't in time, it is a `TimeoutError`. All else is
-        as with `sleep`.
+        What was emitted before counts. When it wasn't in time, it is a `TimeoutError`; without a
+        `timeout`, it waits without end. All else is as with `sleep`.
         """
         with self._falling_asleep():
             return steps.wait_for(self._its_queue, self.id_of_run, awaited, timeout, name)
