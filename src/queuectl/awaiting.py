@@ -18,6 +18,8 @@ from queuectl.when import format_duration, parse_duration, parse_time
 
 LONGEST_EMITTED = 200
 """Characters that a name can have under which something is emitted."""
+LOOKED_AT = 500
+"""Of very many names, so many are looked at to find those that are wanted."""
 Duration = str | int | float | timedelta
 
 
@@ -90,6 +92,12 @@ def emit_text(store: Store, name: str, payload: str, connection: Any = None) -> 
     with on(store, connection):
         emitted, waiting = store.sleeps.emit(name, payload, who=whoami())
     return Emission(emitted, waiting is not None, waiting or 0)
+
+
+def names_like(store: Store, prefix: str, *, came: bool | None, limit: int) -> list[str]:
+    """Return some names that begin with a prefix: that were emitted, or not, or either."""
+    found = store.sleeps.names(prefix, LOOKED_AT)
+    return [name for name, has in found.items() if came is None or has == came][:limit]
 
 
 def read_payload(data: bytes) -> str:

@@ -515,6 +515,10 @@ class Queue:
         """Return what was emitted, newest first; or under one name, if anything was."""
         return self.store.sleeps.emitted(name, limit=limit)
 
+    def emitted_like(self, prefix: str, *, came: bool | None = None, limit: int = 50) -> Texts:
+        """Return some names that begin with a prefix: emitted, only awaited yet, or either."""
+        return awaiting.names_like(self.store, prefix, came=came, limit=limit)
+
     def heartbeat(self, run: "RunId | None" = None) -> Job:
         """Return the job of a run, the one that we are in unless it is given, as it is now.
 

@@ -138,6 +138,18 @@ def test_types_complete_that_jobs_have_or_nodes_handle(cli: Cli) -> None:
         assert complete(cli, f"queuectl {command} --type m") == ["mail", "mailbox"]
 
 
+def test_names_of_what_is_emitted_complete(cli: Cli) -> None:
+    cli.add(f"{COMMAND} await paid-2", "--id", "waits")
+    cli.queue.emit("paid-1", 30)
+    cli.node()
+    wait_for(
+        lambda: [each.cause for each in cli.queue.explain("waits")] == ["awaits"], "it to wait"
+    )
+    assert complete(cli, "queuectl emit p") == ["paid-2"]
+    assert complete(cli, "queuectl emitted p") == ["paid-1"]
+    assert complete(cli, "queuectl await p") == ["paid-1", "paid-2"]
+
+
 def test_an_id_that_is_on_the_line_is_not_offered_again(full: Cli) -> None:
     assert complete(full, "queuectl cancel j-late j-") == ["j-waits"]
 

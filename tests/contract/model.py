@@ -1147,6 +1147,12 @@ class ToySleeps(Sleeps):
             return [known[name]] if name in known else []
         return sorted(known.values(), key=lambda one: (-one.at, one.name))[:limit]
 
+    def names(self, prefix: str, limit: int) -> dict[str, bool]:
+        awaited = {one.awaits for one in self._memory.sleeps.values() if one.awaits is not None}
+        known = sorted(awaited | self._memory.emitted.keys())
+        found = [name for name in known if name.startswith(prefix)]
+        return {name: name in self._memory.emitted for name in found[:limit]}
+
 
 class ToyHistory(History):
     def __init__(self, memory: Memory) -> None:

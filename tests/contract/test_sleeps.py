@@ -401,6 +401,18 @@ class TestEmitting:
         [one] = store.sleeps.emitted("ü 🎈")
         assert (one.payload, one.at, one.who) == ("1", NOW + 1, "who 1")
 
+    def test_names_are_found_by_how_they_begin(self, store: Store) -> None:
+        for name in ("paid-2", "shipped", "paid-1", "Paid", "pai%"):
+            store.sleeps.emit(name, "1", who="me", now=NOW)
+        for name in ("paid-11", "pay"):
+            add(store, name)
+            doze(store, take_one(store), Wish(step="await", awaits=name))
+        assert store.sleeps.names("paid-", 9) == {"paid-1": True, "paid-11": False, "paid-2": True}
+        assert list(store.sleeps.names("pa", 3)) == ["pai%", "paid-1", "paid-11"]
+        assert store.sleeps.names("pai%", 9) == {"pai%": True}
+        assert store.sleeps.names("x", 9) == store.sleeps.names("\x00", 9) == {}
+        assert len(store.sleeps.names("", 99)) == 7
+
     def test_old_ones_are_forgotten_unless_somebody_waits(self, store: Store) -> None:
         add(store, "a")
         doze(store, take_one(store), PAID)

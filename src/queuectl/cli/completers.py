@@ -142,6 +142,13 @@ def complete_types(ctx: click.Context, param: click.Parameter, incomplete: str) 
         return _starting(incomplete, queue.types_like(incomplete, limit=MOST))
 
 
+def complete_emitted(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names that were emitted; to be emitted, those that jobs wait for."""
+    came = {"emit": False, "emitted": True}.get(_command(ctx))
+    with _open(ctx) as queue:
+        return _starting(incomplete, queue.emitted_like(incomplete, came=came, limit=MOST))
+
+
 def complete_nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete ids of nodes that live, with where they are."""
     with _open(ctx) as queue:
@@ -319,6 +326,7 @@ BY_NAME: dict[str, Completer] = {
     "--node": complete_nodes,
     "--state": complete_states,
     "name": complete_settings,
+    "emitted_name": complete_emitted,
     "value": complete_values,
     "schedule_name": complete_schedules,
     "schedule_names": complete_schedules,

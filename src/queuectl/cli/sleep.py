@@ -71,7 +71,7 @@ def sleep(length: tuple[str, ...], name: str | None, as_json: bool) -> int:
     queuectl await paid-4711 --timeout 3d --json
     """,
 )
-@click.argument("awaited", metavar="NAME")
+@click.argument("emitted_name", metavar="NAME")
 @click.option(
     "--timeout",
     metavar="TIME",
@@ -79,7 +79,7 @@ def sleep(length: tuple[str, ...], name: str | None, as_json: bool) -> int:
 )
 @_name_option
 @json_option
-def await_(awaited: str, timeout: str | None, name: str | None, as_json: bool) -> int:
+def await_(emitted_name: str, timeout: str | None, name: str | None, as_json: bool) -> int:
     """Give the worker back inside a job until something is emitted.
 
     What was emitted, as JSON, is printed, also in later runs; `queuectl emit NAME JSON` does that,
@@ -92,7 +92,7 @@ def await_(awaited: str, timeout: str | None, name: str | None, as_json: bool) -
     from queuectl.awaiting import read_await
 
     with open_queue(must_exist=True) as queue:
-        found = _fall_asleep(queue, read_await(awaited, timeout, name))
+        found = _fall_asleep(queue, read_await(emitted_name, timeout, name))
         if isinstance(found, Sleep):
             return _tell_asleep(queue, found, as_json=as_json)
     told = found.output.decode()
@@ -104,7 +104,7 @@ def await_(awaited: str, timeout: str | None, name: str | None, as_json: bool) -
     elif told:
         sys.stdout.write(f"{told}\n")
     else:
-        say(f"Nothing was emitted as {awaited} in time.")
+        say(f"Nothing was emitted as {emitted_name} in time.")
     return EXIT_DONE if told else EXIT_TIMED_OUT
 
 
@@ -142,10 +142,10 @@ def _done(step: Step) -> dict[str, Any]:
     queuectl emit paid-4711 @event.json --json
     """,
 )
-@click.argument("name", metavar="NAME")
+@click.argument("emitted_name", metavar="NAME")
 @click.argument("value", default="null", metavar="[JSON]")
 @json_option
-def emit(name: str, value: str, as_json: bool) -> int:
+def emit(emitted_name: str, value: str, as_json: bool) -> int:
     """Tell something to all jobs that await it, or will.
 
     It is JSON of 1 MiB at most: as it stands, from a file with @FILE, or from stdin with -; null
@@ -157,20 +157,21 @@ def emit(name: str, value: str, as_json: bool) -> int:
     from queuectl.awaiting import check_emitted, read_payload
     from queuectl.cli.telling import read_given
 
-    check_emitted(name)
+    check_emitted(emitted_name)
     payload = read_payload(read_given(value, LONGEST_RESULT + 1))
     with open_queue() as queue:
-        emission = queue.emit_text(name, payload)
+        emission = queue.emit_text(emitted_name, payload)
     if as_json:
         facts = {"is_first": emission.is_first, "waiting": emission.waiting}
         write_json(emitted_dict(emission.emitted) | facts)
     elif emission.is_first:
         waiting = plural(emission.waiting, "job")
-        write(f"Emitted {safe(name)}; {waiting} {_waited(emission.waiting)} for it.")
+        write(f"Emitted {safe(emitted_name)}; {waiting} {_waited(emission.waiting)} for it.")
     else:
         first = emission.emitted
         raise DuplicateError(
-            f"{shown(name)} was emitted by {first.who} at {local(first.at)}; that counts, not this."
+            f"{shown(emitted_name)} was emitted by {first.who} at {local(first.at)};"
+            " that counts, not this."
         )
     return EXIT_DONE if emission.is_first else EXIT_STATE
 
@@ -187,21 +188,22 @@ def _waited(jobs: int) -> str:
     queuectl emitted --json
     """,
 )
-@click.argument("name", required=False, metavar="[NAME]")
+@click.argument("emitted_name", required=False, metavar="[NAME]")
 @limit_option("--json")
 @json_option
-def emitted(name: str | None, limit: int | None, as_json: bool) -> int:
+def emitted(emitted_name: str | None, limit: int | None, as_json: bool) -> int:
     """List what was emitted, newest first.
 
     With --json: `name`, `payload`, `emitted_at` and `who` of each.
     """
     most = how_many(limit, bare=as_json)
     with open_queue() as queue:
-        found = queue.emitted(name, limit=2**31 - 1 if most is None else most)
+        found = queue.emitted(emitted_name, limit=2**31 - 1 if most is None else most)
     if as_json:
         write_json([emitted_dict(one) for one in found])
     elif not found:
-        say("Nothing was emitted." if name is None else f"Nothing was emitted as {name}.")
+        named = "" if emitted_name is None else f" as {emitted_name}"
+        say(f"Nothing was emitted{named}.")
     else:
         columns = (
             Column("NAME", least=12),

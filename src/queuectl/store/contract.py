@@ -536,6 +536,13 @@ class Sleeps(ABC):
     def emitted(self, name: str | None = None, *, limit: int = 1) -> list[Emitted]:
         """Return what was emitted under a name, if anything was; or the newest, newest first."""
 
+    @abstractmethod
+    def names(self, prefix: str, limit: int) -> dict[str, bool]:
+        """Return names that begin with a prefix, in order; of each, whether it was emitted.
+
+        The others are those that jobs await, or have awaited since the store was tidied up.
+        """
+
 
 class History(ABC):
     """What has been: attempts and their output, events, and how long things took."""

@@ -480,6 +480,12 @@ SELECT name, payload, at, who FROM {emitted} WHERE at IS NOT NULL AND at >= 0
 ORDER BY at DESC, name LIMIT :limit
 """
 
+# The first names that begin with a prefix, those that are only waited for among them.
+NAMES = """
+SELECT name, at IS NOT NULL FROM {emitted} WHERE name >= :prefix AND name < :beyond
+ORDER BY name LIMIT :limit
+"""
+
 # Forget what nobody waits for: names under which nothing came, and what came before a time.
 DROP_EMITTED = """
 DELETE FROM {emitted} WHERE (at IS NULL OR at < :before)

@@ -7,6 +7,7 @@ from queuectl.job import Job, State
 from queuectl.sleeping import is_over, wakes
 from queuectl.store.contract import RunId, Sleeps, Wish
 from queuectl.store.idiom import Changed, Idiom
+from queuectl.store.rows import storable
 from queuectl.store.verbs.reports import SqlReports, asleep, sleep_of
 
 
@@ -102,6 +103,12 @@ class SqlSleeps(Sleeps):
         else:
             rows = self._db.rows(self._sql.EMITTED, name=name)
         return [_emitted(*row) for row in rows]
+
+    def names(self, prefix: str, limit: int) -> dict[str, bool]:
+        if not storable(prefix):
+            return {}
+        span = {"prefix": prefix, "beyond": prefix + "\U0010ffff", "limit": limit}
+        return {name: bool(came) for name, came in self._db.rows(self._sql.NAMES, **span)}
 
     def _hold(self, name: str) -> Emitted | None:
         """Return what was emitted under a name; until the transaction is over, nothing else is."""
