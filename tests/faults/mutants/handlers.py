@@ -6,6 +6,7 @@ from tests.faults.mutants.mutant import Edit, Mutant
 
 NODE = "tests/tasks/test_node.py"
 SERVE = "tests/tasks/test_serve.py"
+LANES = "tests/unit/test_handlers.py"
 
 MUTANTS: Sequence[Mutant] = (
     Mutant(
@@ -93,6 +94,24 @@ MUTANTS: Sequence[Mutant] = (
             )
         ],
         tests=[f"{NODE}::test_a_worker_has_one_run_whoever_runs_it"],
+    ),
+    Mutant(
+        name="handlers-run-what-is-withdrawn",
+        broken="What was withdrawn while it waited is still passed on if its turn comes just then.",
+        edits=[
+            Edit(
+                old="self._lanes.over(number)\n"
+                "                self._news.append(wire.Released(number))",
+                new="self._news.append(wire.Released(number))",
+            )
+        ],
+        tests=[f"{LANES}::TestWithdrawn"],
+    ),
+    Mutant(
+        name="handlers-last-words-unheard",
+        broken="What a program has said just before its end isn't heard any more.",
+        edits=[Edit(old="while not warm.is_read_out:", new="while False:")],
+        tests=[f"{LANES}::test_the_last_words_of_a_program_are_heard"],
     ),
     Mutant(
         name="handlers-trusted-to-speak",
