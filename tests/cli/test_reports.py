@@ -1,13 +1,18 @@
 """`result`, `progress`, `step` and `steps`: what jobs tell and keep, through the command line."""
 
 import json
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from queuectl import NotFoundError, State, StateError
+from queuectl.job import Job, Lost
+from queuectl.store.contract import Over
 from tests.cli.conftest import COMMAND, Cli
-from tests.support import wait_for
+from tests.contract.tools import DAY, a_node, ended, take_one
+from tests.support import is_gone, wait_for
 
 AT_ONCE = ("--backoff", "fixed", "--retry-delay", "0s")
 
@@ -141,6 +146,33 @@ class TestSteps:
         assert not (cli.folder / "ran").exists()
         assert [one.name for one in cli.queue.steps(id)] == ["a"]
 
+    def test_one_that_stood_still_while_it_was_lost_stores_nothing(self, cli: Cli) -> None:
+        """As after a suspend of its host: its command is done, but the job is another's by then."""
+        store = cli.queue.store
+        for node in ("node-1", "node-2"):
+            a_node(store, node)
+        id = cli.queue.enqueue("true").id
+        take_one(store, now=cli.queue.now())
+        cli.variables |= {
+            "QUEUECTL_JOB_ID": id,
+            "QUEUECTL_ATTEMPT": "1",
+            "QUEUECTL_NODE": "node-1",
+        }
+        command = "echo $$ >began; until [ -e go ]; do sleep 0.02; done; echo late"
+        step = cli.start("step", "one", "--", "sh", "-c", command)
+        began = cli.folder / "began"
+        wait_for(lambda: began.exists() and began.read_text().strip(), "the command to begin")
+        step.send_signal(signal.SIGSTOP)
+        (cli.folder / "go").touch()
+        wait_for(lambda: is_gone(int(began.read_text())), "the end of the command")
+        store.runs.rescue("node-1", given_up)
+        take_one(store, node="node-2", now=cli.queue.now() + DAY)
+        step.send_signal(signal.SIGCONT)
+        assert step.wait(60) == 4
+        assert step.stderr is not None
+        assert f"Run 1 of job {id} has lost its lease" in step.stderr.read().decode()
+        assert cli.queue.steps(id) == []
+
     def test_a_retry_from_a_step(self, cli: Cli) -> None:
         steps = "; ".join(f"queuectl step {n} -- sh -c 'echo {n} >>ledger'" for n in "abc")
         id = run(cli, f"{steps}; exit 1", "--max-retries", "0")
@@ -164,3 +196,9 @@ class TestSteps:
             "QUEUECTL_NODE": "n",
         }
         assert "name of a step" in cli.refused("step", "x" * 257, "--", "true", code=2)
+
+
+def given_up(held: Sequence[Job], now: int) -> Over:
+    """Give up the runs of a node."""
+    ends = [ended(job, Lost("gone"), now=now) for job in held]
+    return Over(judge=lambda stuck, asked, at: ends)
