@@ -3,12 +3,14 @@
 import os
 import signal
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from queuectl import Queue, State
-from tests.support import is_gone, processes_with, wait_for
+from tests.support import is_asleep, is_gone, processes_with, wait_for
 from tests.tasks.conftest import Works
 
 ENDS = {
@@ -334,6 +336,24 @@ def test_progress_and_output_are_seen_while_it_runs(works: Works) -> None:
     assert works.result(held) == "held"
     assert works.said(held) == "holding\n"
     assert works.result(works.call("add", a=1)) == 2
+
+
+def test_what_it_keeps_waits_for_who_has_locked_the_store(works: Works) -> None:
+    flag = works.folder / "flag"
+    keeps = works.call("keep", flag=str(flag))
+    works.app_node()
+    pid = works.pid_in("flag.pid")
+    with closing(apsw.Connection(str(works.db))) as other:
+        other.set_busy_timeout(10_000)
+        other.execute("BEGIN IMMEDIATE")
+        flag.touch()
+        wait_for((works.folder / "flag.tries").exists, "it to try")
+        wait_for(lambda: is_asleep(pid), "it to wait")
+        assert works.queue.steps(keeps) == []
+        other.execute("ROLLBACK")
+    assert works.result(keeps) == 3
+    assert [step.name for step in works.queue.steps(keeps)] == ["one", "two"]
+    assert len(works.queue.attempts(keeps)) == 1
 
 
 def test_async_tasks_run_many_at_once_in_one_process(works: Works) -> None:

@@ -1,6 +1,7 @@
 """Programs of others that stay, and classes of files: on real nodes."""
 
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -271,3 +272,27 @@ def test_a_file_without_the_class_is_told(talks: Works) -> None:
     assert "There is no file 'nothing.py'; check --run." in done.stderr
     done = talks.run("worker", "start", "--run", "runs.py", "--exec", "true")
     assert "--exec and --run are given for all types" in done.stderr
+
+
+def test_the_name_of_a_file_may_be_any(talks: Works) -> None:
+    file = os.fsdecode(b"its \xff\n.py")
+    (talks.folder / file).write_bytes((talks.folder / "runs.py").read_bytes())
+    id = talks.queue.enqueue(type="x", data="a").id
+    bad = talks.queue.enqueue(type="x", data="fail", max_retries=0).id
+    talks.node("--run", f"x={file}")
+    assert talks.result(id) == {"length": 1}
+    assert "ValueError: bad data" in (talks.over(bad).reason or "")
+    (talks.folder / file).write_text("raise RuntimeError(__file__)")
+    done = talks.run("worker", "start", "--run", file)
+    assert done.returncode == 2
+    assert r"its \udcff" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", ["0", "-1", str(10**9), "nan", "1e3", "", "1.5"])
+def test_an_odd_number_of_async_tasks_is_refused(talks: Works, number: str) -> None:
+    done = talks.run("worker", "start", "--run", "runs.py", "--async-concurrency", number)
+    assert done.returncode == 2
+    assert done.stderr.startswith("queuectl: Invalid value for '--async-concurrency': ")
+    assert done.stderr.count("\n") == 1
+    assert talks.queue.nodes() == []

@@ -128,6 +128,18 @@ def say_oddly(how: str) -> str:
 
 
 @queue.task
+def keep(flag: str) -> int:
+    """Tell and keep things as soon as a file is there."""
+    Path(f"{flag}.pid").write_text(str(os.getpid()))
+    while not Path(flag).exists():
+        time.sleep(0.02)
+    job = current_job()
+    job.progress(0.5, "half")
+    Path(f"{flag}.tries").touch()
+    return job.step("one", lambda: 1) + job.step("two", lambda: 2)
+
+
+@queue.task
 def take_buffer() -> str:
     out: Any = sys.stdout
     sys.stdout = io.TextIOWrapper(out.detach(), encoding="utf-8")
