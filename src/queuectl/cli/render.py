@@ -326,7 +326,7 @@ def size(count: int) -> str:
     amount, unit = float(count), 0
     while amount >= 1024 and unit < len(UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
-    return f"{count} {UNITS[0]}" if unit == 0 else f"{amount:.1f} {UNITS[unit]}"
+    return plural(count, "byte") if unit == 0 else f"{amount:.1f} {UNITS[unit]}"
 
 
 def plural(count: int, noun: str) -> str:
