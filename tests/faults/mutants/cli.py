@@ -36,4 +36,10 @@ MUTANTS: Sequence[Mutant] = (
             "tests/cli/test_interrupts.py::test_what_was_stored_is_said_before_the_command_ends"
         ],
     ),
+    Mutant(
+        name="explain-runs-of-the-dead",
+        broken="A job is said to run on a node that is gone.",
+        edits=[Edit(old="if job.node in living:", new="if job.node:")],
+        tests=["tests/cli/test_explain.py::test_its_node_is_gone"],
+    ),
 )

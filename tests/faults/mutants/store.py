@@ -660,4 +660,13 @@ MUTANTS: Sequence[Mutant] = (
             f"{REPORTS}::TestSteps::test_a_retry_from_a_step_forgets_it_and_those_after_it",
         ],
     ),
+    Mutant(
+        name="filter-without-type",
+        broken="A bulk command finds jobs of all types, whichever it was given.",
+        edits=[Edit(old="if which.types:", new="if False:")],
+        tests=[
+            "tests/contract/test_select.py::TestFilters"
+            "::test_by_type_of_which_a_job_has_one[sqlite-types4-]"
+        ],
+    ),
 )
