@@ -24,9 +24,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="All that a program was handed counts as begun when its node dies.",
         edits=[
             Edit(
-                old="        if not warm.handler.is_ours:\n"
-                "            # It doesn't say in time what it begins, so all that it gets counts.\n",
-                new="        if True:\n",
+                old="        if not warm.handler.is_ours:\n            # It doesn't say in time",
+                new="        if True:\n            # It doesn't say in time",
             )
         ],
         tests=[f"{NODE}::test_a_node_that_dies_has_begun_only_what_ran"],
@@ -100,9 +99,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="What was withdrawn while it waited is still passed on if its turn comes just then.",
         edits=[
             Edit(
-                old="self._lanes.over(number)\n"
-                "                self._news.append(wire.Released(number))",
-                new="self._news.append(wire.Released(number))",
+                old="self._lanes.over(number)\n            self._news.append(unbegun(number, how))",
+                new="self._news.append(unbegun(number, how))",
             )
         ],
         tests=[f"{LANES}::TestWithdrawn"],
