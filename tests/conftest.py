@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,11 @@ import pytest
 from tests.support import Lab, lab_in
 
 pytest_plugins = ["pytester", "tests.servers.shared"]
+
+# Images of containers often forbid bytecode. Each of the thousands of processes that we start would
+# then compile the program anew, which takes twice as long as all else that most of them do.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell starts what is in the background with SIGINT and SIGQUIT ignored, and `nohup` with SIGHUP.
 # What we start would inherit that.

@@ -298,11 +298,7 @@ def shown(pid: int) -> str:
 def other(lab: Lab) -> Path:
     """A copy of the package that nodes find first; what is changed there is an upgrade."""
     home = lab.folder / "other"
-    shutil.copytree(
-        Path(queuectl.__file__).parent,
-        home / "queuectl",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+    shutil.copytree(Path(queuectl.__file__).parent, home / "queuectl")
     lab.extra_env["PYTHONPATH"] = str(home)
     return home / "queuectl"
 
