@@ -326,15 +326,15 @@ class Terminal:
         self.shown = ""
         os.write(self._master, keys.encode())
 
-    def sees(self, text: str) -> None:
-        """Wait until the terminal shows a text."""
+    def sees(self, text: str) -> bool:
+        """Wait until the terminal shows a text; an `AssertionError` if it never does."""
 
         def look() -> bool:
             if select.select([self._master], [], [], 0)[0]:
                 self.shown += os.read(self._master, 65536).decode()
             return text in self.shown
 
-        wait_for(look, f"{text!r} on the terminal, which shows {self.shown!r}")
+        return wait_for(look, f"{text!r} on the terminal, which shows {self.shown!r}")
 
     def close(self) -> None:
         """End the shell, by its pid."""
@@ -372,7 +372,7 @@ def test_bash_completes_what_is_typed(full: Cli, bash: Terminal) -> None:
         ("queuectl enqueue --cwd fol\t", "--cwd folder/"),
     ]:
         bash.type(typed)
-        bash.sees(completed)
+        assert bash.sees(completed)
         bash.type("\x15\r")
         bash.sees("ready> ")
 

@@ -110,7 +110,7 @@ def test_retry_moves_a_job_back_and_it_runs_again(dead: Cli) -> None:
 def test_retry_wakes_an_idle_worker(dead: Cli) -> None:
     dead.node()
     dead.ok("dlq", "retry", "d2")
-    wait_for(lambda: len(dead.queue.attempts("d2")) == 2, "the retry to run")
+    assert wait_for(lambda: len(dead.queue.attempts("d2")) == 2, "the retry to run")
 
 
 def test_only_dead_jobs_are_retried(dead: Cli) -> None:

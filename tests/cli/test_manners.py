@@ -43,6 +43,28 @@ def command_at(path: tuple[str, ...]) -> click.Command:
     return found
 
 
+def parse(args: list[str]) -> tuple[str, ...]:
+    """Read a command line as click would, without running it; return which command it names.
+
+    What can't be read is an error of click's.
+    """
+    command: click.Command = root
+    # As it is in earnest: a command remembers the help option of its first context.
+    context = click.Context(root, info_name="queuectl", **root.context_settings)
+    path, rest = ["queuectl"], args
+    while isinstance(command, click.Group):
+        _, rest, _ = command.make_parser(context).parse_args(rest)
+        found, child, rest = command.resolve_command(context, rest)
+        assert found is not None and child is not None
+        command = child
+        path.append(found)
+        context = click.Context(
+            command, info_name=found, parent=context, **command.context_settings
+        )
+    command.make_context(path[-1], rest, parent=context.parent)
+    return tuple(path[1:])
+
+
 # -- help ---------------------------------------------------------------------
 
 
@@ -101,8 +123,8 @@ def test_examples_can_be_parsed(
     monkeypatch.chdir(tmp_path)
     # What worker start -f reads.
     (tmp_path / "node.toml").touch()
-    command = command_at(path)
-    for line in str(getattr(command, "examples", "")).splitlines():
+    named = set()
+    for line in str(getattr(command_at(path), "examples", "")).splitlines():
         for part in re.split(r"\||&&|;|\$\(|<\(", line.replace("\\n", "")):
             try:
                 words = shlex.split(part, comments=True)
@@ -111,18 +133,8 @@ def test_examples_can_be_parsed(
             if "queuectl" in words[:3]:
                 given = words[words.index("queuectl") + 1 :]
                 given = given[: next((i for i, w in enumerate(given) if w in "<>"), None)]
-                _parse(given)
-
-
-def _parse(words: list[str]) -> None:
-    found: click.Command = root
-    if words[0] == "--db":
-        words = words[2:]
-    while isinstance(found, click.Group):
-        command = found.get_command(click.Context(found), words.pop(0))
-        assert command is not None
-        found = command
-    found.make_context("queuectl", words)
+                named.add(parse(given))
+    assert any(name[: len(path)] == path for name in named), "one of them shows the command"
 
 
 def test_the_front_page_agrees_with_the_commands() -> None:

@@ -159,4 +159,4 @@ def test_its_processes_stand_still(working: Cli, start: Start) -> None:
         ]
         return bool(mine) and set(mine) == {psutil.STATUS_STOPPED}
 
-    wait_for(stopped, "all processes of the job to be stopped")
+    assert wait_for(stopped, "all processes of the job to be stopped")

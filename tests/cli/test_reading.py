@@ -68,7 +68,7 @@ def test_status(mixed: Cli) -> None:
 def test_what_is_overdue_is_told_by_its_time(cli: Cli) -> None:
     cli.add("true", "--delay", "100ms")
     due = re.compile(r"^Next scheduled: [-0-9]+T[:0-9]+\S+ \(due \d+s ago\)$", re.MULTILINE)
-    wait_for(lambda: due.search(cli.ok("status").stdout), "a job that is overdue")
+    assert wait_for(lambda: due.search(cli.ok("status").stdout), "a job that is overdue")
 
 
 def test_status_as_json(mixed: Cli) -> None:

@@ -226,7 +226,7 @@ class TestChanged:
     def test_other_programs_are_others(self, store: Store, client: Client) -> None:
         store.changed()
         client.run("INSERT INTO {jobs} (id, command) VALUES ('x', 'y')")
-        wait_for(store.changed)
+        assert wait_for(store.changed)
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
 import pytest
 
-from queuectl.cli.main import root
+from tests.cli.test_manners import parse
 from tests.docs.markdown import PAGES, blocks, read, tables
 from tests.support import wait_for
 
@@ -225,21 +224,6 @@ def _cut(words: list[str], at: int) -> tuple[list[str], list[str]]:
     return words[:at], words[at + 1 :]
 
 
-def parse(args: list[str]) -> None:
-    """Read a command line as click would, without running anything; raises where it can't."""
-    command: click.Command = root
-    # As it is in earnest: a command remembers the help option of its first context.
-    context = click.Context(root, info_name="queuectl", **root.context_settings)
-    name, rest = "queuectl", args
-    while isinstance(command, click.Group):
-        _, rest, _ = command.make_parser(context).parse_args(rest)
-        found, child, rest = command.resolve_command(context, rest)
-        assert found is not None and child is not None
-        name, command = found, child
-        context = click.Context(command, info_name=name, parent=context, **command.context_settings)
-    command.make_context(name, rest, parent=context.parent)
-
-
 def shell_in(page: Path) -> Iterator[str]:
     """Yield what a page shows to be typed: in blocks, and to those who come from other tools."""
     text = page.read_text(encoding="utf-8")
@@ -270,7 +254,7 @@ def test_commands_in_the_pages_are_commands(
     monkeypatch.chdir(tmp_path)
     for name in ("node.toml", "bills.toml", "FILE"):  # What worker start -f reads.
         (tmp_path / name).touch()
-    parse(shlex.split(line))
+    assert parse(shlex.split(line))
 
 
 def test_there_are_such_commands() -> None:

@@ -144,8 +144,8 @@ class TestStart:
         assert guard.output(run) == b"plain a b\n"
 
     def test_no_directory_is_pinned(self, guard: Harness, tmp_path: Path) -> None:
-        guard.end(guard.shell("true"))
-        until(lambda: os.readlink(f"/proc/{guard.guard.pid}/cwd") == "/")
+        assert guard.end(guard.shell("true")).code == 0
+        until(lambda: os.readlink(f"/proc/{guard.guard.pid}/cwd") == "/", "the guard to be in /")
 
     def test_without_a_directory_it_starts_where_the_node_is(self, guard: Harness) -> None:
         run = guard.spawn("pwd", cwd=None)
