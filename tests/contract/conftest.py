@@ -6,7 +6,9 @@ A toy store is driven through what it is capable of: a test that needs more says
 
 import inspect
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,36 +56,41 @@ def place(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Cal
         return lambda: "toy:"
     if engine.name == "sqlite":
         return lambda: f"sqlite:{tmp_path}/{secrets.token_hex(4)}.db"
-    wiped: Callable[[], str] = request.getfixturevalue(f"{engine.name}_place")
+    broom: ServerClient = request.getfixturevalue(f"{engine.name}_broom")
+
+    def wiped() -> str:
+        broom.wipe()
+        return broom.url
+
     return wiped
 
 
 @pytest.fixture(scope="session")
-def postgresql_place(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
-    """One schema for all tests of this process, emptied between them: making one takes long."""
+def postgresql_broom(request: pytest.FixtureRequest) -> Iterator[ServerClient]:
+    """Of one schema for all tests of this process, emptied between them: making one takes long."""
     server = request.getfixturevalue("postgres_server")
     database = request.getfixturevalue("postgres_database")
-    yield from _emptied(PostgresClient, f"{server.url(database)}?schema=queue")
+    with closing(PostgresClient(f"{server.url(database)}?schema=queue")) as broom:
+        open_store(broom.url, create=True).close()
+        yield broom
 
 
 @pytest.fixture(scope="session")
-def mariadb_place(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
+def mariadb_broom(request: pytest.FixtureRequest) -> Iterator[ServerClient]:
     """The same for MariaDB."""
     server = request.getfixturevalue("mariadb_server")
     database = request.getfixturevalue("mariadb_database")
-    yield from _emptied(MariaDBClient, f"{server.url(database)}?prefix=q_")
+    with closing(MariaDBClient(f"{server.url(database)}?prefix=q_")) as broom:
+        open_store(broom.url, create=True).close()
+        yield broom
 
 
-def _emptied(client: type[ServerClient], url: str) -> Iterator[Callable[[], str]]:
-    open_store(url, create=True).close()
-    broom = client(url)
-
-    def empty() -> str:
-        broom.wipe()
-        return url
-
-    yield empty
-    broom.close()
+@pytest.fixture(scope="session")
+def new_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file with nothing in its tables, to be copied: making them takes long."""
+    path = tmp_path_factory.mktemp("new") / "queue.db"
+    open_store(str(path), create=True).close()
+    return path
 
 
 @pytest.fixture
@@ -93,19 +100,20 @@ def url(place: Callable[[], str]) -> str:
 
 
 @pytest.fixture
-def store(url: str, engine: Engine) -> Iterator[Store]:
+def store(url: str, engine: Engine, request: pytest.FixtureRequest) -> Iterator[Store]:
     """An empty store. Whatever a test does with it, its counters must be right in the end."""
     if engine == TOY:
         yield Toy()
         return
-    store = open_store(url, create=True)
-    yield store
-    client = engine.client(url)
-    try:
-        assert_counts_are_right(store, client)
-    finally:
-        client.close()
-        store.close()
+    if engine.name == "sqlite":
+        shutil.copy(request.getfixturevalue("new_file"), url.removeprefix("sqlite:"))
+    with closing(open_store(url, create=True)) as store:
+        yield store
+        if engine.name == "sqlite":
+            with closing(SqliteClient(url)) as client:
+                assert_counts_are_right(store, client)
+        else:
+            assert_counts_are_right(store, request.getfixturevalue(f"{engine.name}_broom"))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.contract.crashes import live_through
+from tests.contract.foreign import ServerClient
 from tests.contract.places import ServerPlace, SqlitePlace
 from tests.contract.victim import Victims
 
@@ -23,15 +23,17 @@ LENGTH = 40
 
 @pytest.mark.timeout(600)
 def test_all_stores_and_the_model_live_through_the_same_history(
-    tmp_path: Path, postgresql_place: Callable[[], str], mariadb_place: Callable[[], str]
+    tmp_path: Path, postgresql_broom: ServerClient, mariadb_broom: ServerClient
 ) -> None:
     with ExitStack() as stack:
+        for broom in (postgresql_broom, mariadb_broom):
+            broom.wipe()
         places = [
             stack.enter_context(closing(place))
             for place in (
                 SqlitePlace(tmp_path),
-                ServerPlace("postgres", postgresql_place()),
-                ServerPlace("mariadb", mariadb_place()),
+                ServerPlace("postgres", postgresql_broom.url),
+                ServerPlace("mariadb", mariadb_broom.url),
             )
         ]
         victims = stack.enter_context(closing(Victims()))
