@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import shutil
 import socket
 import subprocess
 import termios
@@ -81,16 +82,23 @@ def test_commands_options_states_settings_and_ids_complete(cli: Cli) -> None:
     assert complete(cli, "queuectl pause m") == ["mail"]
 
 
+@pytest.fixture(scope="module")
+def once_full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with closing(Cli(tmp_path_factory.mktemp("full"))) as cli:
+        cli.add("true", "--id", "j-done")
+        cli.add("exit 1", "--id", "j-dead", "--max-retries", "0")
+        cli.ok("worker", "start", "--drain")
+        cli.add("true", "--id", "j-waits", "--tag", "nightly", "--tag", "night shift")
+        cli.add("true", "--id", "j-late", "--queue", "mail", "--tag", "weekly", "--delay", "1h")
+        cli.add("true", "--id", "j-gone")
+        cli.ok("cancel", "j-gone")
+    return cli.db
+
+
 @pytest.fixture
-def full(cli: Cli) -> Cli:
+def full(cli: Cli, once_full: Path) -> Cli:
     """A queue with a job in every state that is easy to have."""
-    cli.add("true", "--id", "j-done")
-    cli.add("exit 1", "--id", "j-dead", "--max-retries", "0")
-    cli.ok("worker", "start", "--drain")
-    cli.add("true", "--id", "j-waits", "--tag", "nightly", "--tag", "night shift")
-    cli.add("true", "--id", "j-late", "--queue", "mail", "--tag", "weekly", "--delay", "1h")
-    cli.add("true", "--id", "j-gone")
-    cli.ok("cancel", "j-gone")
+    shutil.copy(once_full, cli.db)
     return cli
 
 

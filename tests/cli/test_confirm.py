@@ -1,19 +1,30 @@
 """What cancels or deletes everything asks on a terminal, and nowhere else."""
 
+import shutil
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from queuectl import State
 from tests.cli.conftest import Cli
 
 
+@pytest.fixture(scope="module")
+def once_full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with closing(Cli(tmp_path_factory.mktemp("full"))) as cli:
+        cli.add("true", "--id", "fine")
+        cli.add("exit 1", "--id", "gone", "--max-retries", "0")
+        cli.ok("worker", "start", "--drain")
+        cli.add("true", "--id", "one")
+        cli.add("true", "--id", "two")
+    return cli.db
+
+
 @pytest.fixture
-def full(cli: Cli) -> Cli:
+def full(cli: Cli, once_full: Path) -> Cli:
     """A queue with a completed, a dead and two waiting jobs."""
-    cli.add("true", "--id", "fine")
-    cli.add("exit 1", "--id", "gone", "--max-retries", "0")
-    cli.ok("worker", "start", "--drain")
-    cli.add("true", "--id", "one")
-    cli.add("true", "--id", "two")
+    shutil.copy(once_full, cli.db)
     return cli
 
 

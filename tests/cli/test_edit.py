@@ -109,7 +109,7 @@ class TestEdit:
         ],
     )
     def test_bad_input_is_one_sentence(self, cli: Cli, args: list[str], said: str) -> None:
-        cli.add("true", "--id", "one")
+        cli.queue.enqueue("true", id="one")
         before = cli.queue.get("one")
         assert said in cli.refused("edit", *args, code=2)
         assert cli.queue.get("one") == before
@@ -237,8 +237,8 @@ class TestRetryWith:
         ],
     )
     def test_bad_input_is_one_sentence(self, cli: Cli, pair: str, said: str) -> None:
-        cli.add("true", "--id", "one")
-        drain(cli)
+        cli.queue.enqueue("true", id="one")
+        cli.queue.cancel("one")
         before = cli.queue.get("one")
         assert said in cli.refused("retry", "one", "--with", pair, code=2)
         assert cli.queue.get("one") == before

@@ -43,6 +43,12 @@ def command_at(path: tuple[str, ...]) -> click.Command:
     return found
 
 
+def help_of(path: tuple[str, ...]) -> str:
+    command = command_at(path)
+    name = " ".join(("queuectl", *path))
+    return command.get_help(command.make_context(name, [], resilient_parsing=True))
+
+
 def parse(args: list[str]) -> tuple[str, ...]:
     """Read a command line as click would, without running it; return which command it names.
 
@@ -101,9 +107,7 @@ def test_nothing_is_a_usage_error_that_shows_help(cli: Cli) -> None:
 
 @pytest.mark.parametrize("path", EVERY, ids=" ".join)
 def test_every_command_is_explained(path: tuple[str, ...]) -> None:
-    command = command_at(path)
-    name = " ".join(("queuectl", *path))
-    page = command.get_help(command.make_context(name, [], resilient_parsing=True))
+    command, page = command_at(path), help_of(path)
     assert "Examples:" in page, "ends in examples"
     assert page.split("Examples:")[1].count("queuectl ") >= 1
     assert "--db" in page

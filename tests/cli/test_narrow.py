@@ -14,7 +14,7 @@ from queuectl.cli.widths import width
 from queuectl.facts import Event
 from queuectl.job import Exited
 from tests.cli.conftest import Cli
-from tests.cli.test_manners import EVERY
+from tests.cli.test_manners import EVERY, help_of
 from tests.contract.tools import HOUR, a_node, ended, finish, take
 
 WIDTHS = (60, 80, 200)
@@ -137,10 +137,18 @@ def test_not_even_of_the_narrowest(filled: Cli, args: tuple[str, ...], columns: 
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-@pytest.mark.parametrize("args", [(), *EVERY], ids=" ".join)
-def test_help_fits(cli: Cli, args: tuple[str, ...], columns: int) -> None:
+@pytest.mark.parametrize("args", [(), ("enqueue",)], ids=" ".join)
+def test_help_fits_the_terminal(cli: Cli, args: tuple[str, ...], columns: int) -> None:
     for line in shown(cli, columns, *args, "--help"):
         assert len(line) <= columns or "Here and now" in line or str(cli.db) in line, line
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_help_fits(path: tuple[str, ...], columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for line in help_of(path).splitlines():
+        assert len(line) <= columns, line
 
 
 def test_commands_are_cut_where_they_do_not_differ(filled: Cli) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -200,6 +202,14 @@ class TestNobodyWorks:
         )
 
 
+@pytest.fixture(scope="module")
+def once_used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with closing(Cli(tmp_path_factory.mktemp("used"))) as cli:
+        cli.add("true", "--queue", "mail")
+        cli.ok("worker", "start", "--drain")
+    return cli.db
+
+
 class TestAQueueThatNobodyHasUsed:
     NOTE = "Note: no job is in queue 'mial', and none has ever run there; did you mean 'mail'?\n"
 
@@ -221,9 +231,8 @@ class TestAQueueThatNobodyHasUsed:
         ],
         ids=" ".join,
     )
-    def test_the_nearest_is_named(self, cli: Cli, args: tuple[str, ...]) -> None:
-        cli.add("true", "--queue", "mail")
-        cli.ok("worker", "start", "--drain")
+    def test_the_nearest_is_named(self, cli: Cli, once_used: Path, args: tuple[str, ...]) -> None:
+        shutil.copy(once_used, cli.db)
         assert self.NOTE in cli.ok(*args).stderr
         right = [word.replace("mial", "mail") for word in args]
         assert "Note" not in cli.ok(*right).stderr
@@ -273,7 +282,7 @@ class TestAQueueThatNobodyHasUsed:
 class TestATagThatNoJobHas:
     @pytest.mark.parametrize("command", ["list", "cancel", "retry", "rm"])
     def test_the_nearest_is_named(self, cli: Cli, command: str) -> None:
-        cli.add("true", "--tag", "conv", "--tag", "other")
+        cli.queue.enqueue("true", tags=["conv", "other"])
         note = "Note: no job has the tag 'cnov'; did you mean 'conv'?\n"
         assert note in cli.ok(command, "--tag", "cnov").stderr
         assert "Note: no job has the tag 'zzz'.\n" in cli.ok(command, "--tag", "zzz").stderr
