@@ -130,12 +130,9 @@ def _span(arena: Arena, kind: Kind) -> float:
     """Return the time in which a signal can reach a command."""
     if not kind.ends:
         return FIRST
-    took = 0.0
-    for number in range(2):
-        whole = _Try(arena, kind, f"{kind.name}-{number}", None)
-        _judge(arena, whole)  # which also ends what it has started
-        took = max(took, whole.took)
-    return min(FIRST, took)
+    whole = _Try(arena, kind, f"{kind.name}-whole", None)
+    _judge(arena, whole)  # which also ends what it has started
+    return min(FIRST, whole.took)
 
 
 def _judge(arena: Arena, seen: _Try) -> str:
