@@ -91,9 +91,8 @@ class TestInsert:
         place.sql("BEGIN; INSERT INTO @jobs (id, command) VALUES ('x', 'true'); ROLLBACK;")
         assert place.lab.queue.status().total == 0
 
-    @pytest.mark.parametrize(
-        "columns",
-        [
+    def test_what_can_be_no_job_is_refused_by_the_database(self, place: Place) -> None:
+        rows = (
             "(id) VALUES ('x')",
             "(command, state) VALUES ('x', 'happy')",
             "(command, argv) VALUES ('x', '[1]')",
@@ -108,12 +107,9 @@ class TestInsert:
             "(command, id) VALUES ('x', '')",
             "(command, ready) VALUES ('x', 7)",
             "(command, backoff) VALUES ('x', 'sideways')",
-        ],
-    )
-    def test_what_can_be_no_job_is_refused_by_the_database(
-        self, place: Place, columns: str
-    ) -> None:
-        assert place.ask(f"INSERT INTO @jobs {columns};").returncode != 0
+        )
+        taken = [row for row in rows if place.ask(f"INSERT INTO @jobs {row};").returncode == 0]
+        assert taken == []
         assert place.lab.queue.status().total == 0
 
     def test_a_taken_id_is_refused(self, place: Place) -> None:
