@@ -1,4 +1,4 @@
-"""No hot statement of a server reads more rows than it needs, with 200,000 jobs in its tables.
+"""No hot statement of a server reads more rows than it needs, with 80,000 jobs in its tables.
 
 Each statement is run under the server's own account of what it read, with few jobs due, expired
 or old and with many. Then the verbs run, and the server counts the rows they touch. All of that
@@ -34,19 +34,21 @@ from tests.contract.tools import (
     transaction,
 )
 
-MANY = 200_000
-MOST_ROWS = 2_000
+MANY = 80_000
+MOST_ROWS = 1_000
 """What a statement may read of the big tables. A listing goes through the jobs of one tag."""
 MOST_SORTED = 500
 """Running jobs, of which there are 400, may be sorted to be counted."""
+RUNS = MANY // 400
+"""One in so many runs."""
 MOST_ROWS_OF_A_VERB = 5_000
 """A verb is a few statements, and reads all counters: some hundreds of rows."""
 MOST_BLOCKS = 10_000
 
-SOON: dict[str, Any] = {"after": 190_000}
+SOON: dict[str, Any] = {"after": MANY - MANY // 20}
 """As things stand: little is due, expired or old."""
 LATER: dict[str, Any] = {
-    "after": 190_000,
+    **SOON,
     "now": NOW + 10_000 * HOUR,
     "before": NOW + 10_000 * HOUR,
     "state": "completed",
@@ -56,13 +58,14 @@ LATER: dict[str, Any] = {
 # Those of one kind are in one place, as they are in life: first come the finished ones, then the
 # waiting ones, two fifths of them ready, some parked, and half of them more urgent but not yet due.
 # A few run.
-KINDS = """
+KINDS = f"""
 SELECT n, CASE
-    WHEN n % 500 = 499 THEN 'processing'
-    WHEN n <= 10000 THEN 'dead' WHEN n <= 20000 THEN 'cancelled' WHEN n <= 120000 THEN 'completed'
+    WHEN n % {RUNS} = 1 THEN 'processing'
+    WHEN n <= {MANY // 20} THEN 'dead' WHEN n <= {MANY // 10} THEN 'cancelled'
+    WHEN n <= {MANY // 10 * 6} THEN 'completed'
     WHEN n % 10 < 4 THEN 'pending' WHEN n % 10 < 5 THEN 'parked' WHEN n % 10 < 8 THEN 'delayed'
     ELSE 'failed'
-END AS kind FROM {numbers}
+END AS kind FROM {{numbers}}
 """
 JOBS = f"""
 INSERT INTO {{jobs}} (
@@ -85,7 +88,7 @@ SELECT
     {NOW - HOUR}, {NOW - HOUR}, {NOW - HOUR},
     CASE WHEN kind IN ('completed', 'dead', 'cancelled') THEN {NOW - HOUR} + n END,
     CASE WHEN kind IN ('completed', 'dead', 'cancelled') THEN n END,
-    CASE WHEN kind = 'processing' AND n % 1000 = 499 THEN 'stop' END,
+    CASE WHEN kind = 'processing' AND n % {2 * RUNS} = 1 THEN 'stop' END,
     CASE WHEN kind = 'parked' THEN concat('key ', n % 41) END,
     CASE WHEN kind = 'parked' THEN concat('["key ', n % 41, '"]') END
 FROM ({KINDS}) AS numbered ORDER BY n
@@ -146,7 +149,7 @@ class Server:
         self.client = client
 
     def fill(self) -> None:
-        """Make 200,000 jobs of every kind."""
+        """Make jobs of every kind."""
         for n in range(1, 8):
             a_node(self.store, f"node-{n}", lease=1_000 * HOUR)
         for table in BIG:
