@@ -5,21 +5,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from shutil import which
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from queuectl.cli.command import DB
 from queuectl.cli.configure import ARGUMENTS_READ
-from queuectl.cli.options import here
+from queuectl.cli.options import here, with_options
 from queuectl.cli.render import say
 from queuectl.errors import UsageError
 from queuectl.node.programs import Handler, Programs
 from queuectl.request import check_name, check_text
 from queuectl.settings import parse_size
 from queuectl.values import replace
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_AT_ONCE = 1_000
 ALL = "*"
@@ -95,7 +93,7 @@ _OPTIONS = (
 )
 
 
-def handling_options(command: F) -> F:
+def handling_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command these options; what they say is in its `serving`, and as `programs`."""
 
     @wraps(command)
@@ -109,10 +107,7 @@ def handling_options(command: F) -> F:
         serving = replace(serving, handlers=handled.handlers, no_commands=no_commands)
         return command(*args, serving=serving, programs=handled, **given)
 
-    decorated: Any = gather
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(gather, _OPTIONS)
 
 
 @dataclass(kw_only=True)

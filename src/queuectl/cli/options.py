@@ -10,7 +10,7 @@ A command returns its exit code, or None for 0, and lets errors fly: `main` expl
 `cls=Command` (and `cls=Group`) brings `--db`, `-h` and the examples at the end of the help.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -189,12 +189,21 @@ class Wanted:
         )
 
 
-def filter_options(command: F) -> F:
+def with_options(
+    command: Callable[..., Any], options: Sequence[Callable[[Any], Any]]
+) -> Callable[..., Any]:
+    """Return a command that has these options, which its help shows in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --state --queue --tag --type --text --since --until; they arrive together as `wanted`."""
     return _STATES(filter_options_without_state(command))
 
 
-def filter_options_without_state(command: F) -> F:
+def filter_options_without_state(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the filter options but for --state; an --older-than arrives in `wanted` as well."""
 
     @wraps(command)
@@ -211,10 +220,7 @@ def filter_options_without_state(command: F) -> F:
         )
         return command(*args, wanted=wanted, **given)
 
-    decorated: Any = gather
-    for option in reversed(_FILTERS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(gather, _FILTERS)
 
 
 def queues_option(help: str) -> Callable[[F], F]:

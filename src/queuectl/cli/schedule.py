@@ -1,14 +1,21 @@
 """The `schedule` commands: rules that make jobs at times."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from queuectl.cli.command import Group
 from queuectl.cli.interrupts import truthful
 from queuectl.cli.notes import note_idle
-from queuectl.cli.options import DURATION, MOMENT, json_option, open_queue, quiet_option
+from queuectl.cli.options import (
+    DURATION,
+    MOMENT,
+    json_option,
+    open_queue,
+    quiet_option,
+    with_options,
+)
 from queuectl.cli.outlet import outlet
 from queuectl.cli.program import (
     TakesProgram,
@@ -25,8 +32,6 @@ from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE
 from queuectl.schedule import Missed, Overlap, Schedule
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 NOT_FOR_SCHEDULES = ("id", "run_at")
 """Fields whose options are for a single job."""
 OWN = ("tz", "missed", "missed_within", "overlap", "jitter", "pause_after")
@@ -42,11 +47,9 @@ name_argument = click.argument("schedule_name", metavar="NAME")
 names_argument = click.argument("schedule_names", metavar="NAME...", nargs=-1, required=True)
 
 
-def policy_options(command: F) -> F:
+def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how a schedule ticks."""
-    for option in reversed(_POLICY):
-        command = option(command)
-    return command
+    return with_options(command, _POLICY)
 
 
 _POLICY = (

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from queuectl.admission import Serving
+from queuectl.cli.options import with_options
 from queuectl.request import check_name
 
 HEAVIEST = 1_000
-F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option(
@@ -37,7 +37,7 @@ _OPTIONS = (
 )
 
 
-def serving_options(command: F) -> F:
+def serving_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command these options; they arrive as one `serving`."""
 
     @wraps(command)
@@ -46,10 +46,7 @@ def serving_options(command: F) -> F:
     ) -> Any:
         return command(*args, serving=_serving(queues, excluded, in_order=in_order), **given)
 
-    decorated: Any = gather
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(gather, _OPTIONS)
 
 
 def _serving(queues: Sequence[str], excluded: Sequence[str], *, in_order: bool) -> Serving:

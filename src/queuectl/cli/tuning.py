@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from queuectl.cli.options import DURATION
+from queuectl.cli.options import DURATION, with_options
 from queuectl.node.config import Tuning
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _FOR_DATA = "where neither they nor their queue say it."
 _OPTIONS = (
@@ -65,7 +63,7 @@ _OPTIONS = (
 _SHORTEST_POLL, _LONGEST_POLL = 10, 60_000
 
 
-def tuning_options(command: F) -> F:
+def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command these options; they arrive as one `tuning`."""
 
     @wraps(command)
@@ -81,10 +79,7 @@ def tuning_options(command: F) -> F:
         )
         return command(*args, tuning=tuning, **given)
 
-    decorated: Any = gather
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(gather, _OPTIONS)
 
 
 def _settings(times: dict[str, int | None]) -> dict[str, Any]:

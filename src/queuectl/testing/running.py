@@ -5,11 +5,10 @@ timeout ends it.
 """
 
 import asyncio
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from time import monotonic
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from queuectl import __version__
 from queuectl.admission import Offer, Serving
 from queuectl.errors import StateError
 from queuectl.facts import Node, RunProgress
+from queuectl.handlers.work import TaskWork
 from queuectl.host import host_identity, host_name, process_start
 from queuectl.job import TYPE, WAITING, Cancelled, Exited, Job, Outcome, Output, Raised, Snoozed
 from queuectl.node.config import Config
@@ -26,7 +26,6 @@ from queuectl.queue import Queue
 from queuectl.store.contract import Over
 from queuectl.store.ids import new_ids
 from queuectl.tasks import task as tasks
-from queuectl.tasks.codec import MisfitError
 from queuectl.tasks.current import CurrentJob, enter
 from queuectl.tasks.outcomes import Asleep, Discard, Interruption, Retry, Snooze
 from queuectl.tasks.task import Task, TaskJob
@@ -178,26 +177,18 @@ class _Runner:
             return None, error
 
     def _call_within(self, task: Task[..., Any, Any], job: Job) -> str | None:
-        said: dict[str, Any] = {"job": 0, "id": job.id, "type": task.name, "queue": job.queue}
-        said |= {"attempt": job.attempts, "keys": job.keys}
-        current = CurrentJob(said, self._hearer(job), job.node or "")
+        work = TaskWork(task)
+        message: dict[str, Any] = {"job": 0, "id": job.id, "type": task.name, "queue": job.queue}
+        message |= {"attempt": job.attempts, "keys": job.keys}
+        with suppress(UnicodeDecodeError):
+            message["data"] = (job.data or b"").decode()
+        if job.hook is not None:
+            message["hook"] = job.hook
+        current = CurrentJob(message, self._hearer(job), job.node or "")
         current.belongs_to(task.queue)
         enter(current)
-        try:
-            args, kwargs = task.signature.read(
-                json.loads(job.data or b"null"), is_sole=job.hook is not None
-            )
-        except MisfitError as error:
-            raise TypeError(f"{task.name}: {error.place}{error.text}") from None
-        result: Any = task.function(*args, **kwargs)
-        if task.is_async:
-            result = _awaited(result)
-        if result is None:
-            return None
-        try:
-            return task.signature.write_result(result)
-        except MisfitError as error:
-            raise TypeError(f"{task.name}: its result{error.place} {error.text}") from None
+        result = work.call(current, message)
+        return work.written(_awaited(result) if work.is_async else result)
 
     def _hearer(self, job: Job) -> Callable[[dict[str, Any]], None]:
         def hear(message: dict[str, Any]) -> None:
