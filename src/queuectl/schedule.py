@@ -21,6 +21,8 @@ ON_TIME = MINUTE
 """Milliseconds by which a tick may be late and not be missed."""
 AT_ONCE = 100
 """Ticks of one schedule that are dealt with in one transaction."""
+POLICY = ("tz", "missed", "missed_within", "overlap", "jitter", "pause_after")
+"""What says how a schedule ticks, and not what its jobs are, as users call it."""
 _BACK = tuple(MINUTE * 10**n for n in range(8))
 """How far to look back for the last tick: further each time, to the whole of what can be."""
 

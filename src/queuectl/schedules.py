@@ -154,29 +154,12 @@ class Schedules:
         name: str,
         rule: str,
         what: "str | Sequence[str] | Mapping[str, Any] | None" = None,
-        *,
-        tz: str | None = None,
-        missed: str = "latest",
-        missed_within: "str | int | float | timedelta | None" = None,
-        overlap: str = "skip",
-        jitter: "str | int | float | timedelta" = 0,
-        pause_after: int | None = None,
-        **fields: Any,
+        **given: Any,
     ) -> Schedule:
         """Return what `add` would store, if it can be; nothing is stored."""
-        now = self._store.clock.now()
-        new = read_schedule(
-            name,
-            rule,
-            tz=tz,
-            missed=missed,
-            missed_within=missed_within,
-            overlap=overlap,
-            jitter=jitter,
-            pause_after=pause_after,
-            now=now,
-        )
-        return replace(new, request=self._read_request(what, fields))
+        own = {word: given.pop(word) for word in policy.POLICY if word in given}
+        new = read_schedule(name, rule, **own, now=self._store.clock.now())
+        return replace(new, request=self._read_request(what, given))
 
     def edit(self, name: str, **changes: Any) -> Schedule:
         """Change a schedule, by what `add` takes; nothing of the past comes because of it.
@@ -185,21 +168,9 @@ class Schedules:
         """
         given = dict(changes)
         what = given.pop("what", None)
-        own: dict[str, Any] = {}
-        if "rule" in given:
-            own["rule"] = given.pop("rule")
-        if "tz" in given:
-            own["zone"] = given.pop("tz")
-        if "missed" in given:
-            own["missed"] = _word("missed", Missed, given.pop("missed"))
-        if "overlap" in given:
-            own["overlap"] = _word("overlap", Overlap, given.pop("overlap"))
-        if "missed_within" in given:
-            own["missed_within"] = _span("missed_within", given.pop("missed_within"))
-        if "jitter" in given:
-            own["jitter"] = _span("jitter", given.pop("jitter")) or 0
-        if "pause_after" in given:
-            own["pause_after"] = _count("pause_after", given.pop("pause_after"))
+        own = {
+            field: read(given.pop(word)) for word, (field, read) in _READ.items() if word in given
+        }
 
         def decide(there: Schedule | None, now: int) -> Schedule:
             if there is None:
@@ -461,3 +432,15 @@ def _moment(value: Any, now: int) -> int:
     from queuectl.when import milliseconds
 
     return milliseconds(value)
+
+
+_READ: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "rule": ("rule", lambda rule: rule),
+    "tz": ("zone", lambda zone: zone),
+    "missed": ("missed", lambda value: _word("missed", Missed, value)),
+    "overlap": ("overlap", lambda value: _word("overlap", Overlap, value)),
+    "missed_within": ("missed_within", lambda value: _span("missed_within", value)),
+    "jitter": ("jitter", lambda value: _span("jitter", value) or 0),
+    "pause_after": ("pause_after", lambda value: _count("pause_after", value)),
+}
+"""What can be edited of a schedule, as users call it: which field that is, and how it is read."""

@@ -102,10 +102,9 @@ def handling_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ARGUMENTS_READ, ()
         )
         said = _Given(**{field.name: given.pop(field.name) for field in fields(_Given)})
-        handled = said.programs()
-        no_commands = any(handler.shared_by > 1 for handler in handled.warm)
-        serving = replace(serving, handlers=handled.handlers, no_commands=no_commands)
-        return command(*args, serving=serving, programs=handled, **given)
+        programs = said.programs()
+        serving = replace(serving, handlers=programs.handlers, no_commands=programs.shared_by > 1)
+        return command(*args, serving=serving, programs=programs, **given)
 
     return with_options(gather, _OPTIONS)
 

@@ -30,12 +30,10 @@ from queuectl.cli.render import plural, safe, say, write, write_json, write_resu
 from queuectl.errors import EXIT_DONE, QueuectlError
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE
-from queuectl.schedule import Missed, Overlap, Schedule
+from queuectl.schedule import POLICY, Missed, Overlap, Schedule
 
 NOT_FOR_SCHEDULES = ("id", "run_at")
 """Fields whose options are for a single job."""
-OWN = ("tz", "missed", "missed_within", "overlap", "jitter", "pause_after")
-"""What says how a schedule ticks, and not what its jobs are."""
 TAKEN_AWAY = tuple(
     field.name
     for field in REQUESTED
@@ -91,7 +89,7 @@ _POLICY = (
 
 def take_policy(flags: dict[str, Any]) -> dict[str, Any]:
     """Take what says how a schedule ticks out of the options, as `Schedules.add` has it."""
-    given = {name: flags.pop(name) for name in OWN}
+    given = {name: flags.pop(name) for name in POLICY}
     given = {name: value for name, value in given.items() if value is not None}
     for name in ("missed_within", "jitter"):
         if name in given:

@@ -187,9 +187,8 @@ def start(
 
     if backoff_base is not None:
         backoff_base = read_value("backoff_base", backoff_base)[1]
-    shared = max((handler.shared_by for handler in programs.warm), default=1)
-    if shared > 1:
-        count = (count or 1) * shared
+    if programs.shared_by > 1:
+        count = (count or 1) * programs.shared_by
     options = NodeOptions(
         place=here(),
         count=count,

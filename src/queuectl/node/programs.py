@@ -40,6 +40,11 @@ class Programs:
     warm: Sequence[Handler] = ()
 
     @property
+    def shared_by(self) -> int:
+        """How many workers have one program together at most."""
+        return max((handler.shared_by for handler in self.warm), default=1)
+
+    @property
     def handlers(self) -> tuple[str, ...]:
         """What the node is said to handle."""
         return tuple(dict.fromkeys(self._handlers()))
