@@ -111,18 +111,12 @@ def _flexiq(workers: str, pool: str) -> Setup:
     return Setup(name=f"{workers} workers, --pool {pool}", commands=(command,))
 
 
-def _hueys(app: str) -> tuple[Setup, ...]:
-    return tuple(
-        _huey(app, kind, workers)
-        for kind, workers in (
-            ("process", 1),
-            ("process", 2),
-            ("process", 4),
-            ("thread", 1),
-            ("thread", 4),
-        )
-    )
+def _hueys(app: str, *setups: tuple[str, int]) -> tuple[Setup, ...]:
+    return tuple(_huey(app, kind, workers) for kind, workers in setups)
 
+
+_HUEYS = (("process", 2), ("process", 4), ("thread", 4), ("thread", 16))
+_QUICK_HUEYS = (("process", 1), ("process", 2), ("process", 4), ("thread", 1), ("thread", 4))
 
 PEERS = (
     Peer(
@@ -130,12 +124,9 @@ PEERS = (
         title="huey (SQLite)",
         app="huey_sqlite_app",
         broker=file,
-        setups=tuple(
-            _huey("huey_sqlite_app", kind, workers)
-            for kind, workers in (("process", 2), ("process", 4), ("thread", 4), ("thread", 16))
-        ),
+        setups=_hueys("huey_sqlite_app", *_HUEYS),
         plain=_huey("huey_sqlite_app", "process", 4),
-        quick=_hueys("huey_sqlite_app"),
+        quick=_hueys("huey_sqlite_app", *_QUICK_HUEYS),
         note="Polls, every 0.1 s at first. No output kept, no fence.",
     ),
     Peer(
@@ -143,12 +134,9 @@ PEERS = (
         title="huey (Redis)",
         app="huey_redis_app",
         broker=redis,
-        setups=tuple(
-            _huey("huey_redis_app", kind, workers)
-            for kind, workers in (("process", 2), ("process", 4), ("thread", 4), ("thread", 16))
-        ),
+        setups=_hueys("huey_redis_app", *_HUEYS),
         plain=_huey("huey_redis_app", "process", 4),
-        quick=_hueys("huey_redis_app"),
+        quick=_hueys("huey_redis_app", *_QUICK_HUEYS),
         note="A job that is running when its worker dies is lost.",
     ),
     Peer(

@@ -181,18 +181,19 @@ def test_a_reader_who_types_what_is_shown_sees_what_is_shown(page: str, home: Ho
 # -- Python -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", PYTHON)
-def test_python_examples_run_and_print_what_they_say(page: str, home: Home) -> None:
-    """The `python` blocks of a page are one program; `#> x` says that x is printed."""
-    lines = [line for block in blocks(read(page), "python") for line in block.lines]
+def check_program(home: Home, lines: list[str], *options: str, is_up: bool = True) -> None:
+    """Run a program beside a worker; `#> x` in it says that x is printed.
+
+    The worker has these options; the program waits for it if it `is_up` before.
+    """
     worker = subprocess.Popen(
-        ["queuectl", "--db", "jobs.db", "worker", "start", "--count", "2"],
+        ["queuectl", "--db", "jobs.db", "worker", "start", "--count", "2", *options],
         cwd=home.folder,
         env=home.env,
         stderr=subprocess.DEVNULL,
     )
     try:
-        if page != "README.md":
+        if is_up:
             wait_for((home.folder / "jobs.db.d" / "spool").exists, "a worker that is up")
         printed = home.run(sys.executable, "-W", "error", "-", input="\n".join(lines))
     finally:
@@ -202,6 +203,13 @@ def test_python_examples_run_and_print_what_they_say(page: str, home: Home) -> N
     wanted = [line.partition("#> ")[2] for line in lines if line.lstrip().startswith("#> ")]
     assert wanted
     Session().check(wanted, printed)
+
+
+@pytest.mark.parametrize("page", PYTHON)
+def test_python_examples_run_and_print_what_they_say(page: str, home: Home) -> None:
+    """The `python` blocks of a page are one program."""
+    lines = [line for block in blocks(read(page), "python") for line in block.lines]
+    check_program(home, lines, is_up=page != "README.md")
 
 
 # -- syntax -------------------------------------------------------------------------------

@@ -1,15 +1,12 @@
 """The page of Python tasks does what it says: its files, its worker, its program, its tests."""
 
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.docs.markdown import blocks, read
-from tests.docs.test_examples import PATIENCE, Home, Session, home
-from tests.support import wait_for
+from tests.docs.test_examples import Home, check_program, home
 
 __all__ = ["home"]
 PAGES = ["README.md", "docs/tasks.md"]
@@ -26,28 +23,13 @@ def files(page: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_worker_runs_its_tasks(page: str, home: Home) -> None:
-    """The `python` blocks, or `ask.py`, are one program; `#> x` says that x is printed."""
+    """The `python` blocks, or `ask.py`, are one program."""
     found = files(page)
     for name, text in found.items():
         (home.folder / name).write_text(text)
     python = [line for block in blocks(read(page), "python") for line in block.lines]
     lines = found["ask.py"].splitlines() if "ask.py" in found else python
-    worker = subprocess.Popen(
-        ["queuectl", "--db", "jobs.db", "worker", "start", "--count", "2", "--app", "shop:queue"],
-        cwd=home.folder,
-        env=home.env,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_for((home.folder / "jobs.db.d" / "spool").exists, "a worker that is up")
-        printed = home.run(sys.executable, "-W", "error", "-", input="\n".join(lines))
-    finally:
-        worker.send_signal(signal.SIGTERM)
-        worker.wait(PATIENCE)
-    assert "Traceback" not in printed, printed
-    wanted = [line.partition("#> ")[2] for line in lines if line.lstrip().startswith("#> ")]
-    assert wanted
-    Session().check(wanted, printed)
+    check_program(home, lines, "--app", "shop:queue")
 
 
 def test_its_tests_pass(home: Home) -> None:
