@@ -204,7 +204,7 @@ class Cli:
         for process in self._started:
             # Workers drain, then they release what still runs.
             for ending, seconds in (
-                (signal.SIGTERM, 0.3),
+                (signal.SIGTERM, 0.05),
                 (signal.SIGTERM, 4),
                 (signal.SIGKILL, PATIENCE),
             ):
