@@ -16,8 +16,8 @@ import pytest
 from queuectl.store import Store, open_store
 from tests.contract.actors import SqliteClient
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
-from tests.contract.model import Toy
 from tests.contract.tools import Client, Engine, assert_counts_are_right, no_client
+from tests.contract.toy.store import Toy
 
 ENGINES = (
     Engine(name="sqlite", client=SqliteClient),

@@ -45,7 +45,6 @@ from queuectl.schedule import Missed, Overlap, Schedule, due
 from queuectl.store.contract import Decision, Ended, EndRun, RunId, Ticked, Turned, Wish
 from tests.contract import deeds, tools
 from tests.contract.deeds import POLICY, Deed, UndoneError, answer, plain
-from tests.contract.model import Model
 from tests.contract.requests import IDS, NAMES, NODES, QUEUES, TAGS, new_jobs
 from tests.contract.sides import Side
 from tests.contract.tools import (
@@ -65,6 +64,7 @@ from tests.contract.tools import (
     transaction,
     waiting,
 )
+from tests.contract.toy.store import Model
 
 TEXTS = (
     "hello",

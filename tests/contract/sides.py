@@ -14,9 +14,9 @@ from queuectl.job import Job
 from queuectl.store import open_store
 from queuectl.store.contract import Ended
 from tests.contract.deeds import Deed, UndoneError, answer, plain
-from tests.contract.model import Model
 from tests.contract.places import COMMIT, Place
 from tests.contract.tools import the, transaction
+from tests.contract.toy.store import Model
 from tests.contract.victim import Death, Moment, Victims
 from tests.servers.proxy import Moment as CutMoment
 

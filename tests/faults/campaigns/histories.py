@@ -1,6 +1,6 @@
 """A store and a plain model live through random histories in which clients and nodes crash.
 
-Here the model in `tests/contract/model.py` is the judge, not the ledger: it knows what every verb
+Here the model in `tests/contract/toy/` is the judge, not the ledger: it knows what every verb
 of the store must answer, so the verbs are what this campaign uses. Everything is compared after
 every step. Clients are killed with SIGKILL in a process of their own: in a transaction, while they
 commit, or right after it. Connections are cut around COMMIT and in the middle of transactions.

@@ -1,0 +1,43 @@
+"""The verbs about what was: attempts, outputs, events, rollups."""
+
+from dataclasses import replace
+
+from queuectl.facts import Event, Rollup
+from queuectl.job import Attempt, Job, Output
+from queuectl.store.contract import History
+from tests.contract.toy.memory import Memory
+
+
+class ToyHistory(History):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def attempts(self, job: Job) -> list[Attempt]:
+        return self._memory.attempts.get(job.seq, [])
+
+    def output(self, job: Job, number: int) -> Output | None:
+        if job.seq not in self._memory.attempts:
+            return None
+        return self._memory.outputs.get((job.seq, number))
+
+    def record(self, *events: Event) -> None:
+        self._memory.events += events
+
+    def events(
+        self, job: str | None = None, *, limit: int = 100, before: int | None = None
+    ) -> list[Event]:
+        numbered = [replace(event, seq=n) for n, event in enumerate(self._memory.events, 1)]
+        fit = [event for event in numbered[::-1] if job is None or event.job == job]
+        return [event for event in fit if before is None or event.seq < before][:limit]
+
+    def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
+        sums = Memory()
+        for (at, of, _, measure, bucket), cell in self._memory.cells.items():
+            if at >= (since or 0) and queue in (None, of):
+                sums.merge((0, "", "", measure, bucket), cell)
+        return [
+            Rollup(
+                measure=key[3], bucket=key[4], count=n, total_ms=total, least_ms=low, most_ms=high
+            )
+            for key, (n, total, low, high) in sums.cells.items()
+        ]

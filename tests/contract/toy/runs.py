@@ -1,0 +1,316 @@
+"""The verbs about runs: claims, ends, rescues, pauses."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from queuectl.admission import ALL_QUEUES, Candidate, Offer, Serving, admit, admit_limited, line_up
+from queuectl.errors import LeaseLostError
+from queuectl.facts import Pause
+from queuectl.job import ANY_HANDLER, Attempt, Job, State
+from queuectl.lifecycle import expired
+from queuectl.limits import Gate, Limits, refunded
+from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Turned
+from queuectl.store.histogram import bucket_of
+from tests.contract.tools import MINUTE
+from tests.contract.toy.jobs import ToyJobs
+from tests.contract.toy.memory import Memory, wall
+from tests.contract.toy.nodes import ToyNodes
+
+
+class ToyRuns(Runs):
+    def __init__(self, memory: Memory, jobs: ToyJobs, nodes: ToyNodes) -> None:
+        self._memory = memory
+        self._jobs = jobs
+        self._nodes = nodes
+
+    def turn(
+        self, node: str, over: Over | None, offer: Offer | None, *, now: int | None = None
+    ) -> Turned:
+        at = wall() if now is None else now
+        turned = self._end(node, over, at) if over is not None else Turned()
+        if offer is None or not offer.workers:
+            return turned
+        jobs, buried, limited = self._claim(node, offer, at)
+        return turned._replace(jobs=jobs, buried=buried, limited=limited)
+
+    def rescue(
+        self,
+        node: str,
+        plan: Callable[[Sequence[Job], int], Over],
+        *,
+        beat: int | None = None,
+        registered: bool = True,
+    ) -> Turned | None:
+        if registered:
+            gone = self._nodes.forget(node, beat=beat)
+            if beat is not None and not gone:
+                return None
+        elif node in self._memory.nodes:
+            return None
+        now = wall()
+        return self._end(node, plan(self.held(node), now), now)
+
+    def _end(self, node: str, over: Over, now: int) -> Turned:
+        stuck = [job for job in over.unstarted if not self._release(job, now)]
+
+        def asked() -> Mapping[int, Job]:
+            return {job.seq: job for job in self.held(node, to_cancel=True)}
+
+        ends = [self._asleep(end) for end in over.judge(stuck, asked, now)]
+        finished = [self._finish(end) for end in ends]
+        lost = [end for end, is_done in zip(ends, finished, strict=True) if not is_done]
+        done = [end for end, is_done in zip(ends, finished, strict=True) if is_done]
+        states = list(dict.fromkeys(end.transition.state for end in done))
+        done.sort(key=lambda end: states.index(end.transition.state))
+        self._jobs.call_hooks([(self._memory.line[end.job.id], end.outcome) for end in done])
+        if over.note is not None:
+            kept = [(job, None) for job in over.unstarted if job not in stuck]
+            told = [*kept, *((end.job, end) for end in ends if end not in lost)]
+            events = [over.note(job, end, now) for job, end in told]
+            self._memory.events += [event for event in events if event is not None]
+        return Turned(ends=ends, lost=lost)
+
+    def _claim(self, node: str, offer: Offer, now: int) -> tuple[list[Job], list[Job], bool]:
+        memory = self._memory
+        if not self._nodes.holds_lease(node):
+            raise LeaseLostError("lost")
+        late = sorted(self._expired(now), key=lambda job: job.seq)[:1_000]
+        for job in late:
+            memory.line[job.id] = memory.moved(job, expired(job), now)
+        buried = [memory.line[job.id] for job in late]
+        for job in buried:
+            memory.died(job, now, node)
+            memory.over(job, State.DEAD)
+        self._jobs.call_hooks([(job, None) for job in buried])
+        for job in self._due(now):
+            memory.ready[job.id] = 1
+            memory.line[job.id] = replace(job, state=State.PENDING)
+        waiting = [job for id, job in memory.line.items() if memory.ready.get(id) == 1]
+        waiting = [job for job in waiting if self._serves(offer.queues, job)]
+        waiting = [job for job in waiting if job.expires_at is None or job.expires_at > now]
+        lines = {
+            queue: [_candidate(job) for job in sorted(waiting, key=_in_line) if job.queue == queue]
+            for queue in {job.queue for job in waiting}
+        }
+        chosen, workers, limited = self._admit(list(line_up(lines, offer)), offer, node, now)
+        line = {job.seq: job for job in waiting}
+        pairs = zip(workers, chosen, strict=False)
+        jobs = [self._begin(line[one.seq], node, worker, now) for worker, one in pairs]
+        return jobs, buried, limited
+
+    def _admit(
+        self, line: list[Candidate], offer: Offer, node: str, now: int
+    ) -> tuple[list[Candidate], Sequence[int], bool]:
+        memory = self._memory
+        limited = {job.queue: memory.limits(job.queue) for job in line}
+        gates = {
+            queue: Gate(
+                limits,
+                [
+                    ((job.node, job.worker), job.keys)
+                    for job in memory.running()
+                    if job.queue == queue
+                ],
+                memory.meters.get(queue, {}),
+                memory.vtimes.get(queue, 0),
+                now,
+            )
+            for queue, limits in limited.items()
+            if limits is not None
+        }
+        if not gates:
+            return admit(line[: len(offer.workers)], offer, now), offer.workers, False
+        admitted = admit_limited(line, offer, now, gates, node)
+        for queue, gate in gates.items():
+            memory.vtimes[queue] = gate.vtime
+            memory.meters[queue] = memory.meters.get(queue, {}) | gate.charged
+        return admitted.taken, admitted.workers, True
+
+    def _serves(self, queues: Serving, job: Job) -> bool:
+        info = self._memory.queues.get(job.queue)
+        paused = info is not None and info.paused_at is not None
+        return not paused and queues.takes(job.queue, job.handler)
+
+    def _begin(self, job: Job, node: str, worker: int, now: int) -> Job:
+        memory = self._memory
+        del memory.ready[job.id]
+        memory.line[job.id] = replace(
+            job,
+            state=State.PROCESSING,
+            attempts=job.attempts + 1,
+            node=node,
+            worker=worker,
+            started_at=now,
+            updated_at=now,
+            finished_at=None,
+            duration_ms=None,
+            exit_code=None,
+            reason=None,
+            cancel_reason=None,
+        )
+        return memory.line[job.id]
+
+    def _expired(self, now: int) -> list[Job]:
+        waiting = [self._memory.line[id] for id in self._memory.ready]
+        return [job for job in waiting if job.expires_at is not None and job.expires_at <= now]
+
+    def _due(self, now: int) -> list[Job]:
+        memory = self._memory
+        delayed = [memory.line[id] for id, ready in memory.ready.items() if not ready]
+        return [job for job in delayed if job.run_at <= now and job.parked is None]
+
+    def before(self, job: Job, limit: int) -> int:
+        line, ready = self._memory.line, self._memory.ready
+        same = [line[id] for id in ready if ready[id] and line[id].queue == job.queue]
+        same = [other for other in same if other.handler == job.handler]
+        return min(sum(_in_line(other) < _in_line(job) for other in same), limit)
+
+    def lines(self, limit: int) -> dict[tuple[str, str], int]:
+        line, ready = self._memory.line, self._memory.ready
+        everything = Serving(handlers=(ANY_HANDLER,))
+        found = [line[id] for id in ready if ready[id] and self._serves(everything, line[id])]
+        counted = Counter((job.queue, job.handler) for job in found if job.handler)
+        return {pair: min(jobs, limit) for pair, jobs in counted.items()}
+
+    def opens_at(self, queue: str, key: str) -> int | None:
+        return None
+
+    def outlook(self, queues: Serving | None = None) -> Outlook:
+        line, ready = self._memory.line, self._memory.ready
+        due = [
+            line[id].run_at
+            for id, is_ready in ready.items()
+            if not is_ready and line[id].parked is None
+        ]
+        expiring = [at for id in ready if (at := line[id].expires_at) is not None]
+        return Outlook(
+            any(
+                self._serves(queues or ALL_QUEUES, line[id])
+                for id, is_ready in ready.items()
+                if is_ready
+            ),
+            min(due, default=None),
+            min(expiring, default=None),
+        )
+
+    def _asleep(self, end: Ended) -> Ended:
+        sleep = self._memory.sleeps.get(end.job.id)
+        sleeps = sleep is not None and sleep.number == end.job.attempts
+        return end.if_asleep(sleep) if sleep and sleeps and end.if_asleep else end
+
+    def _finish(self, end: Ended) -> bool:
+        memory, to = self._memory, end.transition
+        job = memory.line.get(end.job.id)
+        same = memory.is_same(job, end.job, State.PROCESSING)
+        if not same or job is None or job.node != end.job.node:
+            return False
+        exit_code = getattr(end.outcome, "code", None)
+        error = None if to.state == State.COMPLETED else end.error
+        job = replace(
+            memory.moved(job, to, end.settled_at),
+            started_at=end.started_at,
+            duration_ms=end.duration_ms,
+            exit_code=exit_code,
+            error=error,
+            cancel_reason=None,
+        )
+        memory.line[job.id] = job
+        run = Attempt(
+            job=job.id,
+            number=job.attempts,
+            node=job.node or "",
+            host=end.host,
+            worker=job.worker or 0,
+            started_at=end.started_at,
+            finished_at=end.finished_at,
+            duration_ms=end.duration_ms,
+            outcome=end.outcome.name,
+            exit_code=exit_code,
+            signal=getattr(end.outcome, "signal", None),
+            error=error,
+            stdout_bytes=end.output.stdout_bytes,
+            stderr_bytes=end.output.stderr_bytes,
+        )
+        memory.attempts[job.seq] = [*memory.attempts[job.seq], run]
+        memory.outputs[job.seq, job.attempts] = end.output
+        if end.result is not None and to.state == State.COMPLETED:
+            memory.results[job.id] = (job.attempts, end.result)
+        memory.keep(end.event)
+        self._tally(end, to.state.value, end.duration_ms)
+        self._tally(end, "wait", max(0, end.started_at - end.job.run_at))
+        if job.state == State.DEAD:
+            memory.died(job, end.settled_at, job.node)
+        memory.over(job, job.state)
+        return True
+
+    def _tally(self, end: Ended, measure: str, ms: int) -> None:
+        at = end.settled_at - end.settled_at % MINUTE
+        key = (at, end.job.queue, end.job.node or "", measure, bucket_of(ms))
+        self._memory.merge(key, (1, ms, ms, ms))
+
+    def _release(self, seen: Job, now: int) -> bool:
+        memory = self._memory
+        job = memory.line.get(seen.id)
+        same = memory.is_same(job, seen, State.PROCESSING)
+        if not same or job is None or job.node != seen.node or job.cancel_reason is not None:
+            return False
+        memory.ready[job.id] = 1
+        limits = memory.limits(job.queue) or Limits()
+        meters = memory.meters.get(job.queue, {})
+        back = {
+            key: refunded(limits.key_rates if key else limits.rates, meters[key], 1)
+            for key in ("", *job.keys)
+            if key in meters
+        }
+        memory.meters[job.queue] = meters | back
+        memory.line[job.id] = replace(
+            job,
+            state=State.PENDING,
+            attempts=job.attempts - 1,
+            node=None,
+            worker=None,
+            started_at=None,
+            updated_at=now,
+        )
+        return True
+
+    def held(self, node: str | None, *, to_cancel: bool = False) -> list[Job]:
+        if node is None:
+            return [job for job in self._memory.running() if job.node not in self._memory.nodes]
+        mine = [job for job in self._memory.running() if job.node == node]
+        return [job for job in mine if job.cancel_reason is not None] if to_cancel else mine
+
+    def pauses(self) -> list[Pause]:
+        return list(self._paused([job.seq for job in self._memory.running()]).values())
+
+    def _paused(self, seqs: Sequence[int]) -> dict[int, Pause]:
+        jobs = {job.seq: job for job in self._memory.running()}
+        known = self._memory.pauses
+        return {n: known[n] for n in sorted(seqs) if n in known and known[n].is_of(jobs[n])}
+
+    def set_paused(
+        self, jobs: Sequence[Job], decide: DecidePauses, *, now: int | None = None
+    ) -> set[int]:
+        memory = self._memory
+        held = {job.seq: found for job in jobs if (found := memory.by_seq(job.seq)) is not None}
+        running = [seq for seq, job in held.items() if job.state == State.PROCESSING]
+        paused = self._paused(running)
+        events = decide(held, paused, wall() if now is None else now)
+        for seq, event in events.items():
+            memory.pauses.pop(seq, None)
+            if seq not in paused:
+                at = max(event.at, held[seq].started_at or 0)
+                memory.pauses[seq] = Pause(seq=seq, number=held[seq].attempts, at=at, who=event.who)
+            memory.keep(event)
+        return set(events)
+
+
+def _candidate(job: Job) -> Candidate:
+    return Candidate(
+        job.priority, job.seq, job.crashes, job.run_at, job.vtime, None, job.queue, job.keys
+    )
+
+
+def _in_line(job: Job) -> tuple[int, int, int]:
+    return -job.priority, job.vtime, job.seq

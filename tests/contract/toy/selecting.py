@@ -1,0 +1,44 @@
+"""Which jobs fit a filter, and by what they are sorted."""
+
+import json
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any
+
+from queuectl.filter import Filter
+from queuectl.job import Job
+from queuectl.when import milliseconds
+
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+
+
+def sortable(job: Job, column: str) -> Any:
+    value = getattr(job, column)
+    return str(value) if isinstance(value, str) else value
+
+
+def fits(job: Job, which: Filter) -> bool:
+    finished = job.finished_at
+    return (
+        (not which.states or job.state in which.states)
+        and (not which.queues or job.queue in which.queues)
+        and (not which.types or job.type in which.types)
+        and set(which.tags) <= set(job.tags)
+        and (which.since is None or job.created_at >= milliseconds(which.since))
+        and (which.until is None or job.created_at < milliseconds(which.until))
+        and (
+            which.finished_since is None
+            or (finished is not None and finished >= milliseconds(which.finished_since))
+        )
+        and (
+            which.finished_before is None
+            or (finished is not None and finished < milliseconds(which.finished_before))
+        )
+        and _says(job, which.text.translate(_LOWER))
+    )
+
+
+def _says(job: Job, text: str) -> bool:
+    quoted = json.dumps(text, ensure_ascii=False)[1:-1]
+    argv = "" if job.argv is None else json.dumps(job.argv, ensure_ascii=False)
+    plain = (job.id, job.command or "", job.error or "", job.reason or "")
+    return quoted in argv.translate(_LOWER) or any(text in t.translate(_LOWER) for t in plain)
