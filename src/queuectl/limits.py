@@ -129,11 +129,6 @@ class Limits:
         return self.key_limit is not None or bool(self.key_limits) or bool(self.key_rates)
 
     @property
-    def holds_back(self) -> bool:
-        """Whether it can keep a job from being started."""
-        return self.has_slots or bool(self.rates)
-
-    @property
     def longest(self) -> int:
         """Milliseconds for which it can close a queue, or a key, at most."""
         rates = (*self.rates, *self.key_rates)

@@ -203,7 +203,8 @@ class History:
 
     def claim(self) -> None:
         node, queues = self.one_of(["node-1", "node-1", *NODES]), self.one_of(SERVED)
-        if not any(info.limits and info.limits.holds_back for info in self.model.settings.queues()):
+        limits = [info.limits for info in self.model.settings.queues() if info.limits]
+        if not any(limit.has_slots or limit.rates for limit in limits):
             self.each(lambda side: foresee(side.store, queues, now=self.now))
         self.claim_for(node, self.one_of([0, 1, 2, 3, 3, 3]), queues)
 
