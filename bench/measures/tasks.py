@@ -4,11 +4,12 @@ Every queue has the same task: it takes a number and returns nothing. It leaves 
 time, in the cell of its number in memory that all processes share: see `bench/peers/noop.py`. That
 costs everybody the same, under a microsecond, and shows that each task was run, once, and when.
 
-All tasks are enqueued before the workers are started. The clock runs from the mark of the task at
-one tenth of them, so that the start of the workers isn't counted, and what they took ahead
-before matters little. For peers it runs to the last mark: that they note the end of the last
-tasks isn't counted, which favours them a little. For ours it runs until the store says that
-the last one is completed: every start and every end is a part of a commit that was synced.
+All tasks are enqueued before the workers are started; ours wait in a paused queue until the nodes
+are there. The clock runs from the mark of the task at one tenth of them, so that the start of the
+workers isn't counted, and what they took ahead before matters little. For peers it runs to the last
+mark: that they note the end of the last tasks isn't counted, which favours them a little. For ours
+it runs until the store says that the last one is completed: every start and every end is a part of
+a commit that was synced.
 
 Everybody runs with the number of workers that was quickest in the warm-up, which tries all the
 setups that a peer has; ours with 1, 2, 4 and 8 workers of one node, `worker start --app`, and with
@@ -126,7 +127,10 @@ def drain_ours(lab: Lab, word: str, workers: int, nodes: int, tasks: int) -> flo
             enqueue("tasks", times=tasks)
         os.sync()
         with Queue(url) as queue, ExitStack() as stack:
+            # Or the first node would have done most of it before the second is there.
+            queue.pause("default")
             groups = [stack.enter_context(node_of(lab, word, queue, workers)) for _ in range(nodes)]
+            queue.resume("default")
             watch(marks.count, tasks, lambda: check_all(groups))
             # Only now: to ask the store while it is at work would cost it time.
             watch(lambda: completed(queue), tasks, lambda: check_all(groups))

@@ -10,6 +10,7 @@ from bench.peers.noop import mark
 
 queue = Queue.from_url(os.environ["BENCH_BROKER"])
 loop = asyncio.new_event_loop()
+AT_ONCE = 50
 
 
 async def noop(ctx: dict[str, Any], *, number: int) -> None:
@@ -27,8 +28,9 @@ def enqueue_task(number: int) -> None:
 
 
 async def _enqueue(times: int) -> None:
-    for number in range(1, times + 1):
-        await queue.enqueue("noop", number=number)
+    for first in range(1, times + 1, AT_ONCE):
+        numbers = range(first, min(first + AT_ONCE, times + 1))
+        await asyncio.gather(*(queue.enqueue("noop", number=number) for number in numbers))
 
 
 def enqueue_tasks(times: int) -> None:
