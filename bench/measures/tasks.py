@@ -13,7 +13,7 @@ a commit that was synced.
 
 Everybody runs with the number of workers that was quickest in the warm-up, which tries all the
 setups that a peer has; ours with 1, 2, 4 and 8 workers of one node, `worker start --app`, and with
-two nodes of 1 and 2. *A handler* is ours with a program of fifty lines that is handed tasks as
+two nodes of 2 and 4. *A handler* is ours with a program of fifty lines that is handed tasks as
 lines of JSON, `worker start --serve`.
 """
 
@@ -50,7 +50,7 @@ def subjects(lab: Lab) -> list[Subject]:
     """Return ours on each store, ours with a handler, and the peers."""
     crews = [(n, 1) for n in lab.sizes.task_workers]
     # As peers are tried with several processes.
-    crews += [(n, nodes) for nodes in lab.sizes.drain_nodes if nodes > 1 for n in (1, 2)]
+    crews += [(n, nodes) for nodes in lab.sizes.drain_nodes if nodes > 1 for n in (2, 4)]
     found: list[Subject] = []
     for word in who_of_ours(lab):
         ways = {crew(*each): partial(drain_ours, lab, word, *each) for each in crews}
