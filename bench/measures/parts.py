@@ -99,7 +99,11 @@ def _used(lab: Lab, store: str, group: Group) -> dict[str, float]:
 
 
 def _command_line(pid: int) -> bytes:
-    return (PROC / str(pid) / "cmdline").read_bytes()
+    """Return what a process was started with; nothing if it is gone."""
+    try:
+        return (PROC / str(pid) / "cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 MEASURE = Measure(
