@@ -188,11 +188,13 @@ def descendants(pid: int) -> list[int]:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """Return the CPU time that all threads of these processes have used."""
+    """Return the CPU time that all threads of these processes have used, but for those gone."""
     total = 0
     for pid in pids:
-        for task in (PROC / str(pid) / "task").iterdir():
-            total += int((task / "schedstat").read_text().split()[0])
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for task in (PROC / str(pid) / "task").iterdir():
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    total += int((task / "schedstat").read_text().split()[0])
     return total / 1e9
 
 
