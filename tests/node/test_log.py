@@ -255,4 +255,6 @@ def test_the_log_of_one_who_lives_stays(lab: Lab, folder: Path) -> None:
 
 
 def test_where_there_are_none_nothing_happens(lab: Lab) -> None:
+    before = sorted(lab.folder.rglob("*"))
     logfiles.sweep(lab.queue, 1)
+    assert sorted(lab.folder.rglob("*")) == before
