@@ -40,6 +40,7 @@ from tests.contract.tools import (
     ended,
     finish,
     foresee,
+    hear,
     ids,
     nudge,
     quieten,
@@ -410,6 +411,17 @@ class TestWakeUps:
     def test_an_enqueue_does(self, store: SqlStore, listener: Listener) -> None:
         add(store, "x")
         assert Topic.WORK in listener.heard()
+
+    def test_what_is_told_is_told_from_what_is_guessed(
+        self, store: SqlStore, listener: Listener, path: Path
+    ) -> None:
+        add(store, "ours")
+        assert hear(listener, Topic.WORK)
+        assert listener.told
+        quieten(listener)
+        sql(path, "INSERT INTO jobs (command) VALUES ('true')")
+        assert hear(listener, Topic.WORK)
+        assert not listener.told
 
     def test_a_job_that_goes_back_in_line_does(self, store: SqlStore, listener: Listener) -> None:
         finish(store, [ended(the(store, "running"), Released())])

@@ -387,11 +387,11 @@ class NodeLoop:
             self._guarded(lambda: self._obey(self.rescuer.look(self.id)))
             self._guarded(self.scheduling.look)
         if Topic.WORK in topics and not self.claiming.may_be_work:
-            if self.rescuer.others or self.listener.recheck_in() is not None:
-                self._guarded(self.claiming.look)
-            else:
-                # We were told, and are alone: the claim itself is the quickest way to find out.
+            if self.listener.told and not self.rescuer.others:
+                # We are alone: the claim itself is the quickest way to find out.
                 self.claiming.may_be_work = True
+            else:
+                self._guarded(self.claiming.look)
 
     def _guarded(self, action: Callable[[], object]) -> None:
         """Do something that may fail while the store is in trouble; then say so, and go on."""

@@ -217,6 +217,9 @@ Swapped = tuple[Job, Job]
 class Listener(ABC):
     """Hears about changes without polling. Made by `Store.listen`."""
 
+    told = False
+    """Whether what was heard last was said by who wrote it, after the commit. Else it is a guess."""
+
     @abstractmethod
     def fileno(self) -> int:
         """Return a descriptor that becomes readable when something was heard; -1 for none."""

@@ -34,6 +34,7 @@ class Notified(Listener):
             db.execute(f'LISTEN "{self._channel}"')
             self._selector.register(db.fileno(), EVENT_READ)
             self._db = db
+            self.told = True
             return
         _close(db)
 
@@ -60,6 +61,7 @@ class Notified(Listener):
 
     def _lose(self) -> None:
         db, self._db = self._db, None
+        self.told = False
         for key in list(self._selector.get_map().values()):
             self._selector.unregister(key.fileobj)
         _close(db)

@@ -61,6 +61,7 @@ class _Watching(Listener):
         if self._hear():
             self._expect(monotonic())
         topics, self._topics = self._topics, set()
+        self.told = Topic.WORK in topics
         if self._looks and monotonic() >= self._looks[0]:
             self._looks.pop(0)
             if self._wal < 0:
