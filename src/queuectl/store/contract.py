@@ -32,6 +32,7 @@ from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State
 from queuectl.values import dataclass
 
 if TYPE_CHECKING:
+    from queuectl.access import Grant
     from queuectl.admission import Offer, Serving
     from queuectl.limits import Limits
     from queuectl.schedule import Schedule
@@ -772,6 +773,43 @@ class SharedSettings(ABC):
         """
 
 
+class Grants(ABC):
+    """Who is let in over HTTP: tokens, sessions, and links to sign in with."""
+
+    @abstractmethod
+    def all(self) -> "list[Grant]":
+        """Return all grants, those that are over as well, the oldest first."""
+
+    @abstractmethod
+    def find(self, digest: str) -> "Grant | None":
+        """Return the grant whose secret has this digest; None if there is none."""
+
+    @abstractmethod
+    def add(self, grant: "Grant", *, now: int, event: Event | None = None) -> None:
+        """Keep a grant; a token whose name another has is a `DuplicateError`.
+
+        Those of before that were over by `now` are forgotten, so that they don't add up.
+        """
+
+    @abstractmethod
+    def exchange(
+        self, id: str, grant: "Grant", *, until: int | None, event: Event | None = None
+    ) -> bool:
+        """Put a grant in the place of another, which holds until then, or with None no longer.
+
+        False if that one isn't there any more: then nothing is changed. Of two who come with the
+        same one at a time, only one gets it, unless it holds for a while yet.
+        """
+
+    @abstractmethod
+    def remove(self, id: str, *, event: Event | None = None) -> "list[Grant]":
+        """Take a grant away, with those that were derived from it; returns all of them."""
+
+    @abstractmethod
+    def touch(self, id: str, at: int) -> None:
+        """Note when a grant was used, if it is still there."""
+
+
 class Store(ABC):
     """Durable state of a queue. Safe to use from several threads; not across a fork."""
 
@@ -836,6 +874,11 @@ class Store(ABC):
     @abstractmethod
     def schedules(self) -> Schedules:
         """What makes jobs at times."""
+
+    @property
+    @abstractmethod
+    def grants(self) -> Grants:
+        """Who is let in over HTTP."""
 
     @property
     @abstractmethod
