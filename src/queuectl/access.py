@@ -25,7 +25,7 @@ class Right(StrEnum):
     SECRETS = "secrets"
     """Read what jobs are given besides: their data, and the names of their variables."""
     OPERATE = "operate"
-    """Change what becomes of jobs: cancel, retry, hold, move, delete; pause queues and schedules."""
+    """Change what becomes of jobs: cancel, retry, hold, move, delete; pause queues, schedules."""
     SUBMIT = "submit"
     """Have something run: new jobs, other commands, schedules, hooks."""
     ADMIN = "admin"

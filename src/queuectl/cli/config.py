@@ -11,8 +11,8 @@ from queuectl.cli.options import json_option, open_queue
 from queuectl.cli.render import Column, plural, say, write, write_json, write_table
 from queuectl.queue import Queue
 from queuectl.settings import NAMES, SPECS, Settings, Taken, canonical
+from queuectl.views import TABLE, setting_dict
 
-TABLE = "the config table"
 PIDS = "worker_pids"
 """No setting, but asked for like one: the pids of the living nodes."""
 
@@ -49,7 +49,7 @@ def config() -> None:
 def list_settings(as_json: bool) -> None:
     """List all settings: value, who says so, meaning."""
     settings, sources = _in_force()
-    rows = [_describe(name, settings, sources) for name in NAMES]
+    rows = [setting_dict(name, settings, sources) for name in NAMES]
     if as_json:
         write_json(rows)
         return
@@ -62,35 +62,6 @@ _COLUMNS = (
     Column("SOURCE", least=10),
     Column("MEANING", least=16, wrap=True, drop=1),
 )
-
-
-def _source_shown(source: str) -> str:
-    return "config set" if source == TABLE else source
-
-
-def _describe(name: str, settings: Settings, sources: dict[str, str]) -> dict[str, Any]:
-    """Describe a setting. `value` is a number where `text`, which is what one types, is one."""
-    key = "max_retries" if name == "max_attempts" else name
-    text, spec = settings.text(name), SPECS[key]
-    return {
-        "name": name,
-        "value": _value(text),
-        "text": text,
-        "source": _source_shown(sources.get(key, "default")),
-        "default": Settings().text(name),
-        "aliases": list(spec.aliases) if key == name else [],
-        "takes_effect": spec.taken.value,
-        "help": spec.help if key == name else "Runs a job may take: max_retries + 1.",
-    }
-
-
-def _value(text: str) -> str | int | float:
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    return text
 
 
 @config.command(
@@ -123,7 +94,7 @@ def _in_force() -> tuple[Settings, dict[str, str]]:
 
 def _one(name: str) -> dict[str, Any]:
     settings, sources = _in_force()
-    return _describe(canonical(name), settings, sources)
+    return setting_dict(canonical(name), settings, sources)
 
 
 def _is_pids(name: str) -> bool:
@@ -204,7 +175,7 @@ def _tell(
     """Say what was done, what takes the change up, and what doesn't."""
     if as_json:
         # With what is in force here: something else may outrank what is stored.
-        write_json(_describe(key, *queue.explain_settings()) | {"stored": stored})
+        write_json(setting_dict(key, *queue.explain_settings()) | {"stored": stored})
         return
     write(f"Config updated: {done}")
     if key == "workers":

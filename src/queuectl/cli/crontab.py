@@ -131,7 +131,8 @@ def _add(queue: "Queue", asked: list[_Asked]) -> "list[Schedule]":
 
 
 def _tell(found: Crontab, schedules: "list[Schedule]", *, dry_run: bool, as_json: bool) -> None:
-    from queuectl.cli.schedule_report import schedule_dict, write_schedules
+    from queuectl.cli.schedule_report import write_schedules
+    from queuectl.views import schedule_dict
 
     if as_json:
         write_json(

@@ -1,6 +1,6 @@
 """`explain`: why jobs don't run."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,10 +9,11 @@ from queuectl.cli.notes import sentence
 from queuectl.cli.options import JOB_ID, json_option, open_queue
 from queuectl.cli.render import safe, write, write_json
 from queuectl.job import FINISHED, Job
+from queuectl.views import reasons_dict
 from queuectl.when import local
 
 if TYPE_CHECKING:
-    from queuectl.explain import Reason
+    pass
 
 EXAMPLES = """
 queuectl explain 7f3k
@@ -35,21 +36,12 @@ def explain(ids: tuple[str, ...], as_json: bool) -> None:
         jobs = [queue.get(id) for id in ids]
         told = [(job, queue.explain(job)) for job in jobs]
     if as_json:
-        write_json([_dict(job, reasons) for job, reasons in told])
+        write_json([reasons_dict(job, reasons) for job, reasons in told])
         return
     for job, reasons in told:
         lines = [sentence(reason) for reason in reasons] or [_not_waiting(job)]
         for line in lines:
             write(safe(line if len(told) == 1 else f"{job.id}: {line}"))
-
-
-def _dict(job: Job, reasons: "list[Reason]") -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "queue": job.queue,
-        "state": job.state.value,
-        "waits_for": [reason.as_dict() for reason in reasons],
-    }
 
 
 def _not_waiting(job: Job) -> str:

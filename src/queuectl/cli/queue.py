@@ -66,11 +66,12 @@ _also(queues.queues, "list")
 @json_option
 def show(queue_name: str, as_json: bool) -> None:
     """Show all about a queue: its jobs, limits and how much of them is used, keys, defaults."""
-    from queuectl.cli.queue_report import show_dict, write_shown
+    from queuectl.cli.queue_report import write_shown
+    from queuectl.views import queue_dict
 
     check_name("queue", queue_name)
     with open_queue() as opened:
-        row = show_dict(opened, queue_name)
+        row = queue_dict(opened, queue_name)
     if as_json:
         write_json(row)
     else:

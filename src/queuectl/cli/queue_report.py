@@ -1,20 +1,15 @@
-"""How queues are shown: as dicts for `--json`, in a table, and in words."""
+"""How queues are shown: in a table, and in words."""
 
 from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from queuectl.cli.render import Column, heading, plural, write, write_facts, write_table
-from queuectl.errors import NotFoundError
-from queuectl.facts import QueueInfo
-from queuectl.job import WAITING, State
-from queuectl.limits import Limits, WhenFull
-from queuectl.report import limits_dict, moment
+from queuectl.limits import WhenFull
 from queuectl.when import local, parse_time
 
 if TYPE_CHECKING:
-    from queuectl.queue import Queue
-    from queuectl.queue_limits import KeyUse
+    pass
 
 KEYS_SHOWN = 20
 _DROP = {"cancelled": 1, "completed": 2}
@@ -25,68 +20,6 @@ _REFUSED = {
     WhenFull.REPLACE_WAITING: "others take the place of one that waits",
     WhenFull.CANCEL_RUNNING: "others take the place of all that run and wait",
 }
-
-
-# -- what is told -----------------------------------------------------------------------
-
-
-def queue_dicts(queue: "Queue") -> list[dict[str, Any]]:
-    """Describe all queues that have jobs, or on which something is set."""
-    infos = {info.name: info for info in queue.queues()}
-    counts = queue.status().queues
-    limited = {name for name, info in infos.items() if info.limits not in (None, Limits())}
-    return [
-        _queue_dict(name, counts.get(name) or dict.fromkeys(State, 0), infos.get(name))
-        for name in sorted({*counts, *limited})
-    ]
-
-
-def _queue_dict(name: str, states: dict[State, int], info: QueueInfo | None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "waiting": sum(states[state] for state in WAITING),
-        "running": states[State.PROCESSING],
-        "completed": states[State.COMPLETED],
-        "dead": states[State.DEAD],
-        "cancelled": states[State.CANCELLED],
-        "paused": info is not None and info.paused_at is not None,
-        "paused_at": None if info is None else moment(info.paused_at),
-        "paused_by": None if info is None else info.paused_by,
-        "states": {state.value: count for state, count in states.items()},
-        "limits": limits_dict((info and info.limits) or Limits()),
-    }
-
-
-def show_dict(queue: "Queue", name: str) -> dict[str, Any]:
-    """Describe a queue with all there is to it; one that nobody uses is an error."""
-    found = {row["name"]: row for row in queue_dicts(queue)}.get(name)
-    if found is None:
-        unused = queue.unused([name])
-        if name in unused:
-            meant = f"did you mean {unused[name]!r}?" if unused[name] else ""
-            advice = meant or "see queuectl queue list."
-            raise NotFoundError(f"Nothing is in queue {name!r}, or set on it.", advice=advice)
-        found = _queue_dict(name, dict.fromkeys(State, 0), None)
-    serving = [node for node in queue.living_nodes() if node.serves(name) and node.stop is None]
-    return {
-        **found,
-        "workers": sum(node.workers for node in serving),
-        "nodes": [node.id for node in serving],
-        "keys": [_key_dict(key) for key in queue.limits.keys(name)],
-    }
-
-
-def _key_dict(key: "KeyUse") -> dict[str, Any]:
-    return {
-        "key": key.name,
-        "running": key.running,
-        "waiting": key.waiting,
-        "limit": key.limit,
-        "weight": key.weight,
-    }
-
-
-# -- how it looks -----------------------------------------------------------------------
 
 
 def write_queues(rows: Sequence[dict[str, Any]]) -> None:

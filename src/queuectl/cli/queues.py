@@ -197,7 +197,8 @@ def queues(as_json: bool, quiet: bool) -> None:
 
     Of limits it says how much is used.
     """
-    from queuectl.cli.queue_report import queue_dicts, write_queues
+    from queuectl.cli.queue_report import write_queues
+    from queuectl.views import queue_dicts
 
     with open_queue() as queue:
         rows = queue_dicts(queue)

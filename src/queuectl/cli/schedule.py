@@ -159,7 +159,7 @@ def add(
         made = queue.schedules.add(schedule_name, rule, what, **policy)
         outlet.done = lambda: f"Schedule {made.name} is stored"
         if as_json:
-            from queuectl.cli.schedule_report import schedule_dict
+            from queuectl.views import schedule_dict
 
             write_json(schedule_dict(made))
         else:
@@ -212,7 +212,8 @@ def _coming(made: Schedule) -> str:
 @json_option
 def list_schedules(quiet: bool, as_json: bool) -> None:
     """List all schedules: rule, next time, last job, and what they run."""
-    from queuectl.cli.schedule_report import schedule_dict, write_schedules
+    from queuectl.cli.schedule_report import write_schedules
+    from queuectl.views import schedule_dict
 
     with open_queue() as queue:
         found = queue.schedules.all()
@@ -241,12 +242,13 @@ def show(schedule_name: str, as_json: bool) -> None:
 
     Of its environment only the names are shown.
     """
-    from queuectl.cli.schedule_report import show_dict, write_shown
+    from queuectl.cli.schedule_report import write_shown
+    from queuectl.views import schedule_whole
 
     with open_queue() as queue:
         found = queue.schedules.get(schedule_name)
         if as_json:
-            write_json(show_dict(queue, found))
+            write_json(schedule_whole(queue, found))
         else:
             write_shown(queue, found)
 
@@ -405,7 +407,7 @@ def edit(
     with open_queue() as queue, truthful(queue):
         after = queue.schedules.edit(schedule_name, **changes)
         if as_json:
-            from queuectl.cli.schedule_report import schedule_dict
+            from queuectl.views import schedule_dict
 
             write_json(schedule_dict(after))
         else:

@@ -1,15 +1,19 @@
-"""How schedules are shown: as dicts for `--json`, and in words."""
+"""How schedules are shown, in words."""
 
-from base64 import b64decode
-from collections.abc import Mapping
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from queuectl.cli.render import Column, heading, size, write, write_facts, write_table
-from queuectl.errors import NotFoundError, QueuectlError
-from queuectl.job import State
-from queuectl.report import moment, seconds
-from queuectl.schedule import Missed, Overlap, Schedule
+from queuectl.errors import QueuectlError
+from queuectl.schedule import Missed, Schedule
+from queuectl.views import (
+    WAITING_OVERLAPS,
+    in_words,
+    planned_of,
+    request_dict,
+    state_of_id,
+    why_waiting,
+)
 from queuectl.when import ahead, format_duration, local
 
 if TYPE_CHECKING:
@@ -17,7 +21,6 @@ if TYPE_CHECKING:
 
 TICKS_SHOWN = 5
 """Ticks to come, and ticks that were, that `show` has."""
-_WAITING = (Overlap.LATEST, Overlap.ALL, Overlap.CANCEL)
 _COMMANDS = ("command", "cmd", "argv")
 
 
@@ -26,54 +29,6 @@ def title(schedule: Schedule) -> str:
     request = schedule.request
     argv = request.get("argv")
     return str(request.get("command", request.get("cmd", ""))) if argv is None else join(argv)
-
-
-def in_words(schedule: Schedule) -> str | None:
-    """Say its rule in English; None where this host doesn't know its zone."""
-    try:
-        return schedule.read().in_words()
-    except QueuectlError:
-        return None
-
-
-def schedule_dict(schedule: Schedule) -> dict[str, Any]:
-    """Describe a schedule for `--json`; of the environment of its jobs only the names are there."""
-    return {
-        "name": schedule.name,
-        "rule": schedule.rule,
-        "in_words": in_words(schedule),
-        "tz": schedule.zone,
-        "missed": schedule.missed.value,
-        "missed_within": seconds(schedule.missed_within),
-        "overlap": schedule.overlap.value,
-        "jitter": seconds(schedule.jitter),
-        "pause_after": schedule.pause_after,
-        "paused": schedule.paused_at is not None,
-        "paused_at": moment(schedule.paused_at),
-        "paused_by": schedule.paused_by,
-        "next_at": moment(schedule.next_at),
-        "last_tick": moment(schedule.last_tick),
-        "last_job": schedule.last_job,
-        "failures": schedule.failures,
-        "created_at": moment(schedule.created_at),
-        "updated_at": moment(schedule.updated_at),
-        "job": _request_dict(schedule.request),
-    }
-
-
-def _request_dict(request: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {name: value for name, value in request.items() if not name.startswith("stdin")}
-    if "env" in shown:
-        shown["env"] = sorted(shown["env"])
-    if (length := _stdin_bytes(request)) is not None:
-        shown["stdin_bytes"] = length
-    return shown
-
-
-def _stdin_bytes(request: Mapping[str, Any]) -> int | None:
-    if "stdin_base64" in request:
-        return len(b64decode(request["stdin_base64"]))
-    return len(request["stdin"].encode()) if "stdin" in request else None
 
 
 _COLUMNS = (
@@ -99,65 +54,18 @@ def _next_shown(schedule: Schedule) -> str:
         return f"paused by {schedule.paused_by}"
     if schedule.next_at is not None:
         return local(schedule.next_at)
-    return "when its job is over" if schedule.overlap in _WAITING and schedule.last_job else "none"
-
-
-def why_waiting(queue: "Queue", schedule: Schedule) -> str | None:
-    """Say why no time is known at which it has something to do; None if there is one."""
-    if schedule.next_at is not None:
-        return None
-    if schedule.paused_at is not None:
-        return f"paused by {schedule.paused_by}"
-    last = schedule.last_job if schedule.overlap in _WAITING else None
-    if last is not None and schedule.waits_for(_job(queue, last)):
-        return f"a tick waits for job {last} to be over"
-    return "its rule has no more ticks"
-
-
-def _job(queue: "Queue", id: str) -> Any:
-    try:
-        return queue.get(id)
-    except NotFoundError:
-        return None
-
-
-def show_dict(queue: "Queue", schedule: Schedule) -> dict[str, Any]:
-    """Describe a schedule with what was and what comes."""
-    return {
-        **schedule_dict(schedule),
-        "waits_for": why_waiting(queue, schedule),
-        "next": [moment(at) for at in _planned(queue, schedule)],
-        "ticks": [
-            {
-                "planned": moment(tick.planned),
-                "made_at": moment(tick.made_at),
-                "job": tick.job,
-                "state": _state(queue, tick.job),
-            }
-            for tick in queue.schedules.ticks(schedule.name, TICKS_SHOWN)
-        ],
-    }
-
-
-def _planned(queue: "Queue", schedule: Schedule) -> list[int]:
-    if schedule.paused_at is not None:
-        return []
-    try:
-        return queue.schedules.next(schedule.name, TICKS_SHOWN)
-    except QueuectlError:  # a zone that this host doesn't know
-        return []
-
-
-def _state(queue: "Queue", id: str) -> str | None:
-    job = _job(queue, id)
-    return None if job is None else str(State(job.state))
+    return (
+        "when its job is over"
+        if schedule.overlap in WAITING_OVERLAPS and schedule.last_job
+        else "none"
+    )
 
 
 def write_shown(queue: "Queue", schedule: Schedule) -> None:
     """Print all about a schedule."""
     heading(f"Schedule {schedule.name}")
     write_facts(_facts(queue, schedule))
-    planned = _planned(queue, schedule)
+    planned = planned_of(queue, schedule)
     if planned:
         write()
         heading("Next ticks")
@@ -173,7 +81,7 @@ def write_shown(queue: "Queue", schedule: Schedule) -> None:
                     _there(schedule, tick.planned),
                     local(tick.made_at),
                     tick.job,
-                    _state(queue, tick.job) or "removed",
+                    state_of_id(queue, tick.job) or "removed",
                 )
                 for tick in ticks
             ],
@@ -205,7 +113,7 @@ def _there(schedule: Schedule, at: int) -> str:
 
 def _facts(queue: "Queue", schedule: Schedule) -> list[tuple[str, str | None]]:
     request = schedule.request
-    rest = {name: value for name, value in _request_dict(request).items() if name not in _COMMANDS}
+    rest = {name: value for name, value in request_dict(request).items() if name not in _COMMANDS}
     length = rest.pop("stdin_bytes", None)
     now = queue.now()
     return [

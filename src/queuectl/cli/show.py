@@ -19,10 +19,10 @@ from queuectl.cli.render import (
     write_json,
     write_table,
 )
-from queuectl.facts import Event, Pause
+from queuectl.facts import Pause
 from queuectl.job import WAITING, Attempt, Job, signal_name
 from queuectl.lifecycle import first_wait
-from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, sleep_dict
+from queuectl.views import job_whole
 from queuectl.when import ahead, format_duration, human, local
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ def show(id: str, as_json: bool) -> None:
 
 def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
     """Print everything about a job."""
+    if as_json:
+        write_json(job_whole(queue, job))
+        return
     runs = queue.attempts(job.id)
     events = list(queue.iterate_events(job.id))[::-1]
     reasons = queue.explain(job.id)
@@ -65,11 +68,6 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
     hooks = list(queue.hooks(job)) if any(event.kind == "hook" for event in events) else []
     progress = queue.progress([job]).get(job.seq)
     results = queue.results([job])
-    if as_json:
-        told = {"progress": progress_dict(progress), "result": results.get(job.seq)}
-        told["sleep"] = sleep_dict(queue.sleeps([job]).get(job.seq))
-        write_json(describe(job, runs, events, reasons, pause, hooks) | told)
-        return
     job, *hooks = settled([job, *hooks], queue)
     heading(f"Job {job.id}")
     lines = facts(job, [] if pause else reasons, queue.now(), pause)
@@ -90,24 +88,6 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
         heading("History")
         rows = [(local(e.at), e.kind, e.who, e.detail or "") for e in events]
         write_table(_EVENT_COLUMNS, rows)
-
-
-def describe(
-    job: Job,
-    runs: Sequence[Attempt],
-    events: Sequence[Event],
-    reasons: "Sequence[Reason]",
-    pause: Pause | None = None,
-    hooks: Sequence[Job] = (),
-) -> dict[str, Any]:
-    """Describe a job with its runs, hooks, its history and why it waits, for `--json`."""
-    return {
-        **job_dict(job, pause),
-        "waits_for": [reason.as_dict() for reason in reasons],
-        "runs": [attempt_dict(run) for run in runs],
-        "events": [event_dict(event) for event in events],
-        "hooks": [{"id": hook.id, "state": str(hook.state)} for hook in hooks],
-    }
 
 
 def shown_data(job: Job) -> str | None:

@@ -11,9 +11,10 @@ from queuectl.cli.options import json_option, open_queue
 from queuectl.cli.paging import how_many, limit_option
 from queuectl.cli.render import Column, plural, safe, say, shorten, write, write_json, write_table
 from queuectl.errors import EXIT_DONE, EXIT_STATE, DuplicateError, UsageError, shown
-from queuectl.facts import Emitted, Sleep, Step
+from queuectl.facts import Sleep, Step
 from queuectl.telling import LONGEST_RESULT, sleep_mark
 from queuectl.told import current_run
+from queuectl.views import emitted_dict
 from queuectl.when import ahead, iso, local
 
 if TYPE_CHECKING:
@@ -214,8 +215,3 @@ def emitted(emitted_name: str | None, limit: int | None, as_json: bool) -> int:
         rows = [(e.name, local(e.at), e.who, shorten(e.payload, LONGEST_SHOWN)) for e in found]
         write_table(columns, rows)
     return EXIT_DONE
-
-
-def emitted_dict(one: Emitted) -> dict[str, Any]:
-    """Describe what was emitted."""
-    return {"name": one.name, "payload": one.value, "emitted_at": iso(one.at), "who": one.who}

@@ -219,7 +219,7 @@ class Listener(ABC):
     """Hears about changes without polling. Made by `Store.listen`."""
 
     told = False
-    """Whether what was heard last was said by who wrote it, after the commit. Else it is a guess."""
+    """Whether what was heard last was said by who wrote it, after the commit; else it is guessed."""
 
     @abstractmethod
     def fileno(self) -> int:
