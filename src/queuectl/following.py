@@ -59,10 +59,14 @@ class Follower:
         sink: Sink,
         *,
         first: int,
+        seen: tuple[int, int] = (0, 0),
         last: int | None = None,
         talk: Talk = lambda text: None,
     ) -> None:
-        """Follow a job from its run `first` on, up to its run `last` or its end."""
+        """Follow a job from its run `first` on, up to its run `last` or its end.
+
+        Of that first run, so many bytes of stdout and stderr were `seen` before.
+        """
         self.job = job
         self._last = last
         self._store = store
@@ -70,7 +74,7 @@ class Follower:
         self._talk = talk
         self._number = first
         """The run we are at; those before it are dealt with."""
-        self._seen = [0, 0]
+        self._seen = [*seen]
         """How far we are in each stream of that run."""
         self._live: LiveOutput | None = None
         sink.begin_run(first)

@@ -567,14 +567,18 @@ class Queue:
         sink: "following.Sink",
         *,
         first: int = 1,
+        seen: tuple[int, int] = (0, 0),
         last: int | None = None,
         talk: "following.Talk" = lambda _: None,
     ) -> "following.Follower":
         """Return what hands all that a job writes to a sink, from one of its runs to another.
 
-        `talk` hears what happens between them.
+        `talk` hears what happens between them. Of the `first` run, so many bytes of stdout and
+        stderr were `seen` before.
         """
-        return following.Follower(self.store, job, sink, first=first, last=last, talk=talk)
+        return following.Follower(
+            self.store, job, sink, first=first, seen=seen, last=last, talk=talk
+        )
 
     def follow(self, followers: "Followers", *, tick: "following.Tick" = lambda: None) -> None:
         """Follow jobs until all of them are finished; `tick` is called after each look."""
@@ -638,6 +642,13 @@ class Queue:
         return overview.stats(self.store, since=since, queue=queue, tag=tag)
 
     # -- waiting --------------------------------------------------------------
+
+    def changed(self) -> bool:
+        """Tell whether anybody may have changed something since the last call.
+
+        It costs next to nothing; a server that can't tell says so now and then.
+        """
+        return self.store.changed()
 
     def wait(
         self,

@@ -1,0 +1,24 @@
+"""All that the API can do: a group of routes for each subject, beside what answers them."""
+
+from queuectl.web.api import bulk, emitted, jobs, maintenance, nodes, queues, reports, schedules
+from queuectl.web.api import tokens as tokens
+from queuectl.web.route import Group, Route
+
+PREFIX = "/api/v1"
+
+GROUPS: tuple[Group, ...] = (
+    jobs.group,
+    bulk.group,
+    reports.group,
+    queues.group,
+    schedules.group,
+    emitted.group,
+    nodes.group,
+    maintenance.group,
+    tokens.group,
+)
+
+
+def routes() -> list[Route]:
+    """Return all routes, in the order in which a request is compared with them."""
+    return [route for group in GROUPS for route in group]

@@ -1,0 +1,212 @@
+"""Many jobs at once, as lines of JSON that are read, and answered, as they come."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from itertools import islice
+from queue import Full
+from queue import Queue as Pipe
+from threading import Event, Thread
+from typing import Any
+
+from queuectl import changes, editing
+from queuectl.access import Right
+from queuectl.errors import QueuectlError, UsageError, shown
+from queuectl.filter import Filter
+from queuectl.job_json import job_dict
+from queuectl.report import change_dict
+from queuectl.web import schemas
+from queuectl.web.api import asking
+from queuectl.web.api.jobs import check_asked, masked
+from queuectl.web.call import Call, Lines, flag, text
+from queuectl.web.route import LINES, Group
+
+group = Group(name="bulk", about=__doc__ or "")
+
+PART = 1_000
+"""Jobs that are stored in one transaction, and told together."""
+WHAT = ("cancel", "retry", "hold", "release", "remove", "top", "move", "finish")
+
+
+@group.get("/bulk/jobs", query=asking.FILTERS, answers=schemas.ref("Job"), answers_as=LINES)
+def export(call: Call) -> Lines:
+    """Send all jobs that fit, however many, a line of JSON each, newest first."""
+    which = asking.filter_of(call)
+    return Lines(values=(masked(call, job_dict(job)) for job in call.queue.iterate(which)))
+
+
+@group.post(
+    "/bulk/jobs",
+    needs=Right.SUBMIT,
+    takes=schemas.ref("NewJob"),
+    takes_as=LINES,
+    answers=schemas.tells(
+        {
+            "line": schemas.COUNT,
+            "id": schemas.or_null(schemas.TEXT),
+            "error": schemas.or_null(schemas.TEXT),
+        }
+    ),
+    answers_as=LINES,
+)
+def add_many(call: Call) -> Lines:
+    """Add jobs, a line of JSON each, and answer each with a line: its id, or what is wrong with it.
+
+    They are stored in parts of 1,000, and are told once that can't be undone: what was told before
+    a connection broke is stored. A line that is wrong keeps none of the others from being stored.
+    """
+    return Lines(values=_added(call))
+
+
+def _added(call: Call) -> Iterator[dict[str, Any]]:
+    numbered = enumerate(call.lines(), 1)
+    while part := list(islice(numbered, PART)):
+        told: dict[int, dict[str, Any]] = {}
+        good: dict[int, Any] = {}
+        for number, asked in part:
+            try:
+                if isinstance(asked, QueuectlError):
+                    raise asked
+                if not isinstance(asked, dict):
+                    raise UsageError(f"A job is a JSON object, not {shown(asked)}.")
+                check_asked(call, asked)
+                good[number] = asked
+            except QueuectlError as error:
+                told[number] = {"line": number, "id": None, "error": str(error)}
+        told |= _stored(call, good)
+        yield from (told[number] for number, _ in part)
+
+
+def _stored(call: Call, asked: dict[int, Any]) -> dict[int, dict[str, Any]]:
+    """Store jobs together or, if one of them can't be, one by one."""
+    if not asked:
+        return {}
+    try:
+        ids = call.queue.enqueue_many(asked.values()).ids
+    except QueuectlError:
+        return {number: _stored_alone(call, number, one) for number, one in asked.items()}
+    return {
+        number: {"line": number, "id": id, "error": None}
+        for number, id in zip(asked, ids, strict=True)
+    }
+
+
+def _stored_alone(call: Call, number: int, asked: Any) -> dict[str, Any]:
+    try:
+        return {"line": number, "id": call.queue.enqueue(asked).id, "error": None}
+    except QueuectlError as error:
+        return {"line": number, "id": None, "error": str(error)}
+
+
+@group.post(
+    "/bulk/changes",
+    needs=Right.OPERATE,
+    takes=schemas.takes(
+        {"do": {"type": "string", "enum": list(WHAT)}},
+        {
+            "ids": schemas.array(schemas.ID),
+            "filter": asking.FILTER,
+            "reason": schemas.TEXT,
+            "to": schemas.NAME,
+            "dry_run": schemas.FLAG,
+        },
+    ),
+    answers=schemas.ref("Change"),
+    answers_as=LINES,
+)
+def change_many(call: Call) -> Lines:
+    """Do the same to many jobs: those with these ids, or all that fit a filter.
+
+    What became of each is a line of JSON, as soon as it can't be undone any more. With `dry_run`
+    nothing is changed, and the lines say what would be.
+    """
+    said = call.said("do", "ids", "filter", "reason", "to", "dry_run", need=("do",))
+    change = _change(call, said)
+    if ("ids" in said) == ("filter" in said):
+        raise UsageError("Say either ids or a filter.")
+    dry_run = flag(said, "dry_run")
+    if "filter" in said:
+        which = asking.filter_in(call, said["filter"])
+        return Lines(values=_matching(call, which, change, dry_run=dry_run))
+    ids = said["ids"]
+    if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
+        raise UsageError("ids must be a list of ids.")
+    return Lines(values=_named(call, ids, change, dry_run=dry_run))
+
+
+def _named(
+    call: Call, ids: list[str], change: changes.Change, *, dry_run: bool
+) -> Iterator[dict[str, Any]]:
+    found: list[changes.Changed | changes.Refused] = []
+    jobs = []
+    for id in dict.fromkeys(ids):
+        try:
+            jobs.append(call.job(id))
+        except QueuectlError as error:
+            yield change_dict(changes.Refused(name=id, job=None, error=error))
+    call.queue.change_named(jobs, change, dry_run=dry_run, told=found.append)
+    yield from map(change_dict, found)
+
+
+def _matching(
+    call: Call, which: Filter, change: changes.Change, *, dry_run: bool
+) -> Iterator[dict[str, Any]]:
+    """Change all that fit in a thread, and yield what is told of it, as soon as it is."""
+    pipe: Pipe[Any] = Pipe(maxsize=2 * changes.PAGE)
+    gone = Event()
+
+    def tell(some: Sequence[changes.Changed]) -> None:
+        for one in some:
+            _put(pipe, one, gone)
+
+    def run() -> None:
+        try:
+            call.queue.change_matching(which, change, dry_run=dry_run, told=tell)
+            _put(pipe, None, gone)
+        except QueuectlError as error:
+            _put(pipe, error, gone)
+        except _GoneError:
+            return
+
+    Thread(target=copy_context().run, args=[run], daemon=True, name="bulk").start()
+    try:
+        while (one := pipe.get()) is not None:
+            if isinstance(one, QueuectlError):
+                raise one
+            yield change_dict(one)
+    finally:
+        gone.set()
+
+
+class _GoneError(Exception):
+    """Nobody hears what is told any more, so no more is done."""
+
+
+def _put(pipe: "Pipe[Any]", one: Any, gone: Event) -> None:
+    while not gone.is_set():
+        with suppress(Full):
+            pipe.put(one, timeout=0.5)
+            return
+    raise _GoneError
+
+
+def _change(call: Call, said: dict[str, Any]) -> changes.Change:
+    what = text(said, "do")
+    if what == "move":
+        to = text(said, "to")
+        if to is None:
+            raise UsageError("To move jobs, say `to` which queue.")
+        return editing.moving(call.need_queue(to))
+    if what == "cancel":
+        return changes.cancelling(text(said, "reason"))
+    known = {
+        "retry": changes.RETRY,
+        "hold": editing.HOLD,
+        "release": editing.RELEASE,
+        "remove": changes.REMOVE,
+        "top": editing.TOP,
+        "finish": changes.finishing(),
+    }
+    if what not in known:
+        raise UsageError(f"There is nothing called {shown(what)} to do; use {', '.join(WHAT)}.")
+    return known[what]

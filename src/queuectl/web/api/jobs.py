@@ -1,0 +1,367 @@
+"""Jobs one by one: adding, reading, changing and waiting for them."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from queuectl.access import Right
+from queuectl.errors import UsageError
+from queuectl.job import FINISHED, Job, State
+from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, step_dict
+from queuectl.views import job_whole
+from queuectl.web import schemas
+from queuectl.web.api import asking, once
+from queuectl.web.call import Answer, Call, text
+from queuectl.web.route import Group, Param
+
+LONGEST_WAIT = 60
+"""Seconds that an answer may wait for the end of a job."""
+group = Group(name="jobs", about=__doc__ or "")
+
+_JOB = schemas.ref("Job")
+_OPERATES: dict[str, Any] = {"needs": Right.OPERATE, "answers": _JOB}
+
+
+def told(call: Call, job: Job) -> dict[str, Any]:
+    """Describe a job to who asks."""
+    pause = call.queue.pauses().get(job.seq) if job.state == State.PROCESSING else None
+    return masked(call, job_dict(job, pause if pause is not None and pause.is_of(job) else None))
+
+
+def masked(call: Call, said: dict[str, Any]) -> dict[str, Any]:
+    """Leave out of a job what who asks may not see: what it was given besides its command."""
+    if not call.may(Right.SECRETS):
+        said |= {"data": None, "data_base64": None, "env": []}
+    return said
+
+
+# -- adding -----------------------------------------------------------------------------
+
+
+@group.post(
+    "/jobs",
+    needs=Right.SUBMIT,
+    takes=schemas.ref("NewJob"),
+    answers=_JOB,
+    status=201,
+    also=(200,),
+    headers=(once.KEY,),
+)
+def enqueue(call: Call) -> Answer:
+    """Add a job. When the answer comes, it survives a power cut.
+
+    With an `Idempotency-Key`, a request that is sent again adds nothing: the answer is the job that
+    the first one has added, with 200. The same key with another body is refused with 422. The key
+    is kept as long as the job is.
+    """
+    asked = _asked(call)
+    job, new = once.enqueue(call, asked, call.headers.get("idempotency-key"))
+    return Answer(value=told(call, job), status=201 if new else 200, headers=_where(call, job))
+
+
+_ORDER = (
+    Param(name="oldest", schema=schemas.FLAG, about="Oldest first instead of newest first."),
+    Param(
+        name="sort",
+        schema=schemas.TEXT,
+        about="Sort by a field: finished, -duration, queue,-priority. There is one page then.",
+    ),
+)
+
+
+@group.get(
+    "/jobs",
+    query=(*asking.FILTERS, asking.LIMIT, asking.AFTER, *_ORDER),
+    answers=schemas.page_of("Job"),
+)
+def list_(call: Call) -> dict[str, Any]:
+    """List jobs, newest first, by any filter, page by page."""
+    query, limit = call.query, asking.limit_of(call)
+    after = None if (id := query.get("after")) is None else call.job(id)
+    page = call.queue.page(
+        asking.filter_of(call),
+        limit=limit,
+        after=after,
+        oldest=query.get("oldest", False),
+        sort=query.get("sort"),
+    )
+    pauses, progress = call.queue.pauses(), call.queue.running_progress()
+    items = []
+    for job in page:
+        pause = pauses.get(job.seq)
+        said = job_dict(job, pause if pause is not None and pause.is_of(job) else None)
+        items.append(masked(call, said) | {"progress": progress_dict(progress.get(job.seq))})
+    last = page.last.id if page.more and page.last is not None and "sort" not in query else None
+    return {"items": items, "next": last}
+
+
+@group.put(
+    "/jobs/{id}",
+    needs=Right.SUBMIT,
+    takes=schemas.ref("NewJob"),
+    answers=_JOB,
+    status=201,
+    also=(200,),
+)
+def put(call: Call) -> Answer:
+    """Add a job under this id, once: the same request again answers with the job, and adds nothing.
+
+    Another request under an id that is taken is refused with 422.
+    """
+    id = call.path["id"]
+    asked = _asked(call)
+    if asked.setdefault("id", id) != id:
+        raise UsageError(f"The body says another id than the path: {asked['id']!r}.")
+    job, new = once.store(call, asked, once.digest(call))
+    return Answer(value=told(call, job), status=201 if new else 200, headers=_where(call, job))
+
+
+def _asked(call: Call) -> dict[str, Any]:
+    """Return the request of a job, which who asks may make."""
+    if not isinstance(call.body, dict):
+        raise UsageError('A job is a JSON object, such as {"command": "true"}.')
+    asked = dict(call.body)
+    check_asked(call, asked)
+    return asked
+
+
+def check_asked(call: Call, asked: Mapping[str, Any]) -> None:
+    """Refuse a job in a queue that who asks may have nothing to do with, or our environment."""
+    queue = asked.get("queue")
+    call.need_queue("default" if queue is None else str(queue))
+    if asked.get("env_all"):
+        raise UsageError(
+            "env_all can't be asked for here: it would be the environment of the server."
+        )
+
+
+def _where(call: Call, job: Job) -> dict[str, str]:
+    from urllib.parse import quote
+
+    return {"Location": f"{call.base}/jobs/{quote(job.id, safe='')}"}
+
+
+# -- reading ----------------------------------------------------------------------------
+
+
+@group.get("/jobs/{id}", answers=schemas.ref("JobWhole"))
+def show(call: Call) -> dict[str, Any]:
+    """Show everything about a job: fields, runs, history, and why it waits."""
+    return masked(call, job_whole(call.queue, call.job()))
+
+
+@group.get("/jobs/{id}/attempts", answers=schemas.array(schemas.ref("Attempt")))
+def attempts(call: Call) -> list[dict[str, Any]]:
+    """List the runs of a job that are over, oldest first."""
+    return [attempt_dict(run) for run in call.queue.attempts(call.job())]
+
+
+@group.get("/jobs/{id}/events", answers=schemas.array(schemas.ref("Event")))
+def events(call: Call) -> list[dict[str, Any]]:
+    """List what was done to a job by hand, its rescues and its death, newest first."""
+    return [event_dict(event) for event in call.queue.iterate_events(call.job())]
+
+
+@group.get("/jobs/{id}/explain", answers=schemas.array(schemas.ref("Reason")))
+def explain(call: Call) -> list[dict[str, Any]]:
+    """Say why a job waits, with all reasons there are."""
+    return [reason.as_dict() for reason in call.queue.explain(call.job())]
+
+
+@group.get("/jobs/{id}/steps", answers=schemas.array(schemas.ref("Step")))
+def steps(call: Call) -> list[dict[str, Any]]:
+    """List the steps of a job that are done."""
+    return [step_dict(step) for step in call.queue.steps(call.job())]
+
+
+@group.get("/jobs/{id}/hooks", answers=schemas.array(_JOB))
+def hooks(call: Call) -> list[dict[str, Any]]:
+    """List the jobs that ends of a job have made for its hooks, oldest first."""
+    found = call.queue.hooks(call.job())
+    return [told(call, job) for job in found if call.grant.is_for(job.queue)]
+
+
+@group.get("/jobs/{id}/result", answers=schemas.ANY)
+def result(call: Call) -> Any:
+    """Return what a completed job came to, as its run told it."""
+    return call.queue.result(call.job())
+
+
+_ATTEMPT = Param(
+    name="attempt",
+    schema={"type": "integer", "minimum": 1},
+    about="Of this run; else of the newest.",
+)
+
+
+@group.get("/jobs/{id}/output", query=(_ATTEMPT,), answers=schemas.ref("Output"))
+def output(call: Call) -> dict[str, Any]:
+    """Return what a run of a job has written, also while it goes on."""
+    found = call.queue.written(call.job(), call.query.get("attempt"))
+    return {
+        "job": told(call, found.job),
+        "attempt": found.number or None,
+        "run": None if found.run is None else attempt_dict(found.run),
+        "live": found.job.state == State.PROCESSING and found.run is None,
+        "whole": found.whole,
+        **_stream("stdout", found.output.stdout, found.output.stdout_bytes),
+        **_stream("stderr", found.output.stderr, found.output.stderr_bytes),
+    }
+
+
+def _stream(name: str, data: bytes, total: int) -> dict[str, Any]:
+    """Describe a stream; bytes that aren't text are there once more, exactly, in base64."""
+    try:
+        written, exact = data.decode(), None
+    except UnicodeDecodeError:
+        written, exact = data.decode(errors="replace"), b64encode(data).decode()
+    return {name: written, f"{name}_base64": exact, f"{name}_bytes": total}
+
+
+_TIMEOUT = Param(
+    name="timeout",
+    schema={"type": "number", "minimum": 0, "maximum": LONGEST_WAIT, "default": 30},
+    about=f"Seconds to wait at most, up to {LONGEST_WAIT}.",
+)
+
+
+@group.get("/jobs/{id}/wait", query=(_TIMEOUT,), answers=_JOB)
+def wait(call: Call) -> dict[str, Any]:
+    """Wait for the end of a job, and return it; if it takes too long, as it is then."""
+    job = call.job()
+    if job.state not in FINISHED:
+        try:
+            [job] = call.queue.wait(job, timeout=call.query.get("timeout", 30))
+        except TimeoutError:
+            job = call.job()
+    return told(call, job)
+
+
+# -- changing ---------------------------------------------------------------------------
+
+
+@group.patch("/jobs/{id}", needs=Right.OPERATE, takes=schemas.ref("NewJob"), answers=_JOB)
+def edit(call: Call) -> dict[str, Any]:
+    """Change what a job that waits is to be.
+
+    What says what is run (command, variables, hooks ...) needs the right to submit as well.
+    """
+    return told(call, call.queue.edit(call.job(), **_changes(call, call.body)))
+
+
+def _changes(call: Call, asked: Any) -> Any:
+    """Return the fields that are to be changed, as far as who asks may change them."""
+    if not isinstance(asked, dict):
+        raise UsageError('What is to be changed is a JSON object, such as {"priority": 5}.')
+    # Names may be written in several ways, and have aliases: whatever isn't harmless needs it.
+    if not asked.keys() <= _HARMLESS:
+        call.need(Right.SUBMIT, "To change what a job runs")
+    if isinstance(asked.get("queue"), str):
+        call.need_queue(asked["queue"])
+    return asked
+
+
+_HARMLESS = frozenset(
+    (
+        "queue priority timeout timeout_ms timeout_seconds run_at run_after delay max_retries"
+        " retries max_attempts backoff backoff_base retry_delay max_backoff max_backoff_seconds"
+        " expire expires_at tags tag keys key"
+    ).split()
+)
+"""What may be changed without having anything else run."""
+
+
+@group.delete("/jobs/{id}", needs=Right.OPERATE)
+def remove(call: Call) -> None:
+    """Delete a job that doesn't run, with its attempts and output."""
+    call.queue.remove(call.job())
+
+
+@group.post(
+    "/jobs/{id}/cancel",
+    takes=schemas.takes({}, {"reason": schemas.or_null(schemas.TEXT)}),
+    optional=True,
+    **_OPERATES,
+)
+def cancel(call: Call) -> dict[str, Any]:
+    """Call a job off, also while it runs."""
+    reason = text(call.said("reason"), "reason")
+    return told(call, call.queue.cancel(call.job(), reason=reason))
+
+
+@group.post(
+    "/jobs/{id}/retry",
+    takes=schemas.takes(
+        {},
+        {
+            "changes": schemas.or_null(schemas.ref("NewJob")),
+            "from_step": schemas.or_null(schemas.TEXT),
+        },
+    ),
+    optional=True,
+    **_OPERATES,
+)
+def retry(call: Call) -> dict[str, Any]:
+    """Put a job back in line, to run now; with changes, or from one of its steps on."""
+    said = call.said("changes", "from_step")
+    changed = None if said.get("changes") is None else _changes(call, said["changes"])
+    step = text(said, "from_step")
+    return told(call, call.queue.retry(call.job(), changed=changed, from_step=step))
+
+
+@group.post(
+    "/jobs/{id}/finish",
+    takes=schemas.takes({}, {"result": schemas.ANY}),
+    optional=True,
+    **_OPERATES,
+)
+def finish(call: Call) -> dict[str, Any]:
+    """Complete a job from outside, as if it had succeeded."""
+    result = call.said("result").get("result")
+    return told(call, call.queue.force_finish(call.job(), result=result))
+
+
+@group.post("/jobs/{id}/hold", **_OPERATES)
+def hold(call: Call) -> dict[str, Any]:
+    """Keep a job that waits from running, until it is released."""
+    return told(call, call.queue.hold(call.job()))
+
+
+@group.post("/jobs/{id}/release", **_OPERATES)
+def release(call: Call) -> dict[str, Any]:
+    """Let a job run again that is held."""
+    return told(call, call.queue.release(call.job()))
+
+
+@group.post("/jobs/{id}/top", **_OPERATES)
+def top(call: Call) -> dict[str, Any]:
+    """Put a job before all others of its queue and priority."""
+    return told(call, call.queue.top(call.job()))
+
+
+@group.post("/jobs/{id}/move", takes=schemas.takes({"queue": schemas.NAME}), **_OPERATES)
+def move(call: Call) -> dict[str, Any]:
+    """Have a job that waits do so in another queue."""
+    to = text(call.said("queue", need=("queue",)), "queue") or ""
+    return told(call, call.queue.move(call.job(), call.need_queue(to)))
+
+
+@group.post("/jobs/{id}/swap", takes=schemas.takes({"with": schemas.ID}), **_OPERATES)
+def swap(call: Call) -> dict[str, Any]:
+    """Have two jobs that wait in one queue take each other's place."""
+    other = call.job(text(call.said("with", need=("with",)), "with"))
+    return told(call, call.queue.swap(call.job(), other)[0])
+
+
+@group.post("/jobs/{id}/pause", **_OPERATES)
+def pause(call: Call) -> dict[str, Any]:
+    """Have a job that runs stand still."""
+    call.queue.pause_jobs([job := call.job()])
+    return told(call, call.queue.get(job))
+
+
+@group.post("/jobs/{id}/resume", **_OPERATES)
+def resume(call: Call) -> dict[str, Any]:
+    """Let a job go on that stands still."""
+    call.queue.resume_jobs([job := call.job()])
+    return told(call, call.queue.get(job))

@@ -1,0 +1,59 @@
+"""Requests that are sent again, and do nothing then: by the id of the job, or a key.
+
+What makes sure is the row of the job itself: its id, which only one can have, and the digest of the
+body with which it was asked for. Whoever comes at the same moment with the same waits for the
+transaction of the first, and finds it then.
+"""
+
+import json
+from base64 import b32encode
+from hashlib import sha256
+from typing import Any
+
+from queuectl.errors import UsageError
+from queuectl.job import Job
+from queuectl.web.call import Call
+from queuectl.web.route import Param
+
+LONGEST_KEY = 255
+KEY = Param(
+    name="Idempotency-Key",
+    schema={"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+    about="Names the request: what comes again with the same key adds nothing.",
+)
+
+
+class OtherRequestError(UsageError):
+    """The id or key is that of another request."""
+
+
+def enqueue(call: Call, asked: dict[str, Any], key: str | None) -> tuple[Job, bool]:
+    """Store a job, once if there is a key; returns it, and whether it is new."""
+    if key is None:
+        return call.queue.enqueue(asked), True
+    if not 0 < len(key) <= LONGEST_KEY:
+        raise UsageError(f"An Idempotency-Key has 1 to {LONGEST_KEY} characters.")
+    asked.setdefault("id", _id_of(call.grant.name, key))
+    return store(call, asked, digest(call))
+
+
+def store(call: Call, asked: dict[str, Any], digest: str) -> tuple[Job, bool]:
+    """Store a job under its id, or return the one that the same request has stored before."""
+    job, new = call.queue.enqueue_once(asked, digest)
+    if job.body_digest != digest or not call.grant.is_for(job.queue):
+        raise OtherRequestError(
+            f"Another request was made under {job.id!r}; this one adds nothing."
+        )
+    return job, new
+
+
+def digest(call: Call) -> str:
+    """Return what tells the body of a request from others, however it was written."""
+    plain = json.dumps(call.body, sort_keys=True, separators=(",", ":"))
+    return sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _id_of(who: str, key: str) -> str:
+    """Return the id of the job that is added under a key: nobody else's key has the same."""
+    hashed = sha256(f"{who}\0{key}".encode("utf-8", "surrogatepass")).digest()
+    return b32encode(hashed[:16]).decode().rstrip("=").lower()

@@ -1,0 +1,158 @@
+"""Schedules: what makes jobs at times."""
+
+from typing import Any
+
+from queuectl.access import Right
+from queuectl.errors import UsageError
+from queuectl.report import moment
+from queuectl.schedule import POLICY
+from queuectl.views import schedule_dict, schedule_whole
+from queuectl.web import schemas
+from queuectl.web.api.jobs import told
+from queuectl.web.call import Answer, Call, flag, text
+from queuectl.web.route import Group, Param, Scope
+
+group = Group(name="schedules", about=__doc__ or "")
+
+_SCHEDULE = schemas.ref("Schedule")
+_OPTIONS = {
+    "tz": schemas.TEXT,
+    "missed": schemas.TEXT,
+    "missed_within": schemas.or_null(schemas.DURATION),
+    "overlap": schemas.TEXT,
+    "jitter": schemas.DURATION,
+    "pause_after": schemas.or_null(schemas.COUNT),
+    "job": schemas.ref("NewJob"),
+}
+_SUBMITS: dict[str, Any] = {"needs": Right.SUBMIT, "scope": Scope.ALL, "answers": _SCHEDULE}
+_OPERATES: dict[str, Any] = {"needs": Right.OPERATE, "scope": Scope.ALL, "answers": _SCHEDULE}
+
+
+@group.get("/schedules", scope=Scope.ALL, answers=schemas.array(_SCHEDULE))
+def list_schedules(call: Call) -> list[dict[str, Any]]:
+    """List the schedules, by name."""
+    return [_told(call, schedule_dict(one)) for one in call.queue.schedules.all()]
+
+
+@group.get("/schedules/{name}", scope=Scope.ALL, answers=schemas.ref("ScheduleWhole"))
+def show_schedule(call: Call) -> dict[str, Any]:
+    """Show a schedule with its next ticks and those that were."""
+    found = call.queue.schedules.get(call.path["name"])
+    return _told(call, schedule_whole(call.queue, found))
+
+
+def _told(call: Call, said: dict[str, Any]) -> dict[str, Any]:
+    if not call.may(Right.SECRETS):
+        hidden = ("env", "data", "data_base64")
+        said["job"] = {name: it for name, it in said["job"].items() if name not in hidden}
+    return said
+
+
+@group.put(
+    "/schedules/{name}",
+    takes=schemas.takes({"rule": schemas.TEXT, "job": schemas.ref("NewJob")}, _OPTIONS),
+    status=201,
+    **_SUBMITS,
+)
+def add_schedule(call: Call) -> Answer:
+    """Add a schedule that makes jobs at the times of a rule; one that is there is a conflict."""
+    said = call.said("rule", *_OPTIONS, need=("rule", "job"))
+    rule, what = text(said, "rule") or "", _job(call, said.pop("job"))
+    del said["rule"]
+    given = {name: value for name, value in said.items() if value is not None}
+    made = call.queue.schedules.add(call.path["name"], rule, what, **given)
+    return Answer(value=_told(call, schedule_dict(made)), status=201)
+
+
+@group.patch(
+    "/schedules/{name}", takes=schemas.takes({}, {"rule": schemas.TEXT, **_OPTIONS}), **_SUBMITS
+)
+def edit_schedule(call: Call) -> dict[str, Any]:
+    """Change a schedule; nothing of the past comes because of it.
+
+    Fields of the job that aren't named stay as they are; null takes one away.
+    """
+    said = call.said("rule", *_OPTIONS)
+    job = said.pop("job", None)
+    changes = {**said, **({} if job is None else _job(call, job))}
+    return _told(call, schedule_dict(call.queue.schedules.edit(call.path["name"], **changes)))
+
+
+def _job(call: Call, said: Any) -> dict[str, Any]:
+    if not isinstance(said, dict):
+        raise UsageError('The job of a schedule is a JSON object, such as {"command": "true"}.')
+    if said.get("env_all"):
+        raise UsageError("env_all can't be asked for here: it would be that of the server.")
+    if odd := said.keys() & {*POLICY, "name", "rule", "what", "self"}:
+        raise UsageError(f"A job has no field {min(odd)!r}.")
+    return said
+
+
+@group.delete("/schedules/{name}", needs=Right.OPERATE, scope=Scope.ALL)
+def remove_schedule(call: Call) -> None:
+    """Remove a schedule. The jobs that it made stay."""
+    call.queue.schedules.remove(call.path["name"])
+
+
+@group.post("/schedules/{name}/pause", **_OPERATES)
+def pause_schedule(call: Call) -> dict[str, Any]:
+    """Let no tick come until it is resumed."""
+    call.queue.schedules.pause(call.path["name"])
+    return _told(call, schedule_dict(call.queue.schedules.get(call.path["name"])))
+
+
+@group.post("/schedules/{name}/resume", **_OPERATES)
+def resume_schedule(call: Call) -> dict[str, Any]:
+    """Let ticks come again, from now on."""
+    call.queue.schedules.resume(call.path["name"])
+    return _told(call, schedule_dict(call.queue.schedules.get(call.path["name"])))
+
+
+@group.post(
+    "/schedules/{name}/run",
+    needs=Right.OPERATE,
+    scope=Scope.ALL,
+    answers=schemas.ref("Job"),
+    status=201,
+)
+def run_schedule(call: Call) -> dict[str, Any]:
+    """Make a job of a schedule now, besides those of its ticks."""
+    return told(call, call.queue.schedules.run(call.path["name"]))
+
+
+_COUNT = Param(
+    name="count",
+    schema={"type": "integer", "minimum": 1, "maximum": 1_000, "default": 10},
+    about="How many.",
+)
+
+
+@group.get(
+    "/schedules/{name}/next",
+    scope=Scope.ALL,
+    query=(_COUNT,),
+    answers=schemas.array(schemas.TIME),
+)
+def next_ticks(call: Call) -> list[Any]:
+    """List the next times for which ticks are planned."""
+    planned = call.queue.schedules.next(call.path["name"], call.query.get("count", 10))
+    return [moment(at) for at in planned]
+
+
+@group.post(
+    "/schedules/{name}/backfill",
+    needs=Right.OPERATE,
+    scope=Scope.ALL,
+    takes=schemas.takes({"from": schemas.MOMENT, "to": schemas.MOMENT}, {"dry_run": schemas.FLAG}),
+    answers=schemas.array(schemas.TIME),
+)
+def backfill(call: Call) -> list[Any]:
+    """Make the jobs of ticks that were planned in a time of the past, and have made none."""
+    said = call.said("from", "to", "dry_run", need=("from", "to"))
+    for name in ("from", "to"):
+        if not isinstance(said[name], str | int) or isinstance(said[name], bool):
+            raise UsageError(f"{name} must be a time.")
+    planned = call.queue.schedules.backfill(
+        call.path["name"], said["from"], said["to"], dry_run=flag(said, "dry_run")
+    )
+    return [moment(at) for at in planned]

@@ -1,0 +1,128 @@
+"""What a handler is called with, and what it may answer besides a value."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from queuectl.access import Grant, Right
+from queuectl.errors import NotFoundError, UsageError, did_you_mean, shown
+from queuectl.filter import Filter
+from queuectl.values import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from queuectl.job import Job
+    from queuectl.queue import Queue
+
+
+class ForbiddenError(UsageError):
+    """Who asks is known, and may not do that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A value with more than that said about it."""
+
+    value: Any = None
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Values that are sent one after the other, a line of JSON each, as they come."""
+
+    values: Iterable[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request that may be answered: who asks, and for what."""
+
+    queue: "Queue"
+    grant: Grant
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    """What was sent, as JSON says it; of a stream of lines, an iterator of its lines."""
+    base: str = ""
+    """What comes before the paths of the API, as who asks sees it."""
+    may_submit: bool = True
+    """Whether anything may be made to run through this server at all."""
+
+    # -- who may ------------------------------------------------------------------------
+
+    def may(self, right: Right) -> bool:
+        """Tell whether who asks may do this, here."""
+        return self.grant.may(right) and (right != Right.SUBMIT or self.may_submit)
+
+    def need(self, right: Right, what: str) -> None:
+        """Refuse what needs a right that who asks doesn't have."""
+        if not self.may(right):
+            raise ForbiddenError(
+                f"{what} needs the right to {right}, which {self.grant.name} hasn't."
+            )
+
+    def need_queue(self, name: str) -> str:
+        """Return the name of a queue, if who asks may have to do with it."""
+        if not self.grant.is_for(name):
+            raise ForbiddenError(
+                f"{self.grant.name} may have nothing to do with queue {shown(name)}."
+            )
+        return name
+
+    # -- jobs ---------------------------------------------------------------------------
+
+    def job(self, id: str | None = None) -> "Job":
+        """Return the job that is asked for, by its id; another is found by no beginning of it."""
+        name = self.path["id"] if id is None else id
+        job = self.queue.find(name)
+        if job is None or not self.grant.is_for(job.queue):
+            raise NotFoundError(f"There is no job {shown(name)}.")
+        return job
+
+    def within(self, which: Filter) -> Filter:
+        """Return a filter that finds nothing which who asks mustn't see."""
+        allowed = self.grant.queues
+        if not allowed:
+            return which
+        for name in which.queues:
+            self.need_queue(name)
+        return which if which.queues else replace(which, queues=allowed)
+
+    # -- what was sent ------------------------------------------------------------------
+
+    def said(self, *known: str, need: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Return the fields of the body, which has no others than these, and those it needs."""
+        body = {} if self.body is None else self.body
+        if not isinstance(body, dict):
+            raise UsageError("The body must be a JSON object.")
+        for name in body:
+            if name not in known:
+                hint = did_you_mean(name, known, f"it takes {', '.join(known) or 'none'}.")
+                raise UsageError(f"There is no field {shown(name)} here; {hint}")
+        for name in need:
+            if body.get(name) is None:
+                raise UsageError(f"The field {name!r} is missing.")
+        return dict(body)
+
+    def lines(self) -> Iterator[Any]:
+        """Yield the lines of the body, as JSON says them."""
+        yield from self.body
+
+
+def text(said: Mapping[str, Any], name: str, default: str | None = None) -> str | None:
+    """Return a field that is text."""
+    value = said.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, str):
+        raise UsageError(f"{name} must be text, not {shown(value)}.")
+    return value
+
+
+def flag(said: Mapping[str, Any], name: str) -> bool:
+    """Return a field that is true or false; left out, it is false."""
+    value = said.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise UsageError(f"{name} must be true or false, not {shown(value)}.")
+    return bool(value)

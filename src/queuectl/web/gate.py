@@ -1,0 +1,233 @@
+"""The gate: who is let in, from which pages, and under which names this server may be called.
+
+A browser sends cookies along with whatever page asks it to. So a session counts for changes only
+if the browser says that the request comes from our own pages, and a name of the server that isn't
+known is refused: else a page of somebody else could have that name point here.
+"""
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from ipaddress import ip_address, ip_network
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from queuectl.access import Grant, Kind, Role, digest_of
+from queuectl.values import dataclass, field
+from queuectl.web.problems import RefusedError, refused
+
+if TYPE_CHECKING:
+    from queuectl.queue import Queue
+
+KNOWN_FOR = 1.0
+"""Seconds for which a secret is taken for good without asking again: so long a revocation takes."""
+MOST_KNOWN = 10_000
+TRIES, TRIES_WITHIN = 10, 60.0
+"""How often an address may try to sign in, or send a secret that is wrong, in how many seconds."""
+SAFE = ("GET", "HEAD", "OPTIONS")
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proxy:
+    """A proxy that says who asks, in a header: believed from its own addresses only."""
+
+    networks: tuple[str, ...] = ()
+    header: str = ""
+    roles: tuple[Role, ...] = (Role.VIEW,)
+
+    def is_at(self, address: str | None) -> bool:
+        """Tell whether an address is one of the proxy's."""
+        try:
+            at = ip_address(address or "")
+        except ValueError:
+            return False
+        return any(at in ip_network(network) for network in self.networks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What was said about who may come in, and how."""
+
+    hosts: tuple[str, ...] = LOCAL
+    """Names, without ports, under which this server may be called."""
+    base_path: str = ""
+    secure: bool = False
+    """Whether it is called by https."""
+    may_submit: bool = False
+    """Whether anything may be made to run through this server."""
+    read_only: bool = False
+    proxy: Proxy = field(default_factory=Proxy)
+    session_lasts: int = 7 * 24 * 3600 * 1000
+    """Milliseconds after which one has to sign in again."""
+
+
+class Tries:
+    """Counts what went wrong by address, so that secrets can't be guessed by the million."""
+
+    def __init__(self) -> None:
+        self._failed: dict[str, list[float]] = {}
+
+    def check(self, address: str) -> None:
+        """Refuse who has failed too often of late."""
+        now = monotonic()
+        recent = [at for at in self._failed.get(address, ()) if at > now - TRIES_WITHIN]
+        if len(recent) >= TRIES:
+            wait = int(recent[0] + TRIES_WITHIN - now) + 1
+            raise refused(
+                429,
+                "too-many-tries",
+                "Too many tries",
+                f"Too many secrets that were wrong came from there; try again in {wait} s.",
+                Retry_After=str(wait),
+            )
+
+    def failed(self, address: str) -> None:
+        """Note that a secret was wrong."""
+        now = monotonic()
+        if len(self._failed) >= MOST_KNOWN:
+            self._failed = {
+                who: at for who, at in self._failed.items() if at[-1] > now - TRIES_WITHIN
+            }
+        kept = self._failed.setdefault(address, [])
+        kept.append(now)
+        del kept[:-TRIES]
+
+
+class Gate:
+    """Lets requests in, or says why not. It asks the store, so it is asked in a thread."""
+
+    def __init__(self, queue: "Queue", rules: Rules) -> None:
+        self._queue = queue
+        self.rules = rules
+        self._known: dict[str, tuple[Grant, float]] = {}
+        self.tries = Tries()
+        name = sha256(f"{queue.url}{rules.base_path}".encode()).hexdigest()[:8]
+        prefix = "__Host-" if rules.secure and not rules.base_path else ""
+        self.cookie = f"{prefix}queuectl-{name}"
+        """Cookies know no ports: two servers on one host would take each other's for theirs."""
+
+    # -- where it comes from --------------------------------------------------------------
+
+    def check_host(self, headers: Mapping[str, str]) -> None:
+        """Refuse a request that calls us by a name that isn't ours."""
+        host = headers.get("host", "")
+        name = urlsplit(f"//{host}").hostname if _is_host(host) else None
+        known = {one.strip("[]").lower() for one in self.rules.hosts}
+        if name is None or (name not in known and "*" not in known):
+            raise refused(
+                421,
+                "unknown-host",
+                "Unknown name of the server",
+                f"This server isn't known as {host[:100]!r}; --allow-host adds a name.",
+            )
+
+    def check_same_site(self, method: str, headers: Mapping[str, str]) -> None:
+        """Refuse what a page of somebody else has a browser send along with our cookie."""
+        if method in SAFE:
+            return
+        site = headers.get("sec-fetch-site")
+        origin = headers.get("origin")
+        ours = f"{'https' if self.rules.secure else 'http'}://{headers.get('host', '')}".lower()
+        if site not in (None, "same-origin") or (origin is not None and origin.lower() != ours):
+            raise refused(
+                403, "cross-site", "From another site", "That came from a page of another site."
+            )
+        if site is None and origin is None:
+            # Every browser of the last years says one of the two with a change.
+            raise refused(
+                403,
+                "cross-site",
+                "From nowhere",
+                "A change by a session must say from where it comes; programs use a token.",
+            )
+
+    # -- who it is ------------------------------------------------------------------------
+
+    def who(self, headers: Mapping[str, str], cookies: Mapping[str, str], address: str) -> Any:
+        """Return who asks: a grant; None if nothing says so.
+
+        A secret that isn't good is refused.
+        """
+        proxy = self.rules.proxy
+        if proxy.header and (name := headers.get(proxy.header.lower())):
+            if not proxy.is_at(address):
+                raise refused(
+                    403,
+                    "not-the-proxy",
+                    "Not the proxy",
+                    f"{proxy.header} isn't believed from there.",
+                )
+            return _of_proxy(name, proxy)
+        if (given := headers.get("authorization")) is not None:
+            return self._by_token(given, address)
+        if (secret := cookies.get(self.cookie)) is not None:
+            grant = self._ask(secret, Kind.SESSION)
+            if grant is not None:
+                return grant
+        return None
+
+    def _by_token(self, given: str, address: str) -> Grant:
+        self.tries.check(address)
+        scheme, _, secret = given.partition(" ")
+        grant = self._ask(secret.strip(), Kind.TOKEN) if scheme.lower() == "bearer" else None
+        if grant is None:
+            self.tries.failed(address)
+            raise unknown("That token isn't good, or is no longer.", wrong=True)
+        return grant
+
+    def _ask(self, secret: str, kind: Kind) -> Grant | None:
+        digest, now = digest_of(secret), monotonic()
+        grant, until = self._known.get(digest, (None, 0.0))
+        if until < now:
+            grant = self._queue.access.known(secret, (kind,))
+            if grant is None:
+                self._known.pop(digest, None)
+                return None
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[digest] = grant, now + KNOWN_FOR
+        if grant is None or grant.kind is not kind or grant.is_over(self._queue.now()):
+            return None
+        return grant
+
+    def forget(self, secret: str) -> None:
+        """Ask again for a secret: it was just taken away."""
+        self._known.pop(digest_of(secret), None)
+
+
+def unknown(detail: str, *, wrong: bool = False) -> RefusedError:
+    """Refuse somebody who isn't known."""
+    challenge = 'Bearer realm="queuectl"' + (', error="invalid_token"' if wrong else "")
+    return refused(401, "unknown", "Not signed in", detail, WWW_Authenticate=challenge)
+
+
+def _of_proxy(name: str, proxy: Proxy) -> Grant:
+    shown = "".join(letter for letter in name[:64] if letter.isprintable())
+    return Grant(
+        id=f"proxy:{shown}",
+        kind=Kind.SESSION,
+        name=shown,
+        digest="",
+        roles=proxy.roles,
+        created_at=0,
+        created_by="the proxy",
+    )
+
+
+def _is_host(text: str) -> bool:
+    """Tell whether a text can be the name of a host, and a port."""
+    return bool(text) and not set(text) & set("/\\@?#% \t\r\n") and _has_port(text)
+
+
+def _has_port(text: str) -> bool:
+    try:
+        urlsplit(f"//{text}").port  # noqa: B018 - it raises
+    except ValueError:
+        return False
+    return True
+
+
+def networks(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the networks of these addresses, or raise `ValueError`."""
+    return tuple(str(ip_network(text, strict=False)) for text in texts)

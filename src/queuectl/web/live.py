@@ -1,0 +1,205 @@
+"""What happens, told to whoever listens: one reader of the store, however many dashboards are open.
+
+The reader is a thread that sleeps while nobody listens. It looks twice a second whether the store
+has changed, and tells all listeners: how things stand (`status`), and what was done (`event`, whose
+ids are the places of events, so that nothing is missed over a reconnect).
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from threading import Event as Flag
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+from queuectl.errors import QueuectlError
+from queuectl.report import event_dict
+
+if TYPE_CHECKING:
+    from queuectl.facts import Event
+    from queuectl.queue import Queue
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at the store."""
+LOOK_ANYWAY = 5.0
+"""Seconds after which things are told anew in any case: times pass, nodes fall silent."""
+QUIET = 15.0
+"""Seconds of silence after which a listener is told that we are still there."""
+MOST_LISTENERS = 1_000
+MOST_BEHIND = 64
+"""What a listener may leave unread. One that is further behind begins anew."""
+MOST_MISSED = 1_000
+"""Events that are told again to who comes back. More, and it is told to look for itself."""
+
+
+def message(name: str, data: Any, id: str | None = None) -> bytes:
+    """Write an event of a stream."""
+    lines = [f"event: {name}", *([] if id is None else [f"id: {id}"])]
+    return "\n".join([*lines, f"data: {json.dumps(data)}", "", ""]).encode()
+
+
+COMMENT = b": still here\n\n"
+
+
+class Listener:
+    """Somebody who listens."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._told: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_BEHIND)
+
+    def tell(self, text: bytes | None) -> None:
+        """Tell something, from any thread; None is the end."""
+        with suppress(RuntimeError):  # the loop is closed: nobody is there any more
+            self._loop.call_soon_threadsafe(self._put, text)
+
+    def _put(self, text: bytes | None) -> None:
+        if self._told.full():
+            while not self._told.empty():
+                self._told.get_nowait()
+            self._told.put_nowait(None)
+        else:
+            self._told.put_nowait(text)
+
+    async def hear(self) -> AsyncIterator[bytes]:
+        """Yield what is told, until the end."""
+        while True:
+            try:
+                text = await asyncio.wait_for(self._told.get(), QUIET)
+            except TimeoutError:
+                yield COMMENT
+                continue
+            if text is None:
+                return
+            yield text
+
+
+class Live:
+    """Reads the store for all who listen."""
+
+    def __init__(self, queue: "Queue") -> None:
+        self._queue = queue
+        self._lock = Lock()
+        self._listeners: set[Listener] = set()
+        self._wanted = Flag()
+        self._ends = Flag()
+        self._status: dict[str, Any] | None = None
+        self._last: int | None = None
+        """The place of the last event that was told."""
+        self._thread = Thread(target=self._read, name="live", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read, once somebody listens."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tell all listeners that it is over."""
+        self._ends.set()
+        self._wanted.set()
+        with self._lock:
+            for listener in self._listeners:
+                listener.tell(None)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nobody else can listen."""
+        return len(self._listeners) >= MOST_LISTENERS
+
+    async def listen(self, since: int | None) -> AsyncIterator[bytes]:
+        """Yield what happens from now on; before that, what happened since the event `since`."""
+        loop = asyncio.get_running_loop()
+        listener = Listener(loop)
+        missed = await loop.run_in_executor(None, self._join, listener, since)
+        try:
+            for text in missed:
+                yield text
+            async for text in listener.hear():
+                yield text
+        finally:
+            with self._lock:
+                self._listeners.discard(listener)
+
+    def _join(self, listener: Listener, since: int | None) -> list[bytes]:
+        """Have somebody listen from here on; returns what is to be told first."""
+        with self._lock:
+            # While we hold this, the reader tells nothing: what it has told, we find.
+            if self._last is None:
+                self._last = self._newest()
+            missed = [] if since is None else self._between(since, self._last)
+            self._listeners.add(listener)
+            status = self._status
+        self._wanted.set()
+        told = [b"retry: 2000\n\n"]
+        if missed is None:
+            told.append(message("reset", {}, str(self._last)))
+        else:
+            told += map(_told, missed)
+            if since is None:
+                # From now on whoever comes back says from where.
+                told.append(message("here", {}, str(self._last)))
+        if status is not None:
+            told.append(message("status", status))
+        return told
+
+    # -- the reader ---------------------------------------------------------------------
+
+    def _read(self) -> None:
+        waited = 0.0
+        while not self._ends.is_set():
+            if not self._listeners:
+                self._wanted.clear()
+                self._status = None
+                if not self._listeners:
+                    self._wanted.wait()
+                waited = LOOK_ANYWAY
+            try:
+                if self._queue.changed() or waited >= LOOK_ANYWAY:
+                    waited = 0.0
+                    self._look()
+            except QueuectlError as error:
+                self._tell(message("trouble", {"detail": error.advised}))
+            self._ends.wait(LOOK_EVERY)
+            waited += LOOK_EVERY
+
+    def _look(self) -> None:
+        status = self._queue.status().as_dict()
+        with self._lock:
+            newest = self._newest()
+            before = newest if self._last is None else self._last
+            news = self._between(before, newest)
+            self._last = newest
+            if news is None:
+                self._tell(message("reset", {}, str(newest)), locked=True)
+            for event in news or ():
+                self._tell(_told(event), locked=True)
+            if status != self._status:
+                self._status = status
+                self._tell(message("status", status), locked=True)
+
+    def _tell(self, text: bytes, *, locked: bool = False) -> None:
+        if not locked:
+            with self._lock:
+                self._tell(text, locked=True)
+            return
+        for listener in self._listeners:
+            listener.tell(text)
+
+    def _newest(self) -> int:
+        return next((event.seq for event in self._queue.iterate_events(limit=1)), 0)
+
+    def _between(self, after: int, upto: int) -> "list[Event] | None":
+        """Return the events behind one place, up to another, the oldest first; None: too many."""
+        found: list[Event] = []
+        for event in self._queue.iterate_events():
+            if event.seq <= after:
+                break
+            if event.seq <= upto:
+                found.append(event)
+            if len(found) > MOST_MISSED:
+                return None
+        return found[::-1]
+
+
+def _told(event: "Event") -> bytes:
+    return message("event", event_dict(event), str(event.seq))

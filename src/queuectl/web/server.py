@@ -1,0 +1,200 @@
+"""The server: its sockets, its end, and what protects it from slow and silent clients."""
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+import stat
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from queuectl.errors import UsageError
+from queuectl.values import dataclass
+from queuectl.web.app import App
+
+if TYPE_CHECKING:
+    from queuectl.queue import Queue
+    from queuectl.web.gate import Rules
+
+HEADERS_WITHIN = 15.0
+"""Seconds in which a client has to say what it wants."""
+IDLE = 30
+"""Seconds that a connection may stay open between two requests."""
+MOST_CONNECTIONS = 2_048
+LONGEST_HEAD = 32 << 10
+"""Bytes of the line and headers of a request."""
+ENDS_WITHIN = 10
+"""Seconds that requests have to come to their end."""
+FIRST_PASSED = 3
+"""The number of the first descriptor that systemd passes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the server is to be found."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    socket: str | None = None
+    """The path of a socket instead."""
+    systemd: bool = False
+    """Whether systemd has opened the sockets for us."""
+    cert: str | None = None
+    key: str | None = None
+
+
+class _Patient(H11Protocol):
+    """A connection whose client has to say in time what it wants, and not at any length."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(HEADERS_WITHIN, self._give_up)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._deadline.cancel()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.transport.is_closing():
+            self._deadline.cancel()
+            self._deadline = self.loop.call_later(IDLE + HEADERS_WITHIN, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def _give_up(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+
+class _Server(uvicorn.Server):
+    """A server that tells its streams when it is about to end."""
+
+    def __init__(self, config: uvicorn.Config, app: App, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._app = app
+        self._ready = ready
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._app.live.stop()
+        self._app.ends.set()
+        super().handle_exit(sig, frame)
+
+
+def open_sockets(place: Place) -> list[socket.socket]:
+    """Open the sockets that the server is to listen on, or take those that systemd has opened."""
+    if place.systemd:
+        return _passed()
+    if place.socket is not None:
+        return [_unix(place.socket)]
+    try:
+        found = socket.getaddrinfo(
+            place.host, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except OSError as error:
+        raise UsageError(f"{place.host!r} is no address here: {error.strerror}.") from None
+    family, kind, proto, _, address = found[0]
+    opened = socket.socket(family, kind, proto)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+    except OSError as error:
+        opened.close()
+        where = f"{place.host}:{place.port}"
+        raise UsageError(
+            f"{where} can't be listened on: {os.strerror(error.errno or 0)}."
+        ) from None
+    return [opened]
+
+
+def _passed() -> list[socket.socket]:
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        raise UsageError("systemd has passed no sockets on; start queuectl-web.socket.")
+    count = int(os.environ.get("LISTEN_FDS", "0"))
+    return [socket.socket(fileno=FIRST_PASSED + number) for number in range(count)]
+
+
+def _unix(path: str) -> socket.socket:
+    """Open a socket for its owner and group; an old one that nobody listens on is removed."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            raise UsageError(f"{path} is there, and is no socket; it was left alone.")
+        with closing(socket.socket(socket.AF_UNIX)) as probe:
+            if probe.connect_ex(path) == 0:
+                raise UsageError(f"{path} is listened on already.")
+        os.unlink(path)
+    opened = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o117)
+    try:
+        opened.bind(path)
+    except OSError as error:
+        opened.close()
+        raise UsageError(f"{path} can't be listened on: {error.strerror}.") from None
+    finally:
+        os.umask(before)
+    return opened
+
+
+def url_of(place: Place, opened: socket.socket, base_path: str) -> str:
+    """Return where a browser finds the server."""
+    if opened.family == socket.AF_UNIX:
+        return f"unix:{opened.getsockname()}"
+    host, port = opened.getsockname()[:2]
+    host = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
+    host = f"[{host}]" if ":" in host else host
+    return f"{'https' if place.cert else 'http'}://{host}:{port}{base_path}"
+
+
+def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[str], None]) -> int:
+    """Serve until somebody says stop; `ready` hears where, once that goes."""
+    opened = open_sockets(place)
+    try:
+        url = url_of(place, opened[0], rules.base_path)
+        app = App(queue, rules)
+        config = uvicorn.Config(
+            app.asgi(),
+            http=_Patient,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            timeout_keep_alive=IDLE,
+            timeout_graceful_shutdown=ENDS_WITHIN,
+            limit_concurrency=MOST_CONNECTIONS,
+            h11_max_incomplete_event_size=LONGEST_HEAD,
+            ssl_certfile=place.cert,
+            ssl_keyfile=place.key,
+        )
+        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(f"The certificate can't be used: {error}.") from None
+        server = _Server(config, app, lambda: ready(url))
+        with suppress(KeyboardInterrupt):
+            asyncio.run(server.serve(sockets=opened))
+        return 0
+    finally:
+        for one in opened:
+            one.close()
+        if place.socket is not None:
+            with suppress(OSError):
+                os.unlink(place.socket)
