@@ -7,7 +7,7 @@ from itertools import chain, islice, repeat
 from time import monotonic
 from typing import Any, TypeVar
 
-from queuectl.errors import BadJobError, UsageError
+from queuectl.errors import BadJobError, DuplicateError, UsageError
 from queuectl.facts import Batch, Progress, QueueInfo
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, Job, NewJob, OneOfMany
@@ -84,7 +84,7 @@ class Defaults:
         self,
         given: Values,
         *,
-        folder: Callable[[], str] = current_folder,
+        folder: Callable[[], str | None] = current_folder,
         environment: Callable[[tuple[str, ...]], Mapping[str, str]] = current_environment,
     ) -> NewJob:
         """Make a job of what is given.
@@ -121,10 +121,12 @@ def _filled(usual: Values, given: Values) -> Values:
 class BulkDefaults:
     """The same for requests that are enqueued together: what they share is made once."""
 
-    def __init__(self, defaults: Callable[[], Defaults]) -> None:
+    def __init__(
+        self, defaults: Callable[[], Defaults], folder: Callable[[], str | None] = current_folder
+    ) -> None:
         """Take from `defaults` what goes for a request at the moment."""
         self._defaults = defaults
-        self._folder = cache(current_folder)
+        self._folder = cache(folder)
         self._environment = cache(current_environment)
         self._by: Defaults | None = None
         self._models: dict[Hashable, NewJob] = {}
@@ -180,12 +182,18 @@ class BulkDefaults:
         return defaults.complete(given, folder=self._folder, environment=self._environment)
 
 
+def _nowhere() -> None:
+    """Say nothing of where jobs run: their worker knows."""
+
+
 class Enqueuer:
     """Stores new jobs. What its verbs promise is said in `Queue`."""
 
-    def __init__(self, store: Store, place: Place) -> None:
+    def __init__(self, store: Store, place: Place, *, here: bool = True) -> None:
+        """Jobs that don't say where they run do so `here`, or else where their worker is."""
         self._store = store
         self._place = place
+        self.folder: Callable[[], str | None] = current_folder if here else _nowhere
         self._settings_changed = 0
         """How often we have changed settings ourselves."""
         self._known_defaults: tuple[int, float, Defaults] | None = None
@@ -203,7 +211,7 @@ class Enqueuer:
         if type(what) is str and not fields:
             new = (None, check_command(what), None, self._plain_model())
         else:
-            new = self._defaults().complete(_read(what, fields, now))
+            new = self._complete(_read(what, fields, now))
         if connection is None:
             return self._store.jobs.enqueue_one(new, now=now)
         with self._on(connection):
@@ -211,7 +219,22 @@ class Enqueuer:
 
     def complete_one(self, given: Mapping[str, Any], now: int) -> NewJob:
         """Make a job of the fields of a request."""
-        return self._defaults().complete(read_values(given, now=now))
+        return self._complete(read_values(given, now=now))
+
+    def take_once(self, given: Mapping[str, Any], digest: str) -> tuple[Job, bool]:
+        """Store one job, as `Queue.enqueue_once` does."""
+        now = self._store.clock.now()
+        new = replace(self.complete_one(given, now), body_digest=digest)
+        try:
+            return self._store.jobs.enqueue_one(new, now=now), True
+        except DuplicateError:
+            there = None if new.id is None else self._store.jobs.get(new.id)
+            if there is None or there.body_digest != digest:
+                raise
+            return there, False
+
+    def _complete(self, given: Values) -> NewJob:
+        return self._defaults().complete(given, folder=self.folder)
 
     @staticmethod
     def as_fields(what: Request) -> Mapping[str, Any]:
@@ -222,7 +245,7 @@ class Enqueuer:
 
     def _plain_model(self) -> NewJob:
         """Return what a job is that says no more than its command: mostly what it was before."""
-        defaults, folder = self._defaults(), current_folder()
+        defaults, folder = self._defaults(), self.folder()
         by, model = self._plain
         if by is not defaults or model.cwd != folder or model.env_all:
             model = defaults.complete({"cwd": folder})
@@ -240,7 +263,7 @@ class Enqueuer:
     def _read_by_some(
         self, what: Iterable[Request], under: Mapping[str, Any]
     ) -> Iterator[Iterable[OneOfMany]]:
-        bulk = BulkDefaults(self._defaults)
+        bulk = BulkDefaults(self._defaults, self.folder)
         read = 0
         for some in _parts(what, SOME):
             made: Iterable[OneOfMany] | None = None
@@ -258,7 +281,7 @@ class Enqueuer:
 
     def complete(self, given: Iterable[Values]) -> Iterator[OneOfMany]:
         """Make jobs of several requests that `request.read_values` has read."""
-        return map(BulkDefaults(self._defaults).complete, given)
+        return map(BulkDefaults(self._defaults, self.folder).complete, given)
 
     def take_all(
         self,

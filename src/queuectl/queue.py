@@ -127,6 +127,7 @@ class Queue:
         absent_ok: bool = False,
         upgrade: bool = False,
         place: Place | None = None,
+        here: bool = True,
     ) -> None:
         """Open the queue at a path or URL, or the one this directory and environment mean.
 
@@ -134,13 +135,15 @@ class Queue:
         `StoreMissingError`. With `absent_ok` that holds only for one that was named. The default
         queue is an empty one then, for whoever reads, and nothing is made. With `upgrade`, its
         tables may be those of an older version, or of a copy that was cut short: see `migrate`.
+        Jobs that don't say in which folder they run do so in the current one or, unless that is
+        meant to be `here`, in that of their worker.
         """
         self.place = place or find_place(None if url is None else os.fspath(url))
         absent_ok = absent_ok and self.place.is_default
         self.store: Store = open_store(
             self.place.url, create=create, absent_ok=absent_ok, upgrade=upgrade, unfinished=upgrade
         )
-        self._enqueuer = Enqueuer(self.store, self.place)
+        self._enqueuer = Enqueuer(self.store, self.place, here=here)
 
     def __enter__(self) -> "Queue":
         return self
@@ -253,6 +256,14 @@ class Queue:
         becomes part of its transaction: it exists if and only if you commit.
         """
         return self._enqueuer.take(what, fields, connection)
+
+    def enqueue_once(self, fields: Mapping[str, Any], digest: str) -> tuple[Job, bool]:
+        """Store a job under the id that its fields name, or return the one that is there.
+
+        It is there by the same request if that had the same `digest`; by another it is a
+        `DuplicateError`. Says as well whether the job is new.
+        """
+        return self._enqueuer.take_once(fields, digest)
 
     def push(
         self,

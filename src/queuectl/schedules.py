@@ -20,7 +20,7 @@ from queuectl.history import event_of
 from queuectl.host import local_zone
 from queuectl.job import Job, NewJob, State
 from queuectl.merging import without_rivals
-from queuectl.request import check_name, current_folder
+from queuectl.request import check_name
 from queuectl.schedule import Missed, Overlap, Schedule
 from queuectl.store.contract import Decision, EndRun, Store, Tick, Ticked
 from queuectl.values import replace
@@ -336,7 +336,8 @@ class Schedules:
         for name in NOT_FOR_SCHEDULES:
             if name in given:
                 raise BadJobError(f"A schedule makes many jobs, so {name} can't be said for all.")
-        given.setdefault("cwd", current_folder())
+        if (folder := self._enqueuer.folder()) is not None:
+            given.setdefault("cwd", folder)
         if isinstance(given.get("stdin"), bytes):
             from base64 import b64encode
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from queuectl.access import Right
 from queuectl.errors import UsageError
-from queuectl.job import FINISHED, Job, State
+from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
 from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, step_dict
 from queuectl.views import job_whole
 from queuectl.web import schemas
@@ -126,13 +126,14 @@ def _asked(call: Call) -> dict[str, Any]:
 
 
 def check_asked(call: Call, asked: Mapping[str, Any]) -> None:
-    """Refuse a job in a queue that who asks may have nothing to do with, or our environment."""
+    """Refuse what can't be asked for from afar, or from who asks."""
     queue = asked.get("queue")
-    call.need_queue("default" if queue is None else str(queue))
+    call.need_queue(DEFAULT_QUEUE if queue is None else str(queue))
     if asked.get("env_all"):
-        raise UsageError(
-            "env_all can't be asked for here: it would be the environment of the server."
-        )
+        raise UsageError("env_all can't be asked for here: it would be that of the server.")
+    folder = asked.get("cwd")
+    if isinstance(folder, str) and not folder.startswith("/"):
+        raise UsageError("cwd must be a whole path here, as nobody is anywhere.")
 
 
 def _where(call: Call, job: Job) -> dict[str, str]:

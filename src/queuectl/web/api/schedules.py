@@ -8,7 +8,7 @@ from queuectl.report import moment
 from queuectl.schedule import POLICY
 from queuectl.views import schedule_dict, schedule_whole
 from queuectl.web import schemas
-from queuectl.web.api.jobs import told
+from queuectl.web.api.jobs import check_asked, told
 from queuectl.web.call import Answer, Call, flag, text
 from queuectl.web.route import Group, Param, Scope
 
@@ -81,8 +81,7 @@ def edit_schedule(call: Call) -> dict[str, Any]:
 def _job(call: Call, said: Any) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise UsageError('The job of a schedule is a JSON object, such as {"command": "true"}.')
-    if said.get("env_all"):
-        raise UsageError("env_all can't be asked for here: it would be that of the server.")
+    check_asked(call, said)
     if odd := said.keys() & {*POLICY, "name", "rule", "what", "self"}:
         raise UsageError(f"A job has no field {min(odd)!r}.")
     return said

@@ -1,0 +1,148 @@
+"""`web`: serve the API over HTTP, for programs and for people."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from queuectl.cli.command import Command
+from queuectl.cli.options import open_queue
+from queuectl.cli.render import say, write
+from queuectl.errors import UsageError
+
+if TYPE_CHECKING:
+    from queuectl.web.gate import Rules
+
+EXAMPLES = """
+queuectl web                              # prints a link to sign in with, and serves here
+queuectl web --open                       # opens that in a browser
+queuectl web --port 8080 --allow-submit   # programs with a token may enqueue
+queuectl web --host 0.0.0.0 --port 443 --tls-cert c.pem --tls-key k.pem --allow-host jobs.lan
+queuectl web --socket /run/queuectl.sock --base-path /queue --allow-host jobs.example.com
+"""
+LINK_ROLES = "operate,admin"
+"""What the link to sign in with allows; whoever starts the server could do as much by hand."""
+
+
+@click.command(cls=Command, examples=EXAMPLES)
+@click.option("--host", default="127.0.0.1", metavar="NAME", help="Listen on this address only.")
+@click.option(
+    "--port",
+    "-p",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="Listen on this port; 0 is any that is free.",
+)
+@click.option("--socket", metavar="PATH", help="Listen on a socket in the file system instead.")
+@click.option("--systemd", is_flag=True, help="Listen on what systemd has opened for us.")
+@click.option("--base-path", default="", metavar="PATH", help="Where a proxy puts us: /queue.")
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which this server is called; repeatable. Others are refused.",
+)
+@click.option(
+    "--tls-cert", metavar="FILE", type=click.Path(), help="Serve https with this certificate ..."
+)
+@click.option("--tls-key", metavar="FILE", type=click.Path(), help="... and its key.")
+@click.option("--https", is_flag=True, help="A proxy serves https for us.")
+@click.option("--read-only", is_flag=True, help="Change nothing, whoever asks.")
+@click.option("--allow-submit", is_flag=True, help="Let who may submit have something run.")
+@click.option(
+    "--trust-proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Believe a proxy at this address, or in this network, who asks; repeatable.",
+)
+@click.option(
+    "--proxy-header",
+    default="",
+    metavar="NAME",
+    help="The header in which it says so, such as X-Forwarded-User.",
+)
+@click.option(
+    "--proxy-role", default="view", metavar="ROLES", help="What those may do.  [default: view]"
+)
+@click.option(
+    "--link-role",
+    default=LINK_ROLES,
+    metavar="ROLES",
+    help=f"What one may do who signs in by the link.  [default: {LINK_ROLES}]",
+)
+@click.option("--no-link", is_flag=True, help="Print no link to sign in with.")
+@click.option("--open", "opens", is_flag=True, help="Open the link in a browser.")
+def web(**given: Any) -> int:
+    """Serve an HTTP API and a dashboard.
+
+    It is closed to everybody who has neither a token (queuectl token add) nor the link that is
+    printed here, which signs in one browser, once. It serves this host only, unless --host says
+    otherwise. To enqueue is to run commands on the workers: that takes a token with the role
+    submit, and a server that was started with --allow-submit.
+
+    It needs the extra web: pip install 'queuectl[web]'.
+    """
+    try:
+        from queuectl.web.server import Place, serve
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "queuectl":
+            raise
+        raise UsageError(
+            f"The web needs the package {error.name}, which isn't installed.",
+            advice="pip install 'queuectl[web]'",
+        ) from None
+    place = Place(
+        host=given["host"],
+        port=given["port"],
+        socket=given["socket"],
+        systemd=given["systemd"],
+        cert=given["tls_cert"],
+        key=given["tls_key"],
+    )
+    if (place.cert is None) != (place.key is None):
+        raise click.UsageError("--tls-cert and --tls-key go together")
+    rules = _rules(given)
+    with open_queue() as queue:
+
+        def ready(url: str) -> None:
+            say(f"Serving {queue.url} on {url} (Ctrl+C stops it).")
+            if given["no_link"]:
+                return
+            secret = queue.access.link("link", given["link_role"])
+            link = f"{url}/sign-in#{secret}"
+            write(link)
+            if given["opens"]:
+                click.launch(link)
+
+        return serve(queue, place, rules, ready)
+
+
+def _rules(given: dict[str, Any]) -> "Rules":
+    from queuectl.access import read_roles
+    from queuectl.web.gate import LOCAL, Proxy, Rules, networks
+
+    base = given["base_path"].rstrip("/")
+    if base and (not base.startswith("/") or set(base) & set("?#%\\ ") or "//" in base):
+        raise click.UsageError("--base-path is a path such as /queue")
+    if bool(given["proxies"]) != bool(given["proxy_header"]):
+        raise click.UsageError("--trust-proxy and --proxy-header go together")
+    try:
+        trusted = networks(given["proxies"])
+    except ValueError as error:
+        raise click.UsageError(f"--trust-proxy: {error}") from None
+    host = given["host"]
+    own = (f"[{host}]" if ":" in host else host,)
+    return Rules(
+        hosts=(*LOCAL, *own, *given["hosts"]),
+        base_path=base,
+        secure=given["tls_cert"] is not None or given["https"],
+        may_submit=given["allow_submit"],
+        read_only=given["read_only"],
+        proxy=Proxy(
+            networks=trusted,
+            header=given["proxy_header"],
+            roles=read_roles(given["proxy_role"]),
+        ),
+    )
