@@ -30,16 +30,19 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def open_queue(*, create: bool = False, must_exist: bool = False) -> "Queue":
+def open_queue(
+    *, create: bool = False, must_exist: bool = False, for_others: bool = False
+) -> "Queue":
     """Open the queue the command line, the environment and this directory mean.
 
     With `create` it is made if need be, and that is said. Without, one that was named must be
-    there, and the default one is empty until somebody makes it, unless it `must_exist`.
+    there, and the default one is empty until somebody makes it, unless it `must_exist`. What is
+    stored `for_others` has nothing to do with where we are.
     """
     from queuectl.cli.notes import note_new
     from queuectl.queue import Queue
 
-    queue = Queue(place=here(), create=create, absent_ok=not must_exist)
+    queue = Queue(place=here(), create=create, absent_ok=not must_exist, here=not for_others)
     note_new(queue)
     return queue
 

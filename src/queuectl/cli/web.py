@@ -104,7 +104,7 @@ def web(**given: Any) -> int:
     if (place.cert is None) != (place.key is None):
         raise click.UsageError("--tls-cert and --tls-key go together")
     rules = _rules(given)
-    with open_queue() as queue:
+    with open_queue(for_others=True) as queue:
 
         def ready(url: str) -> None:
             say(f"Serving {queue.url} on {url} (Ctrl+C stops it).")

@@ -10,7 +10,7 @@ from base64 import b32encode
 from hashlib import sha256
 from typing import Any
 
-from queuectl.errors import UsageError
+from queuectl.errors import DuplicateError, UsageError
 from queuectl.job import Job
 from queuectl.web.call import Call
 from queuectl.web.route import Param
@@ -39,12 +39,12 @@ def enqueue(call: Call, asked: dict[str, Any], key: str | None) -> tuple[Job, bo
 
 def store(call: Call, asked: dict[str, Any], digest: str) -> tuple[Job, bool]:
     """Store a job under its id, or return the one that the same request has stored before."""
-    job, new = call.queue.enqueue_once(asked, digest)
-    if job.body_digest != digest or not call.grant.is_for(job.queue):
+    try:
+        return call.queue.enqueue_once(asked, digest)
+    except DuplicateError:
         raise OtherRequestError(
-            f"Another request was made under {job.id!r}; this one adds nothing."
-        )
-    return job, new
+            f"Another request was made under {asked['id']!r}; this adds nothing."
+        ) from None
 
 
 def digest(call: Call) -> str:
