@@ -299,9 +299,7 @@ def _is_former(session: Grant, parent: Grant | None) -> bool:
     return parent is not None and parent.kind == session.kind
 
 
-def _read_expiry(
-    value: "str | int | float | timedelta | datetime | None", now: int
-) -> int | None:
+def _read_expiry(value: "str | int | float | timedelta | datetime | None", now: int) -> int | None:
     if value is None:
         return None
     at = _read_end(value, now)

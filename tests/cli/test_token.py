@@ -203,4 +203,3 @@ def test_a_reset_leaves_them(cli: Cli) -> None:
     assert cli.ok("token", "list", "-q").lines == ["ci"]
     cli.ok("db", "reset", "--settings", "--yes")
     assert cli.ok("token", "list", "-q").lines == []
-

@@ -369,9 +369,7 @@ class TestSessions:
         assert made is not None
         rotated, new = made
         at = clock.at
-        assert rotated == replace(
-            session, digest=digest_of(new), created_at=at, used_at=at
-        )
+        assert rotated == replace(session, digest=digest_of(new), created_at=at, used_at=at)
         assert access.sessions() == [rotated]
         clock.at = at + MINUTE - 1
         assert (held(access, secret), held(access, new)) == ("ann", "ann")
@@ -395,9 +393,7 @@ class TestSessions:
         self, access: Access, signed_in: tuple[Grant, str]
     ) -> None:
         got: list[object] = []
-        threads = [
-            Thread(target=lambda: got.append(access.rotate(signed_in[0]))) for _ in range(8)
-        ]
+        threads = [Thread(target=lambda: got.append(access.rotate(signed_in[0]))) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -252,7 +252,10 @@ _SESSIONS = (
 def _write_sessions(sessions: list[Grant], now: int) -> None:
     write_table(
         _SESSIONS,
-        [(one.id, one.name, *_good_for(one), _until(one, now), _used(one, now)) for one in sessions],
+        [
+            (one.id, one.name, *_good_for(one), _until(one, now), _used(one, now))
+            for one in sessions
+        ],
     )
 
 

@@ -1,5 +1,6 @@
 """`web`: serve the API over HTTP, for programs and for people."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -113,6 +114,8 @@ def web(**given: Any) -> int:
             secret = queue.access.link("link", given["link_role"])
             link = f"{url}/sign-in#{secret}"
             write(link)
+            # Whoever reads it from a pipe waits for it.
+            sys.stdout.flush()
             if given["opens"]:
                 click.launch(link)
 

@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from hashlib import sha256
 from itertools import islice
+from threading import Event
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import anyio
 from anyio import CapacityLimiter, from_thread, to_thread
@@ -23,13 +25,13 @@ from queuectl.errors import QueuectlError, UsageError, shown
 from queuectl.host import acting_as
 from queuectl.web import openapi, problems
 from queuectl.web.api import PREFIX, routes
-from queuectl.web.call import Answer, Call, ForbiddenError, Lines
+from queuectl.web.call import Answer, Call, ForbiddenError, Later, Lines
 from queuectl.web.following import follow
 from queuectl.web.gate import Gate, Rules, unknown
 from queuectl.web.live import Live
 from queuectl.web.problems import Problem, RefusedError, problem_of, refused
 from queuectl.web.query import read_query
-from queuectl.web.route import JSON, LINES, STREAM, Route, Scope
+from queuectl.web.route import JSON, LINES, STREAM, Handler, Route, Scope
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
@@ -43,7 +45,7 @@ PART = 256
 AT_ONCE = 32
 """Requests that are answered at once; others wait."""
 SLOW_AT_ONCE = 64
-"""Those that may take long: waiting for a job, and streams of lines."""
+"""Those that may take long: streams of lines, and of what jobs write."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
     " img-src 'self' data:; connect-src 'self'; font-src 'self'; form-action 'self';"
@@ -76,7 +78,7 @@ class App:
         self.rules = rules
         self.gate = Gate(queue, rules)
         self.live = Live(queue)
-        self.ends = asyncio.Event()
+        self.ends = Event()
         """Set when the server is about to stop: streams end then."""
         self._quick = CapacityLimiter(AT_ONCE)
         self._slow = CapacityLimiter(SLOW_AT_ONCE)
@@ -120,30 +122,34 @@ class App:
     async def _answered(self, route: Route, request: Request) -> Response:
         grant = await self.admit(request, route)
         streams = LINES in (route.takes_as, route.answers_as)
-        slow = streams or route.name == "wait"
-        if slow and self._slow.available_tokens <= 0:
+        if streams and self._slow.available_tokens <= 0:
             raise busy()
         body = await self._body(route, request)
         call = Call(
             queue=self.queue,
             grant=grant,
-            path=request.path_params,
+            path=_names(request),
             query=read_query(route.query, request.query_params.multi_items()),
             headers=request.headers,
             body=body,
             base=f"{self.rules.base_path}{PREFIX}",
             may_submit=self.rules.may_submit,
         )
-        limiter = self._slow if slow else self._quick
-        run = partial(self._run, route, call)
-        found = await to_thread.run_sync(run, limiter=limiter, abandon_on_cancel=slow)
+        limiter = self._slow if streams else self._quick
+        run = partial(self._run, route.run, call)
+        found = await to_thread.run_sync(run, limiter=limiter, abandon_on_cancel=streams)
+        if isinstance(found, Later):
+            if self.live.is_crowded:
+                raise busy()
+            await self.live.finished(found.job.id, found.seconds)
+            found = await to_thread.run_sync(found.then, limiter=limiter)
         if isinstance(found, Lines):
             return await self._send_lines(found, call, limiter)
         return _respond(route, found, request)
 
-    def _run(self, route: Route, call: Call) -> Any:
+    def _run(self, run: Handler, call: Call) -> Any:
         with acting_as(f"{call.grant.name} (web)"):
-            found = route.run(call)
+            found = run(call)
             if isinstance(found, Lines):
                 # What is wrong with the request is found with the first of them.
                 rest = iter(found.values)
@@ -247,11 +253,11 @@ class App:
     async def _follow(self, request: Request) -> Response:
         try:
             grant = await self.admit(request)
-            call = Call(queue=self.queue, grant=grant, path=request.path_params)
+            call = Call(queue=self.queue, grant=grant, path=_names(request))
             job = await to_thread.run_sync(call.job, limiter=self._quick)
             if self._slow.available_tokens <= 0:
                 raise busy()
-            pieces = follow(self.queue, job, _since(request), self._slow)
+            pieces = follow(self.queue, job, _since(request), self._slow, self.ends)
         except RefusedError as error:
             return problem_response(error.problem, error.headers)
         except QueuectlError as error:
@@ -403,6 +409,14 @@ def _line(line: bytes, number: int) -> Any:
         return UsageError(f"Line {number} isn't JSON.")
 
 
+def _names(request: Request) -> dict[str, str]:
+    """Return the names in the path of a request."""
+    try:
+        return {name: unquote(text, errors="strict") for name, text in request.path_params.items()}
+    except UnicodeDecodeError:
+        raise UsageError("A name in the path isn't UTF-8.") from None
+
+
 def _since(request: Request) -> str | None:
     """Return from where on a stream is wanted: a browser says it when it comes back."""
     return request.headers.get("last-event-id") or request.query_params.get("since")
@@ -490,13 +504,8 @@ class _Outer:
     def _within(self, scope: AsgiScope) -> AsgiScope:
         """Return what is asked for without the base path; what isn't under it isn't here."""
         base = self._rules.base_path
-        path: str = scope["path"]
-        if not base:
-            return scope
-        if path != base and not path.startswith(f"{base}/"):
+        # As it was sent: a name with a slash in it is one part of the path.
+        path = scope["raw_path"].decode("ascii", "replace")
+        if base and path != base and not path.startswith(f"{base}/"):
             raise refused(404, "no-path", "Not found", f"Everything here is under {base}/.")
-        inner = dict(scope)
-        inner["path"] = path[len(base) :] or "/"
-        inner["root_path"] = ""
-        inner["raw_path"] = inner["path"].encode()
-        return inner
+        return {**scope, "path": path[len(base) :] or "/", "root_path": ""}

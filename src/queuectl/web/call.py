@@ -1,6 +1,6 @@
 """What a handler is called with, and what it may answer besides a value."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from queuectl.access import Grant, Right
@@ -31,6 +31,15 @@ class Lines:
     """Values that are sent one after the other, a line of JSON each, as they come."""
 
     values: Iterable[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Later:
+    """An answer that is given when a job is finished, or its time is over."""
+
+    job: "Job"
+    seconds: float
+    then: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

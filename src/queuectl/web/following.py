@@ -33,12 +33,12 @@ class _GoneError(Exception):
 
 
 async def follow(
-    queue: "Queue", job: "Job", since: str | None, limiter: CapacityLimiter
+    queue: "Queue", job: "Job", since: str | None, limiter: CapacityLimiter, ends: Event
 ) -> AsyncIterator[bytes]:
-    """Yield what a job writes, and between its runs what becomes of it."""
+    """Yield what a job writes, and between its runs what becomes of it; until the server `ends`."""
     outlet, inlet = anyio.create_memory_object_stream[bytes](16)
     gone = Event()
-    sink = _Sink(outlet, gone)
+    sink = _Sink(outlet, gone, ends)
     first, seen = _place(since)
     follower = queue.follower(job, sink, first=first, seen=seen, talk=sink.talk)
     sink.start_at(seen)
@@ -82,9 +82,9 @@ def _place(since: str | None) -> tuple[int, tuple[int, int]]:
 class _Sink:
     """Makes events of what a follower hands on."""
 
-    def __init__(self, outlet: "MemoryObjectSendStream[bytes]", gone: Event) -> None:
+    def __init__(self, outlet: "MemoryObjectSendStream[bytes]", gone: Event, ends: Event) -> None:
         self._outlet = outlet
-        self._gone = gone
+        self._over = (gone, ends)
         self._number = 1
         self._at = [0, 0]
         self._rest = [b"", b""]
@@ -92,7 +92,7 @@ class _Sink:
 
     def check(self) -> None:
         """End it if nobody listens any more."""
-        if self._gone.is_set():
+        if any(over.is_set() for over in self._over):
             raise _GoneError
 
     def send(self, name: str, data: dict[str, Any]) -> None:

@@ -11,9 +11,11 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from threading import Event as Flag
 from threading import Lock, Thread
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import QueuectlError
+from queuectl.job import FINISHED
 from queuectl.report import event_dict
 
 if TYPE_CHECKING:
@@ -22,11 +24,17 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at the store."""
+LOOK_SOON = 0.05
+"""The same while somebody waits for the end of a job."""
+ASK_ANYWAY = 1.0
+"""Seconds after which it is asked anew in any case whether jobs are finished."""
 LOOK_ANYWAY = 5.0
 """Seconds after which things are told anew in any case: times pass, nodes fall silent."""
 QUIET = 15.0
 """Seconds of silence after which a listener is told that we are still there."""
 MOST_LISTENERS = 1_000
+MOST_WAITING = 1_000
+"""Requests that wait for the end of a job."""
 MOST_BEHIND = 64
 """What a listener may leave unread. One that is further behind begins anew."""
 MOST_MISSED = 1_000
@@ -84,6 +92,10 @@ class Live:
         self._listeners: set[Listener] = set()
         self._wanted = Flag()
         self._ends = Flag()
+        self._awaited: dict[str, list[asyncio.Future[None]]] = {}
+        """Who waits for the ends of jobs, by their ids."""
+        self._unasked = False
+        """Whether somebody waits for a job of which we haven't asked yet."""
         self._status: dict[str, Any] | None = None
         self._last: int | None = None
         """The place of the last event that was told."""
@@ -100,11 +112,18 @@ class Live:
         with self._lock:
             for listener in self._listeners:
                 listener.tell(None)
+            for id in list(self._awaited):
+                self._let_go(id)
 
     @property
     def is_full(self) -> bool:
         """Whether nobody else can listen."""
         return len(self._listeners) >= MOST_LISTENERS
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether nobody else can wait for a job."""
+        return sum(map(len, self._awaited.values())) >= MOST_WAITING
 
     async def listen(self, since: int | None) -> AsyncIterator[bytes]:
         """Yield what happens from now on; before that, what happened since the event `since`."""
@@ -119,6 +138,25 @@ class Live:
         finally:
             with self._lock:
                 self._listeners.discard(listener)
+
+    async def finished(self, id: str, seconds: float) -> None:
+        """Wait until a job is finished, or gone, or so many seconds have passed."""
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
+        with self._lock:
+            self._awaited.setdefault(id, []).append(over)
+            self._unasked = True
+        self._wanted.set()
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(over, seconds)
+        finally:
+            with self._lock:
+                left = self._awaited.get(id, [])
+                if over in left:
+                    left.remove(over)
+                if not left:
+                    self._awaited.pop(id, None)
 
     def _join(self, listener: Listener, since: int | None) -> list[bytes]:
         """Have somebody listen from here on; returns what is to be told first."""
@@ -145,22 +183,51 @@ class Live:
     # -- the reader ---------------------------------------------------------------------
 
     def _read(self) -> None:
-        waited = 0.0
+        looked = asked = 0.0
+        changed = False
         while not self._ends.is_set():
-            if not self._listeners:
-                self._wanted.clear()
-                self._status = None
-                if not self._listeners:
-                    self._wanted.wait()
-                waited = LOOK_ANYWAY
+            if not self._listeners and not self._awaited:
+                self._rest()
+                looked = asked = 0.0
+            now = monotonic()
             try:
-                if self._queue.changed() or waited >= LOOK_ANYWAY:
-                    waited = 0.0
+                changed = self._queue.changed() or changed
+                if self._awaited and (changed or self._unasked or now - asked >= ASK_ANYWAY):
+                    asked = now
+                    self._ask()
+                if self._listeners and (
+                    (changed and now - looked >= LOOK_EVERY) or now - looked >= LOOK_ANYWAY
+                ):
+                    looked, changed = now, False
                     self._look()
             except QueuectlError as error:
                 self._tell(message("trouble", {"detail": error.advised}))
-            self._ends.wait(LOOK_EVERY)
-            waited += LOOK_EVERY
+                self._ends.wait(LOOK_EVERY)
+            changed = changed and bool(self._listeners)
+            self._ends.wait(LOOK_SOON if self._awaited else LOOK_EVERY)
+
+    def _rest(self) -> None:
+        """Sleep until somebody listens, or waits."""
+        self._wanted.clear()
+        self._status = None
+        if not self._listeners and not self._awaited:
+            self._wanted.wait()
+
+    def _ask(self) -> None:
+        """Tell those who wait for jobs that are finished."""
+        with self._lock:
+            self._unasked = False
+            ids = list(self._awaited)
+        states = self._queue.states(ids)
+        with self._lock:
+            for id in ids:
+                if states.get(id) in (None, *FINISHED):
+                    self._let_go(id)
+
+    def _let_go(self, id: str) -> None:
+        for over in self._awaited.pop(id, ()):
+            with suppress(RuntimeError):
+                over.get_loop().call_soon_threadsafe(_resolve, over)
 
     def _look(self) -> None:
         status = self._queue.status().as_dict()
@@ -199,6 +266,11 @@ class Live:
             if len(found) > MOST_MISSED:
                 return None
         return found[::-1]
+
+
+def _resolve(over: "asyncio.Future[None]") -> None:
+    if not over.done():
+        over.set_result(None)
 
 
 def _told(event: "Event") -> bytes:

@@ -91,9 +91,11 @@ class _Server(uvicorn.Server):
             self._ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Not by the one of the class: that has the signal end us once all is over.
+        self.force_exit = self.should_exit
+        self.should_exit = True
         self._app.live.stop()
         self._app.ends.set()
-        super().handle_exit(sig, frame)
 
 
 def open_sockets(place: Place) -> list[socket.socket]:

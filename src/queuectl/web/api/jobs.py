@@ -11,7 +11,7 @@ from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, s
 from queuectl.views import job_whole
 from queuectl.web import schemas
 from queuectl.web.api import asking, once
-from queuectl.web.call import Answer, Call, text
+from queuectl.web.call import Answer, Call, Later, text
 from queuectl.web.route import Group, Param
 
 LONGEST_WAIT = 60
@@ -227,15 +227,12 @@ _TIMEOUT = Param(
 
 
 @group.get("/jobs/{id}/wait", query=(_TIMEOUT,), answers=_JOB)
-def wait(call: Call) -> dict[str, Any]:
+def wait(call: Call) -> Any:
     """Wait for the end of a job, and return it; if it takes too long, as it is then."""
-    job = call.job()
-    if job.state not in FINISHED:
-        try:
-            [job] = call.queue.wait(job, timeout=call.query.get("timeout", 30))
-        except TimeoutError:
-            job = call.job()
-    return told(call, job)
+    job, seconds = call.job(), call.query.get("timeout", 30)
+    if job.state in FINISHED or not seconds:
+        return told(call, job)
+    return Later(job=job, seconds=seconds, then=lambda: told(call, call.job()))
 
 
 # -- changing ---------------------------------------------------------------------------

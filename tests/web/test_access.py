@@ -1,0 +1,274 @@
+"""Who may: each route, each role, each way of not being let in. Only what this table says."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from queuectl.access import Role
+from queuectl.web.api import routes
+from queuectl.web.route import LINES, Route
+from tests.support import Lab, wait_for
+from tests.web.conftest import Client, Serve, Server
+
+VIEW = {Role.VIEW, Role.OPERATE, Role.SUBMIT, Role.ADMIN}
+OPERATE = {Role.OPERATE, Role.ADMIN}
+SUBMIT = {Role.SUBMIT}
+ADMIN = {Role.ADMIN}
+
+TABLE: dict[str, tuple[set[Role], bool]] = {
+    "GET /jobs": (VIEW, True),
+    "POST /jobs": (SUBMIT, True),
+    "PUT /jobs/{id}": (SUBMIT, True),
+    "GET /jobs/{id}": (VIEW, True),
+    "PATCH /jobs/{id}": (OPERATE, True),
+    "DELETE /jobs/{id}": (OPERATE, True),
+    "GET /jobs/{id}/attempts": (VIEW, True),
+    "GET /jobs/{id}/events": (VIEW, True),
+    "GET /jobs/{id}/explain": (VIEW, True),
+    "GET /jobs/{id}/steps": (VIEW, True),
+    "GET /jobs/{id}/hooks": (VIEW, True),
+    "GET /jobs/{id}/result": (VIEW, True),
+    "GET /jobs/{id}/output": (VIEW, True),
+    "GET /jobs/{id}/wait": (VIEW, True),
+    "POST /jobs/{id}/cancel": (OPERATE, True),
+    "POST /jobs/{id}/retry": (OPERATE, True),
+    "POST /jobs/{id}/finish": (OPERATE, True),
+    "POST /jobs/{id}/hold": (OPERATE, True),
+    "POST /jobs/{id}/release": (OPERATE, True),
+    "POST /jobs/{id}/top": (OPERATE, True),
+    "POST /jobs/{id}/move": (OPERATE, True),
+    "POST /jobs/{id}/swap": (OPERATE, True),
+    "POST /jobs/{id}/pause": (OPERATE, True),
+    "POST /jobs/{id}/resume": (OPERATE, True),
+    "GET /bulk/jobs": (VIEW, True),
+    "POST /bulk/jobs": (SUBMIT, True),
+    "POST /bulk/changes": (OPERATE, True),
+    "GET /status": (VIEW, False),
+    "GET /stats": (VIEW, True),
+    "GET /events": (VIEW, False),
+    "GET /queues": (VIEW, True),
+    "GET /queues/{name}": (VIEW, True),
+    "POST /queues/{name}/pause": (OPERATE, True),
+    "POST /queues/{name}/resume": (OPERATE, True),
+    "PATCH /queues/{name}/limits": (ADMIN, False),
+    "DELETE /queues/{name}/limits": (ADMIN, False),
+    "POST /queues/{name}/rename": (ADMIN, False),
+    "DELETE /queues/{name}": (ADMIN, False),
+    "GET /schedules": (VIEW, False),
+    "GET /schedules/{name}": (VIEW, False),
+    "PUT /schedules/{name}": (SUBMIT, False),
+    "PATCH /schedules/{name}": (SUBMIT, False),
+    "DELETE /schedules/{name}": (OPERATE, False),
+    "POST /schedules/{name}/pause": (OPERATE, False),
+    "POST /schedules/{name}/resume": (OPERATE, False),
+    "POST /schedules/{name}/run": (OPERATE, False),
+    "GET /schedules/{name}/next": (VIEW, False),
+    "POST /schedules/{name}/backfill": (OPERATE, False),
+    "GET /emitted": (VIEW, False),
+    "GET /emitted/{name}": (VIEW, False),
+    "PUT /emitted/{name}": (OPERATE, False),
+    "GET /nodes": (VIEW, False),
+    "POST /nodes/{id}/stop": (ADMIN, False),
+    "GET /settings": (ADMIN, False),
+    "PUT /settings/{name}": (ADMIN, False),
+    "DELETE /settings/{name}": (ADMIN, False),
+    "GET /info": (VIEW, False),
+    "GET /checkup": (ADMIN, False),
+    "POST /prune": (OPERATE, False),
+    "GET /me": (VIEW, True),
+    "GET /tokens": (ADMIN, False),
+    "POST /tokens": (ADMIN, False),
+    "DELETE /tokens/{name}": (ADMIN, False),
+    "GET /sessions": (ADMIN, False),
+    "DELETE /sessions/{id}": (ADMIN, False),
+}
+"""Who may use a route, and whether a token for some queues may: said once more, by hand."""
+STREAMS = ("/live", "/jobs/none/follow")
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+def line_of(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+def ask(client: Client, route: Route) -> int:
+    """Ask for a route, about something that isn't there, with a body that says nothing."""
+    path = re.sub(r"{\w+}", "none", route.path)
+    body, headers = None, {}
+    if route.takes is not None:
+        body, headers = b"{}", {"Content-Type": route.takes_as}
+        if route.takes_as == LINES:
+            body = b""
+    return client.ask(route.method, path, body, headers=headers).status
+
+
+def test_the_table_has_each_route_and_no_other() -> None:
+    assert {line_of(route) for route in routes()} == TABLE.keys()
+
+
+def test_each_role_may_what_the_table_says_and_no_more(server: Server) -> None:
+    for role in Role:
+        client = server.client(role)
+        found = {line_of(route): ask(client, route) for route in routes()}
+        wrong = {
+            line: status
+            for line, status in found.items()
+            if (status == 403) == (role in TABLE[line][0]) or status == 401 or status >= 500
+        }
+        assert wrong == {}, role
+
+
+def test_a_token_for_some_queues_keeps_to_what_is_about_them(server: Server) -> None:
+    client = server.client(*Role, queues=("mail",))
+    for route in routes():
+        status = ask(client, route)
+        if TABLE[line_of(route)][1]:
+            assert status != 401, route
+        else:
+            assert status == 403, route
+
+
+def test_nobody_who_is_not_known_is_let_in(lab: Lab, server: Server) -> None:
+    access = lab.queue.access
+    _, over = access.add_token("over", list(Role), expires=timedelta(milliseconds=1))
+    _, gone = access.add_token("gone", list(Role))
+    access.remove_token("gone")
+    link = access.link("somebody", list(Role))
+    _, cookie = access.sign_in(link) or (None, "")
+    strangers = [
+        {},
+        {"Authorization": "Bearer "},
+        {"Authorization": f"Bearer {over}"},
+        {"Authorization": f"Bearer {gone}"},
+        {"Authorization": f"Bearer {cookie}"},
+        {"Authorization": "Basic YTpi"},
+        {"Cookie": "queuectl=x"},
+        {"X-Forwarded-User": "admin"},
+    ]
+    for number, headers in enumerate(strangers):
+        client = Client(server.port, headers)
+        chosen = routes() if number < 2 else routes()[:3]
+        for route in chosen:
+            assert ask(client, route) in (401, 429), (headers, route)
+        for path in STREAMS:
+            assert client.get(path).status in (401, 429)
+
+
+def test_methods_that_a_path_does_not_know_are_refused(server: Server) -> None:
+    client = server.client(*Role)
+    known = {(route.method, route.path) for route in routes()}
+    for path in sorted({path for _, path in known}):
+        for method in METHODS:
+            if (method, path) not in known:
+                reply = client.ask(method, path.replace("{id}", "x").replace("{name}", "x"))
+                assert reply.status == 405, (method, path)
+
+
+def test_a_secret_cannot_be_guessed_by_trying(server: Server) -> None:
+    guess = Client(server.port, {"Authorization": "Bearer qtl_wrong"})
+    found = [guess.get("/me").status for _ in range(30)]
+    assert found[0] == 401
+    assert found[-1] == 429
+    # Not even the right one is heard from there for a while.
+    assert server.client("view").get("/me").status == 429
+
+
+class TestQueues:
+    """A token for some queues sees nothing of the others."""
+
+    @pytest.fixture
+    def mail(self, lab: Lab, server: Server) -> Client:
+        lab.queue.enqueue("true", id="in", queue="mail")
+        lab.queue.enqueue("secret", id="out", queue="other")
+        return server.client(*Role, queues=("mail",))
+
+    def test_reading(self, mail: Client) -> None:
+        assert [job["id"] for job in mail.get("/jobs").json["items"]] == ["in"]
+        assert mail.get("/jobs?queue=other").status == 403
+        assert [job["id"] for job in mail.get("/bulk/jobs").lines] == ["in"]
+        assert [queue["name"] for queue in mail.get("/queues").json] == ["mail"]
+        assert mail.get("/queues/other").status == 403
+        assert mail.get("/stats").status == 403
+        assert mail.get("/stats?queue=mail").status == 200
+        for path in ("", "/output", "/events", "/explain", "/follow"):
+            assert mail.get(f"/jobs/out{path}").status == 404
+        assert mail.get("/jobs?after=out").status == 404
+        assert mail.get("/live").status == 403
+
+    def test_changing(self, lab: Lab, mail: Client) -> None:
+        assert mail.post("/jobs/out/cancel").status == 404
+        assert mail.post("/jobs/in/swap", {"with": "out"}).status == 404
+        assert mail.post("/jobs/in/move", {"queue": "other"}).status == 403
+        assert mail.patch("/jobs/in", {"queue": "other"}).status == 403
+        assert mail.post("/jobs/in/retry", {"changes": {"queue": "other"}}).status == 403
+        assert mail.post("/queues/other/pause").status == 403
+        assert mail.post("/jobs", {"command": "true"}).status == 403
+        assert mail.post("/jobs", {"command": "true", "queue": "other"}).status == 403
+        assert mail.put("/jobs/out", {"command": "secret", "queue": "mail"}).status == 422
+        told = mail.post("/bulk/changes", {"do": "cancel", "filter": {}}).lines
+        assert [line["id"] for line in told] == ["in"]
+        told = mail.post("/bulk/changes", {"do": "remove", "ids": ["in", "out"]}).lines
+        assert {line["id"]: bool(line["error"]) for line in told} == {"in": False, "out": True}
+        assert lab.queue.find("out") is not None
+
+
+_RUNS = {"command": "rm", "cmd": "rm", "ENV": {}, "on_dead": "rm", "cwd": "/"}
+
+
+class TestRights:
+    """What takes more than its route says."""
+
+    def test_to_change_what_runs_is_to_submit(self, lab: Lab, server: Server) -> None:
+        lab.queue.enqueue("true", id="j")
+        operator = server.client("operate")
+        assert operator.patch("/jobs/j", {"priority": 3}).status == 200
+        for body in (
+            {"command": "rm"},
+            {"cmd": "rm"},
+            {"ENV": {}},
+            {"on_dead": "rm"},
+            {"cwd": "/"},
+        ):
+            assert operator.patch("/jobs/j", body).status == 403, body
+            assert operator.post("/jobs/j/retry", {"changes": body}).status == 403, body
+        admin = server.client("admin")
+        assert admin.put("/settings/shell", {"value": "/bin/bash"}).status == 403
+        assert admin.patch("/queues/q/limits", {"on_dead": "rm"}).status == 403
+        assert admin.patch("/queues/q/limits", {"limit": 3}).status == 200
+        assert admin.put("/settings/max_retries", {"value": 3}).status == 200
+
+    def test_nobody_gives_away_what_they_have_not(self, server: Server) -> None:
+        admin = server.client("admin")
+        assert admin.post("/tokens", {"name": "a", "roles": ["operate"]}).status == 201
+        assert admin.post("/tokens", {"name": "b", "roles": ["submit"]}).status == 403
+        made = server.client(*Role).post("/tokens", {"name": "b", "roles": ["submit"]}).json
+        new = Client(server.port, {"Authorization": f"Bearer {made['secret']}"})
+        assert new.get("/me").json["roles"] == ["submit"]
+        listed = admin.get("/tokens").body.decode()
+        assert made["secret"] not in listed
+        assert admin.delete("/tokens/b").status == 204
+        wait_for(lambda: new.get("/me").status == 401, "its end")
+
+    def test_a_secret_of_a_job_is_for_who_may_see_it(self, lab: Lab, server: Server) -> None:
+        lab.queue.push("j", b"hidden data", type="t", env={"TOKEN": "hidden value"})
+        viewer, admin = server.client("view"), server.client("admin")
+        for path in ("/jobs/j", "/jobs", "/bulk/jobs"):
+            said = viewer.get(path).body
+            assert b"hidden" not in said and b"TOKEN" not in said, path
+            assert b"hidden data" in admin.get(path).body
+            assert b"hidden value" not in admin.get(path).body
+
+    def test_a_server_submits_and_changes_nothing_unless_it_was_told_so(
+        self, lab: Lab, serve: Serve
+    ) -> None:
+        lab.queue.enqueue("true", id="j")
+        plain = serve("--no-link").client(*Role)
+        assert plain.post("/jobs", {"command": "true"}).status == 403
+        assert plain.patch("/jobs/j", {"command": "false"}).status == 403
+        assert plain.post("/jobs/j/hold").status == 200
+        reader = serve("--read-only", "--allow-submit", "--no-link").client(*Role)
+        assert reader.get("/jobs").status == 200
+        for route in routes():
+            if route.changes:
+                assert ask(reader, route) == 403, route

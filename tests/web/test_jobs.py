@@ -1,0 +1,294 @@
+"""Jobs over HTTP: what `Queue` does to them, with the sentences of the command line."""
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from queuectl import State
+from queuectl.views import job_whole
+from tests.support import Lab, wait_for
+from tests.web.conftest import Client, Server
+
+
+def test_a_job_is_added_and_runs(lab: Lab, anyone: Client) -> None:
+    reply = anyone.post("/jobs", {"command": "echo hello; echo oops >&2", "tags": ["x"]})
+    assert (reply.status, reply.json["state"]) == (201, "pending")
+    id = reply.json["id"]
+    assert reply.headers["location"] == f"/api/v1/jobs/{id}"
+    lab.node()
+    assert anyone.get(f"/jobs/{id}/wait").json["state"] == "completed"
+    output = anyone.get(f"/jobs/{id}/output").json
+    assert (output["stdout"], output["stderr"], output["live"]) == ("hello\n", "oops\n", False)
+    [run] = anyone.get(f"/jobs/{id}/attempts").json
+    assert (run["number"], run["exit_code"]) == (1, 0)
+
+
+def test_what_is_shown_is_what_the_command_shows(lab: Lab, anyone: Client) -> None:
+    job = lab.queue.enqueue("true", id="a job", tags=["x"], priority=3)
+    assert anyone.get("/jobs/a%20job").json == job_whole(lab.queue, job)
+
+
+@pytest.mark.parametrize("id", ["x/y", "ü ö", "a'b\"c", "..", "%2F", "?#", "-x", "\\"])
+def test_odd_ids_reach_their_job(lab: Lab, anyone: Client, id: str) -> None:
+    from urllib.parse import quote
+
+    lab.queue.enqueue("true", id=id)
+    reply = anyone.get(f"/jobs/{quote(id, safe='')}")
+    assert (reply.status, reply.json["id"]) == (200, id)
+
+
+def test_a_job_without_a_folder_runs_where_its_worker_is(lab: Lab, anyone: Client) -> None:
+    anyone.post("/jobs", {"command": "pwd", "id": "where"})
+    assert lab.queue.get("where").cwd is None
+    assert anyone.post("/jobs", {"command": "pwd", "cwd": "here"}).problem == "bad-request"
+    assert anyone.post("/jobs", {"command": "env", "env_all": True}).problem == "bad-request"
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ({}, "command"),
+        ({"command": ""}, "command"),
+        ({"command": "true", "priority": "high"}, "priority"),
+        ({"command": "true", "colour": "red"}, "colour"),
+        ([], "JSON object"),
+        ("true", "JSON object"),
+        (b"{", "isn't JSON"),
+        (b"NaN", "isn't JSON"),
+        (b"[" * 100_000, "isn't JSON"),
+        (b"\xff\xfe", "isn't JSON"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(anyone: Client, body: Any, word: str) -> None:
+    reply = anyone.ask("POST", "/jobs", body, headers={"Content-Type": "application/json"})
+    assert (reply.status, reply.problem) == (400, "bad-request")
+    assert word in reply.json["detail"]
+
+
+def test_a_job_that_is_not_there_is_404(anyone: Client) -> None:
+    for path in ("", "/output", "/attempts", "/events", "/explain", "/steps", "/result", "/wait"):
+        assert anyone.get(f"/jobs/none{path}").problem == "not-found"
+
+
+class TestOnce:
+    """A request that is sent again does nothing."""
+
+    def test_put(self, lab: Lab, anyone: Client) -> None:
+        body = {"command": "true", "priority": 1}
+        first, again = anyone.put("/jobs/one", body), anyone.put("/jobs/one", body)
+        assert (first.status, again.status) == (201, 200)
+        assert again.json == first.json
+        assert anyone.put("/jobs/one", {**body, "priority": 2}).problem == "other-request"
+        assert lab.queue.count() == 1
+
+    def test_put_leaves_alone_what_came_otherwise(self, lab: Lab, anyone: Client) -> None:
+        lab.queue.enqueue("true", id="mine")
+        assert anyone.put("/jobs/mine", {"command": "true"}).status == 422
+        assert anyone.put("/jobs/mine", {"command": "true", "id": "other"}).status == 400
+
+    def test_a_key(self, lab: Lab, server: Server, anyone: Client) -> None:
+        first = anyone.post("/jobs", {"command": "true"}, Idempotency_Key="k")
+        again = anyone.ask(
+            "POST",
+            "/jobs",
+            b'{ "command":\t"true" }',
+            headers={"Idempotency-Key": "k", "Content-Type": "application/json"},
+        )
+        assert (first.status, again.status, again.json) == (201, 200, first.json)
+        assert anyone.post("/jobs", {"command": "false"}, Idempotency_Key="k").status == 422
+        other = server.client("submit").post("/jobs", {"command": "false"}, Idempotency_Key="k")
+        assert other.status == 201, "the key of somebody else is another one"
+        assert lab.queue.count() == 2
+
+    def test_a_key_is_kept_while_the_job_runs_and_when_it_is_over(
+        self, lab: Lab, anyone: Client
+    ) -> None:
+        body = {"command": "true"}
+        id = anyone.post("/jobs", body, Idempotency_Key="k").json["id"]
+        lab.node()
+        assert anyone.get(f"/jobs/{id}/wait").json["state"] == "completed"
+        again = anyone.post("/jobs", body, Idempotency_Key="k")
+        assert (again.status, again.json["state"]) == (200, "completed")
+
+    def test_of_many_at_once_one_adds(self, lab: Lab, anyone: Client) -> None:
+        found: list[int] = []
+        body = {"command": "true"}
+
+        def ask() -> None:
+            found.append(anyone.post("/jobs", body, Idempotency_Key="k").status)
+
+        threads = [threading.Thread(target=ask) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(found) == [200] * 11 + [201]
+        assert lab.queue.count() == 1
+
+
+class TestChanges:
+    def test_what_is_done_to_one(self, lab: Lab, anyone: Client) -> None:
+        job = lab.queue.enqueue("true", id="j")
+        for path, body, field, value in [
+            ("/hold", None, "held", True),
+            ("/release", None, "held", False),
+            ("/move", {"queue": "mail"}, "queue", "mail"),
+            ("/cancel", {"reason": "why not"}, "state", "cancelled"),
+            ("/retry", None, "state", "pending"),
+            ("/finish", {"result": [1]}, "state", "completed"),
+        ]:
+            reply = anyone.post(f"/jobs/j{path}", body)
+            assert (reply.status, reply.json[field]) == (200, value), path
+        assert anyone.get("/jobs/j/result").json == [1]
+        assert anyone.patch("/jobs/j", {"priority": 5}).problem == "state"
+        assert anyone.delete("/jobs/j").status == 204
+        assert lab.queue.find(job.id) is None
+
+    def test_each_is_on_record_with_who_did_it(self, lab: Lab, server: Server) -> None:
+        lab.queue.enqueue("true", id="j")
+        server.client("operate", name="ann").post("/jobs/j/hold")
+        [event] = lab.queue.events("j")
+        assert event.kind == "hold"
+        assert event.who.startswith("ann (web) via ")
+
+    def test_edit(self, lab: Lab, anyone: Client) -> None:
+        lab.queue.enqueue("true", id="j")
+        reply = anyone.patch("/jobs/j", {"priority": 7, "command": "false"})
+        assert (reply.json["priority"], reply.json["command"]) == (7, "false")
+        assert anyone.patch("/jobs/j", {"seq": 1}).status == 400
+        assert anyone.patch("/jobs/j", {"self": 1}).status == 400
+
+    def test_swap_and_top(self, lab: Lab, anyone: Client) -> None:
+        for id in "abc":
+            lab.queue.enqueue("true", id=id)
+        assert anyone.post("/jobs/c/top").status == 200
+        assert anyone.post("/jobs/a/swap", {"with": "b"}).status == 200
+        assert anyone.post("/jobs/a/swap", {"with": "none"}).status == 404
+
+    def test_pause_and_resume(self, lab: Lab, anyone: Client) -> None:
+        job = lab.queue.enqueue("sleep 60", id="j")
+        lab.node()
+        wait_for(lambda: lab.queue.get(job).state == State.PROCESSING, "its start")
+        assert anyone.post("/jobs/j/pause").json["paused_by"]
+        assert anyone.post("/jobs/j/resume").json["paused_by"] is None
+        assert anyone.post("/jobs/j/cancel").status == 200
+        assert anyone.get("/jobs/j/wait?timeout=60").json["state"] == "cancelled"
+
+    def test_wait_returns_when_its_time_is_over(self, lab: Lab, anyone: Client) -> None:
+        lab.queue.enqueue("true", id="j")
+        assert anyone.get("/jobs/j/wait?timeout=0").json["state"] == "pending"
+        assert anyone.get("/jobs/j/wait?timeout=nan").problem == "bad-request"
+
+
+class TestLists:
+    def test_pages_have_every_job_once(self, lab: Lab, anyone: Client) -> None:
+        lab.queue.enqueue_many([{"command": "true", "id": f"j{n}"} for n in range(25)])
+        seen: list[str] = []
+        after = ""
+        while True:
+            page = anyone.get(f"/jobs?limit=10{after}").json
+            seen += [job["id"] for job in page["items"]]
+            if page["next"] is None:
+                break
+            after = f"&after={page['next']}"
+        assert seen == [f"j{n}" for n in range(24, -1, -1)]
+
+    def test_filters(self, lab: Lab, anyone: Client) -> None:
+        lab.queue.enqueue("make report", id="a", queue="mail", tags=["x", "y"])
+        lab.queue.enqueue("true", id="b", tags=["x"])
+        lab.queue.push("c", b"data", type="img")
+        for query, ids in [
+            ("queue=mail", ["a"]),
+            ("tag=x", ["b", "a"]),
+            ("tag=x&tag=y", ["a"]),
+            ("type=img", ["c"]),
+            ("text=REPORT", ["a"]),
+            ("state=pending&oldest=true", ["a", "b", "c"]),
+            ("state=dead", []),
+            ("since=1h", ["c", "b", "a"]),
+            ("until=1h", []),
+            ("sort=id", ["a", "b", "c"]),
+        ]:
+            found = [job["id"] for job in anyone.get(f"/jobs?{query}").json["items"]]
+            assert found == ids, query
+        for query in ("stat=dead", "state=odd", "limit=0", "limit=x", "since=soon", "oldest=1"):
+            assert anyone.get(f"/jobs?{query}").problem == "bad-request", query
+
+    def test_what_has_not_changed_is_not_sent_again(self, lab: Lab, anyone: Client) -> None:
+        lab.queue.enqueue("true", id="j")
+        tag = anyone.get("/jobs").headers["etag"]
+        again = anyone.get("/jobs", If_None_Match=tag)
+        assert (again.status, again.body) == (304, b"")
+        lab.queue.hold("j")
+        assert anyone.get("/jobs", If_None_Match=tag).status == 200
+
+
+LINES = {"Content-Type": "application/jsonl"}
+
+
+class TestBulk:
+    def test_in_and_out(self, lab: Lab, anyone: Client) -> None:
+        body = b"".join(b'{"command":"true","id":"j%d"}\n' % n for n in range(2_500))
+        told = anyone.ask("POST", "/bulk/jobs", body, headers=LINES).lines
+        assert [line["id"] for line in told] == [f"j{n}" for n in range(2_500)]
+        assert lab.queue.count() == 2_500
+        found = anyone.get("/bulk/jobs?state=pending").lines
+        assert [job["id"] for job in found] == [f"j{n}" for n in range(2_499, -1, -1)]
+
+    def test_lines_that_are_wrong_keep_none_of_the_others(self, lab: Lab, anyone: Client) -> None:
+        body = b'{"command":"true","id":"a"}\n{"command":""}\nno\n[]\n{"command":"true","id":"a"}'
+        told = anyone.ask("POST", "/bulk/jobs", body, headers=LINES).lines
+        assert [line["line"] for line in told] == [1, 2, 3, 4, 5]
+        assert [line["id"] for line in told] == ["a", None, None, None, None]
+        assert all(line["error"] for line in told[1:])
+        assert lab.queue.count() == 1
+
+    def test_changes_by_ids_and_by_filter(self, lab: Lab, anyone: Client) -> None:
+        lab.queue.enqueue_many([{"command": "true", "id": f"j{n}"} for n in range(1_200)])
+        dry = anyone.post(
+            "/bulk/changes", {"do": "hold", "filter": {"states": ["pending"]}, "dry_run": True}
+        )
+        assert len(dry.lines) == 1_200
+        assert not any(job.is_held for job in lab.queue.list(limit=None))
+        done = anyone.post("/bulk/changes", {"do": "hold", "filter": {"states": ["pending"]}})
+        assert len(done.lines) == 1_200
+        assert all(job.is_held for job in lab.queue.list(limit=None))
+        some = anyone.post("/bulk/changes", {"do": "cancel", "ids": ["j1", "none", "j2", "j1"]})
+        assert {line["id"]: bool(line["error"]) for line in some.lines} == {
+            "none": True,
+            "j1": False,
+            "j2": False,
+        }
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"do": "explode", "filter": {}},
+            {"do": "hold"},
+            {"do": "hold", "ids": ["a"], "filter": {}},
+            {"do": "hold", "ids": "a"},
+            {"do": "hold", "filter": {"stat": 1}},
+            {"do": "hold", "filter": []},
+            {"do": "move", "ids": []},
+            {"filter": {}},
+        ],
+    )
+    def test_what_cannot_be_done(self, anyone: Client, body: Any) -> None:
+        assert anyone.post("/bulk/changes", body).problem == "bad-request"
+
+
+def test_numbers_and_letters_that_are_none(lab: Lab, anyone: Client) -> None:
+    lab.queue.enqueue("printf '\\377\\376'; echo ok", id="bytes")
+    lab.node()
+    anyone.get("/jobs/bytes/wait?timeout=60")
+    output = anyone.get("/jobs/bytes/output").json
+    assert output["stdout_base64"] == "//5vawo="
+    reply = anyone.ask(
+        "POST",
+        "/jobs",
+        json.dumps({"command": "true", "tags": ["\ud800"]}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    assert reply.status in (201, 400)

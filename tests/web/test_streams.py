@@ -1,0 +1,168 @@
+"""Streams: what happens, and what a job writes, from where somebody left off."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.support import PATIENCE, Lab, wait_for
+from tests.web.conftest import API, Client, Serve, Server
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event of a stream."""
+
+    name: str
+    data: Any
+    id: str | None
+
+
+class Stream:
+    """Somebody who listens."""
+
+    def __init__(self, client: Client, path: str, since: str | None = None) -> None:
+        headers = {**client.headers, **({} if since is None else {"Last-Event-ID": since})}
+        self._connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=PATIENCE)
+        self._connection.request("GET", API + path, headers=headers)
+        self._reply = self._connection.getresponse()
+        self.status = self._reply.status
+        self.type = self._reply.getheader("Content-Type", "")
+
+    def __iter__(self) -> Iterator[Told]:
+        said: dict[str, str] = {}
+        while line := self._reply.readline():
+            text = line.decode().rstrip("\n")
+            if text:
+                name, _, value = text.partition(": ")
+                said[name] = value
+            elif "data" in said:
+                yield Told(said["event"], json.loads(said["data"]), said.get("id"))
+                said = {}
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@pytest.fixture
+def viewer(server: Server) -> Client:
+    return server.client("view")
+
+
+def test_what_happens_is_told_to_all(lab: Lab, viewer: Client) -> None:
+    lab.queue.enqueue("true", id="j")
+    with closing(Stream(viewer, "/live")) as one, closing(Stream(viewer, "/live")) as other:
+        assert one.type.startswith("text/event-stream")
+        for stream in (one, other):
+            assert next(told for told in stream if told.name == "status").data["total"] == 1
+        lab.queue.hold("j")
+        for stream in (one, other):
+            event = next(told for told in stream if told.name == "event")
+            assert (event.data["kind"], event.data["job"]) == ("hold", "j")
+
+
+def test_nothing_is_missed_over_a_reconnect(lab: Lab, viewer: Client) -> None:
+    lab.queue.enqueue("true", id="j")
+    with closing(Stream(viewer, "/live")) as stream:
+        here = next(told for told in stream if told.name == "here").id
+    for _ in range(20):
+        lab.queue.hold("j")
+        lab.queue.release("j")
+    with closing(Stream(viewer, "/live", here)) as stream:
+        seen = []
+        for told in stream:
+            if told.name == "event":
+                seen.append(told)
+            if len(seen) == 25:
+                break
+    assert [told.data["kind"] for told in seen] == (["hold", "release"] * 13)[:25]
+    with closing(Stream(viewer, "/live", seen[-1].id)) as stream:
+        rest = []
+        for told in stream:
+            if told.name == "event":
+                rest.append(told.data["kind"])
+            if len(rest) == 15:
+                break
+    assert rest == (["release", "hold"] * 8)[:15]
+
+
+def test_who_was_away_for_long_is_told_to_look_anew(lab: Lab, viewer: Client) -> None:
+    lab.queue.enqueue_many([{"command": "true"} for _ in range(1_200)])
+    with closing(Stream(viewer, "/live")) as stream:
+        here = next(told for told in stream if told.name == "here").id
+    lab.queue.hold_all(lab.queue.list(limit=None))
+    with closing(Stream(viewer, "/live", here)) as stream:
+        assert next(iter(stream)).name == "reset"
+
+
+def test_a_place_that_is_none_begins_now(lab: Lab, viewer: Client) -> None:
+    for since in ("x", "-1", "9" * 30, ""):
+        with closing(Stream(viewer, "/live", since)) as stream:
+            assert next(told for told in stream if told.name == "here").id is not None
+
+
+class TestOutput:
+    def test_it_comes_while_the_job_writes(self, lab: Lab, viewer: Client) -> None:
+        gate = lab.folder / "gate"
+        lab.queue.enqueue(f"echo one; while [ ! -e {gate} ]; do sleep 0.05; done; echo two", id="j")
+        lab.node()
+        with closing(Stream(viewer, "/jobs/j/follow")) as stream:
+            told = iter(stream)
+            assert next(one for one in told if one.name == "output").data["text"] == "one\n"
+            gate.touch()
+            assert next(one for one in told if one.name == "output").data["text"] == "two\n"
+            assert next(one for one in told if one.name == "end").data["state"] == "completed"
+            assert list(told) == []
+
+    def test_who_comes_back_goes_on_where_it_was(self, lab: Lab, viewer: Client) -> None:
+        lab.queue.enqueue("printf 'äöü'; echo no >&2; printf ß", id="j")
+        lab.node()
+        wait_for(lambda: lab.queue.get("j").state == "completed", "its end")
+        for out in range(9):
+            with closing(Stream(viewer, "/jobs/j/follow", f"1.{out}.3")) as stream:
+                told = list(stream)
+            assert all(one.data["stream"] == "stdout" for one in told if one.name == "output")
+            text = "äöüß".encode()[out:]
+            assert b"".join(_bytes(one) for one in told if one.name == "output") == text
+
+    def test_runs_that_fail_are_told_apart(self, lab: Lab, viewer: Client) -> None:
+        command = "echo run $QUEUECTL_ATTEMPT; [ $QUEUECTL_ATTEMPT = 2 ]"
+        lab.queue.enqueue(command, id="j", retry_delay=0, max_retries=3)
+        lab.node()
+        with closing(Stream(viewer, "/jobs/j/follow")) as stream:
+            told = [(one.name, one.data.get("text")) for one in stream]
+        outputs = [text for name, text in told if name == "output"]
+        assert outputs == ["run 1\n", "run 2\n"]
+
+    def test_bytes_that_are_no_text(self, lab: Lab, viewer: Client) -> None:
+        lab.queue.enqueue("printf '\\377\\376ok'", id="j")
+        lab.node()
+        with closing(Stream(viewer, "/jobs/j/follow")) as stream:
+            told = [one for one in stream if one.name == "output"]
+        assert b"".join(map(_bytes, told)) == b"\xff\xfeok"
+
+    def test_a_job_that_is_not_there(self, viewer: Client) -> None:
+        assert viewer.get("/jobs/none/follow").status == 404
+
+
+def _bytes(told: Told) -> bytes:
+    from base64 import b64decode
+
+    return b64decode(told.data["base64"]) if "base64" in told.data else told.data["text"].encode()
+
+
+def test_a_server_that_is_asked_to_stop_ends_its_streams(lab: Lab, serve: Serve) -> None:
+    server = serve("--no-link")
+    viewer = server.client("view")
+    lab.queue.enqueue("sleep 60", id="j")
+    with (
+        closing(Stream(viewer, "/live")) as live,
+        closing(Stream(viewer, "/jobs/j/follow")),
+    ):
+        assert next(iter(live)).name == "here"
+        assert server.stop() == 0
+        assert [told.name for told in live if told.name == "event"] == []
