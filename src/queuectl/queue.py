@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from queuectl.explain import Reason
     from queuectl.grants import Access
     from queuectl.queue_limits import QueueLimits
-    from queuectl.report import Stats, Status
+    from queuectl.report import Part, Stats, Status
     from queuectl.schedules import Schedules
     from queuectl.settings import Settings
     from queuectl.store.contract import RunId, Wish
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     Reasons = list[Reason]
     Copies = list[Copied]
     Findings = list[Finding]
+    SeriesParts = list[Part]
 else:
 
     class _Part:
@@ -659,6 +660,20 @@ class Queue:
         jobs in the store, which are all read; without, they include jobs that were pruned.
         """
         return overview.stats(self.store, since=since, queue=queue, tag=tag)
+
+    def series(
+        self,
+        *,
+        since: "int | datetime",
+        span: int,
+        queues: Sequence[str] = (),
+    ) -> "SeriesParts":
+        """Return what `stats` says of times, part by part, since then: for charts.
+
+        A part is so many milliseconds long, from a minute on, and there is one for each, the oldest
+        first, also where nothing ended. It is about all queues, or about these.
+        """
+        return overview.series(self.store, since=since, span=span, queues=queues)
 
     # -- waiting --------------------------------------------------------------
 

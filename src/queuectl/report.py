@@ -443,6 +443,52 @@ def build_stats(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What ended in a part of time, and how long that took."""
+
+    at: int
+    """When it begins."""
+    run: Durations
+    """Runs that completed their job."""
+    wait: Durations
+    """From due to started."""
+    runs: dict[str, int]
+    """All runs, by what became of the job: completed, failed, dead, cancelled ..."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Describe it for JSON."""
+        return {
+            "at": moment(self.at),
+            "run_time": self.run.as_dict(),
+            "wait_time": self.wait.as_dict(),
+            "runs": self.runs,
+        }
+
+
+def build_series(
+    found: Sequence[Mapping[int, Sequence[Rollup]]], begin: int, now: int, span: int
+) -> list[Part]:
+    """Make a part of each span between two times, of rollups by when; several are added up."""
+    return [
+        _part(at, [row for one in found for row in one.get(at, ())])
+        for at in range(begin, now + 1, span)
+    ]
+
+
+def _part(at: int, rollups: Sequence[Rollup]) -> Part:
+    measures: dict[str, list[Rollup]] = defaultdict(list)
+    for row in rollups:
+        measures[row.measure].append(row)
+    runs = {name: sum(row.count for row in rows) for name, rows in sorted(measures.items())}
+    return Part(
+        at=at,
+        run=durations(measures["completed"]),
+        wait=durations(measures["wait"]),
+        runs={name: count for name, count in runs.items() if name != WAIT},
+    )
+
+
 def build_stats_of(jobs: Iterable[Job], *, since: int | None, slowest: int) -> Stats:
     """Add up jobs, each with its last run, one by one: rollups know no tags.
 

@@ -764,3 +764,10 @@ class History:
     def rollups_agree(self, since: int | None = None) -> None:
         self.each(lambda side: side.store.history.rollups(since=since))
         self.each(lambda side: side.store.history.rollups(since=since, queue="one"))
+        self.each(
+            lambda side: sorted(
+                (at, r.measure, r.bucket, r.count, r.total_ms, r.least_ms, r.most_ms)
+                for at, rows in side.store.history.series(since=since or 0, span=60_000).items()
+                for r in rows
+            )
+        )

@@ -10,6 +10,7 @@ import pytest
 from queuectl.facts import Event, QueueInfo
 from queuectl.job import Exited
 from queuectl.store import Store, tidying
+from queuectl.store.histogram import bucket_of as store_bucket
 from tests.contract.tools import (
     DAY,
     HOUR,
@@ -183,8 +184,32 @@ class TestRollups:
         ]
         assert counts == [5, 4, 3, 2, 1, 0]
 
+    def test_can_be_told_by_when(self, store: Store) -> None:
+        start = NOW - NOW % HOUR
+        for minute, queue in ((1, "one"), (2, "two"), (61, "one"), (62, "one"), (200, "one")):
+            self.run_at(store, start + minute * MINUTE + 7 * SECOND, queue=queue, ms=minute)
+
+        def completed(**which: object) -> dict[int, int]:
+            found = store.history.series(**which)  # type: ignore[arg-type]
+            return {
+                (at - start) // MINUTE: sum(r.count for r in rows if r.measure == "completed")
+                for at, rows in sorted(found.items())
+            }
+
+        assert completed(since=0, span=HOUR) == {0: 2, 60: 2, 180: 1}
+        assert completed(since=start, span=HOUR, queue="one") == {0: 1, 60: 2, 180: 1}
+        assert completed(since=start + 62 * MINUTE, span=MINUTE) == {62: 1, 200: 1}
+        assert completed(since=start + DAY, span=HOUR) == {}
+        assert completed(since=start, span=HOUR, queue="three") == {}
+        (last,) = store.history.series(since=start + 3 * HOUR, span=HOUR, queue="one").values()
+        assert {(r.measure, r.bucket, r.total_ms, r.least_ms, r.most_ms) for r in last} == {
+            ("completed", store_bucket(200), 200, 200, 200),
+            ("wait", 0, 0, 0, 0),
+        }
+
     def test_of_an_empty_store_there_are_none(self, store: Store) -> None:
         assert store.history.rollups() == []
+        assert store.history.series(since=0, span=HOUR) == {}
         store.tidy(now=NOW)
         assert store.history.rollups() == []
 

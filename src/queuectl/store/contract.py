@@ -573,6 +573,16 @@ class History(ABC):
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         """Return how long runs and waits took, summed over time and nodes."""
 
+    @abstractmethod
+    def series(
+        self, *, since: int, span: int, queue: str | None = None
+    ) -> dict[int, list[Rollup]]:
+        """Return the same by when: each part is as long as `span`, and begins at a multiple of it.
+
+        Parts in which nothing ended are left out. What is older is known by the hour or the day
+        only, and counts where that begins.
+        """
+
 
 class LiveOutput(ABC):
     """The output of a run while it goes on, for those who can't see the files of its host."""

@@ -41,3 +41,20 @@ class ToyHistory(History):
             )
             for key, (n, total, low, high) in sums.cells.items()
         ]
+
+    def series(
+        self, *, since: int, span: int, queue: str | None = None
+    ) -> dict[int, list[Rollup]]:
+        parts = {at - at % span for at, *_ in self._memory.cells if at and at >= since}
+        found = {}
+        for part in parts:
+            within = {
+                key: cell
+                for key, cell in self._memory.cells.items()
+                if key[0] >= since and key[0] - key[0] % span == part
+            }
+            memory = Memory()
+            memory.cells = within
+            if rollups := ToyHistory(memory).rollups(queue=queue):
+                found[part] = rollups
+        return found

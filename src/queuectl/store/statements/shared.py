@@ -673,6 +673,16 @@ SELECT measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
 FROM {rollups} WHERE at >= :since AND at <= :until AND queue = :queue GROUP BY measure, bucket
 """
 
+# The same by when.
+SERIES = """
+SELECT at - at % :span, measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
+FROM {rollups} WHERE at >= :since GROUP BY at - at % :span, measure, bucket
+"""
+SERIES_OF_QUEUE = """
+SELECT at - at % :span, measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
+FROM {rollups} WHERE at >= :since AND queue = :queue GROUP BY at - at % :span, measure, bucket
+"""
+
 # Nodes that have rollups of all time.
 TOTALED_NODES = "SELECT DISTINCT node FROM {rollups} WHERE at = 0 AND node > ''"
 

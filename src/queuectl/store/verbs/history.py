@@ -60,14 +60,28 @@ class SqlHistory(History):
             rows = self._db.rows(self._sql.ROLLUPS, **span)
         else:
             rows = self._db.rows(self._sql.ROLLUPS_OF_QUEUE, **span, queue=queue)
-        return [
-            Rollup(
-                measure=measure,
-                bucket=bucket,
-                count=int(count),
-                total_ms=int(total),
-                least_ms=least,
-                most_ms=most,
-            )
-            for measure, bucket, count, total, least, most in rows
-        ]
+        return [_rollup(*row) for row in rows]
+
+    def series(
+        self, *, since: int, span: int, queue: str | None = None
+    ) -> dict[int, list[Rollup]]:
+        when = {"since": max(since, EVER + 1), "span": span}
+        if queue is None:
+            rows = self._db.rows(self._sql.SERIES, **when)
+        else:
+            rows = self._db.rows(self._sql.SERIES_OF_QUEUE, **when, queue=queue)
+        found: dict[int, list[Rollup]] = {}
+        for at, *row in rows:
+            found.setdefault(int(at), []).append(_rollup(*row))
+        return found
+
+
+def _rollup(measure: str, bucket: int, count: int, total: int, least: int, most: int) -> Rollup:
+    return Rollup(
+        measure=measure,
+        bucket=bucket,
+        count=int(count),
+        total_ms=int(total),
+        least_ms=least,
+        most_ms=most,
+    )
