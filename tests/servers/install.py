@@ -23,6 +23,7 @@ PACKAGES = {
     "mariadb-install-db": "mariadb-server",
     "mariadb": "mariadb-client",
     "pgbouncer": "pgbouncer",
+    "chromium": "chromium",
     "sqlite3": "sqlite3",
     "ss": "iproute2",
     "ip": "iproute2",

@@ -94,6 +94,7 @@ class Server:
 
     def __init__(self, lab: Lab, *options: str) -> None:
         self.lab = lab
+        self.base = options[options.index("--base-path") + 1] if "--base-path" in options else ""
         self.process = subprocess.Popen(
             lab.command("web", *options),
             env=lab.env,
@@ -112,6 +113,11 @@ class Server:
         if "--no-link" not in options:
             assert self.process.stdout is not None
             self.link = self.process.stdout.readline().strip()
+
+    @property
+    def url(self) -> str:
+        """Where it is to be found."""
+        return f"http://127.0.0.1:{self.port}{self.base}"
 
     def client(self, *roles: Role | str, queues: tuple[str, ...] = (), name: str = "") -> Client:
         """Return somebody with a token that has these roles; without any, nobody who is known."""

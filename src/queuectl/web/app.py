@@ -29,6 +29,7 @@ from queuectl.web.call import Answer, Call, ForbiddenError, Later, Lines
 from queuectl.web.following import follow
 from queuectl.web.gate import Gate, Rules, unknown
 from queuectl.web.live import Live
+from queuectl.web.pages.site import Site
 from queuectl.web.problems import Problem, RefusedError, problem_of, refused
 from queuectl.web.query import read_query
 from queuectl.web.route import JSON, LINES, STREAM, Handler, Route, Scope
@@ -95,6 +96,7 @@ class App:
             At(f"{PREFIX}/jobs/{{id}}/follow", self._follow, methods=["GET"]),
             At("/health", self._health, methods=["GET"]),
         ]
+        found += Site(self.queue, self.rules, self.gate, self._quick).routes()
         handlers: dict[Any, Any] = {404: _no_such_path, 405: _no_such_method}
         starlette = Starlette(routes=found, exception_handlers=handlers, lifespan=self._lifespan)
         return _Outer(starlette, self.gate, self.rules)

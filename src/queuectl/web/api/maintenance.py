@@ -16,7 +16,7 @@ from queuectl.web.route import Group, Scope
 group = Group(name="maintenance", about=__doc__ or "")
 
 _SETTING = schemas.ref("Setting")
-_RUNS = ("shell", "env_all")
+RUNS = ("shell", "env_all")
 """Settings that say what is run, or in which environment."""
 
 
@@ -52,7 +52,7 @@ def unset_setting(call: Call) -> None:
 
 def _allowed(call: Call) -> str:
     name = canonical(call.path["name"])
-    if name in _RUNS:
+    if name in RUNS:
         call.need(Right.SUBMIT, f"To change the setting {name}")
     return name
 

@@ -1,0 +1,29 @@
+"""The dashboard: pages that the server draws, live by small scripts of its own."""
+
+from queuectl.web.pages import (
+    audit,
+    dead,
+    doors,
+    job,
+    jobs,
+    nodes,
+    overview,
+    queues,
+    schedules,
+    settings,
+)
+from queuectl.web.pages.page import Page
+
+PAGES: tuple[Page, ...] = (
+    *overview.pages,
+    *jobs.pages,
+    *job.pages,
+    *dead.pages,
+    *queues.pages,
+    *schedules.pages,
+    *nodes.pages,
+    *audit.pages,
+    *settings.pages,
+    *doors.pages,
+)
+"""All pages, in the order of the navigation."""

@@ -1,0 +1,116 @@
+"""One job: everything about it."""
+
+import json
+from typing import Any
+
+from queuectl.access import Right
+from queuectl.errors import NotFoundError
+from queuectl.job import FINISHED, WAITING, Job, State
+from queuectl.outputs import STREAMS
+from queuectl.report import step_dict, why_ended
+from queuectl.views import job_whole
+from queuectl.web.api.jobs import masked
+from queuectl.web.call import Call
+from queuectl.web.pages.page import File, Pages
+from queuectl.web.route import Param
+
+SHOWN = 64 << 10
+"""Bytes of a stream that a page shows to who has no script; the end of it."""
+pages = Pages()
+
+_ATTEMPT = Param(
+    name="attempt", schema={"type": "integer", "minimum": 1}, about="Of this run; else the newest."
+)
+_STREAM = Param(
+    name="stream", schema={"type": "string", "enum": list(STREAMS)}, about="Which of the two."
+)
+_CLONED = "queue priority timeout max_retries tags keys cwd shell type".split()
+"""What a copy of a job takes over besides what is run."""
+
+
+@pages.show("/jobs/{id}", "job.html")
+def job(call: Call) -> dict[str, Any]:
+    """Show a job."""
+    found = call.job()
+    said = masked(call, job_whole(call.queue, found))
+    said["hooks"] = [
+        hook for hook in said["hooks"] if call.grant.is_for(call.queue.get(hook["id"]).queue)
+    ]
+    return {
+        "job": said,
+        "title": found.title,
+        "why": why_ended(found) if found.state in FINISHED else found.error,
+        "is_waiting": found.state in WAITING,
+        "is_running": found.state == State.PROCESSING,
+        "is_finished": found.state in FINISHED,
+        "may_retry": found.state in (*FINISHED, State.FAILED) or found.state == State.PENDING,
+        "steps": [step_dict(step) for step in call.queue.steps(found)],
+        "history": history(said),
+        "written": _written(call, found),
+        "result": None if said["result"] is None else _json(said["result"]),
+        "clone": _json(_clone(call, found, said)),
+    }
+
+
+def history(said: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a job went through, the oldest first."""
+    found = [{"at": said["created_at"], "kind": "created", "text": f"enqueued in {said['queue']}"}]
+    for run in said["runs"]:
+        where = f"attempt {run['number']} began on {run['node']}"
+        found.append({"at": run["started_at"], "kind": "began", "text": where})
+        ended = f"attempt {run['number']} ended: {run['error'] or run['outcome']}"
+        kind = "good" if run["exit_code"] == 0 else "bad"
+        found.append({"at": run["finished_at"], "kind": kind, "text": ended})
+    if said["state"] == State.PROCESSING and said["started_at"] is not None:
+        text = f"attempt {said['attempts']} began on {said['node']}"
+        found.append({"at": said["started_at"], "kind": "began", "text": text})
+    for event in said["events"]:
+        text = f"{event['kind']} by {event['who']}"
+        text += f": {event['detail']}" if event["detail"] else ""
+        found.append({"at": event["at"], "kind": "event", "text": text})
+    if said["state"] in ("pending", "failed") and said["run_at"]:
+        found.append({"at": said["run_at"], "kind": "due", "text": "due"})
+    if said["state"] in FINISHED and said["finished_at"]:
+        found.append({"at": said["finished_at"], "kind": said["state"], "text": said["state"]})
+    return sorted(found, key=lambda one: one["at"])
+
+
+def _written(call: Call, found: Job) -> list[dict[str, Any]]:
+    """Return what its newest run that is over has written, for who has no script."""
+    output = call.queue.output(found)
+    streams = (
+        (STREAMS[0], output.stdout, output.stdout_bytes),
+        (STREAMS[1], output.stderr, output.stderr_bytes),
+    )
+    return [
+        {"name": name, "text": data[-SHOWN:].decode("utf-8", "replace"), "bytes": total}
+        for name, data, total in streams
+        if data
+    ]
+
+
+def _clone(call: Call, found: Job, said: dict[str, Any]) -> dict[str, Any]:
+    """Return the request that makes another job like this one; secrets aren't copied."""
+    if not call.may(Right.SUBMIT):
+        return {}
+    same = {name: said[name] for name in _CLONED if said.get(name) not in (None, "", [], {})}
+    if found.command is not None:
+        return {"command": found.command, **same}
+    if found.argv is not None:
+        return {"argv": list(found.argv), **same}
+    return {**same, **({} if said["data"] is None else {"data": said["data"]})}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+@pages.show("/jobs/{id}/output", query=(_ATTEMPT, _STREAM))
+def output(call: Call) -> File:
+    """Save what a run wrote to one of its streams."""
+    found, stream = call.job(), call.query.get("stream", STREAMS[0])
+    written = call.queue.written(found, call.query.get("attempt"))
+    if not written.number:
+        raise NotFoundError(f"Job {found.id} hasn't run yet.")
+    data = written.output.stdout if stream == STREAMS[0] else written.output.stderr
+    return File(name=f"{found.id}.{written.number}.{stream}.txt", data=data)

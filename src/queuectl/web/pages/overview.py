@@ -1,0 +1,189 @@
+"""The first page: how things stand, and how they went of late."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from queuectl.job import WAITING, State
+from queuectl.report import moment
+from queuectl.values import dataclass
+from queuectl.views import queue_dicts
+from queuectl.web.call import Call
+from queuectl.web.pages import charts, words
+from queuectl.web.pages.page import Pages
+from queuectl.web.route import Param
+
+if TYPE_CHECKING:
+    from queuectl.report import Part
+
+MINUTE, HOUR = 60_000, 3_600_000
+MOST_LINES = 12
+"""Queues that get a line of their own, with what keeps them: those with the most to do."""
+pages = Pages()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """How far back charts go, and in which steps."""
+
+    name: str
+    parts: int
+    span: int
+
+
+RANGES = {
+    one.name: one
+    for one in (
+        Range(name="hour", parts=60, span=MINUTE),
+        Range(name="day", parts=96, span=15 * MINUTE),
+        Range(name="week", parts=84, span=2 * HOUR),
+        Range(name="month", parts=30, span=24 * HOUR),
+    )
+}
+RANGE = Param(
+    name="range",
+    schema={"type": "string", "enum": list(RANGES)},
+    about="How far back charts go.",
+)
+_ENDS = (("completed", "ok"), ("failed", "warn"), ("dead", "bad"))
+"""How runs end that are counted, and the class of that in charts."""
+
+
+@pages.show("/", "overview.html", title="Overview", query=(RANGE,))
+def overview(call: Call) -> dict[str, Any]:
+    """Show counts, charts, queues and nodes."""
+    chosen = RANGES[call.query.get("range", "hour")]
+    status = call.queue.status()
+    rows = [row for row in queue_dicts(call.queue) if call.grant.is_for(row["name"])]
+    rows.sort(key=lambda row: (-row["running"], -row["waiting"], row["name"]))
+    states = {
+        state.value: sum(row["states"][state.value] for row in rows)
+        if call.grant.queues
+        else status.states[state]
+        for state in State
+    }
+    parts = series(call, chosen)
+    lately = parts if chosen.span == MINUTE else series(call, RANGES["hour"])
+    return {
+        "range": chosen.name,
+        "ranges": list(RANGES),
+        "states": states,
+        "pace": sum(sum(part.runs.values()) for part in lately[-6:-1]) / 5,
+        "waiting": sum(states[state.value] for state in WAITING),
+        "charts": drawn(parts, chosen.span),
+        "since": moment(parts[0].at),
+        "until": moment(parts[-1].at + chosen.span),
+        "queues": [_line(call, row) for row in rows[:MOST_LINES]],
+        "more_queues": max(len(rows) - MOST_LINES, 0),
+        "nodes": [] if call.grant.queues else with_runs(call, list(status.nodes)),
+        "sees_nodes": not call.grant.queues,
+    }
+
+
+def series(call: Call, chosen: Range, queues: Sequence[str] = ()) -> "list[Part]":
+    """Return the parts of charts: of some queues, or of all that who asks may see."""
+    since = call.queue.now() - (chosen.parts - 1) * chosen.span
+    return call.queue.series(
+        since=since, span=chosen.span, queues=tuple(queues) or call.grant.queues
+    )
+
+
+def _line(call: Call, row: dict[str, Any]) -> dict[str, Any]:
+    name = row["name"]
+    why = call.queue.hindrances([name]) if row["waiting"] else []
+    done = [sum(part.runs.values()) for part in series(call, RANGES["hour"], [name])]
+    return {
+        **row,
+        "why": [reason.text for reason in why],
+        "use": use(row),
+        "spark": charts.area(done, charts.nice(max(done, default=0))),
+        "done": sum(done),
+    }
+
+
+def use(row: dict[str, Any]) -> float | None:
+    """Return how much of its limit a queue uses, in percent."""
+    limit = row["limits"]["limit"]
+    if limit is None:
+        return None
+    return 100.0 if not limit else min(100.0, 100 * row["running"] / limit)
+
+
+def with_runs(call: Call, nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Say of nodes what runs on each of their workers."""
+    found = []
+    for node in nodes:
+        jobs = sorted(call.queue.held(node["id"]), key=lambda job: (job.worker or 0, job.seq))
+        runs = [
+            {
+                "id": job.id,
+                "worker": job.worker,
+                "queue": job.queue,
+                "title": job.title,
+                "since": moment(job.started_at),
+            }
+            for job in jobs
+        ]
+        found.append({**node, "runs": runs})
+    return found
+
+
+def drawn(parts: "Sequence[Part]", span: int) -> list[charts.Chart]:
+    """Draw what ended, and how long it took."""
+    return [_ended(parts, span), *(_times(parts, name) for name in ("run", "wait"))]
+
+
+def _ended(parts: "Sequence[Part]", span: int) -> charts.Chart:
+    stacks = [[part.runs.get(name, 0) for part in parts] for name, _ in _ENDS]
+    top = charts.nice(max(map(sum, zip(*stacks, strict=True)), default=0), least=4)
+    texts = [_told(part) for part in parts]
+    totals = [sum(stack) for stack in stacks]
+    each = {MINUTE: "minute", HOUR: "hour", 24 * HOUR: "day"}.get(span, words.duration(span))
+    return charts.Chart(
+        title=f"Runs per {each}",
+        about=", ".join(
+            f"{words.count(int(total))} {name}"
+            for total, (name, _) in zip(totals, _ENDS, strict=True)
+        ),
+        layers=tuple(
+            charts.Layer(kind=f"bar {kind}", path=path, label=f"{name} {words.short(total)}")
+            for path, total, (name, kind) in zip(
+                charts.bars(stacks, top), totals, _ENDS, strict=True
+            )
+        ),
+        spots=tuple(charts.spots(texts)),
+        top=words.short(top),
+        middle=words.short(top / 2),
+    )
+
+
+def _told(part: "Part") -> str:
+    said = ", ".join(f"{words.count(count)} {name}" for name, count in part.runs.items())
+    return f"{words.when(moment(part.at) or '')}: {said or 'nothing'}"
+
+
+def _times(parts: "Sequence[Part]", what: str) -> charts.Chart:
+    found = [getattr(part, what) for part in parts]
+    middle, most = [one.median for one in found], [one.p95 for one in found]
+    known = [value for value in (*middle, *most) if value is not None]
+    top = charts.nice(max(known, default=0), least=10)
+    texts = [
+        f"{words.when(moment(part.at) or '')}: p50 {words.duration(one.median)}, p95"
+        f" {words.duration(one.p95)}"
+        for part, one in zip(parts, found, strict=True)
+    ]
+    title = {"run": "Run time", "wait": "Wait for a worker"}[what]
+    last = next((one for one in reversed(found) if one.count), None)
+    about = "nothing yet" if last is None else (
+        f"last p50 {words.duration(last.median)}, p95 {words.duration(last.p95)}"
+    )
+    return charts.Chart(
+        title=title,
+        about=about,
+        layers=(
+            charts.Layer(kind="line far", path=charts.line(most, top), label="p95"),
+            charts.Layer(kind="line mid", path=charts.line(middle, top), label="p50"),
+        ),
+        spots=tuple(charts.spots(texts)),
+        top=words.duration(top),
+        middle=words.duration(top / 2),
+    )

@@ -1,0 +1,320 @@
+"""The site: takes what browsers ask for, and answers with pages.
+
+A page that asks for itself again as something has changed (`X-Part`) gets its middle only, and of
+that what another was shown in the same second: a thousand open pages ask the store no more than one.
+"""
+
+from collections.abc import Mapping
+from functools import cache, partial
+from hashlib import sha256
+from mimetypes import guess_type
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from anyio import CapacityLimiter, to_thread
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route as At
+
+from queuectl import __version__
+from queuectl.access import Grant, Right
+from queuectl.errors import QueuectlError, UsageError
+from queuectl.host import acting_as
+from queuectl.job import State
+from queuectl.web.api import PREFIX
+from queuectl.web.call import Call, ForbiddenError
+from queuectl.web.pages import PAGES, words
+from queuectl.web.pages.page import File, Page, Shown
+from queuectl.web.pages.safe import page_of_ours
+from queuectl.web.pages.signing import Signing, read_form
+from queuectl.web.problems import RefusedError, problem_of
+from queuectl.web.query import read_query
+from queuectl.web.route import Scope
+
+if TYPE_CHECKING:
+    from queuectl.queue import Queue
+    from queuectl.web.gate import Gate, Rules
+
+HERE = Path(__file__).parent
+GOOD_FOR = 1.0
+"""Seconds for which what was asked of the store is shown to others as well."""
+MOST_KEPT = 500
+HEADERS = {
+    "Cache-Control": "no-store",
+    # Without a referrer browsers don't say from where a form comes, and the gate wants to know.
+    "Referrer-Policy": "same-origin",
+    "Vary": "Cookie, X-Part",
+}
+SIGN_IN = "/sign-in"
+
+
+class Site:
+    """All pages, for one queue."""
+
+    def __init__(
+        self, queue: "Queue", rules: "Rules", gate: "Gate", limiter: CapacityLimiter
+    ) -> None:
+        self._queue = queue
+        self._rules = rules
+        self._gate = gate
+        self._limiter = limiter
+        self._signing = Signing(queue, rules, gate)
+        self._templates = _templates()
+        self._kept: dict[Any, tuple[float, Shown]] = {}
+        self._lock = Lock()
+        self._patterns: list[Any] = []
+
+    def routes(self) -> list[At]:
+        """Return what is answered where."""
+        pages = [At(page.path, partial(self._page, page), methods=["GET"]) for page in PAGES]
+        self._patterns = [
+            at.path_regex for at, page in zip(pages, PAGES, strict=True) if page.template
+        ]
+        return [
+            At(SIGN_IN, self._sign_in_page, methods=["GET"]),
+            At(SIGN_IN, self._sign_in, methods=["POST"]),
+            At("/sign-out", self._sign_out, methods=["POST"]),
+            At("/static/{name}", self._static, methods=["GET"]),
+            *pages,
+        ]
+
+    # -- pages ------------------------------------------------------------------------------
+
+    async def _page(self, page: Page, request: Request) -> Response:
+        return await to_thread.run_sync(partial(self._answer, page, request), limiter=self._limiter)
+
+    def _answer(self, page: Page, request: Request) -> Response:
+        grant = None
+        secret = request.cookies.get(self._gate.cookie)
+        try:
+            grant = self._gate.who(request.headers, request.cookies, _address(request))
+            if grant is None:
+                return self._stranger(request)
+            self._check(page, grant)
+            response = self._show(page, self._call(page, grant, request), request)
+        except (RefusedError, QueuectlError) as error:
+            return self._wrong(error, grant, request)
+        if (fresh := self._signing.fresh(grant, secret)) is not None:
+            self._gate.forget(secret or "")
+            self._signing.keep(response, *fresh)
+        return response
+
+    def _stranger(self, request: Request) -> Response:
+        """Have somebody sign in whom we don't know."""
+        if "x-part" in request.headers:
+            return Response(status_code=401, headers=HEADERS)
+        if request.headers.get("sec-fetch-site") == "cross-site":
+            # Whoever follows a link on a page of somebody else has no cookie with him. Asked for
+            # by a page of ours, it comes along.
+            return self._html("again.html", request, None, {})
+        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        to = "" if path == "/" else f"?to={quote(path, safe='')}"
+        return self._signing.go(f"{SIGN_IN}{to}")
+
+    def _check(self, page: Page, grant: Grant) -> None:
+        if not grant.may(page.needs):
+            raise ForbiddenError(f"That needs the right to {page.needs}, which you haven't.")
+        if page.scope is Scope.ALL and grant.queues:
+            raise ForbiddenError("You are let in for some queues only, not for that.")
+
+    def _call(self, page: Page, grant: Grant, request: Request) -> Call:
+        # A form sends its empty fields as well.
+        said = [pair for pair in request.query_params.multi_items() if pair[1]]
+        try:
+            path = {
+                name: unquote(text, errors="strict") for name, text in request.path_params.items()
+            }
+        except UnicodeDecodeError:
+            raise UsageError("A name in the path isn't UTF-8.") from None
+        return Call(
+            queue=self._queue,
+            grant=grant,
+            path=path,
+            query=read_query(page.query, said),
+            headers=request.headers,
+            base=self._rules.base_path,
+            may_submit=self._rules.may_submit,
+        )
+
+    def _show(self, page: Page, call: Call, request: Request) -> Response:
+        shown = self._shown(page, call, request)
+        if isinstance(shown, File):
+            name = quote(shown.name, safe="")
+            headers = {
+                **HEADERS,
+                "Content-Disposition": f"attachment; filename=\"output.txt\"; filename*=UTF-8''{name}",
+                "Content-Security-Policy": "default-src 'none'; sandbox",
+            }
+            return Response(
+                shown.data, media_type="application/octet-stream", headers=headers
+            )
+        return self._html(page.template, request, call, {"page": page, **shown})
+
+    def _shown(self, page: Page, call: Call, request: Request) -> Shown | File:
+        """Ask for what is to be shown; for a page that renews itself, what was just asked will do."""
+        grant = call.grant
+        key = (
+            page.path,
+            request.url.path,
+            request.url.query,
+            grant.rights,
+            grant.queues,
+        )
+        if "x-part" in request.headers:
+            until, shown = self._kept.get(key, (0.0, {}))
+            if until > monotonic():
+                return shown
+        with acting_as(f"{grant.name} (web)"):
+            found = page.run(call)
+        if not isinstance(found, File):
+            with self._lock:
+                if len(self._kept) >= MOST_KEPT:
+                    self._kept.clear()
+                self._kept[key] = monotonic() + GOOD_FOR, found
+        return found
+
+    def _wrong(
+        self, error: RefusedError | QueuectlError, grant: Grant | None, request: Request
+    ) -> Response:
+        problem = error.problem if isinstance(error, RefusedError) else problem_of(error)
+        if problem.status == 401:
+            return self._stranger(request)
+        call = None if grant is None else Call(queue=self._queue, grant=grant)
+        more = error.headers if isinstance(error, RefusedError) else {}
+        response = self._html("error.html", request, call, {"page": None, "problem": problem})
+        response.status_code = problem.status
+        response.headers.update(more)
+        return response
+
+    def _html(
+        self, template: str, request: Request, call: Call | None, shown: Mapping[str, Any]
+    ) -> Response:
+        part = "x-part" in request.headers
+        text = self._templates.get_template(template).render(
+            {
+                "layout": "part.html" if part else "layout.html",
+                "base": self._rules.base_path,
+                "api": f"{self._rules.base_path}{PREFIX}",
+                "here": f"{self._rules.base_path}{request.url.path}"
+                + (f"?{request.url.query}" if request.url.query else ""),
+                "may": partial(self._may, call),
+                "grant": None if call is None else call.grant,
+                "has_session": self._gate.cookie in request.cookies,
+                "pages": [] if call is None else self._reachable(call.grant),
+                "read_only": self._rules.read_only,
+                "database": self._queue.url,
+                "version": __version__,
+                **shown,
+            }
+        )
+        return HTMLResponse(text, headers=HEADERS)
+
+    def _may(self, call: Call | None, right: str) -> bool:
+        """Tell whether a button for something is to be shown."""
+        if call is None or self._rules.read_only:
+            return False
+        allowed = call.grant.may(Right(right))
+        return allowed and (right != Right.SUBMIT or self._rules.may_submit)
+
+    def _reachable(self, grant: Grant) -> list[Page]:
+        return [
+            page
+            for page in PAGES
+            if page.title
+            and grant.may(page.needs)
+            and not (page.scope is Scope.ALL and grant.queues)
+        ]
+
+    # -- signing in and out -----------------------------------------------------------------
+
+    async def _sign_in_page(self, request: Request) -> Response:
+        to = page_of_ours(request.query_params.get("to"), self._patterns)
+        return self._html("sign-in.html", request, None, {"to": to, "wrong": None})
+
+    async def _sign_in(self, request: Request) -> Response:
+        try:
+            self._gate.check_same_site(request.method, request.headers)
+            said = await read_form(request)
+            to = page_of_ours(said.get("to"), self._patterns)
+            begin = partial(self._signing.sign_in, said.get("secret", ""), _address(request))
+            found = await to_thread.run_sync(begin, limiter=self._limiter)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except (RefusedError, QueuectlError) as error:
+            return self._wrong(error, None, request)
+        if found is None:
+            wrong = "That link or token isn't good, or not any more. A link can be used once."
+            response = self._html("sign-in.html", request, None, {"to": to, "wrong": wrong})
+            response.status_code = 403
+            return response
+        response = self._signing.go(to)
+        response.headers.update(HEADERS)
+        self._signing.keep(response, *found)
+        return response
+
+    async def _sign_out(self, request: Request) -> Response:
+        secret = request.cookies.get(self._gate.cookie)
+
+        def out() -> None:
+            grant = self._gate.who({}, request.cookies, _address(request))
+            self._signing.sign_out(grant, secret)
+
+        try:
+            self._gate.check_same_site(request.method, request.headers)
+            await to_thread.run_sync(out, limiter=self._limiter)
+        except (RefusedError, QueuectlError) as error:
+            return self._wrong(error, None, request)
+        response = self._signing.go(SIGN_IN)
+        self._signing.drop(response)
+        return response
+
+    # -- what pages are made of -------------------------------------------------------------
+
+    async def _static(self, request: Request) -> Response:
+        found = _statics().get(request.path_params["name"])
+        if found is None:
+            return Response(b"There is no such file.", status_code=404, media_type="text/plain")
+        data, kind = found
+        # Pages name them with a digest of what is in them all.
+        return Response(
+            data,
+            media_type=kind,
+            headers={"Cache-Control": "public, max-age=31536000, immutable"},
+        )
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else "local"
+
+
+@cache
+def _statics() -> dict[str, tuple[bytes, str]]:
+    kinds = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+    return {
+        file.name: (file.read_bytes(), kinds.get(file.suffix) or guess_type(file.name)[0] or "")
+        for file in sorted((HERE / "static").iterdir())
+        if file.suffix in kinds
+    }
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        name: getattr(words, name)
+        for name in ("duration", "count", "short", "size", "part", "query", "when", "plain")
+    }
+    digest = sha256(b"".join(data for data, _ in _statics().values())).hexdigest()[:12]
+    made.globals |= {"digest": digest, "STATES": [state.value for state in State]}
+    return made

@@ -1,0 +1,421 @@
+// What makes pages live: local times, keys, buttons that ask the API, and news of the server.
+"use strict";
+
+const base = document.body.dataset.base;
+const api = document.body.dataset.api;
+const main = document.getElementById("main");
+const $ = (name, ...children) => {
+  const made = document.createElement(name);
+  made.append(...children);
+  return made;
+};
+
+// -- times ----------------------------------------------------------------------------------
+
+const pad = (number) => String(number).padStart(2, "0");
+const day = (at) => `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+const clock = (at) => `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+
+function ago(ms) {
+  const seconds = Math.abs(ms) / 1000;
+  const steps = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const [size, unit] = steps.find(([size]) => seconds >= size) ?? [1, "s"];
+  const text = `${Math.floor(seconds / size)} ${unit}`;
+  return ms < 0 ? `in ${text}` : `${text} ago`;
+}
+
+function localise(root) {
+  const now = new Date();
+  for (const time of root.querySelectorAll("time")) {
+    const at = new Date(time.dateTime);
+    if (Number.isNaN(at.getTime())) continue;
+    const whole = `${day(at)} ${clock(at)}`;
+    if (time.classList.contains("rel")) {
+      time.title = whole;
+      time.textContent = ago(now - at);
+    } else {
+      time.textContent = day(at) === day(now) ? clock(at) : whole;
+      time.title = `${whole} (${time.dateTime})`;
+    }
+  }
+}
+
+// -- what is said ------------------------------------------------------------------------------
+
+function toast(text, kind = "good") {
+  const made = $("p", text);
+  made.className = `toast ${kind}`;
+  document.getElementById("toasts").append(made);
+  setTimeout(() => made.remove(), kind === "bad" ? 10000 : 4000);
+}
+
+// Asks in a dialog, and says whether the answer was yes. What `about` writes into it comes later.
+function ask(text, yes, about) {
+  const dialog = $("dialog");
+  const form = $("form");
+  form.method = "dialog";
+  const title = $("h2", text);
+  const detail = $("p");
+  detail.setAttribute("role", "status");
+  const good = $("button", yes);
+  good.value = "yes";
+  good.className = "main";
+  const bad = $("button", "No");
+  bad.value = "no";
+  const actions = $("div", good, bad);
+  actions.className = "actions";
+  form.append(title, detail, actions);
+  dialog.append(form);
+  dialog.setAttribute("aria-label", text);
+  document.body.append(dialog);
+  dialog.showModal();
+  if (about) {
+    good.disabled = true;
+    about(detail, good, title);
+  }
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+  });
+}
+
+// -- asking the API ----------------------------------------------------------------------------
+
+async function send(method, path, body) {
+  const options = { method, headers: {} };
+  if (body !== undefined) {
+    options.body = JSON.stringify(body);
+    options.headers["Content-Type"] = "application/json";
+  }
+  const reply = await fetch(api + path, options);
+  if (reply.ok) return reply;
+  let detail = `${reply.status} ${reply.statusText}`;
+  try {
+    detail = (await reply.json()).detail;
+  } catch {
+    // It wasn't one of our own errors.
+  }
+  throw new Error(detail);
+}
+
+// Changes many jobs, or says what would be; hears of each as it comes. Returns how many there were.
+async function change(body, heard = () => {}) {
+  const reply = await send("POST", "/bulk/changes", body);
+  const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+  const count = { good: 0, bad: 0, problem: null };
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    const lines = (rest + (value ?? "")).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      const said = JSON.parse(line);
+      if (said.problem) count.problem = said.problem.detail;
+      else if (said.error) count.bad += 1;
+      else count.good += 1;
+    }
+    heard(count);
+    if (done) return count;
+  }
+}
+
+const number = (many) => many.toLocaleString("en");
+const jobs = (many) => `${number(many)} ${many === 1 ? "job" : "jobs"}`;
+const VERBS = {
+  retry: ["Retry", "back in line"],
+  cancel: ["Cancel", "cancelled"],
+  hold: ["Hold", "held"],
+  release: ["Release", "released"],
+  remove: ["Delete", "deleted"],
+};
+
+async function bulk(what, which) {
+  const [verb, done] = VERBS[what];
+  const sure = await ask(`${verb} jobs`, verb, async (detail, good, title) => {
+    detail.textContent = "Counting …";
+    try {
+      const count = await change({ do: what, dry_run: true, ...which }, (now) => {
+        detail.textContent = `Counting … ${number(now.good)}`;
+      });
+      if (count.problem) throw new Error(count.problem);
+      title.textContent = `${verb} ${jobs(count.good)}?`;
+      const passed = count.bad ? ` ${jobs(count.bad)} can't be, and stay as they are.` : "";
+      const ever = what === "remove" ? " That can't be undone." : "";
+      detail.textContent = `This hits ${jobs(count.good)}.${passed}${ever}`;
+      good.textContent = `${verb} ${jobs(count.good)}`;
+      good.disabled = count.good === 0;
+      if (!good.disabled) good.focus();
+    } catch (error) {
+      detail.textContent = error.message;
+    }
+  });
+  if (!sure) return;
+  const pending = $("p", `${verb} …`);
+  pending.className = "toast";
+  document.getElementById("toasts").append(pending);
+  try {
+    const count = await change({ do: what, ...which }, (now) => {
+      pending.textContent = `${verb} … ${number(now.good)}`;
+    });
+    if (count.problem) throw new Error(count.problem);
+    const left = count.bad ? `, ${number(count.bad)} were not` : "";
+    toast(`${jobs(count.good)} ${done}${left}.`);
+  } catch (error) {
+    toast(error.message, "bad");
+  } finally {
+    pending.remove();
+    renew(true);
+  }
+}
+
+async function act(button) {
+  const { do: method, path, sure, done, body, go } = button.dataset;
+  if (sure && !(await ask(sure, button.textContent.trim()))) return;
+  button.disabled = true;
+  try {
+    await send(method, path, body ? JSON.parse(body) : undefined);
+    if (done) toast(done);
+    if (go) location.assign(base + go);
+    else renew(true);
+  } catch (error) {
+    toast(error.message, "bad");
+  } finally {
+    button.disabled = false;
+  }
+}
+
+async function submit(form) {
+  const { api: method, path, done, raw, go } = form.dataset;
+  try {
+    const said = {};
+    for (const field of form.elements) {
+      if (!field.name || field.value === field.defaultValue && method === "PATCH") continue;
+      said[field.name] = field.type === "number" ? Number(field.value) : field.value;
+    }
+    const reply = await send(method, path, raw ? JSON.parse(said[raw]) : said);
+    const told = reply.status === 204 ? null : await reply.json();
+    if (done) toast(done);
+    if (go === "job") location.assign(`${base}/jobs/${encodeURIComponent(told.id)}`);
+    else if (method === "PUT") location.reload();
+    else {
+      for (const field of form.elements) if ("defaultValue" in field) field.defaultValue = field.value;
+      renew(true);
+    }
+  } catch (error) {
+    toast(error.message, "bad");
+  }
+}
+
+const boxes = () => [...main.querySelectorAll("td.pick input")];
+const chosen = () => boxes().filter((box) => box.checked).map((box) => box.value);
+
+function count() {
+  const which = document.getElementById("bulk-which");
+  if (which) which.options[0].textContent = `those chosen (${chosen().length})`;
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  if (button.dataset.do) act(button);
+  else if (button.dataset.group) bulk(button.dataset.group, { ids: JSON.parse(button.dataset.ids) });
+  else if (button.dataset.bulk) {
+    const bar = document.getElementById("bulk");
+    if (document.getElementById("bulk-which").value === "all") {
+      bulk(button.dataset.bulk, { filter: JSON.parse(bar.dataset.filter) });
+    } else if (chosen().length) bulk(button.dataset.bulk, { ids: chosen() });
+    else toast("Choose some jobs first, or say that all that fit are meant.", "bad");
+  } else if (button.id === "theme") nextTheme(button);
+  else if (button.id === "help") help();
+});
+
+document.addEventListener("submit", (event) => {
+  if (event.target.dataset.api) {
+    event.preventDefault();
+    submit(event.target);
+  }
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.id === "all") for (const box of boxes()) box.checked = event.target.checked;
+  if (event.target.closest(".pick")) count();
+});
+
+// -- colours -------------------------------------------------------------------------------------
+
+const THEMES = ["automatic", "light", "dark"];
+
+function nextTheme(button) {
+  const root = document.documentElement;
+  const next = THEMES[(THEMES.indexOf(root.dataset.theme ?? "automatic") + 1) % THEMES.length];
+  if (next === "automatic") delete root.dataset.theme;
+  else root.dataset.theme = next;
+  try {
+    if (next === "automatic") localStorage.removeItem("queuectl-theme");
+    else localStorage.setItem("queuectl-theme", next);
+  } catch {
+    // Then it holds for this page only.
+  }
+  label(button);
+}
+
+function label(button) {
+  const chosen = document.documentElement.dataset.theme ?? "automatic";
+  button.textContent = { automatic: "◐", light: "☀", dark: "☾" }[chosen];
+  button.setAttribute("aria-label", `Colours: ${chosen}`);
+  button.title = `Colours: ${chosen}`;
+}
+
+// -- keys ----------------------------------------------------------------------------------------
+
+const KEYS = [
+  ["/", "search"],
+  ["j  k", "next and previous row"],
+  ["Enter", "open the row"],
+  ["x", "choose the row"],
+  ["g then o j d q s n a", "go to overview, jobs, dead letters, queues, schedules, nodes, audit log"],
+  ["t", "change the colours"],
+  ["?", "this help"],
+];
+const PLACES = { o: "/", j: "/jobs", d: "/dead", q: "/queues", s: "/schedules", n: "/nodes", a: "/events" };
+let going = false;
+
+function help() {
+  const list = $("dl");
+  for (const [keys, what] of KEYS) list.append($("dt", $("kbd", keys)), $("dd", what));
+  const close = $("button", "Close");
+  const form = $("form", $("h2", "Keys"), list, close);
+  form.method = "dialog";
+  const dialog = $("dialog", form);
+  dialog.setAttribute("aria-label", "Keys");
+  document.body.append(dialog);
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.showModal();
+}
+
+const rows = () => [...main.querySelectorAll("[data-row]")];
+
+function move(by) {
+  const all = rows();
+  if (!all.length) return;
+  const at = all.findIndex((row) => row.classList.contains("at"));
+  const next = all[Math.min(Math.max(at + by, 0), all.length - 1)];
+  for (const row of all) row.classList.toggle("at", row === next);
+  next.querySelector("a, button")?.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  const inField = event.target.closest("input:not([type=checkbox]), textarea, select");
+  if (event.key === "Escape" && inField) return inField.blur();
+  if (inField) return;
+  const current = main.querySelector("[data-row].at");
+  if (going) {
+    going = false;
+    if (PLACES[event.key]) location.assign(base + PLACES[event.key]);
+    return;
+  }
+  const deeds = {
+    "/": () => {
+      const search = document.getElementById("search") ?? document.getElementById("find");
+      if (search) search.focus();
+      else location.assign(`${base}/jobs#search`);
+    },
+    j: () => move(1),
+    k: () => move(-1),
+    x: () => current?.querySelector("input[type=checkbox]")?.click(),
+    g: () => { going = true; setTimeout(() => { going = false; }, 1500); },
+    t: () => document.getElementById("theme").click(),
+    "?": help,
+    Enter: () => {
+      if (current && !event.target.closest("a, button")) current.querySelector("a")?.click();
+      else return false;
+    },
+  };
+  const deed = deeds[event.key];
+  if (deed && deed() !== false && event.key !== "Enter") event.preventDefault();
+});
+
+// -- what is new -----------------------------------------------------------------------------------
+
+const EVERY = 2000;
+let stale = 0;
+let asking = false;
+
+// Has the live parts of the page drawn anew by the server.
+async function renew(now = false) {
+  // Once more after that: what we are shown may be a second old.
+  stale = 2;
+  if (now) await look();
+}
+
+async function look() {
+  if (asking || !stale || document.hidden) return;
+  asking = true;
+  stale -= 1;
+  try {
+    const reply = await fetch(location.pathname + location.search, { headers: { "X-Part": "main" } });
+    if (reply.status === 401) return location.reload();
+    if (reply.ok) put(new DOMParser().parseFromString(await reply.text(), "text/html"));
+  } catch {
+    pulse(false);
+  } finally {
+    asking = false;
+  }
+}
+
+function put(fresh) {
+  const current = main.querySelector("[data-row].at")?.dataset.row;
+  const focused = document.activeElement;
+  for (const piece of main.querySelectorAll("[data-live]")) {
+    const other = fresh.getElementById(piece.id);
+    const busy = piece.contains(focused) && focused.matches("input:not([type=checkbox]), textarea, select");
+    if (!other || busy || piece.querySelector("td.pick input:checked")) continue;
+    const made = document.importNode(other, true);
+    localise(made);
+    const same = piece.contains(focused) ? [...piece.querySelectorAll("a, button")].indexOf(focused) : -1;
+    const scrolled = [...piece.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+    piece.replaceChildren(...made.childNodes);
+    piece.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = scrolled[at] ?? 0; });
+    if (same >= 0) piece.querySelectorAll("a, button")[same]?.focus({ preventScroll: true });
+  }
+  if (current) {
+    for (const row of rows()) row.classList.toggle("at", row.dataset.row === current);
+  }
+  document.dispatchEvent(new CustomEvent("renewed"));
+}
+
+function pulse(good) {
+  const sign = document.getElementById("pulse");
+  if (!sign) return;
+  sign.classList.toggle("on", good);
+  const text = good ? "live" : "connection lost";
+  if (sign.firstElementChild.textContent !== text) sign.firstElementChild.textContent = text;
+  sign.title = good ? "Live" : "Connection lost";
+}
+
+function listen() {
+  if (!("live" in document.body.dataset)) {
+    // Who is let in for some queues only isn't told of what happens in others.
+    setInterval(() => renew(), 10000);
+    return pulse(true);
+  }
+  const news = new EventSource(`${api}/live`);
+  news.addEventListener("open", () => pulse(true));
+  news.addEventListener("error", () => pulse(false));
+  for (const name of ["status", "event", "reset"]) news.addEventListener(name, () => renew());
+  addEventListener("pagehide", () => news.close());
+  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+}
+
+localise(document);
+setInterval(() => localise(document), 10000);
+if (main.querySelector("[data-live]")) {
+  listen();
+  setInterval(look, EVERY);
+} else pulse(true);
+label(document.getElementById("theme"));
+if (location.hash === "#search") document.getElementById("search")?.focus();

@@ -1,0 +1,65 @@
+"""How pages write numbers, durations and times: filters of the templates."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from queuectl.when import human
+
+_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])")
+"""What terminals take for colours, titles and other orders."""
+
+
+def duration(ms: float | None) -> str:
+    """Write a duration in milliseconds; none is a dash."""
+    if ms is None:
+        return "–"
+    return f"{ms:.0f} ms" if ms < 1000 else human(ms)
+
+
+def count(number: int | None) -> str:
+    """Write a number with its thousands apart."""
+    return "–" if number is None else f"{number:,}"
+
+
+def short(number: float) -> str:
+    """Write a number in three digits or so."""
+    for least, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if number >= least:
+            return f"{number / (1e3 if unit == 'k' else least):.3g}{unit}"
+    return f"{number:.4g}"
+
+
+def size(number: int | None) -> str:
+    """Write how many bytes."""
+    if number is None:
+        return "–"
+    for least, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if number >= least:
+            return f"{number / least:.1f} {unit}"
+    return f"{number} B"
+
+
+def part(name: str) -> str:
+    """Write a name as one part of a path."""
+    return quote(str(name), safe="")
+
+
+def query(said: Mapping[str, Any], **more: Any) -> str:
+    """Write what a query says, with changes; what is None, or empty, is left out."""
+    pairs = []
+    for name, value in {**said, **more}.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        pairs += [(name, one) for one in values if one not in (None, "", False)]
+    return f"?{urlencode(pairs)}" if pairs else ""
+
+
+def when(iso: str) -> str:
+    """Write a time for who has no script that makes it local."""
+    return f"{iso[:10]} {iso[11:19]} UTC"
+
+
+def plain(text: str) -> str:
+    """Return what was written to a terminal as text, without its orders."""
+    return _ESCAPES.sub("", text).replace("\r\n", "\n")

@@ -1,0 +1,96 @@
+"""A queue with something of everything in it, for browsers to look at."""
+
+import math
+import sqlite3
+from contextlib import closing
+
+from queuectl import State
+from queuectl.store.rollups import Tally, bucket_of
+from tests.support import Lab, wait_for
+
+MINUTE = 60_000
+LIVE = "report-2031"
+"""A job that runs, and writes in colours."""
+COLOURS = (
+    "printf '\\033[1mrender\\033[0m %s\\n' 'monthly report'; i=0;"
+    " while [ $i -lt 100000 ]; do i=$((i+1));"
+    " printf '\\033[32mok\\033[0m page %s \\033[2m(%s rows)\\033[0m\\n' $i $((i*37));"
+    " [ $((i % 7)) = 0 ] && printf '\\033[33mwarning\\033[0m: page %s is long\\n' $i >&2;"
+    " sleep 0.4; done"
+)
+
+
+def fill(lab: Lab) -> None:
+    """Enqueue, run and break things, and wait until they are as they are meant to be."""
+    queue = lab.queue
+    queue.limits.set("mail", limit=3, rates=["600/1m"])
+    queue.limits.set("video", limit=1)
+    queue.set_setting("retry_delay", "1h")
+    schedules = queue.schedules
+    schedules.add("nightly-backup", "0 3 * * *", "backup.sh --all", tz="Europe/Zurich")
+    schedules.add("refresh-feeds", "every 15m", {"command": "feeds refresh", "queue": "default"})
+    schedules.add("month-end", "0 6 1 * *", "ledger close", tz="UTC")
+    schedules.pause("month-end")
+    served = [part for name in ("mail", "reports", "default", "thumbs") for part in ("--queue", name)]
+    lab.node(*served, count=4)
+    lab.node("--queue", "video", count=1)
+    queue.enqueue(COLOURS, id=LIVE, queue="reports", tags=["monthly", "pdf"], priority=5)
+    queue.enqueue("sleep 600", id="encode-77", queue="video", timeout="1h")
+    queue.enqueue("ffmpeg -i talk.mov talk.webm", id="encode-78", queue="video")
+    lab.wait_state(LIVE, State.PROCESSING)
+    lab.wait_state("encode-77", State.PROCESSING)
+    for number in range(12):
+        queue.enqueue(f"echo sent letter {number}", id=f"mail-{number}", queue="mail", tags=["news"])
+    for number in range(9):
+        command = f"echo 'smtp 10.0.0.{number}: connection refused' >&2; exit 69"
+        queue.enqueue(command, id=f"bounce-{number}", queue="mail", max_retries=0, tags=["news"])
+    for number in range(3):
+        command = "echo 'no space left on device' >&2; exit 28"
+        queue.enqueue(command, id=f"thumb-{number}", queue="thumbs", max_retries=0)
+    queue.enqueue("no-such-program --now", id="typo", max_retries=0)
+    queue.enqueue("echo 'it is Sunday' >&2; exit 1", id="weekday-only", max_retries=3)
+    made = [f"bounce-{n}" for n in range(9)] + [f"thumb-{n}" for n in range(3)] + ["typo"]
+    for id in (*made, *(f"mail-{n}" for n in range(12))):
+        lab.wait_state(id, State.DEAD, State.COMPLETED)
+    lab.wait_state("weekday-only", State.FAILED)
+    queue.enqueue("invoice send 4411", id="held-invoice", queue="mail", priority=3, delay="2h")
+    queue.hold("held-invoice")
+    queue.enqueue("remind --late", id="tomorrow", queue="mail", delay="1d")
+    queue.enqueue("tar -c 2025", id="cold-storage", queue="archive")
+    queue.enqueue("echo never", id="called-off", delay="1h")
+    queue.cancel("called-off", reason="not needed any more")
+    wait_for(lambda: queue.counts(), "counts")
+
+
+def remember(lab: Lab, hours: int = 26) -> None:
+    """Have the queue look back on a busy day: times of runs, by the minute."""
+    now = lab.queue.now()
+    tally = Tally()
+    for ago in range(2, hours * 60):
+        at = (now - ago * MINUTE) // MINUTE * MINUTE
+        wave = 1 + math.sin(ago / 23) + 0.5 * math.sin(ago / 5)
+        for queue, weight in (("mail", 12), ("reports", 4), ("thumbs", 20), ("default", 3)):
+            many = int(weight * max(wave, 0.1)) + ago % 3
+            for number in range(8):
+                share = many * (8 - number) // 20
+                if share:
+                    ms = int(90 * weight * (1 + number**1.7) * (1 + 0.3 * math.sin(ago / 11)))
+                    merge(tally, at, queue, "completed", share, ms)
+                    merge(tally, at, queue, "wait", share, 30 + ms // 9)
+            if ago % 17 < 3:
+                merge(tally, at, queue, "failed", 1 + weight // 8, 700)
+            if ago % 53 < 2 and queue == "mail":
+                merge(tally, at, queue, "dead", 2, 900)
+    tally.count_for_ever()
+    with closing(sqlite3.connect(lab.db)) as db, db:
+        names = "at queue node measure bucket count total_ms least_ms most_ms".split()
+        db.executemany(
+            f"INSERT INTO rollups ({', '.join(names)}) VALUES"
+            f" ({', '.join(':' + name for name in names)}) ON CONFLICT DO NOTHING",
+            list(tally.rows()),
+        )
+
+
+def merge(tally: Tally, at: int, queue: str, measure: str, many: int, ms: int) -> None:
+    """Add so many durations of one kind."""
+    tally.merge((at, queue, "", measure, bucket_of(ms)), (many, many * ms, ms, ms))
