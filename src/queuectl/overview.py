@@ -222,10 +222,8 @@ def series(
     begin -= begin % span
     if now - begin > MOST_PARTS * span:
         raise UsageError(f"There are {MOST_PARTS:,} parts at most; take longer ones.")
-    found = [
-        store.history.series(since=begin, span=span, queue=one)
-        for one in ([check_sought("queue", name) for name in queues] or [None])
-    ]
+    named: Sequence[str | None] = [check_sought("queue", name) for name in queues] or [None]
+    found = [store.history.series(since=begin, span=span, queue=one) for one in named]
     return build_series(found, begin, now, span)
 
 

@@ -38,16 +38,18 @@ class Seen:
         ours = f"127.0.0.1:{server.port}"
         page.on(
             "console",
-            lambda said: self.complaints.append(said.text)
-            if said.type in ("error", "warning")
-            else None,
+            lambda said: (
+                self.complaints.append(said.text) if said.type in ("error", "warning") else None
+            ),
         )
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on(
             "request",
-            lambda asked: self.strangers.append(asked.url)
-            if urlsplit(asked.url).netloc not in (ours, "")
-            else None,
+            lambda asked: (
+                self.strangers.append(asked.url)
+                if urlsplit(asked.url).netloc not in (ours, "")
+                else None
+            ),
         )
 
     def check(self) -> None:

@@ -12,11 +12,11 @@ MINUTE = 60_000
 LIVE = "report-2031"
 """A job that runs, and writes in colours."""
 COLOURS = (
-    "printf '\\033[1mrender\\033[0m %s\\n' 'monthly report'; i=0;"
+    "#!/bin/sh\nprintf '\\033[1mrender\\033[0m %s\\n' 'monthly report'; i=0;"
     " while [ $i -lt 100000 ]; do i=$((i+1));"
     " printf '\\033[32mok\\033[0m page %s \\033[2m(%s rows)\\033[0m\\n' $i $((i*37));"
     " [ $((i % 7)) = 0 ] && printf '\\033[33mwarning\\033[0m: page %s is long\\n' $i >&2;"
-    " sleep 0.4; done"
+    " sleep 0.4; done\n"
 )
 
 
@@ -31,16 +31,27 @@ def fill(lab: Lab) -> None:
     schedules.add("refresh-feeds", "every 15m", {"command": "feeds refresh", "queue": "default"})
     schedules.add("month-end", "0 6 1 * *", "ledger close", tz="UTC")
     schedules.pause("month-end")
-    served = [part for name in ("mail", "reports", "default", "thumbs") for part in ("--queue", name)]
+    served = [
+        part for name in ("mail", "reports", "default", "thumbs") for part in ("--queue", name)
+    ]
     lab.node(*served, count=4)
     lab.node("--queue", "video", count=1)
-    queue.enqueue(COLOURS, id=LIVE, queue="reports", tags=["monthly", "pdf"], priority=5)
+    script = lab.folder / "render-report"
+    script.write_text(COLOURS)
+    script.chmod(0o755)
+    command = "./render-report --month 10 --format pdf"
+    folder = str(lab.folder)
+    queue.enqueue(
+        command, cwd=folder, id=LIVE, queue="reports", tags=["monthly", "pdf"], priority=5
+    )
     queue.enqueue("sleep 600", id="encode-77", queue="video", timeout="1h")
     queue.enqueue("ffmpeg -i talk.mov talk.webm", id="encode-78", queue="video")
     lab.wait_state(LIVE, State.PROCESSING)
     lab.wait_state("encode-77", State.PROCESSING)
     for number in range(12):
-        queue.enqueue(f"echo sent letter {number}", id=f"mail-{number}", queue="mail", tags=["news"])
+        queue.enqueue(
+            f"echo sent letter {number}", id=f"mail-{number}", queue="mail", tags=["news"]
+        )
     for number in range(9):
         command = f"echo 'smtp 10.0.0.{number}: connection refused' >&2; exit 69"
         queue.enqueue(command, id=f"bounce-{number}", queue="mail", max_retries=0, tags=["news"])
@@ -55,6 +66,9 @@ def fill(lab: Lab) -> None:
     lab.wait_state("weekday-only", State.FAILED)
     queue.enqueue("invoice send 4411", id="held-invoice", queue="mail", priority=3, delay="2h")
     queue.hold("held-invoice")
+    for number in range(2):
+        queue.enqueue("sleep 900", id=f"newsletter-{number}", queue="mail", tags=["news"])
+        lab.wait_state(f"newsletter-{number}", State.PROCESSING)
     queue.enqueue("remind --late", id="tomorrow", queue="mail", delay="1d")
     queue.enqueue("tar -c 2025", id="cold-storage", queue="archive")
     queue.enqueue("echo never", id="called-off", delay="1h")

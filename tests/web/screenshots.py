@@ -45,7 +45,11 @@ def main() -> int:
     """Take all of them."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as place, lab_in(Path(place)) as lab, chromium() as browser:
+    with (
+        tempfile.TemporaryDirectory(prefix="shop-") as place,
+        lab_in(Path(place)) as lab,
+        chromium() as browser,
+    ):
         scene.fill(lab)
         scene.remember(lab)
         server = Server(lab, "--allow-submit")

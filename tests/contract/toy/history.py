@@ -42,9 +42,7 @@ class ToyHistory(History):
             for key, (n, total, low, high) in sums.cells.items()
         ]
 
-    def series(
-        self, *, since: int, span: int, queue: str | None = None
-    ) -> dict[int, list[Rollup]]:
+    def series(self, *, since: int, span: int, queue: str | None = None) -> dict[int, list[Rollup]]:
         parts = {at - at % span for at, *_ in self._memory.cells if at and at >= since}
         found = {}
         for part in parts:

@@ -62,9 +62,7 @@ class SqlHistory(History):
             rows = self._db.rows(self._sql.ROLLUPS_OF_QUEUE, **span, queue=queue)
         return [_rollup(*row) for row in rows]
 
-    def series(
-        self, *, since: int, span: int, queue: str | None = None
-    ) -> dict[int, list[Rollup]]:
+    def series(self, *, since: int, span: int, queue: str | None = None) -> dict[int, list[Rollup]]:
         when = {"since": max(since, EVER + 1), "span": span}
         if queue is None:
             rows = self._db.rows(self._sql.SERIES, **when)

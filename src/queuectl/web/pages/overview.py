@@ -173,8 +173,10 @@ def _times(parts: "Sequence[Part]", what: str) -> charts.Chart:
     ]
     title = {"run": "Run time", "wait": "Wait for a worker"}[what]
     last = next((one for one in reversed(found) if one.count), None)
-    about = "nothing yet" if last is None else (
-        f"last p50 {words.duration(last.median)}, p95 {words.duration(last.p95)}"
+    about = (
+        "nothing yet"
+        if last is None
+        else (f"last p50 {words.duration(last.median)}, p95 {words.duration(last.p95)}")
     )
     return charts.Chart(
         title=title,

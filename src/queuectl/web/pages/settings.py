@@ -20,7 +20,6 @@ def settings(call: Call) -> dict[str, Any]:
     rows = [setting_dict(name, found, sources) for name in NAMES]
     return {
         "settings": [
-            {**row, "is_mine": row["name"] not in RUNS or call.may(Right.SUBMIT)}
-            for row in rows
+            {**row, "is_mine": row["name"] not in RUNS or call.may(Right.SUBMIT)} for row in rows
         ]
     }

@@ -1,7 +1,7 @@
 """The site: takes what browsers ask for, and answers with pages.
 
-A page that asks for itself again as something has changed (`X-Part`) gets its middle only, and of
-that what another was shown in the same second: a thousand open pages ask the store no more than one.
+A page that asks for itself again as something has changed (`X-Part`) gets its middle only, made of
+what another was shown in the same second: a thousand open pages ask the store no more than one.
 """
 
 from collections.abc import Mapping
@@ -144,18 +144,17 @@ class Site:
         shown = self._shown(page, call, request)
         if isinstance(shown, File):
             name = quote(shown.name, safe="")
+            as_file = f"attachment; filename=\"output.txt\"; filename*=UTF-8''{name}"
             headers = {
                 **HEADERS,
-                "Content-Disposition": f"attachment; filename=\"output.txt\"; filename*=UTF-8''{name}",
+                "Content-Disposition": as_file,
                 "Content-Security-Policy": "default-src 'none'; sandbox",
             }
-            return Response(
-                shown.data, media_type="application/octet-stream", headers=headers
-            )
+            return Response(shown.data, media_type="application/octet-stream", headers=headers)
         return self._html(page.template, request, call, {"page": page, **shown})
 
     def _shown(self, page: Page, call: Call, request: Request) -> Shown | File:
-        """Ask for what is to be shown; for a page that renews itself, what was just asked will do."""
+        """Ask for what is to be shown. To renew a page, what another has just asked will do."""
         grant = call.grant
         key = (
             page.path,

@@ -14,13 +14,13 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-
 def duration(ms: float | None) -> str:
     """Write a duration in milliseconds; none is a dash."""
     if ms is None:
-        return "–"
+        return "—"
     return f"{ms:.0f} ms" if ms < 1000 else human(ms)
 
 
 def count(number: int | None) -> str:
     """Write a number with its thousands apart."""
-    return "–" if number is None else f"{number:,}"
+    return "—" if number is None else f"{number:,}"
 
 
 def short(number: float) -> str:
@@ -34,7 +34,7 @@ def short(number: float) -> str:
 def size(number: int | None) -> str:
     """Write how many bytes."""
     if number is None:
-        return "–"
+        return "—"
     for least, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if number >= least:
             return f"{number / least:.1f} {unit}"

@@ -71,7 +71,7 @@
   let streams = {};
   let fresh = true;
 
-  function note(text, kind = "note") {
+  function note(text, kind = "said") {
     const line = document.createElement("p");
     line.className = `mark ${kind}`;
     line.textContent = text;

@@ -1,0 +1,418 @@
+"""The dashboard in a real browser: what people see and do there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+from queuectl import State
+from queuectl.filter import Filter
+from tests.support import PATIENCE, Lab, lab_in, wait_for
+from tests.web import scene
+from tests.web.browser import Seen, chromium, open_page, sign_in
+from tests.web.conftest import Server
+from tests.web.screenshots import PAGES
+
+WIDTHS = {"wide": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server over a queue with something of everything; nobody changes it."""
+    with lab_in(tmp_path_factory.mktemp("busy")) as lab:
+        scene.fill(lab)
+        scene.remember(lab, hours=3)
+        server = Server(lab, "--allow-submit", "--no-link")
+        try:
+            yield server
+        finally:
+            server.close()
+
+
+@pytest.fixture
+def server(lab: Lab) -> Iterator[Server]:
+    started = Server(lab, "--allow-submit")
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A browser window of its own."""
+    found = open_page(browser, viewport=WIDTHS["wide"])
+    try:
+        yield found
+    finally:
+        found.context.close()
+
+
+def go(page: Page, server: Server, path: str) -> None:
+    """Open a page, and wait until it is live."""
+    page.goto(server.url + path)
+    page.wait_for_selector("#pulse.on", state="attached")
+
+
+class TestSigning:
+    def test_by_the_printed_link_and_out_again(self, page: Page, server: Server) -> None:
+        seen = Seen(page, server)
+        page.goto(server.link)
+        page.wait_for_selector("h1:has-text('Overview')")
+        assert "qtk_" not in page.url
+        (cookie,) = page.context.cookies()
+        assert cookie["httpOnly"] is True
+        assert cookie["sameSite"] == "Strict"
+        page.click("text=Sign out")
+        page.wait_for_selector("h1:has-text('Sign in')")
+        assert page.context.cookies() == []
+        page.goto(server.url + "/jobs")
+        page.wait_for_selector("h1:has-text('Sign in')")
+        seen.check()
+
+    def test_by_a_token_without_javascript_and_back_to_the_page(
+        self, browser: Browser, lab: Lab, server: Server
+    ) -> None:
+        page = open_page(browser, java_script_enabled=False)
+        _, token = lab.queue.access.add_token("bot", ["view"])
+        page.goto(server.url + "/jobs?state=dead")
+        page.fill("#secret", "qtl_wrong")
+        page.click("button.main")
+        assert "isn't good" in page.inner_text("[role=alert]")
+        page.fill("#secret", token)
+        page.click("button.main")
+        assert page.url == server.url + "/jobs?state=dead"
+        assert page.inner_text("h1") == "Jobs"
+        page.context.close()
+
+    def test_under_a_base_path(self, page: Page, lab: Lab) -> None:
+        lab.queue.enqueue("echo below", id="below")
+        server = Server(lab, "--base-path", "/ops/queue")
+        try:
+            seen = Seen(page, server)
+            page.goto(server.link)
+            page.wait_for_selector("h1:has-text('Overview')")
+            page.click("nav >> text=Jobs")
+            page.click("a:has-text('echo below')")
+            page.wait_for_selector("#output[data-ended], #output.live")
+            assert page.url == f"{server.url}/jobs/below"
+            page.click("button:has-text('Hold')")
+            page.wait_for_selector(".tag:has-text('held')")
+            asked = [
+                urls
+                for urls in page.evaluate(
+                    "performance.getEntriesByType('resource').map(one => new URL(one.name).pathname)"
+                )
+            ]
+            assert asked
+            assert all(path.startswith("/ops/queue/") for path in asked)
+            seen.check()
+        finally:
+            server.close()
+
+
+class TestEachPage:
+    @pytest.mark.parametrize("name", PAGES)
+    def test_has_nothing_serious_for_axe_in_any_colours_or_width(
+        self, browser: Browser, busy: Server, name: str
+    ) -> None:
+        for colours, width in (("light", "wide"), ("dark", "wide"), ("light", "phone")):
+            page = open_page(browser, viewport=WIDTHS[width], color_scheme=colours)
+            seen = Seen(page, busy)
+            sign_in(page, busy)
+            go(page, busy, PAGES[name])
+            found = Axe().run(page).response["violations"]
+            bad = [
+                (one["id"], [node["html"][:160] for node in one["nodes"]][:4])
+                for one in found
+                if one["impact"] in ("serious", "critical")
+            ]
+            assert bad == [], (colours, width)
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= WIDTHS[width]["width"], "the page itself scrolls sideways"
+            seen.check()
+            page.context.close()
+
+    def test_signing_in_has_nothing_serious_either(self, page: Page, busy: Server) -> None:
+        page.goto(busy.url + "/sign-in")
+        found = Axe().run(page).response["violations"]
+        assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+
+    @pytest.mark.parametrize("name", PAGES)
+    def test_is_readable_without_javascript(
+        self, browser: Browser, busy: Server, name: str
+    ) -> None:
+        page = open_page(browser, java_script_enabled=False)
+        secret = busy.lab.queue.access.add_token(f"nojs-{name}", ["admin"])[1]
+        page.goto(busy.url + "/sign-in")
+        page.fill("#secret", secret)
+        page.click("button.main")
+        page.goto(busy.url + PAGES[name])
+        assert page.is_visible("main h1")
+        assert (
+            page.locator("main button:visible, main form[data-api]:visible")
+            .filter(has_not_text="Filter")
+            .count()
+            == 0
+        )
+        if name == "dead-job":
+            assert "connection refused" in page.inner_text("#terminal")
+        page.context.close()
+
+
+class TestLive:
+    def test_times_are_in_the_zone_of_the_reader(self, page: Page, busy: Server) -> None:
+        sign_in(page, busy)
+        go(page, busy, "/jobs/bounce-1")
+        told = page.evaluate(
+            "[...document.querySelectorAll('dl.fields time')].map(t => [t.dateTime, t.title])"
+        )
+        iso, title = told[0]
+        assert (int(title[11:13]) - int(iso[11:13])) % 24 == 9
+
+    def test_what_happens_is_seen_without_reloading(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        seen = Seen(page, server)
+        sign_in(page, server)
+        page.evaluate("window.same = true")
+        page.wait_for_selector("#pulse.on", state="attached")
+        lab.queue.enqueue("echo hello", queue="fresh")
+        page.wait_for_selector("#queues a:has-text('fresh')")
+        assert page.evaluate("window.same")
+        seen.check()
+
+    def test_output_is_followed_in_colours_and_found(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        lab.node()
+        lab.queue.enqueue(
+            "printf '\\033[31;1mred\\033[0m plain\\n';"
+            f" while [ ! -e {lab.folder}/go ]; do sleep 0.05; done; echo the needle; echo oh >&2",
+            id="live",
+        )
+        lab.wait_state("live", State.PROCESSING)
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/jobs/live")
+        page.wait_for_selector("#terminal .fg-red.bold:has-text('red')")
+        assert "\x1b" not in page.inner_text("#terminal")
+        (lab.folder / "go").touch()
+        page.wait_for_selector("#terminal pre.stderr:has-text('oh')")
+        page.wait_for_selector("#output[data-ended=completed]")
+        page.wait_for_selector("#head .state.completed")
+        page.fill("#find", "NEEDLE")
+        page.wait_for_selector("#found:has-text('1 found')")
+        with page.expect_download() as saved:
+            page.click("#output a:has-text('Download')")
+        assert Path(saved.value.path()).read_bytes() == b"\x1b[31;1mred\x1b[0m plain\nthe needle\n"
+        seen.check()
+
+
+class TestChanging:
+    def test_a_group_of_dead_letters_is_retried_by_one_click(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        for number in range(7):
+            lab.queue.enqueue(f"echo bad {number} >&2; exit 3", id=f"d{number}", max_retries=0)
+        lab.queue.enqueue("exit 4", id="other", max_retries=0)
+        node = lab.node("--drain")
+        node.wait(PATIENCE)
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/dead")
+        assert page.locator("article.group").count() == 2
+        page.locator("article.group").first.get_by_role("button", name="Retry all").click()
+        page.click("dialog button:has-text('Retry 7 jobs')")
+        page.wait_for_selector(".toast:has-text('7 jobs back in line.')")
+        states = [lab.queue.get(f"d{number}").state for number in range(7)]
+        assert states == [State.PENDING] * 7
+        assert lab.queue.get("other").state == State.DEAD
+        wait_for(lambda: page.locator("article.group").count() == 1, "one group")
+        who = {event.who for event in lab.queue.events(limit=7)}
+        assert all(one.startswith("ann (web)") for one in who)
+        seen.check()
+
+    @pytest.mark.timeout(400)
+    def test_all_that_fit_are_cancelled_at_100_000_jobs(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        many = 100_000
+        lab.queue.enqueue_many(({"command": "true", "queue": "big"} for _ in range(many)))
+        lab.queue.enqueue("true", id="spared")
+        page.set_default_timeout(300_000)
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/jobs?queue=big")
+        assert page.inner_text("#total") == "100,000 fit"
+        page.select_option("#bulk-which", "all")
+        page.click("#bulk button:has-text('Cancel')")
+        page.click("dialog button:has-text('Cancel 100,000 jobs')")
+        page.wait_for_selector(".toast:has-text('100,000 jobs cancelled.')")
+        assert lab.queue.count(Filter(states=(State.CANCELLED,))) == many
+        assert lab.queue.get("spared").state == State.PENDING
+        seen.check()
+
+    def test_those_chosen_are_held(self, page: Page, lab: Lab, server: Server) -> None:
+        for number in range(5):
+            lab.queue.enqueue("true", id=f"j{number}")
+        sign_in(page, server)
+        go(page, server, "/jobs")
+        page.check("input[value=j1]")
+        page.check("input[value=j3]")
+        page.click("#bulk button:has-text('Hold')")
+        page.click("dialog button:has-text('Hold 2 jobs')")
+        page.wait_for_selector(".toast:has-text('2 jobs held.')")
+        assert [lab.queue.get(f"j{n}").is_held for n in range(5)] == [0, 1, 0, 1, 0]
+
+    def test_one_job_is_held_edited_cloned_and_deleted(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        lab.queue.enqueue("echo once", id="one", tags=["x"])
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/jobs/one")
+        page.click("button:has-text('Hold')")
+        page.wait_for_selector("#head .tag:has-text('held')")
+        page.fill("input[name=priority]", "7")
+        page.click("button:has-text('Change')")
+        wait_for(lambda: lab.queue.get("one").priority == 7)
+        page.click("summary")
+        page.click("button:has-text('Enqueue')")
+        page.wait_for_url(lambda url: "/jobs/" in url and not url.endswith("/one"))
+        other = lab.queue.get(page.url.rpartition("/")[2])
+        assert (other.command, other.tags) == ("echo once", ("x",))
+        go(page, server, "/jobs/one")
+        page.click("button:has-text('Delete')")
+        page.click("dialog button:has-text('Delete')")
+        page.wait_for_url(server.url + "/jobs")
+        assert lab.queue.find("one") is None
+        seen.check()
+
+    def test_schedules_queues_and_settings(self, page: Page, lab: Lab, server: Server) -> None:
+        lab.queue.schedules.add("tick", "0 3 * * *", "echo tick")
+        lab.queue.enqueue("true", queue="q")
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/schedules")
+        page.click("td button:has-text('Run')")
+        wait_for(lambda: lab.queue.count() == 2)
+        page.click("td button:has-text('Pause')")
+        page.wait_for_selector(".tag:has-text('paused')")
+        go(page, server, "/queues")
+        page.click("tr[data-row=q] button:has-text('Pause')")
+        page.wait_for_selector("tr[data-row=q] .tag:has-text('paused')")
+        go(page, server, "/settings")
+        page.fill("input[aria-label=max_retries]", "9")
+        page.press("input[aria-label=max_retries]", "Enter")
+        page.wait_for_selector("tr[data-row=max_retries] button:has-text('Unset')")
+        assert lab.queue.settings.max_retries == 9
+        seen.check()
+
+    def test_who_may_only_look_sees_no_buttons(self, page: Page, lab: Lab, server: Server) -> None:
+        lab.queue.enqueue("true", id="j")
+        page.goto(server.url + "/sign-in")
+        page.fill("#secret", lab.queue.access.add_token("eve", ["view"])[1])
+        page.click("button.main")
+        for path in ("/", "/jobs", "/jobs/j", "/queues"):
+            go(page, server, path)
+            assert page.locator("main button:visible").filter(has_not_text="Filter").count() == 0
+
+
+def test_the_keyboard_is_enough(page: Page, lab: Lab, server: Server) -> None:
+    for number in range(5):
+        lab.queue.enqueue(f"echo {number}", id=f"k{number}")
+    seen = Seen(page, server)
+    sign_in(page, server)
+    page.keyboard.press("/")
+    page.wait_for_selector("#search:focus")
+    page.keyboard.type("echo")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "text=echo" in url)
+    page.wait_for_selector("#pulse.on", state="attached")
+    for key in "jjjk":
+        page.keyboard.press(key)
+    assert page.get_attribute("tr.at", "data-row") == "k3"
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog:has-text('next and previous row')")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="detached")
+    page.keyboard.press("x")
+    assert page.is_checked("input[value=k3]")
+    page.keyboard.press("Enter")
+    page.wait_for_url(server.url + "/jobs/k3")
+    page.wait_for_selector("#pulse.on", state="attached")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == "Hold":
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#head .tag:has-text('held')")
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    page.wait_for_url(server.url + "/queues")
+    seen.check()
+
+
+def test_colours_can_be_chosen_and_are_remembered(page: Page, busy: Server) -> None:
+    sign_in(page, busy)
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(paper)
+    page.keyboard.press("t")
+    page.keyboard.press("t")
+    dark = page.evaluate(paper)
+    assert dark != light
+    go(page, busy, "/jobs")
+    assert page.evaluate(paper) == dark
+    assert page.get_attribute("#theme", "aria-label") == "Colours: dark"
+
+
+HIT = "<img src=x onerror=hit()><script>hit()</script>"
+EVIL = f"\"'>{HIT}{{{{7*7}}}}"
+
+
+def test_what_jobs_say_is_text_and_never_markup(page: Page, lab: Lab, server: Server) -> None:
+    queue = lab.queue
+    fields = {"queue": f"q{EVIL}", "tags": [f"t{EVIL}"], "id": f"i{EVIL}", "keys": [f"k{EVIL}"]}
+    shout = f"cat <<'END'\n{EVIL}\nEND\ncat >&2 <<'END'\n{EVIL}\nEND\nexit 1 # {EVIL}"
+    queue.enqueue(shout, max_retries=0, **fields)
+    queue.enqueue("true", id="c", queue=f"q{EVIL}", delay="1h")
+    queue.cancel("c", reason=EVIL)
+    queue.pause(f"q{EVIL}")
+    queue.resume(f"q{EVIL}")
+    queue.schedules.add("s", "0 3 * * *", f"echo {EVIL}")
+    lab.node("--drain").wait(PATIENCE)
+    assert queue.get(f"i{EVIL}").state == State.DEAD
+    seen = Seen(page, server)
+    hits: list[str] = []
+    page.expose_function("hit", lambda: hits.append(page.url))
+    page.on("dialog", lambda dialog: hits.append(dialog.message))
+    sign_in(page, server)
+    paths = ["/", "/jobs", "/dead", "/queues", "/events", "/schedules", "/schedules/s", "/jobs/c"]
+    for path in paths:
+        go(page, server, path)
+        if path not in ("/", "/schedules", "/schedules/s"):
+            assert EVIL in page.inner_text("main").replace("\n", " "), path
+        assert page.locator("main img").count() == 0, path
+    go(page, server, "/jobs")
+    page.click("tr:has-text('exit 1') .what a")
+    page.wait_for_selector("#output[data-ended]")
+    assert page.inner_text("#terminal pre.stdout").strip() == EVIL
+    assert page.inner_text("#terminal pre.stderr").strip() == EVIL
+    assert page.locator("main img, main script").count() == 0
+    page.click("p.sub a >> nth=1")
+    page.wait_for_selector("#tiles")
+    assert page.inner_text("h1") == f"q{EVIL}"
+    assert "49" not in page.inner_text("h1")
+    go(page, server, f"/jobs?text={'%22%3E%3Cscript%3Ehit()%3C/script%3E'}")
+    assert page.input_value("#search") == '"><script>hit()</script>'
+    assert hits == []
+    seen.check()
