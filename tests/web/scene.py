@@ -1,11 +1,14 @@
 """A queue with something of everything in it, for browsers to look at."""
 
 import math
-import sqlite3
 from contextlib import closing
+from typing import Any
+
+import apsw
 
 from queuectl import State
-from queuectl.store.rollups import Tally, bucket_of
+from queuectl.store.histogram import bucket_of
+from queuectl.store.rollups import Tally
 from tests.support import Lab, wait_for
 
 MINUTE = 60_000
@@ -27,6 +30,10 @@ def fill(lab: Lab) -> None:
     queue.limits.set("video", limit=1)
     queue.set_setting("retry_delay", "1h")
     schedules = queue.schedules
+
+    def enqueue(command: str, **fields: Any) -> None:
+        queue.enqueue({"command": command, "cwd": str(lab.folder), **fields})
+
     schedules.add("nightly-backup", "0 3 * * *", "backup.sh --all", tz="Europe/Zurich")
     schedules.add("refresh-feeds", "every 15m", {"command": "feeds refresh", "queue": "default"})
     schedules.add("month-end", "0 6 1 * *", "ledger close", tz="UTC")
@@ -40,38 +47,33 @@ def fill(lab: Lab) -> None:
     script.write_text(COLOURS)
     script.chmod(0o755)
     command = "./render-report --month 10 --format pdf"
-    folder = str(lab.folder)
-    queue.enqueue(
-        command, cwd=folder, id=LIVE, queue="reports", tags=["monthly", "pdf"], priority=5
-    )
-    queue.enqueue("sleep 600", id="encode-77", queue="video", timeout="1h")
-    queue.enqueue("ffmpeg -i talk.mov talk.webm", id="encode-78", queue="video")
+    enqueue(command, id=LIVE, queue="reports", tags=["monthly", "pdf"], priority=5)
+    enqueue("sleep 600", id="encode-77", queue="video", timeout="1h")
+    enqueue("ffmpeg -i talk.mov talk.webm", id="encode-78", queue="video")
     lab.wait_state(LIVE, State.PROCESSING)
     lab.wait_state("encode-77", State.PROCESSING)
     for number in range(12):
-        queue.enqueue(
-            f"echo sent letter {number}", id=f"mail-{number}", queue="mail", tags=["news"]
-        )
+        enqueue(f"echo sent letter {number}", id=f"mail-{number}", queue="mail", tags=["news"])
     for number in range(9):
         command = f"echo 'smtp 10.0.0.{number}: connection refused' >&2; exit 69"
-        queue.enqueue(command, id=f"bounce-{number}", queue="mail", max_retries=0, tags=["news"])
+        enqueue(command, id=f"bounce-{number}", queue="mail", max_retries=0, tags=["news"])
     for number in range(3):
         command = "echo 'no space left on device' >&2; exit 28"
-        queue.enqueue(command, id=f"thumb-{number}", queue="thumbs", max_retries=0)
-    queue.enqueue("no-such-program --now", id="typo", max_retries=0)
-    queue.enqueue("echo 'it is Sunday' >&2; exit 1", id="weekday-only", max_retries=3)
+        enqueue(command, id=f"thumb-{number}", queue="thumbs", max_retries=0)
+    enqueue("no-such-program --now", id="typo", max_retries=0)
+    enqueue("echo 'it is Sunday' >&2; exit 1", id="weekday-only", backoff="fixed")
     made = [f"bounce-{n}" for n in range(9)] + [f"thumb-{n}" for n in range(3)] + ["typo"]
     for id in (*made, *(f"mail-{n}" for n in range(12))):
         lab.wait_state(id, State.DEAD, State.COMPLETED)
     lab.wait_state("weekday-only", State.FAILED)
-    queue.enqueue("invoice send 4411", id="held-invoice", queue="mail", priority=3, delay="2h")
+    enqueue("invoice send 4411", id="held-invoice", queue="mail", priority=3, delay="2h")
     queue.hold("held-invoice")
     for number in range(2):
-        queue.enqueue("sleep 900", id=f"newsletter-{number}", queue="mail", tags=["news"])
+        enqueue("sleep 900", id=f"newsletter-{number}", queue="mail", tags=["news"])
         lab.wait_state(f"newsletter-{number}", State.PROCESSING)
-    queue.enqueue("remind --late", id="tomorrow", queue="mail", delay="1d")
-    queue.enqueue("tar -c 2025", id="cold-storage", queue="archive")
-    queue.enqueue("echo never", id="called-off", delay="1h")
+    enqueue("remind --late", id="tomorrow", queue="mail", delay="1d")
+    enqueue("tar -c 2025", id="cold-storage", queue="archive")
+    enqueue("echo never", id="called-off", delay="1h")
     queue.cancel("called-off", reason="not needed any more")
     wait_for(lambda: queue.counts(), "counts")
 
@@ -96,7 +98,8 @@ def remember(lab: Lab, hours: int = 26) -> None:
             if ago % 53 < 2 and queue == "mail":
                 merge(tally, at, queue, "dead", 2, 900)
     tally.count_for_ever()
-    with closing(sqlite3.connect(lab.db)) as db, db:
+    # By the library that we have it open with: another one would take our locks away.
+    with closing(apsw.Connection(str(lab.db))) as db, db:
         names = "at queue node measure bucket count total_ms least_ms most_ms".split()
         db.executemany(
             f"INSERT INTO rollups ({', '.join(names)}) VALUES"

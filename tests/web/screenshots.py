@@ -30,7 +30,7 @@ PAGES = {
 """What is to be seen in which picture."""
 DARK = ("overview", "job")
 NARROW = ("overview", "jobs")
-WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
+WIDE, PHONE = {"width": 1180, "height": 720}, {"width": 390, "height": 760}
 
 
 def shoot(page: Page, url: str, path: Path) -> None:
@@ -62,7 +62,7 @@ def main() -> int:
                 shoot(page, server.url + path, folder / f"{name}.png")
             for names, how, more in (
                 (DARK, {"viewport": WIDE, "color_scheme": "dark"}, "dark"),
-                (NARROW, {"viewport": PHONE, "device_scale_factor": 2}, "phone"),
+                (NARROW, {"viewport": PHONE}, "phone"),
             ):
                 other = open_page(browser, **how)
                 sign_in(other, server)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -106,12 +107,8 @@ class TestSigning:
             assert page.url == f"{server.url}/jobs/below"
             page.click("button:has-text('Hold')")
             page.wait_for_selector(".tag:has-text('held')")
-            asked = [
-                urls
-                for urls in page.evaluate(
-                    "performance.getEntriesByType('resource').map(one => new URL(one.name).pathname)"
-                )
-            ]
+            names = "performance.getEntriesByType('resource').map(one => one.name)"
+            asked = [urlsplit(name).path for name in page.evaluate(names)]
             assert asked
             assert all(path.startswith("/ops/queue/") for path in asked)
             seen.check()
@@ -246,7 +243,7 @@ class TestChanging:
         self, page: Page, lab: Lab, server: Server
     ) -> None:
         many = 100_000
-        lab.queue.enqueue_many(({"command": "true", "queue": "big"} for _ in range(many)))
+        lab.queue.enqueue_many({"command": "true", "queue": "big"} for _ in range(many))
         lab.queue.enqueue("true", id="spared")
         page.set_default_timeout(300_000)
         seen = Seen(page, server)
@@ -381,9 +378,9 @@ EVIL = f"\"'>{HIT}{{{{7*7}}}}"
 
 def test_what_jobs_say_is_text_and_never_markup(page: Page, lab: Lab, server: Server) -> None:
     queue = lab.queue
-    fields = {"queue": f"q{EVIL}", "tags": [f"t{EVIL}"], "id": f"i{EVIL}", "keys": [f"k{EVIL}"]}
     shout = f"cat <<'END'\n{EVIL}\nEND\ncat >&2 <<'END'\n{EVIL}\nEND\nexit 1 # {EVIL}"
-    queue.enqueue(shout, max_retries=0, **fields)
+    names = {"queue": f"q{EVIL}", "tags": [f"t{EVIL}"], "id": f"i{EVIL}", "keys": [f"k{EVIL}"]}
+    queue.enqueue({"command": shout, "max_retries": 0, **names})
     queue.enqueue("true", id="c", queue=f"q{EVIL}", delay="1h")
     queue.cancel("c", reason=EVIL)
     queue.pause(f"q{EVIL}")
