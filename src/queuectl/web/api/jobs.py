@@ -158,7 +158,7 @@ def attempts(call: Call) -> list[dict[str, Any]]:
 
 
 @group.get("/jobs/{id}/events", answers=schemas.array(schemas.ref("Event")))
-def events(call: Call) -> list[dict[str, Any]]:
+def job_events(call: Call) -> list[dict[str, Any]]:
     """List what was done to a job by hand, its rescues and its death, newest first."""
     return [event_dict(event) for event in call.queue.iterate_events(call.job())]
 

@@ -63,9 +63,10 @@ def set_limits(call: Call) -> dict[str, Any]:
 
 
 _HARMLESS = frozenset(
-    "limit rates key_limit key_limits key_rates weights max_waiting max_waiting_per_key when_full"
-    " rate key_rate weight priority timeout max_retries".split()
+    "limit rates key_limit key_limits key_rates weights max_waiting when_full priority timeout"
+    " max_retries backoff backoff_base retry_delay max_backoff expire".split()
 )
+"""What may be set without having anything else run."""
 
 
 @group.delete("/queues/{name}/limits", needs=Right.ADMIN, scope=Scope.ALL)
