@@ -5,8 +5,16 @@ another pid namespace. So a process is named by host identity, pid and start tim
 """
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
+
+TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
+if TYPE_CHECKING:
+    from contextvars import ContextVar
+
+_other: "dict[str, ContextVar[str | None]]" = {}
+"""For whom something is done. Made when it is first needed: most programs act for nobody else."""
 
 
 @cache
@@ -117,9 +125,36 @@ def has_terminal() -> bool:
     return True
 
 
-@cache
 def whoami() -> str:
-    """Return `user@host`, for the record of things done by hand."""
+    """Return `user@host`, for the record of things done by hand.
+
+    Inside of `acting_as` it is preceded by who that is done for: `name via user@host`.
+    """
+    name = _other["name"].get() if _other else None
+    return _user() if name is None else f"{name} via {_user()}"
+
+
+@contextmanager
+def acting_as(name: str) -> Iterator[None]:
+    """Let what is done inside be on record as done for somebody else.
+
+    It holds for this thread, or this task of asyncio, and what these start with a copy of their
+    context.
+    """
+    if not _other:
+        from contextvars import ContextVar
+
+        # Of two threads that come at once, both get the one that is kept.
+        _other.setdefault("name", ContextVar("name", default=None))
+    before = _other["name"].set(name)
+    try:
+        yield
+    finally:
+        _other["name"].reset(before)
+
+
+@cache
+def _user() -> str:
     user = os.environ.get("SUDO_USER") or os.environ.get("USER") or os.environ.get("LOGNAME")
     if not user:
         import pwd
