@@ -25,7 +25,7 @@ class Right(StrEnum):
     SECRETS = "secrets"
     """Read what jobs are given besides: their data, and the names of their variables."""
     OPERATE = "operate"
-    """Change what becomes of jobs: cancel, retry, hold, move, delete; pause queues and schedules."""
+    """Change what becomes of jobs: cancel, retry, hold, move, delete; pause queues, schedules."""
     SUBMIT = "submit"
     """Have something run: new jobs, other commands, schedules, hooks."""
     ADMIN = "admin"
@@ -63,6 +63,7 @@ class Kind(StrEnum):
 
 PREFIXES = {Kind.TOKEN: "qtl_", Kind.SESSION: "qts_", Kind.LINK: "qtk_"}
 """How secrets begin: so that a token which went astray is found by what looks for such."""
+LONGEST_SECRET = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,7 @@ class Grant:
     """Of the secret."""
     roles: tuple[Role, ...]
     created_at: int
+    """Of a session, when it got the secret that it has."""
     created_by: str
     queues: tuple[str, ...] = ()
     """Those that it is good for; none is all."""
@@ -84,7 +86,8 @@ class Grant:
     used_at: int | None = None
     """When it was last used, give or take a minute."""
     parent: str | None = None
-    """The token that somebody has signed in with: when that goes, this goes."""
+    """The id of what it was derived from, and goes with: for a session, the token that somebody has
+    signed in with; for the secret that it had before, the session."""
 
     @property
     def rights(self) -> frozenset[Right]:
@@ -111,6 +114,13 @@ def new_secret(kind: Kind) -> str:
     return PREFIXES[kind] + token_urlsafe(32)
 
 
+def kind_of(secret: str) -> Kind | None:
+    """Return what a secret is for, going by its beginning; None for what can't be one."""
+    if len(secret) > LONGEST_SECRET:
+        return None
+    return next((kind for kind, begin in PREFIXES.items() if secret.startswith(begin)), None)
+
+
 def digest_of(secret: str) -> str:
     """Return what is kept of a secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
@@ -122,9 +132,9 @@ def read_roles(names: str | Iterable[str]) -> tuple[Role, ...]:
     roles = set()
     for name in asked:
         try:
-            roles.add(Role(name))
+            roles.add(Role(str(name).strip()))
         except ValueError:
-            hint = did_you_mean(str(name), Role, f"use {', '.join(Role)}.")
+            hint = did_you_mean(str(name), [role.value for role in Role], f"use {', '.join(Role)}.")
             raise UsageError(f"There is no role {shown(name)}; {hint}") from None
     if not roles:
         raise UsageError(f"A role must be said: {', '.join(Role)}.")

@@ -311,6 +311,7 @@ KEPT = (
     Field("handler", "text", is_hidden=True),
     Field("forced", "text", is_hidden=True),
     Field("task", "text", is_hidden=True),
+    Field("body_digest", "text", is_hidden=True),
 )
 """What only queuectl sets."""
 

@@ -100,6 +100,8 @@ class NewJob:
     """Set by a schedule only."""
     hook: str | None = None
     """Set by the end of another job only."""
+    body_digest: str | None = None
+    """Set by who takes requests over HTTP only."""
     is_limited: bool = False
     """Whether its queue has limits that a new job must keep; with a key, it has shares at least."""
 
@@ -187,6 +189,8 @@ class Job:
     """What a node must have to run it; empty for commands, which every node can run."""
     forced: str | None
     """What it is to come to by hand, as JSON, or empty: it counts while `cancel_reason` is set."""
+    body_digest: str | None
+    """Of the HTTP request that made it, if one did: who sends the same again gets it as it is."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":

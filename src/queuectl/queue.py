@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         watches,
     )
     from queuectl.explain import Reason
+    from queuectl.grants import Access
     from queuectl.queue_limits import QueueLimits
     from queuectl.report import Stats, Status
     from queuectl.schedules import Schedules
@@ -165,6 +166,13 @@ class Queue:
         from queuectl.queue_limits import QueueLimits
 
         return QueueLimits(self.store, self._enqueuer)
+
+    @cached_property
+    def access(self) -> "Access":
+        """Who may do what over HTTP: tokens, sessions, and links to sign in with."""
+        from queuectl.grants import Access
+
+        return Access(self.store)
 
     @cached_property
     def tasks(self) -> "dict[str, Task[..., Any, Any]]":
@@ -1046,7 +1054,7 @@ class Queue:
     def reset(self, *, settings: bool = False, progress: Progress | None = None) -> int:
         """Delete all jobs with their output, and all history; returns how many jobs there were.
 
-        Settings and pauses stay, unless `settings` goes as well. While nodes live it is a
+        Settings, pauses and tokens stay, unless `settings` goes as well. While nodes live it is a
         `StateError`. Events of before go, too: the first that follows says who did it.
         """
         jobs = maintenance.reset(self.store, settings=settings, progress=progress)

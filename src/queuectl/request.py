@@ -25,6 +25,7 @@ LONGEST_STDIN = 2**24
 LONGEST_DATA = 2**20
 LONGEST_ID = 256
 LONGEST_NAME = 128
+LONGEST_DIGEST = 128
 MOST_TAGS = 64
 MOST_KEYS = 4
 LARGEST_PRIORITY = 2**31 - 1
@@ -105,13 +106,16 @@ def check_commands(commands: list[str]) -> list[str]:
 def check_request(new: NewJob) -> Values:
     """Return what is given of a request made in Python, or raise as if it had come as fields.
 
-    Times and durations are milliseconds there.
+    Times and durations are milliseconds there. What can't be asked for isn't taken over, but for
+    the digest of an HTTP request.
     """
     values: Values = {}
     for f in fields(new):
         value = getattr(new, f.name)
         if value is not None and f.name in _KINDS:
             values[f.name] = _checked(f.name, value)
+    if new.body_digest is not None:
+        values["body_digest"] = check_text("body_digest", new.body_digest, longest=LONGEST_DIGEST)
     _check_work(values)
     return values
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from queuectl import Queue, lifecycle
+from queuectl.access import Kind
 from queuectl.errors import (
     EXIT_FAILED,
     QueuectlError,
@@ -24,6 +25,7 @@ from queuectl.filter import Filter
 from queuectl.host import host_identity, process_start
 from queuectl.job import Exited, Output, State
 from queuectl.limits import Limits
+from queuectl.maintenance import SETTINGS_TABLES
 from queuectl.store import copying, open_store
 from queuectl.store.copying import copy
 from queuectl.store.dialects import TABLES as ALL_TABLES
@@ -31,8 +33,10 @@ from queuectl.store.migrate import COPY
 from queuectl.store.sqlstore import SqlStore
 from queuectl.store.tables import TABLES
 from queuectl.uniqueness import Until
+from queuectl.values import replace
 from tests.contract.conftest import ENGINES
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
+from tests.contract.test_grants import ALL as A_GRANT
 from tests.contract.test_schedules import a_schedule, makes
 from tests.contract.tools import (
     DAY,
@@ -217,6 +221,9 @@ def furnish(store: SqlStore, client: Client) -> None:
         *(told[0], 64, ODD, ODD, NOW + 65, NOW + 66, 1),
     )
     store.sleeps.emit(ODD, '"ü"', who=ODD, now=NOW + 67)
+    store.grants.add(replace(A_GRANT, created_by=ODD, queues=(ODD, "a")), now=NOW)
+    session = replace(A_GRANT, id="session", kind=Kind.SESSION, digest="digest 68", queues=())
+    store.grants.add(session, now=NOW)
     limits = Limits(limit=47, key_limit=48, weights={"ü": 49}, defaults={"timeout": "50s"})
     store.settings.set_limits("shared", lambda _: limits)
     add(store, "keyed", queue="shared", keys=("ü", 'it\'s "k"'))
@@ -294,6 +301,7 @@ def test_everything_comes_over_as_it_was(
     assert target.settings.config() == source.settings.config()
     assert target.schedules.all() == source.schedules.all()
     assert target.schedules.ticks("nightly", 9) == source.schedules.ticks("nightly", 9)
+    assert target.grants.all() == source.grants.all()
     assert target.history.events(limit=99) == source.history.events(limit=99)
     assert set(target.history.rollups()) == set(source.history.rollups())
     assert target.verify() == source.verify() == []
@@ -568,7 +576,7 @@ def test_a_reset_leaves_nothing_but_what_was_set(
     store: SqlStore, client: Client, url: str, monkeypatch: pytest.MonkeyPatch, settings: bool
 ) -> None:
     furnish(store, client)
-    spared = {name: rows for name, rows in rows_of(store).items() if name in ("config", "queues")}
+    spared = {name: rows for name, rows in rows_of(store).items() if name in SETTINGS_TABLES}
     monkeypatch.setattr(copying, "ROWS", 3)
     seen: list[tuple[int, int]] = []
     with Queue(url) as queue:

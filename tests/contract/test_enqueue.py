@@ -50,6 +50,7 @@ EVERYTHING = NewJob(
     on_success="success 20",
     on_failure="failure 21",
     on_dead="dead 22",
+    body_digest="digest 23",
 )
 
 
@@ -113,6 +114,7 @@ class TestEnqueue:
             reason=None,
             cancel_reason=None,
             forced=None,
+            body_digest="digest 23",
         )
 
     def test_a_program_may_have_very_many_arguments(self, store: Store) -> None:

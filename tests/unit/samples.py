@@ -38,6 +38,7 @@ SAMPLE = Job(
     parked="key-136",
     handler="",
     forced=None,
+    body_digest="digest-138",
     run_at=NOW - 9_112,
     expires_at=NOW + 9_113,
     timeout=11_400,

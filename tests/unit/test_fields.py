@@ -30,8 +30,8 @@ class TestTable:
         assert len(known) == len(set(known))
 
     def test_a_new_job_has_what_can_be_requested(self) -> None:
-        # Nothing to ask for: set by a schedule, an end, limits of the queue.
-        new = {f.name for f in fields(NewJob)} - {"tick", "hook", "is_limited"}
+        # Nothing to ask for: set by a schedule, an end, an HTTP request, limits of the queue.
+        new = {f.name for f in fields(NewJob)} - {"tick", "hook", "body_digest", "is_limited"}
         assert {f.name for f in REQUESTED if not f.gives} == new
         assert {f.gives for f in REQUESTED if f.gives} <= {f.name for f in fields(NewJob)}
         assert list(Keywords.__annotations__) == names(REQUESTED)
@@ -72,6 +72,7 @@ class TestTable:
             "parked",
             "handler",
             "forced",
+            "body_digest",
         }
         assert set(job_dict(SAMPLE)) == stored | {
             *("schedule", "scheduled_for", "paused_at", "paused_by", "held", "hook_of"),

@@ -781,6 +781,10 @@ class Grants(ABC):
         """Return all grants, those that are over as well, the oldest first."""
 
     @abstractmethod
+    def get(self, id: str) -> "Grant | None":
+        """Return the grant with this id; None if there is none."""
+
+    @abstractmethod
     def find(self, digest: str) -> "Grant | None":
         """Return the grant whose secret has this digest; None if there is none."""
 
@@ -793,21 +797,29 @@ class Grants(ABC):
 
     @abstractmethod
     def exchange(
-        self, id: str, grant: "Grant", *, until: int | None, event: Event | None = None
+        self,
+        was: "Grant",
+        grant: "Grant",
+        *,
+        left: "Grant | None" = None,
+        event: Event | None = None,
     ) -> bool:
-        """Put a grant in the place of another, which holds until then, or with None no longer.
+        """Put a grant in the place of another, with what is `left` of that one beside it.
 
-        False if that one isn't there any more: then nothing is changed. Of two who come with the
-        same one at a time, only one gets it, unless it holds for a while yet.
+        Neither is a token. False if that one is gone, or has another secret by now: then nothing is
+        changed. So of two who come with the same one at a time, only one gets something for it.
         """
 
     @abstractmethod
     def remove(self, id: str, *, event: Event | None = None) -> "list[Grant]":
-        """Take a grant away, with those that were derived from it; returns all of them."""
+        """Take a grant away, with those that were derived from it; returns all of them.
+
+        Of those that are added meanwhile some may be left, derived from what isn't there any more.
+        """
 
     @abstractmethod
     def touch(self, id: str, at: int) -> None:
-        """Note when a grant was used, if it is still there."""
+        """Note when a grant was used, if it is still there; never an earlier time than it has."""
 
 
 class Store(ABC):

@@ -71,7 +71,7 @@ The rest is one and the same tuple for all jobs that share it, so that it is mad
 OWN_COLUMNS = 3
 _FOUND = (
     *("state", "ready", "run_at", "expires_at", "created_at", "updated_at", "tick", "vtime"),
-    *("hook", "handler"),
+    *("hook", "body_digest", "handler"),
 )
 _in_new_row = itemgetter(*map(_FOUND.index, NEW_COLUMNS[OWN_COLUMNS : -len(COPIED)]))
 """Brings what is found out about a new job into the order of its columns."""
@@ -148,7 +148,8 @@ def _rest(job: NewJob, now: int) -> Row:
     """Return what goes into the columns that a job may share with others."""
     run_at, expires_at = _times(job, now)
     ready, handler = 1 if run_at <= now else 0, handler_of(job.type)
-    found = (_PENDING, ready, run_at, expires_at, now, now, job.tick, 0, job.hook, handler)
+    told = (job.tick, 0, job.hook, job.body_digest)
+    found = (_PENDING, ready, run_at, expires_at, now, now, *told, handler)
     return (*_in_new_row(found), *_asked(job))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from queuectl.store.administration import Administration
 from queuectl.store.contract import (
     Capability,
+    Grants,
     History,
     Jobs,
     Listener,
@@ -113,6 +114,12 @@ class SqlStore(Store):
         from queuectl.store.verbs.schedules import SqlSchedules
 
         return SqlSchedules(self._idiom, self.jobs)
+
+    @cached_property
+    def grants(self) -> Grants:
+        from queuectl.store.verbs.grants import SqlGrants
+
+        return SqlGrants(self._idiom)
 
     @cached_property
     def folder(self) -> "Folder":

@@ -79,6 +79,16 @@ TABLES = (
         wide=("payload",),
     ),
     Table(
+        name="grants",
+        key=("id",),
+        columns=tuple(
+            (
+                "id kind name token digest roles queues created_at created_by expires_at used_at"
+                " parent"
+            ).split()
+        ),
+    ),
+    Table(
         name="rollups",
         key=("at", "queue", "node", "measure", "bucket"),
         columns=tuple("at queue node measure bucket count total_ms least_ms most_ms".split()),

@@ -98,6 +98,7 @@ class ToyJobs(Jobs):
         fields |= {"shell": None if new.shell == "/bin/sh" else new.shell, "tick": new.tick}
         hooks = ("on_success", "on_failure", "on_dead")
         fields |= {name: getattr(new, name) or None for name in hooks} | {"hook": new.hook}
+        fields["body_digest"] = new.body_digest
         fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
         fields |= {"keys": new.keys, "vtime": self._place(new) if placed else 0, "parked": None}
         fields |= dict.fromkeys(("created_at", "updated_at"), now)
@@ -415,6 +416,7 @@ class _Arrival:
         kept = "id seq state attempts failures crashes node worker created_at started_at"
         kept += (
             " finished_at duration_ms exit_code error reason cancel_reason forced tick hook parked"
+            " body_digest"
         )
         values = {name: getattr(job, name) for name in kept.split()}
         if (other.queue, other.keys) == (job.queue, job.keys):

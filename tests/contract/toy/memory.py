@@ -3,6 +3,7 @@
 from dataclasses import replace
 from time import CLOCK_MONOTONIC, clock_gettime_ns, time_ns
 
+from queuectl.access import Grant
 from queuectl.facts import Emitted, Event, Node, Pause, QueueInfo, RunProgress, Sleep, Step
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Attempt, Job, Output, State, Transition
@@ -44,6 +45,7 @@ class Memory:
         self.emitted: dict[str, Emitted] = {}
         self.schedules: dict[str, Schedule] = {}
         self.ticks: dict[tuple[str, int], Tick] = {}
+        self.grants: dict[str, Grant] = {}
         self.shares: dict[str, dict[str, int]] = {}
         self.vtimes: dict[str, int] = {}
         """How far the keys of a queue, and the queue, have come."""

@@ -10,6 +10,7 @@ from queuectl.store.contract import Store
 from queuectl.store.folder import Folder
 from queuectl.store.sqlite.driver import HostClock
 from tests.contract.tools import DAY, HOUR
+from tests.contract.toy.grants import ToyGrants
 from tests.contract.toy.history import ToyHistory
 from tests.contract.toy.jobs import ToyJobs
 from tests.contract.toy.live import ToyLiveOutput
@@ -44,6 +45,7 @@ class Toy(Store):
         self._sleeps = ToySleeps(self.memory)
         self._settings = ToySettings(self.memory)
         self._schedules = ToySchedules(self.memory, self._jobs)
+        self._grants = ToyGrants(self.memory)
 
     @property
     def jobs(self) -> ToyJobs:
@@ -80,6 +82,10 @@ class Toy(Store):
     @property
     def schedules(self) -> ToySchedules:
         return self._schedules
+
+    @property
+    def grants(self) -> ToyGrants:
+        return self._grants
 
     @property
     def identity(self) -> str:

@@ -16,7 +16,7 @@ from queuectl.store.statements import columns
 # for. The database gives `seq`: its place in the line.
 NEW_COLUMNS = (
     *"id command argv state ready run_at expires_at created_at updated_at tick vtime hook".split(),
-    "handler",
+    *("body_digest", "handler"),
     *(field.column for field in fields.COPIED),
 )
 NEW_JOB = columns(NEW_COLUMNS)
@@ -958,3 +958,41 @@ SELECT name, job, starts, until, since FROM {uniques}
 WHERE name {in_ids} ORDER BY name{row_lock}
 """
 JOBS_NAMED = "SELECT {job_columns} FROM {jobs} WHERE id {in_ids}"
+
+# -- who is let in over HTTP ----------------------------------------------------------
+
+# All columns of a grant, but for the name of a token once more, which keeps others from having it.
+GRANT = "id, kind, name, digest, roles, queues, created_at, created_by, expires_at, used_at, parent"
+
+# All grants; one of them, by the digest of its secret or by its id; and one, and those that were
+# derived from some, which nobody else changes then.
+GRANTS = f"SELECT {GRANT} FROM {{grants}} ORDER BY created_at, id"
+GRANT_OF_DIGEST = f"SELECT {GRANT} FROM {{grants}} WHERE digest = :digest"
+GRANT_OF_ID = f"SELECT {GRANT} FROM {{grants}} WHERE id = :id"
+LOCK_GRANT = GRANT_OF_ID + "{row_lock}"
+LOCK_DERIVED = f"""
+SELECT {GRANT} FROM {{grants}} WHERE parent {{in_ids}} ORDER BY created_at, id{{row_lock}}
+"""
+
+# Keep one, unless there is a token of that name; and which one has it.
+ADD_GRANT = (
+    f"INSERT INTO {{grants}} ({GRANT}, token) VALUES (:{GRANT.replace(', ', ', :')}, :token)"
+    " {or_nothing[token]}"
+)
+TOKEN_NAMED = "SELECT id FROM {grants} WHERE token = :token"
+
+# Put one in the place of another that still has its secret.
+EXCHANGE_GRANT = (
+    "UPDATE {grants} SET "
+    + ", ".join(f"{name} = :{name}" for name in GRANT.split(", "))
+    + ", token = :token WHERE id = :was AND digest = :was_digest"
+)
+
+# Note that one was used.
+TOUCH_GRANT = """
+UPDATE {grants} SET used_at = :at WHERE id = :id AND (used_at IS NULL OR used_at < :at)
+"""
+
+# Take some away, or all that are over.
+DROP_GRANTS = "DELETE FROM {grants} WHERE id {in_ids}"
+DROP_GRANTS_OVER = "DELETE FROM {grants} WHERE expires_at <= :now"

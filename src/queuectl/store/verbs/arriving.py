@@ -23,7 +23,8 @@ from queuectl.when import LATEST
 
 _KEEPS = (
     "id seq state attempts failures crashes node worker created_at started_at finished_at"
-    " duration_ms exit_code error reason cancel_reason forced tick hook vtime parked"
+    " duration_ms exit_code error reason cancel_reason forced tick hook body_digest vtime"
+    " parked"
 ).split()
 """What a job keeps that becomes what another request asks for."""
 
