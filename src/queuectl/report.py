@@ -36,6 +36,7 @@ from queuectl.store.rollups import EVER, WAIT, Tally
 from queuectl.values import dataclass, fields
 
 if TYPE_CHECKING:
+    from queuectl.access import Grant
     from queuectl.limits import Limits
     from queuectl.store.health import Finding
 
@@ -143,6 +144,22 @@ def event_dict(event: Event) -> dict[str, Any]:
         "node": event.node,
         "who": event.who,
         "detail": event.detail,
+    }
+
+
+def grant_dict(grant: "Grant", now: int) -> dict[str, Any]:
+    """Describe a token or a session; of its secret nothing is there."""
+    return {
+        "id": grant.id,
+        "name": grant.name,
+        "kind": grant.kind.value,
+        "roles": [role.value for role in grant.roles],
+        "queues": list(grant.queues),
+        "created_at": moment(grant.created_at),
+        "created_by": grant.created_by,
+        "expires_at": moment(grant.expires_at),
+        "expired": grant.is_over(now),
+        "used_at": moment(grant.used_at),
     }
 
 

@@ -164,6 +164,7 @@ def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
         *(("steps", "dead"), ("result", "--of", "dead"), ("progress", "5"), ("push", "d", "x")),
         *(("step", "one", "--", "true"), ("submit", "e", "x"), ("force-finish", "d")),
         *(("sleep", "2d"), ("await", "x"), ("emit", "x"), ("emitted",)),
+        ("token", "list"),
     ]
     covered = {command[0] for command in commands} | {"enqueue"}
     assert set(COMMANDS) - covered == {"completion", "demo"}

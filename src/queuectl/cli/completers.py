@@ -178,6 +178,32 @@ def complete_schedules(ctx: click.Context, param: click.Parameter, incomplete: s
     return _starting(incomplete, helped, helped)
 
 
+def complete_tokens(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of tokens, with their roles."""
+    given = ctx.params.get(param.name or "")
+    taken = set(given) if isinstance(given, tuple) else set()
+    with _open(ctx) as queue:
+        found = queue.access.tokens()
+    helped = {one.name: ", ".join(one.roles) for one in found if one.name not in taken}
+    return _starting(incomplete, helped, helped)
+
+
+def complete_sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete ids of sessions, with whose they are."""
+    given = ctx.params.get(param.name or "")
+    taken = set(given) if isinstance(given, tuple) else set()
+    with _open(ctx) as queue:
+        found = queue.access.sessions()
+    helped = {one.id: one.name for one in found if one.id not in taken}
+    return _starting(incomplete, helped, helped)
+
+
+def complete_signed_in(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of those who are signed in."""
+    with _open(ctx) as queue:
+        return _starting(incomplete, sorted({one.name for one in queue.access.sessions()}))
+
+
 # -- from what is known without it ------------------------------------------------------
 
 
@@ -192,6 +218,19 @@ def complete_states(ctx: click.Context, param: click.Parameter, incomplete: str)
         CompletionItem(f"{before},{name}")
         for name in names
         if name.startswith(last) and name not in given
+    ]
+
+
+def complete_roles(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of roles, also behind a comma."""
+    from queuectl.access import Role
+
+    before, comma, last = incomplete.rpartition(",")
+    given = before.split(",")
+    return [
+        CompletionItem(f"{before}{comma}{role}")
+        for role in Role
+        if role.startswith(last) and role not in given
     ]
 
 
@@ -328,6 +367,10 @@ BY_NAME: dict[str, Completer] = {
     "name": complete_settings,
     "emitted_name": complete_emitted,
     "value": complete_values,
+    "token_names": complete_tokens,
+    "session_ids": complete_sessions,
+    "--of": complete_signed_in,
+    "--role": complete_roles,
     "schedule_name": complete_schedules,
     "schedule_names": complete_schedules,
     "--tz": complete_zones,

@@ -380,14 +380,14 @@ def _loss(target: str) -> str:
     queuectl db backup before.db && queuectl db reset --yes --json
     """,
 )
-@click.option("--settings", is_flag=True, help="Forget the settings and pauses as well.")
+@click.option("--settings", is_flag=True, help="Forget settings, pauses and tokens as well.")
 @yes_option
 @json_option
 def reset(settings: bool, yes: bool, as_json: bool) -> None:
     """Delete all jobs, with their output, history and statistics.
 
-    Settings and pauses stay, unless --settings is given. Stop the workers first. What can't be
-    undone is asked for on a terminal.
+    Settings, pauses and tokens stay, unless --settings is given. Stop the workers first. What
+    can't be undone is asked for on a terminal.
     """
     from queuectl.cli.finish import still_going
     from queuectl.cli.progress import Bar
@@ -405,7 +405,7 @@ def reset(settings: bool, yes: bool, as_json: bool) -> None:
             except KeyboardInterrupt:
                 with still_going(HALF_EMPTY, always=True):
                     raise
-            rest = "" if settings else "; settings and pauses are as before"
+            rest = "" if settings else "; settings, pauses and tokens are as before"
             done = f"Deleted {plural(jobs, 'job')} from {queue.url}{rest}."
             result = {"database": queue.url, "jobs": jobs, "settings": settings}
             write_result(result, done, as_json=as_json)

@@ -114,6 +114,9 @@ COMMANDS: dict[str, Entry] = {
     ),
     "dlq": Entry(_CHANGE, "dlq:dlq", "Look into the dead letter queue, retry or purge it."),
     "config": Entry(_SET_UP, "config:config", "Show and change settings."),
+    "token": Entry(
+        _SET_UP, "token:token", "Let programs and people in over HTTP, and see who is signed in."
+    ),
     "db": Entry(_SET_UP, "db:db", "Make, check, back up, copy, compact or empty the database."),
     "doctor": Entry(
         _SET_UP, "doctor:doctor", "Check the queue, its database and this host; say what to do."
