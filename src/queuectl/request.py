@@ -106,8 +106,8 @@ def check_commands(commands: list[str]) -> list[str]:
 def check_request(new: NewJob) -> Values:
     """Return what is given of a request made in Python, or raise as if it had come as fields.
 
-    Times and durations are milliseconds there. What can't be asked for isn't taken over, but for the
-    digest of an HTTP request.
+    Times and durations are milliseconds there. What can't be asked for isn't taken over, but for
+    the digest of an HTTP request.
     """
     values: Values = {}
     for f in fields(new):

@@ -288,8 +288,8 @@ def sign_out(
         outlet.done = lambda: f"{plural(len(ended), 'session')} ended"
         try:
             if session_ids:
-                for id in dict.fromkeys(session_ids):
-                    ended.append(queue.access.remove_session(id))
+                wanted = dict.fromkeys(session_ids)
+                ended.extend(queue.access.remove_session(id) for id in wanted)
             else:
                 ended += queue.access.remove_sessions(of)
         except QueuectlError:
