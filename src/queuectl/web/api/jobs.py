@@ -112,7 +112,7 @@ def put(call: Call) -> Answer:
     asked = _asked(call)
     if asked.setdefault("id", id) != id:
         raise UsageError(f"The body says another id than the path: {asked['id']!r}.")
-    job, new = once.store(call, asked, once.digest(call))
+    job, new = once.keep(call, asked, once.digest(call))
     return Answer(value=told(call, job), status=201 if new else 200, headers=_where(call, job))
 
 
