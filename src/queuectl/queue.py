@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
     from queuectl.tasks.task import Register, Task, TaskOptions
+    from queuectl.webhooks import Webhooks
 
     Followers = list[following.Follower]
     Reasons = list[Reason]
@@ -165,6 +166,13 @@ class Queue:
         from queuectl.queue_limits import QueueLimits
 
         return QueueLimits(self.store, self._enqueuer)
+
+    @cached_property
+    def webhooks(self) -> "Webhooks":
+        """Whom the ends of jobs are told to: `queue.webhooks.add("https://example.com/hook")`."""
+        from queuectl.webhooks import Webhooks
+
+        return Webhooks(self.store)
 
     @cached_property
     def tasks(self) -> "dict[str, Task[..., Any, Any]]":

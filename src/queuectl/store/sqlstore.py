@@ -20,6 +20,7 @@ from queuectl.store.contract import (
     SharedSettings,
     Sleeps,
     Store,
+    Webhooks,
 )
 from queuectl.store.database import Database
 from queuectl.store.idiom import Idiom
@@ -113,6 +114,12 @@ class SqlStore(Store):
         from queuectl.store.verbs.schedules import SqlSchedules
 
         return SqlSchedules(self._idiom, self.jobs)
+
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        from queuectl.store.verbs.webhooks import SqlWebhooks
+
+        return SqlWebhooks(self._idiom)
 
     @cached_property
     def folder(self) -> "Folder":

@@ -152,6 +152,7 @@ _COLUMNS = dict.fromkeys(TABLES, "seq") | {
     "uniques": "until",
     "pauses": "at",
     "emitted": "at",
+    "webhooks": "url",
 }
 
 
