@@ -153,7 +153,7 @@ def _queues(webhook: "Webhook") -> str:
     "list",
     examples="""
     queuectl hook list
-    queuectl hook list --json | jq -r '.[] | select(.paused).name'
+    queuectl hook list --json
     """,
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print bare names, one per line.")
@@ -194,7 +194,7 @@ def _state(webhook: "Webhook") -> str:
     "show",
     examples="""
     queuectl hook show ops
-    queuectl hook show ops --secret --json | jq -r .secret
+    queuectl hook show ops --secret --json
     """,
 )
 @name_argument
@@ -265,7 +265,7 @@ def _delivery_dict(job: "Job") -> dict[str, object]:
     "test",
     examples="""
     queuectl hook test ops
-    queuectl hook test ops --json | jq .status
+    queuectl hook test ops --json
     """,
 )
 @name_argument

@@ -20,6 +20,7 @@ from tests.contract.toy.runs import ToyRuns
 from tests.contract.toy.schedules import ToySchedules
 from tests.contract.toy.settings import ToySettings
 from tests.contract.toy.sleeps import ToySleeps
+from tests.contract.toy.webhooks import ToyWebhooks
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ class Toy(Store):
         self._sleeps = ToySleeps(self.memory)
         self._settings = ToySettings(self.memory)
         self._schedules = ToySchedules(self.memory, self._jobs)
+        self._webhooks = ToyWebhooks(self.memory)
 
     @property
     def jobs(self) -> ToyJobs:
@@ -80,6 +82,10 @@ class Toy(Store):
     @property
     def schedules(self) -> ToySchedules:
         return self._schedules
+
+    @property
+    def webhooks(self) -> ToyWebhooks:
+        return self._webhooks
 
     @property
     def identity(self) -> str:
