@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PROGRAM = (sys.executable, "-P", "-m", "queuectl.delivery")
 GONE = 69
-"""The exit code that says that the receiver wants no more messages; sysexits calls it unavailable."""
+"""The exit code that says that the receiver wants no more messages."""
 PATIENCE = 15.0
 """Seconds that all of a delivery may take, once the name of the receiver is known."""
 LONGEST_ANSWER = 2_048
@@ -152,7 +152,8 @@ def is_public(address: str) -> bool:
 
 
 def _is_global(ip: "IPv4Address | IPv6Address") -> bool:
-    return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
+    is_local = getattr(ip, "is_site_local", False)
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved or is_local)
 
 
 def _addresses(host: str, port: int, *, private: bool) -> "list[tuple[Any, Any]]":
@@ -207,15 +208,19 @@ def send(
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     addresses = _addresses(host, port, private=private)
     with _connected(addresses, host, patience) as (sock, overdue):
+        late = UndeliveredError(f"{host} didn't answer within {patience:g} s")
         try:
-            return _ask(_speaking(host, port, sock, is_secure=is_secure), target, body, headers)
+            speaking = _speaking(host, port, sock, is_secure=is_secure)
+            answer = _ask(speaking, target, body, headers)
         except Exception as error:
-            if overdue():
-                raise UndeliveredError(f"{host} didn't answer within {patience:g} s") from None
-            explained = _explained(host, error)
+            explained = late if overdue() else _explained(host, error)
             if explained is None:
                 raise
             raise explained from None
+        if overdue():
+            # What came may end where we hung up.
+            raise late
+        return answer
 
 
 @contextmanager

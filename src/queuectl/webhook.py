@@ -13,7 +13,7 @@ from queuectl.delivery import GONE
 from queuectl.hooks import Occasion, occasions
 from queuectl.job import FINISHED, WEBHOOK, Exited, Job, NewJob, Outcome, State, Strategy
 from queuectl.job_json import job_dict
-from queuectl.values import dataclass, field
+from queuectl.values import dataclass, field, replace
 from queuectl.when import iso
 
 QUEUE = "webhooks"
@@ -71,6 +71,12 @@ class Webhook:
         return not self.queues or queue in self.queues
 
 
+def renamed(webhook: Webhook, old: str, new: str) -> Webhook:
+    """Return a webhook that means a queue by its new name."""
+    queues = tuple(new if queue == old else queue for queue in webhook.queues)
+    return replace(webhook, queues=queues, via=new if webhook.via == old else webhook.via)
+
+
 def news_of(state: State, outcome: Outcome | None) -> News | None:
     """Say what there is to tell of a job that came into a state, by a run unless that is None."""
     if state in FINISHED:
@@ -78,9 +84,7 @@ def news_of(state: State, outcome: Outcome | None) -> News | None:
     return News.FAILED if Occasion.FAILURE in occasions(state, outcome) else None
 
 
-def hearers(
-    webhooks: Iterable[Webhook], job: Job, outcome: Outcome | None
-) -> list[Webhook]:
+def hearers(webhooks: Iterable[Webhook], job: Job, outcome: Outcome | None) -> list[Webhook]:
     """Return those that are told of what a job, which is given as it is now, came to.
 
     One that is paused isn't, and of a delivery nobody is.

@@ -79,9 +79,7 @@ class Webhooks:
     def deliveries(self, name: str, *, limit: int | None = 50) -> list[Job]:
         """Return the deliveries of a webhook that are still here, newest first."""
         which = Filter(tags=(tag_of(name),))
-        return [
-            job for job in self._store.jobs.select(which, limit=limit) if job.webhook == name
-        ]
+        return [job for job in self._store.jobs.select(which, limit=limit) if job.webhook == name]
 
     # -- changing -----------------------------------------------------------------------
 
@@ -169,9 +167,7 @@ class Webhooks:
         event = event_of(self._store.clock.now(), "rm", detail=f"webhook {name}")
         self._store.webhooks.change(name, decide, event=event)
         which = Filter(tags=(tag_of(name),), states=WAITING)
-        left = [
-            job for job in self._store.jobs.select(which, limit=None) if job.webhook == name
-        ]
+        left = [job for job in self._store.jobs.select(which, limit=None) if job.webhook == name]
         change = changes.cancelling(f"webhook {name} was removed")
         done: list[changes.Changed | changes.Refused] = []
         changes.make_named(self._store, left, change, done.append, dry_run=False)
@@ -246,7 +242,7 @@ def _news(on: "str | Iterable[str]") -> tuple[News, ...]:
         raise UsageError(f"Say what a webhook is told of: {known}.")
     for word in words:
         if word not in list(News):
-            hint = did_you_mean(word, list(News), f"there are {known}.")
+            hint = did_you_mean(word, map(str, News), f"there are {known}.")
             raise UsageError(f"A webhook can't be told of {shown(word)}; {hint}")
     return read_news(words)
 

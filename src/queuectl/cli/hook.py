@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -102,7 +102,7 @@ def add(
     from queuectl.webhook import QUEUE
     from queuectl.webhooks import read_webhook, webhook_dict
 
-    more = {
+    more: dict[str, Any] = {
         "name": name,
         "queues": queues,
         "secret": None if secret is None else _read_secret(secret),
@@ -111,9 +111,9 @@ def add(
         "via": QUEUE if via is None else via,
     }
     # Before a database is made for it.
-    read_webhook(url, on, **more)  # type: ignore[arg-type]
+    read_webhook(url, on, **more)
     with open_queue(create=True) as queue, truthful(queue):
-        made = queue.webhooks.add(url, on, **more)  # type: ignore[arg-type]
+        made = queue.webhooks.add(url, on, **more)
         outlet.done = lambda: f"Webhook {made.name} is stored"
         if as_json:
             write_json(webhook_dict(made, with_secret=True))
@@ -202,8 +202,8 @@ def _state(webhook: "Webhook") -> str:
 @json_option
 def show(webhook_name: str, with_secret: bool, as_json: bool) -> None:
     """Show all about a webhook, and its newest deliveries."""
-    from queuectl.when import local
     from queuectl.webhooks import webhook_dict
+    from queuectl.when import local
 
     with open_queue() as queue:
         found = queue.webhooks.get(webhook_name)

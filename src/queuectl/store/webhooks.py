@@ -1,7 +1,8 @@
 """Webhooks as rows, and the deliveries that are made in the transactions that end jobs.
 
-Nobody asks at each end whether there are webhooks: what there was is known for a second. Only if one
-of those wants to hear of an end, what there is then is read in the transaction that ends the job.
+Nobody asks at each end whether there are webhooks: what there was is known for a second. Only if
+one of those wants to hear of an end, what there is then is read in the transaction that ends the
+job.
 """
 
 import json
