@@ -150,7 +150,8 @@ def _short(value: Any) -> Any:
         return value if len(value) <= LONGEST_TEXT else value[: LONGEST_TEXT - 1] + "…"
     if not isinstance(value, list):
         return value
-    kept, room = [], LONGEST_TEXT
+    kept: list[Any] = []
+    room = LONGEST_TEXT
     for item in map(_short, value):
         room -= len(str(item))
         if room < 0:

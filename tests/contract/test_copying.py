@@ -24,6 +24,7 @@ from queuectl.filter import Filter
 from queuectl.host import host_identity, process_start
 from queuectl.job import Exited, Output, State
 from queuectl.limits import Limits
+from queuectl.maintenance import SETTINGS_TABLES
 from queuectl.store import copying, open_store
 from queuectl.store.copying import copy
 from queuectl.store.dialects import TABLES as ALL_TABLES
@@ -584,7 +585,7 @@ def test_a_reset_leaves_nothing_but_what_was_set(
     store: SqlStore, client: Client, url: str, monkeypatch: pytest.MonkeyPatch, settings: bool
 ) -> None:
     furnish(store, client)
-    spared = {name: rows for name, rows in rows_of(store).items() if name in ("config", "queues")}
+    spared = {name: rows for name, rows in rows_of(store).items() if name in SETTINGS_TABLES}
     monkeypatch.setattr(copying, "ROWS", 3)
     seen: list[tuple[int, int]] = []
     with Queue(url) as queue:

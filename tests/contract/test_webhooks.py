@@ -180,7 +180,7 @@ class TestOccasions:
     @pytest.mark.parametrize("news", News)
     def test_only_what_it_wants(self, store: Store, news: News) -> None:
         a_webhook(store, news=(news,))
-        outcomes = [Exited(0), Exited(3), Exited(4), Cancelled("why")]
+        outcomes: list[Outcome] = [Exited(0), Exited(3), Exited(4), Cancelled("why")]
         for n, _ in enumerate(outcomes):
             add(store, f"a{n}", max_retries=n % 2)
         ends = [ended(job, of) for job, of in zip(take(store, 4), outcomes, strict=True)]

