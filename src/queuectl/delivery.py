@@ -171,8 +171,8 @@ def _addresses(host: str, port: int, *, private: bool) -> "list[tuple[Any, Any]]
         where = ", ".join(dict.fromkeys(str(address[0]) for _, address in known))
         means = "" if where == host else f", which is {where},"
         raise UndeliveredError(
-            f"{host}{means} is no public address, so nothing was sent; only a webhook that was"
-            " added with --allow-private may go there"
+            f"{host}{means} is no public address, so nothing was sent",
+            advice="a webhook that was added with --allow-private may go there",
         )
     return allowed
 
@@ -334,7 +334,7 @@ def main() -> int:
             private=order["private"],
         )
     except QueuectlError as error:
-        print(error, file=sys.stderr)
+        print(error.advised, file=sys.stderr)
         return 1
     if answer.is_good:
         print(answer.describe())

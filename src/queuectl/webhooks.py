@@ -187,7 +187,7 @@ class Webhooks:
     # -- trying it ----------------------------------------------------------------------
 
     def test(self, name: str) -> Tested:
-        """Send a message of the type `webhook.test` from here, now, and say what came back."""
+        """Send a message to see, from here and now, and say what came back."""
         webhook = self.get(name)
         body = message("webhook.test", self._store.clock.now(), {"webhook": webhook.name})
         began = monotonic()

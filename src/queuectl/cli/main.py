@@ -115,9 +115,7 @@ COMMANDS: dict[str, Entry] = {
     "dlq": Entry(_CHANGE, "dlq:dlq", "Look into the dead letter queue, retry or purge it."),
     "config": Entry(_SET_UP, "config:config", "Show and change settings."),
     "db": Entry(_SET_UP, "db:db", "Make, check, back up, copy, compact or empty the database."),
-    "hook": Entry(
-        _SET_UP, "hook:hook", "Tell others over HTTP what became of jobs: webhooks, signed."
-    ),
+    "hook": Entry(_SET_UP, "hook:hook", "Tell others over HTTP what became of jobs: webhooks."),
     "doctor": Entry(
         _SET_UP, "doctor:doctor", "Check the queue, its database and this host; say what to do."
     ),
