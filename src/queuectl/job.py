@@ -23,6 +23,8 @@ ANY_TYPE = "type:*"
 """What a node is said to handle that takes data jobs of all types."""
 ANY_HANDLER = "*"
 """All that there is, for whoever asks about jobs and runs none."""
+WEBHOOK = "webhook:"
+"""What the task of a delivery begins with; the name of its webhook follows."""
 
 
 class State(StrEnum):
@@ -213,6 +215,15 @@ class Job:
     def type(self) -> str | None:
         """What it is one of, if it is a data job; empty for none in particular."""
         return self.task if self.handler.startswith(TYPE) else None
+
+    @property
+    def webhook(self) -> str | None:
+        """The webhook that it delivers to, if that is what it does; every node can do that."""
+        if self.task is None or self.handler or not self.task.startswith(WEBHOOK):
+            return None
+        # One that was made another job by hand is told no secret.
+        is_command = self.command is not None or self.argv is not None
+        return None if is_command else self.task.removeprefix(WEBHOOK)
 
     @property
     def is_forced(self) -> bool:

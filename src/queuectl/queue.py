@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
     from queuectl.tasks.task import Register, Task, TaskOptions
+    from queuectl.webhooks import Webhooks
 
     Followers = list[following.Follower]
     Reasons = list[Reason]
@@ -178,6 +179,13 @@ class Queue:
         from queuectl.grants import Access
 
         return Access(self.store)
+
+    @cached_property
+    def webhooks(self) -> "Webhooks":
+        """Whom the ends of jobs are told to: `queue.webhooks.add("https://example.com/hook")`."""
+        from queuectl.webhooks import Webhooks
+
+        return Webhooks(self.store)
 
     @cached_property
     def tasks(self) -> "dict[str, Task[..., Any, Any]]":

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 
+from queuectl.delivery import PROGRAM as DELIVER
 from queuectl.errors import StoreError
 from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
@@ -249,6 +250,8 @@ def _env(job: Job) -> dict[str, str]:
 
 def _stdin(run: Run, store: Store) -> str | None:
     """Make a file of what a run finds on stdin; each has its own, to be read from the beginning."""
+    if run.job.webhook is not None:
+        return run.prepare(".in", _order(run.job, store))
     if run.job.type is not None:
         return run.prepare(".in", run.job.data or b"")
     if run.job.stdin_bytes is None:
@@ -259,10 +262,24 @@ def _stdin(run: Run, store: Store) -> str | None:
     return run.prepare(".in", data)
 
 
+def _order(job: Job, store: Store) -> bytes:
+    """Write what a delivery is told: it gets the secret from us, and knows no database."""
+    from queuectl.webhook import order_of
+
+    found = next((one for one in store.webhooks.all() if one.name == job.webhook), None)
+    if found is None:
+        raise UnrunnableError(f"there is no webhook {job.webhook!r} any more")
+    if found.paused_at is not None:
+        raise UnrunnableError(f"webhook {found.name!r} is paused")
+    return order_of(found, job)
+
+
 def _argv(run: Run, programs: Programs) -> list[str]:
     job = run.job
     if job.argv is not None:
         return list(job.argv)
+    if job.webhook is not None:
+        return [*DELIVER]
     if job.command is None:
         argv = programs.argv(job)
         if argv is None:

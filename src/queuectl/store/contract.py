@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from queuectl.schedule import Schedule
     from queuectl.store.clock import Clock
     from queuectl.store.folder import Folder
+    from queuectl.webhook import Webhook
 
 T = TypeVar("T")
 LONGEST_PIECE = 1 << 18
@@ -727,6 +728,29 @@ class Schedules(ABC):
         """Return when the next schedule has something to do."""
 
 
+class Webhooks(ABC):
+    """Whom the ends of jobs are told to."""
+
+    @abstractmethod
+    def all(self) -> "list[Webhook]":
+        """Return all webhooks, by name."""
+
+    @abstractmethod
+    def change(
+        self,
+        name: str,
+        decide: Callable[["Webhook | None", int], "Webhook | None"],
+        *,
+        event: Event | None = None,
+    ) -> "Webhook | None":
+        """Add, change or remove a webhook, as `decide` says when nobody else can change it.
+
+        It is told what there is, and the time; what it returns is there from then on, and with None
+        it is gone. Others hear of it within a second: until then they make deliveries as before,
+        but for one that is paused or gone they never make any.
+        """
+
+
 class SharedSettings(ABC):
     """What was set for all who use the queue."""
 
@@ -913,6 +937,11 @@ class Store(ABC):
     @abstractmethod
     def grants(self) -> Grants:
         """Who is let in over HTTP."""
+
+    @property
+    @abstractmethod
+    def webhooks(self) -> Webhooks:
+        """Whom the ends of jobs are told to."""
 
     @property
     @abstractmethod

@@ -153,6 +153,7 @@ _COLUMNS = dict.fromkeys(TABLES, "seq") | {
     "uniques": "until",
     "pauses": "at",
     "emitted": "at",
+    "webhooks": "url",
 }
 
 

@@ -877,6 +877,26 @@ ORDER BY planned DESC LIMIT :limit
 DROP_TICKS = "DELETE FROM {ticks} WHERE schedule = :name"
 DROP_OLD_TICKS = "DELETE FROM {ticks} WHERE made_at < :before"
 
+# -- webhooks ---------------------------------------------------------------------------
+
+# All columns of a webhook.
+WEBHOOK = (
+    "name, url, news, queues, via, secret, private, with_data, paused_at, paused_by, created_at,"
+    " updated_at"
+)
+
+# All webhooks; and one of them, which nobody else changes then.
+WEBHOOKS = f"SELECT {WEBHOOK} FROM {{webhooks}} ORDER BY name"
+LOCK_WEBHOOK = f"SELECT {WEBHOOK} FROM {{webhooks}} WHERE name = :name{{row_lock}}"
+
+ADD_WEBHOOK = f"INSERT INTO {{webhooks}} ({WEBHOOK}) VALUES (:{WEBHOOK.replace(', ', ', :')})"
+CHANGE_WEBHOOK = (
+    "UPDATE {webhooks} SET "
+    + ", ".join(f"{name} = :{name}" for name in WEBHOOK.split(", ")[1:])
+    + " WHERE name = :name"
+)
+DROP_WEBHOOK = "DELETE FROM {webhooks} WHERE name = :name"
+
 # -- limits -----------------------------------------------------------------------------
 
 # The limits of queues; whoever holds them is the only one who decides about their jobs.

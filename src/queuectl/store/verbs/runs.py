@@ -222,6 +222,7 @@ class SqlRuns(Runs):
         if finished:
             tally.count_for_ever()
             self._db.insert(self._sql.ADD_ROLLUPS, list(tally.rows()))
+        may_tell = self._idiom.may_tell()
         self._idiom.after_change(
             *(
                 Changed(
@@ -234,6 +235,7 @@ class SqlRuns(Runs):
                     ],
                     left=[end.job for end in some],
                     hooked=[(ended_job(end), end.outcome) for end in some if end.job.has_hooks],
+                    told=[(ended_job(end), end.outcome) for end in some if may_tell(end.job)],
                 )
                 for state, some in done.items()
             )
