@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import queuectl.web
 from queuectl.errors import QueuectlError
 from queuectl.web.problems import problem_of
 from tests.support import PATIENCE, Lab
@@ -66,9 +67,7 @@ def every_error() -> list[type[QueuectlError]]:
 
 
 def test_each_problem_that_is_known_is_in_the_table() -> None:
-    source = "".join(
-        path.read_text() for path in (Path(document.openapi.__file__).parent).rglob("*.py")
-    )
+    source = "".join(path.read_text() for path in Path(*queuectl.web.__path__).rglob("*.py"))
     known = set(re.findall(r'refused\(\s*\d+,\s*"([a-z-]+)"', source))
     known |= {problem_of(error("x")).kind for error in every_error()}
     told = set(re.findall(r"`([a-z-]+)`", PAGE.partition("| Status |")[2].partition("##")[0]))
