@@ -170,6 +170,8 @@ class App:
 
     async def who(self, request: Request) -> Grant | None:
         """Return who asks; None if nobody says so."""
+        if (known := self.gate.remembered(request.headers)) is not None:
+            return known
         address = request.client.host if request.client else "local"
         ask = partial(self.gate.who, request.headers, request.cookies, address)
         found: Grant | None = await to_thread.run_sync(ask, limiter=self._quick)
