@@ -96,6 +96,8 @@ class NewJob:
     on_failure: str | None = None
     on_dead: str | None = None
     """Commands to run as jobs of their own then; an empty one is none, whatever the queue says."""
+    traceparent: str | None = None
+    tracestate: str | None = None
     tick: str | None = None
     """Set by a schedule only."""
     hook: str | None = None
@@ -187,6 +189,9 @@ class Job:
     """What a node must have to run it; empty for commands, which every node can run."""
     forced: str | None
     """What it is to come to by hand, as JSON, or empty: it counts while `cancel_reason` is set."""
+    traceparent: str | None
+    tracestate: str | None
+    """The trace that it is a part of, in the words of W3C, if it was enqueued in one."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":
@@ -245,6 +250,16 @@ class Job:
     def hook_of(self) -> str | None:
         """The id of the job whose end it tells of, if it is a hook."""
         return None if self.hook is None else self.hook.split(" ", 3)[-1]
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of the trace that it is a part of, if it was enqueued in one."""
+        if self.traceparent is None:
+            return None
+        from queuectl.tracecontext import read_parent
+
+        parent = read_parent(self.traceparent)
+        return None if parent is None else parent.trace
 
     @property
     def title(self) -> str:

@@ -50,6 +50,8 @@ EVERYTHING = NewJob(
     on_success="success 20",
     on_failure="failure 21",
     on_dead="dead 22",
+    traceparent="00-0000000000000000000000000000023a-000000000000024b-01",
+    tracestate="vendor=25",
 )
 
 
@@ -113,6 +115,8 @@ class TestEnqueue:
             reason=None,
             cancel_reason=None,
             forced=None,
+            traceparent="00-0000000000000000000000000000023a-000000000000024b-01",
+            tracestate="vendor=25",
         )
 
     def test_a_program_may_have_very_many_arguments(self, store: Store) -> None:

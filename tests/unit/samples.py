@@ -38,6 +38,8 @@ SAMPLE = Job(
     parked="key-136",
     handler="",
     forced=None,
+    traceparent="00-0000000000000000000000000000137a-000000000000138b-01",
+    tracestate="vendor=139",
     run_at=NOW - 9_112,
     expires_at=NOW + 9_113,
     timeout=11_400,

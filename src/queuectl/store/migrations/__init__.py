@@ -16,6 +16,7 @@ MIGRATIONS: tuple[str, ...] = (
     "m0007_handlers",
     "m0008_forced",
     "m0009_sleeps",
+    "m0012_traces",
 )
 """Packages in this one, oldest first, with a module per dialect."""
 
