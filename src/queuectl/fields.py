@@ -39,6 +39,8 @@ Kind = Literal[
     "until",
     "collision",
     "hook",  # a command or a type of data, or none at all, whatever the queue says
+    "trace",  # in the words of W3C Trace Context
+    "trace_state",
     "state",
 ]
 """What a field is. `request` knows how to read it, `store.rows` how to store it, and `report` how
@@ -282,6 +284,13 @@ REQUESTED = (
         "The same when it is dead, whatever of.",
         is_long=True,
     ),
+    Field(
+        "traceparent",
+        "trace",
+        "--traceparent TRACE",
+        "The trace that it is a part of, as W3C has it.  [default: that of TRACEPARENT]",
+    ),
+    Field("tracestate", "trace_state", "--tracestate LIST", "What goes with that trace."),
 )
 """What a request may say, in the order of the options."""
 
@@ -384,3 +393,5 @@ class Keywords(TypedDict, total=False):
     on_success: "str | Callee | Literal[False]"
     on_failure: "str | Callee | Literal[False]"
     on_dead: "str | Callee | Literal[False]"
+    traceparent: str
+    tracestate: str

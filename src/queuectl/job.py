@@ -98,6 +98,8 @@ class NewJob:
     on_failure: str | None = None
     on_dead: str | None = None
     """Commands to run as jobs of their own then; an empty one is none, whatever the queue says."""
+    traceparent: str | None = None
+    tracestate: str | None = None
     tick: str | None = None
     """Set by a schedule only."""
     hook: str | None = None
@@ -193,6 +195,9 @@ class Job:
     """What it is to come to by hand, as JSON, or empty: it counts while `cancel_reason` is set."""
     body_digest: str | None
     """Of the HTTP request that made it, if one did: who sends the same again gets it as it is."""
+    traceparent: str | None
+    tracestate: str | None
+    """The trace that it is a part of, in the words of W3C, if it was enqueued in one."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":
@@ -260,6 +265,16 @@ class Job:
     def hook_of(self) -> str | None:
         """The id of the job whose end it tells of, if it is a hook."""
         return None if self.hook is None else self.hook.split(" ", 3)[-1]
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of the trace that it is a part of, if it was enqueued in one."""
+        if self.traceparent is None:
+            return None
+        from queuectl.tracecontext import read_parent
+
+        parent = read_parent(self.traceparent)
+        return None if parent is None else parent.trace
 
     @property
     def title(self) -> str:

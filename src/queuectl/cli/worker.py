@@ -38,7 +38,7 @@ from queuectl.cli.restart import nodes_option, restart
 from queuectl.cli.serving import serving_options
 from queuectl.cli.successor import ASKED, answer, start_again
 from queuectl.cli.tuning import tuning_options
-from queuectl.errors import EXIT_DONE, EXIT_FAILED
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, UsageError
 from queuectl.host import host_identity, is_running
 from queuectl.queue import Queue
 from queuectl.when import format_duration, local, parse_time
@@ -214,6 +214,8 @@ def start(
         again=start_again(ctx.meta[ARGUMENTS], daemon=daemon is not None),
         handed=handed,
     )
+    if tuning.traces:
+        _check_traces()
     if ctx.meta.get(ASKED):
         return answer(options)
     if handover is None:
@@ -227,6 +229,20 @@ def start(
 
 start.params.append(file_option())
 worker.add_command(configuring(start))
+
+
+def _check_traces() -> None:
+    """See that there is what spans are made with, and something that exports them."""
+    try:
+        from queuectl.node.traces import check
+    except ImportError as error:
+        if not (error.name or "").startswith("opentelemetry"):
+            raise
+        raise UsageError(
+            "--traces needs OpenTelemetry: pip install opentelemetry-sdk"
+            " opentelemetry-exporter-otlp"
+        ) from None
+    check()
 
 
 def _start_daemon(options: "NodeOptions", *, is_one: bool, as_json: bool) -> int:

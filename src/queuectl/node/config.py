@@ -29,6 +29,8 @@ class Tuning:
     poll_interval: int | None = None
     """Milliseconds between looks for news, where the database can't tell of them."""
     verbose: bool = False
+    traces: bool = False
+    """Whether it makes spans of its runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

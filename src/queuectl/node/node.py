@@ -48,11 +48,13 @@ from queuectl.node.signals import Interrupts, orders
 from queuectl.node.turns import Turn, TurnTaker
 from queuectl.queue import Queue
 from queuectl.store.contract import Ended, Over, Topic
+from queuectl.tracecontext import VARIABLES
 from queuectl.values import quicken
 
 if TYPE_CHECKING:
     from queuectl.node.reload import SourceWatch
     from queuectl.node.scraping import Server
+    from queuectl.node.traces import Traces
 
 ROUND = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
@@ -93,7 +95,8 @@ class NodeLoop:
             self.log.open_file(options.log, size=settings.log_size, keep=settings.log_files)
         self.job_log = JobLog(self.log)
         # The URL may carry a password; jobs are told where the queue is without it.
-        hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *store.secret_variables}
+        # And of which trace we are a part is nothing to them.
+        hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *VARIABLES, *store.secret_variables}
         self.guards = guards = Guards(hidden, tuning.env)
         self.member = member = Membership(
             queue,
@@ -117,8 +120,18 @@ class NodeLoop:
             from queuectl.node.handlers import Handlers
 
             self.runner = Handlers(processes=processes)
+        self.traces: Traces | None = None
+        if tuning.traces:
+            from queuectl.node import traces
+
+            self.traces = traces.open_traces()
         self.crew = crew = Crew(
-            runner=self.runner, member=member, config=config, hooks=self, say=say
+            runner=self.runner,
+            member=member,
+            config=config,
+            hooks=self,
+            say=say,
+            traces=self.traces,
         )
         self.turns = TurnTaker(store, member, config)
         self.progress = ProgressWatch(store)
@@ -135,6 +148,7 @@ class NodeLoop:
             log=self.log,
             say=say,
             hurry=self.round.hurry,
+            flush=self._flush,
         )
         self.claiming = Claiming(
             store=store, queues=queues, config=config, member=member, crew=crew, orders=orders
@@ -207,6 +221,9 @@ class NodeLoop:
             self.runner.close()
             if self.scrapes is not None:
                 self.scrapes.stop()
+            if self.traces is not None:
+                self.traces.close()
+                self._tell_trouble()
             self.log.close()
         while self.orders.restart.way is Way.ANEW and not self.interrupts.hold():
             # What comes from here on is for who comes next; what came before may be a stop.
@@ -308,6 +325,15 @@ class NodeLoop:
     def _hand_over(self) -> None:
         if self.orders.restart.way is Way.HAND_OVER:
             self._guarded(self.orders.hand_over_if_settled)
+
+    def _tell_trouble(self) -> None:
+        """Say now and then what is wrong with exporting spans."""
+        if self.traces is not None and (trouble := self.traces.trouble()) is not None:
+            self._say(f"Traces: {trouble}", level="warning")
+
+    def _flush(self) -> None:
+        if self.traces is not None:
+            self.traces.flush()
 
     def _is_done(self) -> bool:
         if self.crew.running or self.turns.pending:
@@ -502,6 +528,8 @@ class NodeLoop:
         self.job_log.settled(turn)
         for end in turn.result.ends:
             self.claiming.due_at(end.transition.run_at)
+        if self.traces is not None:
+            self.traces.take(turn.result)
         for run in turn.over:
             runs.clean(run)
         self.broadcast.end(turn.over)
@@ -530,6 +558,7 @@ class NodeLoop:
         self.claiming.try_held_up()
         self._guarded(self._look_around)
         self._guarded(self._tell_progress)
+        self._tell_trouble()
         if self.sources is not None and (path := self.sources.changed()) is not None:
             self.orders.start_again(f"{path} has changed", self._poll)
 
@@ -553,6 +582,8 @@ class NodeLoop:
 
     def _tell_rescue(self, job: Job, end: Ended | None, why: str) -> None:
         self.job_log.rescued(self.store.clock.now(), job, end, why)
+        if self.traces is not None and end is not None:
+            self.traces.over(end)
         self.claiming.may_be_work = True
 
     def _renew(self) -> None:

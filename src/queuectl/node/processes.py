@@ -29,6 +29,7 @@ from queuectl.request import LONGEST_ARGUMENT
 from queuectl.settings import Settings
 from queuectl.spool import name_left, progress_file, result_file, token_of
 from queuectl.store import Store
+from queuectl.tracecontext import VARIABLES
 from queuectl.when import iso
 
 
@@ -196,6 +197,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
             b"QUEUECTL_PROGRESS": os.fsencode(progress_file(run.spool, job)),
             **_tick_variables(job),
             **_hook_variables(job),
+            **_trace_variables(run),
             **({} if job.type is None else {b"QUEUECTL_TYPE": job.type.encode()}),
         },
         "owner": owner_of(job.node or "", store.identity),
@@ -227,6 +229,13 @@ def _hook_variables(job: Job) -> dict[bytes, bytes]:
     *told, id = job.hook.split(" ", 3)
     texts = [b"" if text == "-" else text.encode() for text in told]
     return {**dict(zip(names, texts, strict=False)), b"QUEUECTL_HOOK_OF": id.encode()}
+
+
+def _trace_variables(run: Run) -> dict[bytes, bytes]:
+    """Return what a run is told of the trace that it is a part of."""
+    if run.trace is None:
+        return {}
+    return {name.encode(): text.encode() for name, text in run.trace.named(VARIABLES).items()}
 
 
 def told_of_node(node: str, store: Store) -> dict[bytes, bytes]:
