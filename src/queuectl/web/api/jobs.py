@@ -8,6 +8,7 @@ from queuectl.access import Right
 from queuectl.errors import UsageError
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
 from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, step_dict
+from queuectl.tracecontext import read_trace
 from queuectl.views import job_whole
 from queuectl.web import schemas
 from queuectl.web.api import asking, once
@@ -122,6 +123,9 @@ def _asked(call: Call) -> dict[str, Any]:
         raise UsageError('A job is a JSON object, such as {"command": "true"}.')
     asked = dict(call.body)
     check_asked(call, asked)
+    trace = read_trace(call.headers.get("traceparent"), call.headers.get("tracestate"))
+    if trace is not None and asked.get("traceparent") is None:
+        asked |= trace.named()
     return asked
 
 
