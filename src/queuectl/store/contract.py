@@ -218,7 +218,7 @@ class Listener(ABC):
     """Hears about changes without polling. Made by `Store.listen`."""
 
     told = False
-    """Whether what was heard last was said by who wrote it, after the commit. Else it is a guess."""
+    """Whether what was heard last was told by who wrote it, after the commit: no guess."""
 
     @abstractmethod
     def fileno(self) -> int:
