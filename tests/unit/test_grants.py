@@ -474,7 +474,7 @@ class TestActing:
         assert " via " not in whoami()
 
     def test_others_who_do_something_meanwhile_are_themselves(self) -> None:
-        seen: dict[str, str] = {}
+        me, seen = whoami(), {}
 
         def act(name: str) -> None:
             seen[name] = whoami()
@@ -483,7 +483,7 @@ class TestActing:
             thread = Thread(target=act, args=["thread"])
             thread.start()
             thread.join()
-        assert seen == {"thread": whoami()}
+        assert seen == {"thread": me}
 
     def test_tasks_of_asyncio_and_their_threads_have_their_own(self) -> None:
         async def act(name: str, turn: asyncio.Event, other: asyncio.Event) -> str:

@@ -6,6 +6,7 @@ A file for each room of the product says which there are.
 from collections.abc import Sequence
 
 from tests.faults.mutants import (
+    access,
     cli,
     guard,
     handlers,
@@ -18,5 +19,5 @@ from tests.faults.mutants import (
 )
 from tests.faults.mutants.mutant import Mutant
 
-ROOMS = (store, queues, reports, webhooks, policy, node, handlers, guard, cli)
+ROOMS = (store, queues, reports, webhooks, policy, node, handlers, guard, cli, access)
 MUTANTS: Sequence[Mutant] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)
