@@ -764,3 +764,5 @@ class History:
     def rollups_agree(self, since: int | None = None) -> None:
         self.each(lambda side: side.store.history.rollups(since=since))
         self.each(lambda side: side.store.history.rollups(since=since, queue="one"))
+        self.each(lambda side: sorted(side.store.history.totals((10, 1_000)).items()))
+        self.each(lambda side: side.store.runs.busy())

@@ -26,6 +26,7 @@ from queuectl.facts import (
     Sleep,
     Step,
     Stop,
+    Total,
 )
 from queuectl.filter import Filter, Sort
 from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition
@@ -425,6 +426,18 @@ class Runs(ABC):
     def opens_at(self, queue: str, key: str) -> int | None:
         """Return when the next job of a key may begin whose rate is used up, if that is known."""
 
+    @abstractmethod
+    def oldest(self, queue: str, priorities: Sequence[int], *, limit: int) -> int | None:
+        """Return since when a job of a queue is due that is ready; None if none is.
+
+        It is the first that became due of so many in line, at each of these priorities and for each
+        handler; whether the queue is paused doesn't matter.
+        """
+
+    @abstractmethod
+    def busy(self) -> dict[str, int]:
+        """Return how many workers of each node have jobs in processing; of some nodes none have."""
+
 
 class RunId(NamedTuple):
     """What names a run, and so fences what it writes."""
@@ -571,6 +584,15 @@ class History(ABC):
     @abstractmethod
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         """Return how long runs and waits took, summed over time and nodes."""
+
+    @abstractmethod
+    def totals(self, bounds: Sequence[int]) -> dict[str, list[Total]]:
+        """Return, for each queue, all runs and waits that there ever were, by how long they took.
+
+        `bounds` are times, at most sixteen, the shortest first. Failed runs are counted once more,
+        by their kind and without times: their measure is `failure timed out`, say. Nothing that is
+        done to jobs makes less of any of this; a queue that is renamed takes it along.
+        """
 
 
 class LiveOutput(ABC):

@@ -241,6 +241,20 @@ SELECT count(*) FROM (
 ) AS line
 """
 
+# The next handler, in order, that ready jobs of a queue need.
+NEXT_HANDLER = """
+SELECT min(handler) FROM {jobs} WHERE ready = 1 AND queue = :queue AND handler > :handler
+"""
+
+# Since when the first of a line that have a priority are due: that one of them that is longest.
+OLDEST = """
+SELECT min(run_at) FROM (
+    SELECT run_at FROM {jobs}
+    WHERE ready = 1 AND queue = :queue AND handler = :handler AND priority = :priority
+    ORDER BY vtime, seq LIMIT :limit
+) AS line
+"""
+
 # Queues that have ready jobs and are neither paused nor closed, one in a row or none: one step in
 # the index for each queue. And in each row when the next waiting job becomes due, when the next
 # expires, and when the next queue and the next key open again.
@@ -258,6 +272,12 @@ OUTLOOK_LINES = OUTLOOK.replace(READY_QUEUES, READY_LINES)
 # What a node has in processing.
 HELD = """
 SELECT {job_columns} FROM {jobs} WHERE state = 'processing' AND node = :node ORDER BY seq
+"""
+
+# How many workers of each node have something in processing.
+BUSY = """
+SELECT node, count(DISTINCT worker) FROM {jobs}
+WHERE state = 'processing' AND node >= '' GROUP BY node
 """
 
 # What is in processing on nodes that nobody knows (any more).
@@ -671,6 +691,14 @@ FROM {rollups} WHERE at >= :since AND at <= :until GROUP BY measure, bucket
 ROLLUPS_OF_QUEUE = """
 SELECT measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
 FROM {rollups} WHERE at >= :since AND at <= :until AND queue = :queue GROUP BY measure, bucket
+"""
+
+# Those of all time, of each queue by itself, in a few spans: each in the first that it fits into.
+SPANS = 16
+each_span = " ".join(f"WHEN bucket <= :span{n} THEN {n}" for n in range(SPANS))
+TOTALS_BY_QUEUE = f"""
+SELECT queue, measure, CASE {each_span} END, sum(count), sum(total_ms)
+FROM {{rollups}} WHERE at = 0 GROUP BY 1, 2, 3
 """
 
 # Nodes that have rollups of all time.

@@ -1,10 +1,13 @@
 """Verbs about what has been: attempts and their output, events, and how long things took."""
 
-from queuectl.facts import Event, Rollup
+from collections.abc import Sequence
+
+from queuectl.facts import Event, Rollup, Total
 from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, Output
 from queuectl.store.contract import History
 from queuectl.store.database import Database
-from queuectl.store.rollups import EVER
+from queuectl.store.histogram import bucket_of
+from queuectl.store.rollups import EVER, FAILURE
 from queuectl.store.rows import event_row
 from queuectl.values import fields
 
@@ -60,14 +63,27 @@ class SqlHistory(History):
             rows = self._db.rows(self._sql.ROLLUPS, **span)
         else:
             rows = self._db.rows(self._sql.ROLLUPS_OF_QUEUE, **span, queue=queue)
-        return [
-            Rollup(
-                measure=measure,
-                bucket=bucket,
-                count=int(count),
-                total_ms=int(total),
-                least_ms=least,
-                most_ms=most,
-            )
-            for measure, bucket, count, total, least, most in rows
-        ]
+        return [_rollup(*row) for row in rows if not row[0].startswith(FAILURE)]
+
+    def totals(self, bounds: Sequence[int]) -> dict[str, list[Total]]:
+        # What isn't needed is the last once more, which nothing comes to.
+        ends = [*bounds, *[bounds[-1]] * (self._sql.SPANS - len(bounds))]
+        spans = {f"span{n}": bucket_of(end) for n, end in enumerate(ends)}
+        found: dict[str, list[Total]] = {}
+        for queue, measure, span, count, ms in self._db.rows(self._sql.TOTALS_BY_QUEUE, **spans):
+            within = None if span is None else ends[span]
+            total = Total(measure=measure, within=within, count=int(count), total_ms=int(ms))
+            found.setdefault(queue, []).append(total)
+        return found
+
+
+def _rollup(measure: str, bucket: int, count: int, total: int, least: int, most: int) -> Rollup:
+    # Sums of some databases are decimal numbers.
+    return Rollup(
+        measure=measure,
+        bucket=bucket,
+        count=int(count),
+        total_ms=int(total),
+        least_ms=least,
+        most_ms=most,
+    )
