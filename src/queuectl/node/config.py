@@ -47,6 +47,8 @@ class NodeOptions:
     reload: bool = False
     """Whether it starts again when a file of Python has changed."""
     tuning: Tuning = field(default_factory=Tuning)
+    metrics: tuple[str, int] | None = None
+    """The host and port where they are served."""
     log: str | None = None
     log_json: bool = False
     pidfile: str | None = None

@@ -19,8 +19,10 @@ from queuectl import __version__
 from queuectl.errors import (
     LeaseLostError,
     QueuectlError,
+    StateError,
     StoreError,
     StoreMissingError,
+    UsageError,
 )
 from queuectl.facts import Node, waiting_by_queue
 from queuectl.guard import tree, wire
@@ -50,6 +52,7 @@ from queuectl.values import quicken
 
 if TYPE_CHECKING:
     from queuectl.node.reload import SourceWatch
+    from queuectl.node.scraping import Server
 
 ROUND = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
@@ -91,7 +94,7 @@ class NodeLoop:
         self.job_log = JobLog(self.log)
         # The URL may carry a password; jobs are told where the queue is without it.
         hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *store.secret_variables}
-        guards = Guards(hidden, tuning.env)
+        self.guards = guards = Guards(hidden, tuning.env)
         self.member = member = Membership(
             queue,
             id=self.log.node,
@@ -145,6 +148,24 @@ class NodeLoop:
             self.sources = reload.SourceWatch(os.getcwd())
         self.overlooked = False
         """Whether somebody has changed something, and we couldn't see what."""
+        self.scrapes: Server | None = None
+        if options.metrics is not None:
+            self.scrapes = self._server(options.metrics)
+
+    def _server(self, address: tuple[str, int]) -> "Server":
+        """Return what serves the metrics of this node and its queue."""
+        from queuectl.node.metrics import NodeMetrics, Pages
+        from queuectl.node.scraping import Server
+
+        metrics = NodeMetrics(
+            member=self.member,
+            config=self.config,
+            crew=self.crew,
+            turns=self.turns,
+            guards=self.guards,
+        )
+        pages = Pages(metrics, self.options.place)
+        return Server(address, answer=pages.answer, done=pages.close, say=self._say)
 
     @property
     def id(self) -> str:
@@ -156,6 +177,7 @@ class NodeLoop:
     def serve(self) -> int:
         """Register, work until there is nothing left to do or somebody says stop, and leave."""
         tree.become_subreaper()
+        self._listen()
         goes_on = self._start_crew()
         try:
             self.interrupts.catch(orders(background=not self.options.to_terminal))
@@ -172,6 +194,8 @@ class NodeLoop:
             self.runner.listen(self._poll)
             self.agenda = self._agenda()
             self._greet(goes_on=goes_on)
+            if self.scrapes is not None:
+                self.scrapes.start()
             if self.options.ready is not None:
                 self.options.ready()
             # What is here stays, and runs refer to nothing in circles: the collector can wait.
@@ -181,6 +205,8 @@ class NodeLoop:
             self._leave()
         finally:
             self.runner.close()
+            if self.scrapes is not None:
+                self.scrapes.stop()
             self.log.close()
         while self.orders.restart.way is Way.ANEW and not self.interrupts.hold():
             # What comes from here on is for who comes next; what came before may be a stop.
@@ -190,6 +216,19 @@ class NodeLoop:
             # Nothing is left to stop. One more signal must not make a good end look like a kill.
             self.interrupts.ignore()
         return self.orders.exit_code
+
+    def _listen(self) -> None:
+        """Take the address at which metrics are served, if they are."""
+        if self.scrapes is None:
+            return
+        try:
+            self.scrapes.listen()
+            self._say(f"Metrics are at {self.scrapes.url}")
+        except (StateError, UsageError) as error:
+            if self.options.handed is None:
+                raise
+            # Runs go on here, and must not end for that.
+            self._say(f"{error} Trying again.", level="warning")
 
     def _start_crew(self) -> bool:
         """Start the guards, or go on with those that there are; True if their runs go on."""

@@ -121,6 +121,9 @@ class Processes:
         for guard in self.guards:
             poll.register(guard.fileno(), select.POLLIN)
 
+    def count_warm(self) -> int:
+        return 0
+
     @property
     def settled(self) -> bool:
         return not any(guard.has_unsent for guard in self.guards)
