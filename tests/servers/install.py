@@ -29,6 +29,7 @@ PACKAGES = {
     "faketime": "faketime",
     "strace": "strace",
     "jq": "jq",
+    "promtool": "prometheus",
     "zsh": "zsh",
     "fish": "fish",
 }
