@@ -24,11 +24,9 @@ from queuectl.figures import BOUNDS, Figures, NodeFigures
 from queuectl.job import Exited, Outcome, TimedOut
 from queuectl.metrics import (
     ENDS,
-    FAMILIES,
     KINDS,
     OTHER,
     STATES,
-    Kind,
     Names,
     Points,
     QueueMetrics,
@@ -36,6 +34,7 @@ from queuectl.metrics import (
     Told,
     as_text,
 )
+from queuectl.metrics.families import FAMILIES, Kind
 from queuectl.schedule import Schedule
 from tests.contract.tools import NOW, SECOND, a_node, ended, finish, take
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from queuectl import metrics
 from queuectl.errors import StoreError
-from queuectl.metrics import Points, QueueMetrics, Text
+from queuectl.metrics import Points, QueueMetrics, Text, families
 from queuectl.node.config import Config
 from queuectl.node.crew import Crew
 from queuectl.node.guards import Guards
@@ -39,18 +39,18 @@ class NodeMetrics:
     def points(self) -> Points:
         """Return what there is to tell now."""
         points, done = Points(), self.turns.done
-        points.add(metrics.NODE, 1, self.member.id, metrics.label(self.member.host))
-        points.add(metrics.NODE_WORKERS, self.config.count)
-        points.add(metrics.NODE_BUSY, self.crew.workers.busy)
+        points.add(families.NODE, 1, self.member.id, metrics.label(self.member.host))
+        points.add(families.NODE_WORKERS, self.config.count)
+        points.add(families.NODE_BUSY, self.crew.workers.busy)
         for outcome, runs in done.ended.copy().items():
-            points.add(metrics.NODE_RUNS, runs, outcome)
-        points.add(metrics.NODE_CLAIMS, done.claimed)
-        points.sum_up(metrics.NODE_COMMITS, done.commits, done.seconds)
-        points.add(metrics.NODE_REFUSALS, done.refused)
-        points.add(metrics.NODE_LEASE, self.config.settings.lease / 1000)
-        points.add(metrics.NODE_LEASE_AGE, self.member.lease.age)
-        points.add(metrics.NODE_GUARDS, len(self.guards))
-        points.add(metrics.NODE_PROGRAMS, self.crew.runner.count_warm())
+            points.add(families.NODE_RUNS, runs, outcome)
+        points.add(families.NODE_CLAIMS, done.claimed)
+        points.sum_up(families.NODE_COMMITS, done.commits, done.seconds)
+        points.add(families.NODE_REFUSALS, done.refused)
+        points.add(families.NODE_LEASE, self.config.settings.lease / 1000)
+        points.add(families.NODE_LEASE_AGE, self.member.lease.age)
+        points.add(families.NODE_GUARDS, len(self.guards))
+        points.add(families.NODE_PROGRAMS, self.crew.runner.count_warm())
         return points
 
 
@@ -70,10 +70,10 @@ class Pages:
         """Return what is at a path, in the format that fits an Accept header; None for nothing."""
         if path not in ("/metrics", "/metrics/node"):
             return None
-        families = self._node.points().families()
+        told = self._node.points().families()
         if path == "/metrics":
-            families = [*chain(self._of_queue(), families)]
-        return metrics.as_text(families, openmetrics=metrics.wants_openmetrics(accept))
+            told = [*chain(self._of_queue(), told)]
+        return metrics.as_text(told, openmetrics=metrics.wants_openmetrics(accept))
 
     def _of_queue(self) -> "list[Metric]":
         if self._metrics is None:
