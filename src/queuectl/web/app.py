@@ -23,6 +23,7 @@ from starlette.types import Scope as AsgiScope
 from queuectl.access import Grant, Kind
 from queuectl.errors import QueuectlError, UsageError, shown
 from queuectl.host import acting_as
+from queuectl.metrics import QueueMetrics
 from queuectl.web import openapi, problems
 from queuectl.web.api import PREFIX, routes
 from queuectl.web.call import Answer, Call, ForbiddenError, Later, Lines
@@ -78,6 +79,7 @@ class App:
         self.rules = rules
         self.gate = Gate(queue, rules)
         self.live = Live(queue)
+        self.metrics = QueueMetrics(queue)
         self.ends = Event()
         """Set when the server is about to stop: streams end then."""
         self._quick = CapacityLimiter(AT_ONCE)
@@ -94,8 +96,9 @@ class App:
             At(f"{PREFIX}/live", self._listen, methods=["GET"]),
             At(f"{PREFIX}/jobs/{{id}}/follow", self._follow, methods=["GET"]),
             At("/health", self._health, methods=["GET"]),
+            At("/metrics", self._metrics, methods=["GET"]),
         ]
-        handlers: dict[Any, Any] = {404: _no_such_path, 405: _no_such_method}
+        handlers: dict[Any, Any] = {404: _no_such_path, 405: _no_such_method, Exception: _bug}
         starlette = Starlette(routes=found, exception_handlers=handlers, lifespan=self._lifespan)
         return _Outer(starlette, self.gate, self.rules)
 
@@ -180,12 +183,13 @@ class App:
     def _check(self, route: Route, grant: Grant) -> None:
         needs = route.needs
         if route.changes and self.rules.read_only:
-            raise ForbiddenError("This server was started with --read-only: it changes nothing.")
+            raise ForbiddenError("This server only reads: it changes nothing for anybody.")
         if needs is not None and not grant.may(needs):
             raise ForbiddenError(f"That needs the right to {needs}, which {grant.name} hasn't.")
         if needs == "submit" and not self.rules.may_submit:
             raise ForbiddenError(
-                "Nothing can be made to run through this server; start it with --allow-submit."
+                "Nothing can be made to run through this server.",
+                advice="queuectl web --allow-submit starts one that lets.",
             )
         if route.scope is Scope.ALL and grant.queues:
             raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
@@ -270,6 +274,19 @@ class App:
 
     async def _document(self, _: Request) -> Response:
         return Response(as_json(openapi.document()), media_type=JSON)
+
+    async def _metrics(self, request: Request) -> Response:
+        try:
+            grant = await self.admit(request)
+            if grant.queues:
+                raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
+            tell = partial(self.metrics.text, request.headers.get("accept", ""))
+            found = await to_thread.run_sync(tell, limiter=self._quick)
+        except RefusedError as error:
+            return problem_response(error.problem, error.headers)
+        except QueuectlError as error:
+            return problem_response(problem_of(error))
+        return Response(found.body, headers={"Content-Type": found.content_type})
 
     async def _health(self, _: Request) -> Response:
         try:
@@ -449,8 +466,14 @@ async def _no_such_method(request: Request, error: Exception) -> Response:
     return problem_response(problem, getattr(error, "headers", None))
 
 
+async def _bug(_: Request, error: Exception) -> Response:
+    """Say no more than that; the log has it."""
+    detail = f"Something went wrong here ({type(error).__name__}); the log has more."
+    return problem_response(Problem(status=500, kind="bug", title="A fault of ours", detail=detail))
+
+
 class _Outer:
-    """What goes for every request: the name of the server, headers, the base path, errors."""
+    """What goes for every request: the name of the server, headers, the base path."""
 
     def __init__(self, app: ASGIApp, gate: Gate, rules: Rules) -> None:
         self._app = app
@@ -461,12 +484,9 @@ class _Outer:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun = False
 
         async def send_more(message: Message) -> None:
-            nonlocal begun
             if message["type"] == "http.response.start":
-                begun = True
                 named = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
@@ -485,18 +505,6 @@ class _Outer:
         except RefusedError as error:
             response = problem_response(error.problem, error.headers)
             await response(scope, receive, send_more)
-        except Exception as error:
-            if begun:
-                raise
-            # It is in the log; who asks is told no more than that.
-            problem = Problem(
-                status=500,
-                kind="bug",
-                title="A fault of ours",
-                detail=f"Something went wrong here ({type(error).__name__}); the log has more.",
-            )
-            await problem_response(problem)(scope, receive, send_more)
-            raise
 
     def _headers(self) -> dict[str, str]:
         if not self._rules.secure:

@@ -6,6 +6,7 @@ from typing import Any
 
 from queuectl.access import Right
 from queuectl.errors import UsageError
+from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
 from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, step_dict
 from queuectl.tracecontext import read_trace
@@ -264,11 +265,7 @@ def _changes(call: Call, asked: Any) -> Any:
 
 
 _HARMLESS = frozenset(
-    (
-        "queue priority timeout timeout_ms timeout_seconds run_at run_after delay max_retries"
-        " retries max_attempts backoff backoff_base retry_delay max_backoff max_backoff_seconds"
-        " expire expires_at tags tag keys key"
-    ).split()
+    name for field in REQUESTED if not field.is_work for name in (field.name, *field.also)
 )
 """What may be changed without having anything else run."""
 
