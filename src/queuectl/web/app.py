@@ -361,15 +361,22 @@ async def _read(request: Request, most: int) -> bytes:
     parts, length = [], 0
     if (said := request.headers.get("content-length", "0")).isdecimal() and int(said) > most:
         raise _too_long(most)
-    async for part in _parts(request):
-        length += len(part)
-        if length > most:
-            raise _too_long(most)
-        parts.append(part)
+    clock = asyncio.get_running_loop().time
+    try:
+        async with asyncio.timeout(BODY_WITHIN) as patience:
+            async for part in request.stream():
+                patience.reschedule(clock() + BODY_WITHIN)
+                length += len(part)
+                if length > most:
+                    raise _too_long(most)
+                parts.append(part)
+    except TimeoutError:
+        raise _too_slow() from None
     return b"".join(parts)
 
 
 async def _parts(request: Request) -> AsyncIterator[bytes]:
+    """Yield a body as it comes, for whoever takes its time with each part."""
     stream = request.stream()
     while True:
         try:
@@ -377,7 +384,11 @@ async def _parts(request: Request) -> AsyncIterator[bytes]:
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise refused(408, "slow", "Too slow", "The body didn't come in time.") from None
+            raise _too_slow() from None
+
+
+def _too_slow() -> RefusedError:
+    return refused(408, "slow", "Too slow", "The body didn't come in time.")
 
 
 def _too_long(most: int) -> RefusedError:
