@@ -30,6 +30,16 @@ main()
 """
 
 
+PASSED_ON = """
+import os, sys
+
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Starts a program as systemd does that has opened a socket for it."""
+
+
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_cleanly_when_it_is_asked_to(serve: Serve, by: int) -> None:
     server = serve("--no-link")
@@ -131,9 +141,11 @@ def test_a_socket_in_the_file_system(lab: Lab) -> None:
 def test_a_socket_that_systemd_has_opened(lab: Lab) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as opened:
         port = opened.getsockname()[1]
-        script = f'exec 3<&{opened.fileno()}; export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@"'
         server = subprocess.Popen(
-            ["/bin/sh", "-c", script, "sh", *lab.command("web", "--systemd", "--no-link")],
+            [
+                *(sys.executable, "-c", PASSED_ON, str(opened.fileno())),
+                *lab.command("web", "--systemd", "--no-link"),
+            ],
             env=lab.env,
             pass_fds=[opened.fileno()],
             stderr=subprocess.PIPE,
