@@ -32,6 +32,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.delenv("XDG_DATA_HOME", raising=False)
+        # What we enqueue is no part of what has started us.
+        patch.delenv("TRACEPARENT", raising=False)
         yield
 
 

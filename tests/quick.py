@@ -28,6 +28,8 @@ SLOW = {
     "cli/test_surroundings.py",
     "cli/test_terminal.py",
     "cli/test_wait.py",
+    # They need a program that may have to be installed first.
+    "docs/test_alerts.py",
 }
 _SERVER = re.compile("server|postgres|mariadb")
 _TESTS = Path(__file__).parent

@@ -134,7 +134,7 @@ def read_roles(names: str | Iterable[str]) -> tuple[Role, ...]:
         try:
             roles.add(Role(str(name).strip()))
         except ValueError:
-            hint = did_you_mean(str(name), Role, f"use {', '.join(Role)}.")
+            hint = did_you_mean(str(name), [role.value for role in Role], f"use {', '.join(Role)}.")
             raise UsageError(f"There is no role {shown(name)}; {hint}") from None
     if not roles:
         raise UsageError(f"A role must be said: {', '.join(Role)}.")

@@ -23,6 +23,7 @@ from queuectl.when import LATEST, format_duration, iso
 NOT_EDITED = (
     *("id", "stdin", "stdin_base64", "env_all", "type", "data", "data_base64"),
     *("unique", "unique_until", "unique_for", "on_duplicate", "max_wait"),
+    *("traceparent", "tracestate"),
 )
 """What a job keeps that it was enqueued with."""
 _LINE = (State.PENDING, State.FAILED)

@@ -1,8 +1,9 @@
 """Enqueueing jobs: reads requests, completes them by queue and settings, and stores them."""
 
+import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice, repeat
 from time import monotonic
 from typing import Any, TypeVar
@@ -41,6 +42,8 @@ before each of them would take about as long as to store it."""
 
 MOST_MODELS = 1_000
 """What is different each time need not be remembered."""
+TRACES = "opentelemetry.trace"
+"""The module that an application which makes spans has imported."""
 _RAISED = {f.name: f.at_least for f in REQUESTED if f.at_least}
 _NOTHING: Values = {}
 """What a request says that is no more than a command."""
@@ -212,6 +215,13 @@ class Enqueuer:
             new = (None, check_command(what), None, self._plain_model())
         else:
             new = self._complete(_read(what, fields, now))
+        if sys.modules.get(TRACES) is not None:
+            from queuectl.tracing import enqueue_one
+
+            return enqueue_one(new, partial(self._store_one, now=now, connection=connection))
+        return self._store_one(new, now=now, connection=connection)
+
+    def _store_one(self, new: NewJob | OneOfMany, *, now: int, connection: Any) -> Job:
         if connection is None:
             return self._store.jobs.enqueue_one(new, now=now)
         with self._on(connection):
@@ -293,6 +303,28 @@ class Enqueuer:
         total: int,
     ) -> Batch:
         """Store what `read` or `complete` has made, as `Queue.enqueue_many` does."""
+        store = partial(
+            self._store_all,
+            keep_going=keep_going,
+            connection=connection,
+            progress=progress,
+            total=total,
+        )
+        if sys.modules.get(TRACES) is not None:
+            from queuectl.tracing import enqueue_all
+
+            return enqueue_all(requests, store)
+        return store(requests)
+
+    def _store_all(
+        self,
+        requests: Iterator[OneOfMany],
+        *,
+        keep_going: bool,
+        connection: Any,
+        progress: Progress | None,
+        total: int,
+    ) -> Batch:
         if keep_going and connection is None:
             parts = _parts(requests, BATCH)
             return self._store_batches(parts, progress, total, skip_duplicates=True)

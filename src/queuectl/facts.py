@@ -196,6 +196,19 @@ class Rollup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """Runs or waits of one kind that there ever were, of those that took about as long."""
+
+    measure: str
+    """As that of a rollup; or, for runs that failed, `failure` and how."""
+    within: int | None
+    """The time that they didn't exceed, by more than 1 %; None if they took longer than any that
+    was asked for."""
+    count: int
+    total_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueInfo:
     """A queue somebody has set something on."""
 

@@ -39,6 +39,8 @@ Kind = Literal[
     "until",
     "collision",
     "hook",  # a command or a type of data, or none at all, whatever the queue says
+    "trace",  # in the words of W3C Trace Context
+    "trace_state",
     "state",
 ]
 """What a field is. `request` knows how to read it, `store.rows` how to store it, and `report` how
@@ -64,6 +66,7 @@ class Field:
         is_secret: bool = False,
         is_long: bool = False,
         is_order: bool = False,
+        is_work: bool = False,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -87,6 +90,8 @@ class Field:
         """Whether what is in it is shown nowhere."""
         self.is_long = is_long
         """Whether it may be megabytes."""
+        self.is_work = is_work
+        """Whether it says what is run, or in which surroundings: to change it is to run others."""
 
     @property
     def flags(self) -> list[str]:
@@ -101,11 +106,11 @@ class Field:
 
 
 REQUESTED = (
-    Field("command", "text", is_long=True, also=("cmd",)),
-    Field("argv", "arguments", is_long=True),
-    Field("type", "type", stored="task"),
-    Field("data", "data", is_secret=True, is_long=True),
-    Field("data_base64", "data_base64", gives="data"),
+    Field("command", "text", is_long=True, also=("cmd",), is_work=True),
+    Field("argv", "arguments", is_long=True, is_work=True),
+    Field("type", "type", stored="task", is_work=True),
+    Field("data", "data", is_secret=True, is_long=True, is_work=True),
+    Field("data_base64", "data_base64", gives="data", is_work=True),
     Field("id", "id", "--id ID", "Its id, unique; random by default."),
     Field("queue", "name", "--queue -Q NAME", "The queue it waits in.  [default: default]"),
     Field("priority", "integer", "--priority -p N", "Higher runs first; may be negative."),
@@ -194,6 +199,7 @@ REQUESTED = (
         "Set a variable for it; without a value, copy ours. Repeat it.",
         is_secret=True,
         is_long=True,
+        is_work=True,
     ),
     Field(
         "env_all",
@@ -201,6 +207,7 @@ REQUESTED = (
         "--env-all/--no-env-all",
         "Run it in our whole environment, kept with it, and not in the worker's.",
         setting="env_all",
+        is_work=True,
     ),
     Field(
         "shell",
@@ -208,6 +215,7 @@ REQUESTED = (
         "--shell PROGRAM",
         "What reads the command, such as bash.  [default: /bin/sh]",
         setting="shell",
+        is_work=True,
     ),
     Field(
         "stdin",
@@ -216,9 +224,10 @@ REQUESTED = (
         "What each run finds on stdin, kept with the job; - is ours. 16 MiB at most.",
         stored="stdin_bytes",
         is_secret=True,
+        is_work=True,
     ),
-    Field("stdin_base64", "base64", gives="stdin", stored="stdin_bytes"),
-    Field("cwd", "folder", "--cwd DIR", "Where it runs.  [default: this directory]"),
+    Field("stdin_base64", "base64", gives="stdin", stored="stdin_bytes", is_work=True),
+    Field("cwd", "folder", "--cwd DIR", "Where it runs.  [default: this directory]", is_work=True),
     Field("tags", "labels", "--tag -T TAG", "A label; repeat it.", also=("tag",), is_long=True),
     Field(
         "keys",
@@ -267,6 +276,7 @@ REQUESTED = (
         "Run this, as a job of its own, when it has completed; type:NAME has a handler do it,"
         " none is nothing.",
         is_long=True,
+        is_work=True,
     ),
     Field(
         "on_failure",
@@ -274,6 +284,7 @@ REQUESTED = (
         "--on-failure COMMAND",
         "The same after each run that failed, timed out or crashed.",
         is_long=True,
+        is_work=True,
     ),
     Field(
         "on_dead",
@@ -281,7 +292,15 @@ REQUESTED = (
         "--on-dead COMMAND",
         "The same when it is dead, whatever of.",
         is_long=True,
+        is_work=True,
     ),
+    Field(
+        "traceparent",
+        "trace",
+        "--traceparent TRACE",
+        "The trace that it is a part of, as W3C has it.  [default: that of TRACEPARENT]",
+    ),
+    Field("tracestate", "trace_state", "--tracestate LIST", "What goes with that trace."),
 )
 """What a request may say, in the order of the options."""
 
@@ -384,3 +403,5 @@ class Keywords(TypedDict, total=False):
     on_success: "str | Callee | Literal[False]"
     on_failure: "str | Callee | Literal[False]"
     on_dead: "str | Callee | Literal[False]"
+    traceparent: str
+    tracestate: str

@@ -89,6 +89,8 @@ def _hook(job: Job, outcome: Outcome | None, occasion: Occasion, hook: str) -> N
         env=job.env,
         env_all=job.env_all,
         shell=None if is_data else job.shell,
+        traceparent=job.traceparent,
+        tracestate=job.tracestate,
         hook=mark,
     )
 

@@ -23,6 +23,8 @@ ANY_TYPE = "type:*"
 """What a node is said to handle that takes data jobs of all types."""
 ANY_HANDLER = "*"
 """All that there is, for whoever asks about jobs and runs none."""
+WEBHOOK = "webhook:"
+"""What the task of a delivery begins with; the name of its webhook follows."""
 
 
 class State(StrEnum):
@@ -96,6 +98,8 @@ class NewJob:
     on_failure: str | None = None
     on_dead: str | None = None
     """Commands to run as jobs of their own then; an empty one is none, whatever the queue says."""
+    traceparent: str | None = None
+    tracestate: str | None = None
     tick: str | None = None
     """Set by a schedule only."""
     hook: str | None = None
@@ -191,6 +195,9 @@ class Job:
     """What it is to come to by hand, as JSON, or empty: it counts while `cancel_reason` is set."""
     body_digest: str | None
     """Of the HTTP request that made it, if one did: who sends the same again gets it as it is."""
+    traceparent: str | None
+    tracestate: str | None
+    """The trace that it is a part of, in the words of W3C, if it was enqueued in one."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":
@@ -213,6 +220,15 @@ class Job:
     def type(self) -> str | None:
         """What it is one of, if it is a data job; empty for none in particular."""
         return self.task if self.handler.startswith(TYPE) else None
+
+    @property
+    def webhook(self) -> str | None:
+        """The webhook that it delivers to, if that is what it does; every node can do that."""
+        if self.task is None or self.handler or not self.task.startswith(WEBHOOK):
+            return None
+        # One that was made another job by hand is told no secret.
+        is_command = self.command is not None or self.argv is not None
+        return None if is_command else self.task.removeprefix(WEBHOOK)
 
     @property
     def is_forced(self) -> bool:
@@ -249,6 +265,16 @@ class Job:
     def hook_of(self) -> str | None:
         """The id of the job whose end it tells of, if it is a hook."""
         return None if self.hook is None else self.hook.split(" ", 3)[-1]
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of the trace that it is a part of, if it was enqueued in one."""
+        if self.traceparent is None:
+            return None
+        from queuectl.tracecontext import read_parent
+
+        parent = read_parent(self.traceparent)
+        return None if parent is None else parent.trace
 
     @property
     def title(self) -> str:

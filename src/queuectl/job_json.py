@@ -64,6 +64,7 @@ def job_dict(job: Job, pause: Pause | None = None) -> dict[str, Any]:
     told["hook"] = None if job.hook is None else job.hook.partition(" ")[0]
     told["hook_of"] = job.hook_of
     told["type"], told["data_base64"] = job.type, base64
+    told["trace_id"] = job.trace_id
     return told
 
 

@@ -93,6 +93,14 @@ def decide(job: Job, outcome: Outcome, now: int, policy: Policy) -> Transition:
             return _to(job, State.DEAD, failures=failures, reason=reason)
 
 
+def has_failed(outcome: Outcome, state: State) -> bool:
+    """Tell whether a run of this outcome, which brought its job into this state, was a failure.
+
+    One that crashed its node was; one that somebody cancelled wasn't, however it ended then.
+    """
+    return state in (State.FAILED, State.DEAD) or isinstance(outcome, Lost)
+
+
 def expired(job: Job) -> Transition:
     """Say what becomes of a job that was not started before its `expires_at`."""
     when = "again" if job.attempts else ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from queuectl.store.health import Finding
     from queuectl.store.sqlstore import SqlStore
 
-SETTINGS_TABLES = ("config", "queues", "grants")
+SETTINGS_TABLES = ("config", "queues", "grants", "webhooks")
 """The tables of what was set, rather than done."""
 PRUNED_AT_ONCE = 1_000
 

@@ -13,6 +13,8 @@ _NAMES = (
 SAME = [
     {"command", "cmd", "argv", "data", "data_base64"},
     *(set(names) for names in _NAMES if len(names) > 1),
+    # A state says nothing without its trace.
+    {"traceparent", "tracestate"},
 ]
 """Names that say the same thing in several ways: the stronger one drives out the others."""
 

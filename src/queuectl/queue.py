@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         changes,
         configuration,
         editing,
+        figures,
         finding,
         following,
         listing,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         watches,
     )
     from queuectl.explain import Reason
+    from queuectl.figures import Figures
     from queuectl.grants import Access
     from queuectl.queue_limits import QueueLimits
     from queuectl.report import Part, Stats, Status
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
     from queuectl.tasks.task import Register, Task, TaskOptions
+    from queuectl.webhooks import Webhooks
 
     Followers = list[following.Follower]
     Reasons = list[Reason]
@@ -94,8 +97,8 @@ else:
             return getattr(import_module(f"queuectl.{self._name}"), attribute)
 
     _PARTS = (
-        "awaiting changes configuration editing finding following listing maintenance outputs"
-        " overview pausing queues roster told waiting watches"
+        "awaiting changes configuration editing figures finding following listing maintenance"
+        " outputs overview pausing queues roster told waiting watches"
     )
     globals().update((name, _Part(name)) for name in _PARTS.split())
 
@@ -177,6 +180,13 @@ class Queue:
         from queuectl.grants import Access
 
         return Access(self.store)
+
+    @cached_property
+    def webhooks(self) -> "Webhooks":
+        """Whom the ends of jobs are told to: `queue.webhooks.add("https://example.com/hook")`."""
+        from queuectl.webhooks import Webhooks
+
+        return Webhooks(self.store)
 
     @cached_property
     def tasks(self) -> "dict[str, Task[..., Any, Any]]":
@@ -674,6 +684,13 @@ class Queue:
         first, also where nothing ended. It is about all queues, or about these.
         """
         return overview.series(self.store, since=since, span=span, queues=queues)
+
+    def figures(self) -> "Figures":
+        """Return what is worth watching, for monitoring; `queuectl.metrics` makes metrics of it.
+
+        It costs the same with ten jobs or ten million.
+        """
+        return figures.figures(self.store)
 
     # -- waiting --------------------------------------------------------------
 

@@ -106,8 +106,8 @@ def check_commands(commands: list[str]) -> list[str]:
 def check_request(new: NewJob) -> Values:
     """Return what is given of a request made in Python, or raise as if it had come as fields.
 
-    Times and durations are milliseconds there. What can't be asked for isn't taken over, but for the
-    digest of an HTTP request.
+    Times and durations are milliseconds there. What can't be asked for isn't taken over, but for
+    the digest of an HTTP request.
     """
     values: Values = {}
     for f in fields(new):
@@ -153,8 +153,8 @@ def current_folder() -> str:
         ) from None
 
 
-_OF_THE_MOMENT = frozenset(("_", "SHLVL", "PWD", "OLDPWD"))
-"""Variables that say where a shell is just now."""
+_OF_THE_MOMENT = frozenset(("_", "SHLVL", "PWD", "OLDPWD", "TRACEPARENT", "TRACESTATE"))
+"""Variables that say where a shell is just now; a trace is a field of its own."""
 
 
 def _is_pythons_own(locale: str) -> bool:
@@ -240,6 +240,8 @@ def _check_work(values: Values) -> None:
         _check_unique(values)
     if "shell" in values and "argv" in values:
         raise BadJobError("A program with its arguments runs without a shell; leave shell out.")
+    if "tracestate" in values and "traceparent" not in values:
+        raise BadJobError("A tracestate goes with a trace; give its traceparent, too.")
 
 
 def _check_data(values: Values) -> None:
@@ -525,6 +527,30 @@ def _hook(name: str, value: object, now: int) -> str:
     return text
 
 
+def _traceparent(name: str, value: object, now: int) -> str:
+    from queuectl.tracecontext import read_parent
+
+    found = read_parent(value) if isinstance(value, str) else None
+    if found is None:
+        raise BadJobError(
+            f"{name} must be as W3C Trace Context has it, such as"
+            f" 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01, not {shown(value)}."
+        )
+    return str(found)
+
+
+def _tracestate(name: str, value: object, now: int) -> str:
+    from queuectl.tracecontext import LONGEST_STATE, read_state
+
+    found = read_state(value) if isinstance(value, str) else None
+    if found is None:
+        raise BadJobError(
+            f"{name} must be a list of NAME=VALUE of at most {LONGEST_STATE} characters, as W3C"
+            f" Trace Context has it, not {shown(value)}."
+        )
+    return found
+
+
 _READ: dict[str, Callable[[str, object, int], Any]] = {
     "text": lambda name, value, _: check_text(name, value, longest=LONGEST_COMMAND),
     "arguments": _arguments,
@@ -554,6 +580,8 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "until": _until,
     "collision": _collision,
     "hook": _hook,
+    "trace": _traceparent,
+    "trace_state": _tracestate,
 }
 """What reads a value of a kind: it takes the name of the field, the value, and the time."""
 _READERS = {field.name: (field.gives or field.name, _READ[field.kind]) for field in REQUESTED}

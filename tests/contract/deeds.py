@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from queuectl.errors import DuplicateError, LeaseLostError
-from queuectl.facts import Count, Event, Node, Rollup
+from queuectl.facts import Count, Event, Node, Rollup, Total
 from queuectl.job import Exited, Job, Lost, NewJob, State
 from queuectl.lifecycle import Policy, cancelled, retried
 from queuectl.store.contract import Decision, Edit, Ended
@@ -153,7 +153,7 @@ def plain(value: Any) -> Any:
             return value.job.id, value.job.attempts
         case Node():
             return replace(value, seen_at=0, lease_until=0), value.beat
-        case [Count() | Rollup(), *_]:
+        case [Count() | Rollup() | Total(), *_]:
             return sorted(value, key=repr)
         case list() | tuple():
             return [plain(item) for item in value]

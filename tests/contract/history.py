@@ -771,3 +771,5 @@ class History:
                 for r in rows
             )
         )
+        self.each(lambda side: sorted(side.store.history.totals((10, 1_000)).items()))
+        self.each(lambda side: side.store.runs.busy())

@@ -56,6 +56,8 @@ TRIMMINGS: dict[str, Sequence[Any]] = {
     "on_failure": (None, None, "echo 🎈"),
     "on_dead": (None, None, 'it\'s "dead"'),
     "type": (None, None, None, "", "a", "ü"),
+    "traceparent": (None, None, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+    "tracestate": (None, None, "a=1,b=2"),
 }
 
 

@@ -34,6 +34,7 @@ from queuectl.store.sqlstore import SqlStore
 from queuectl.store.tables import TABLES
 from queuectl.uniqueness import Until
 from queuectl.values import replace
+from queuectl.webhook import News, Webhook
 from tests.contract.conftest import ENGINES
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
 from tests.contract.test_grants import ALL as A_GRANT
@@ -231,6 +232,20 @@ def furnish(store: SqlStore, client: Client) -> None:
     add(store, "one", unique="ü 'k'", unique_until=Until.START, unique_for=51)
     a_schedule(store, "nightly", paused_at=NOW + 43, paused_by=ODD, request={"command": ODD})
     store.schedules.tick(makes(NOW + HOUR), name="nightly", now=NOW + HOUR)
+    webhook = Webhook(
+        name=ODD,
+        url="https://example.com",
+        news=(News.DEAD, News.FAILED),
+        queues=(ODD, "b"),
+        via="via",
+        secret="whsec_68",
+        private=True,
+        paused_at=NOW + 69,
+        paused_by="me",
+        created_at=NOW + 70,
+        updated_at=NOW + 71,
+    )
+    store.webhooks.change(ODD, lambda there, now: webhook)
     store.settings.set_paused("busy", paused=True, who=ODD, now=NOW + 41)
     store.settings.set_paused("later on", paused=True, who="me", now=NOW + 42)
     store.settings.set_paused("later on", paused=False, who="me", now=NOW + 43)
@@ -300,6 +315,7 @@ def test_everything_comes_over_as_it_was(
     assert target.settings.queues() == source.settings.queues()
     assert target.settings.config() == source.settings.config()
     assert target.schedules.all() == source.schedules.all()
+    assert target.webhooks.all() == source.webhooks.all()
     assert target.schedules.ticks("nightly", 9) == source.schedules.ticks("nightly", 9)
     assert target.grants.all() == source.grants.all()
     assert target.history.events(limit=99) == source.history.events(limit=99)

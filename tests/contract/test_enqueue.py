@@ -51,6 +51,8 @@ EVERYTHING = NewJob(
     on_failure="failure 21",
     on_dead="dead 22",
     body_digest="digest 23",
+    traceparent="00-0000000000000000000000000000023a-000000000000024b-01",
+    tracestate="vendor=25",
 )
 
 
@@ -115,6 +117,8 @@ class TestEnqueue:
             cancel_reason=None,
             forced=None,
             body_digest="digest 23",
+            traceparent="00-0000000000000000000000000000023a-000000000000024b-01",
+            tracestate="vendor=25",
         )
 
     def test_a_program_may_have_very_many_arguments(self, store: Store) -> None:

@@ -118,6 +118,7 @@ def test_a_queue_of_each_version_gets_what_is_new(
         (job,) = new.jobs.select(Filter(), limit=None)
         assert (job.id, job.tick, job.keys, job.parked) == ("old", None, (), None)
         assert new.schedules.all() == []
+        assert new.webhooks.all() == []
         assert new.schedules.next_at() is None
         a_node(new, "node-1")
         assert ids(take(new, 1, now=new.clock.now())) == ["old"]

@@ -5,6 +5,7 @@ step both must tell the same states and counts, and every claim must bring the s
 same order.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,11 +22,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from queuectl.admission import Serving
 from queuectl.filter import Filter
 from queuectl.job import WAITING, Exited, Job, Lost, NewJob, Outcome, Released, State, Strategy
 from queuectl.lifecycle import Policy, cancelled, retried
 from queuectl.store import Store, open_store
 from queuectl.store.contract import Ended
+from queuectl.webhook import QUEUE, News, Webhook
 from tests.contract.tools import (
     NOW,
     a_node,
@@ -41,6 +44,8 @@ from tests.contract.tools import (
 
 NODES = ("node-1", "node-2")
 QUEUES = ("one", "two")
+EVERYWHERE = Serving(excluded=(QUEUE,))
+"""All queues but that of deliveries, which are only counted here."""
 WAIT = 10
 """Milliseconds that a failed job waits for its retry."""
 POLICY = Policy(max_crashes=2)
@@ -99,6 +104,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.runs: dict[str, Job] = {}
         self.past: list[Ended] = []
         self.made = 0
+        self.wanted: set[News] = set()
+        self.wanted_of: tuple[str, ...] = ()
+        self.messages: Counter[tuple[str, str]] = Counter()
 
     def teardown(self) -> None:
         assert self.store.verify() == []
@@ -145,6 +153,26 @@ class StoreMachine(RuleBasedStateMachine):
             )
         self.store.jobs.enqueue(jobs, now=self.now)
 
+    @rule(wanted=st.sets(st.sampled_from(News)), of=st.sampled_from([(), ("one",), ("two", "x")]))
+    def set_webhook(self, wanted: set[News], of: tuple[str, ...]) -> None:
+        """Have a webhook told of something, in place of what it was told before; or of nothing."""
+        webhook = Webhook(
+            name="ops",
+            url="https://example.com/",
+            news=tuple(sorted(wanted)),
+            queues=of,
+            secret="whsec_x",
+            created_at=NOW,
+            updated_at=NOW,
+        )
+        self.store.webhooks.change("ops", lambda there, now: webhook if wanted else None)
+        self.wanted, self.wanted_of = wanted, of
+
+    def tell(self, model: Model, news: News) -> None:
+        """Note that a job came to this, for whoever wants to hear of it."""
+        if news in self.wanted and (not self.wanted_of or model.queue in self.wanted_of):
+            self.messages[model.id, f"job.{news}"] += 1
+
     @rule(ms=st.sampled_from([1, 4, 9, 10, 50]))
     def advance(self, ms: int) -> None:
         self.now += ms
@@ -156,7 +184,7 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def claim(self, node: str, count: int, queues: tuple[str, ...]) -> None:
         late = [m for m in self.line if m.state in WAITING and m.has_expired(self.now)]
-        jobs, buried, *_ = claim(self.store, node, range(count), queues, now=self.now)
+        jobs, buried, *_ = claim(self.store, node, range(count), queues or EVERYWHERE, now=self.now)
         assert ids(jobs) == [model.id for model in self.expected(node, count, queues)]
         assert ids(buried) == [model.id for model in late]
         for job in jobs:
@@ -169,6 +197,7 @@ class StoreMachine(RuleBasedStateMachine):
         for model in waiting:
             if model.has_expired(self.now):
                 model.state = State.DEAD
+                self.tell(model, News.DEAD)
             elif model.run_at <= self.now:
                 model.state = State.PENDING
         ready = [
@@ -203,7 +232,11 @@ class StoreMachine(RuleBasedStateMachine):
         """End a run in the store and in the model."""
         end = ended(job, outcome, now=self.now, policy=POLICY, started_at=self.now)
         assert finish(self.store, [end]) == []
-        self.model(job.id).ends(outcome, self.now)
+        model = self.model(job.id)
+        model.ends(outcome, self.now)
+        if not isinstance(outcome, Released):
+            is_final = model.state in (State.COMPLETED, State.DEAD)
+            self.tell(model, News(model.state.value) if is_final else News.FAILED)
         self.past.append(end)
 
     @precondition(lambda self: self.past)
@@ -225,6 +258,7 @@ class StoreMachine(RuleBasedStateMachine):
         elif waits:
             assert apply(self.store, job, cancelled(job, "stop"), now=self.now)
             model.state = State.CANCELLED
+            self.tell(model, News.CANCELLED)
 
     def end_cancelled(self, model: Model) -> None:
         """Let the node of a run end it because it was asked to."""
@@ -235,6 +269,7 @@ class StoreMachine(RuleBasedStateMachine):
         del self.runs[job.id]
         self.past.append(end)
         model.state, model.node = State.CANCELLED, None
+        self.tell(model, News.CANCELLED)
 
     @precondition(lambda self: self.line)
     @rule(data=st.data())
@@ -266,6 +301,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def jobs_agree(self) -> None:
         jobs = self.store.jobs.select(Filter(), limit=None, oldest=True)
+        jobs = [job for job in jobs if job.webhook is None]
         told = [(j.id, j.state, j.attempts, j.failures, j.crashes, j.run_at) for j in jobs]
         assert told == [
             (m.id, m.state, m.attempts, m.failures, m.crashes, m.run_at) for m in self.line
@@ -277,7 +313,15 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def counts_agree(self) -> None:
         told = {(c.queue, c.state, c.priority): c.jobs for c in self.store.jobs.counts()}
+        told = {key: jobs for key, jobs in told.items() if key[0] != QUEUE}
         assert told == Counter((m.queue, m.state, m.priority) for m in self.line)
+
+    @invariant()
+    def messages_agree(self) -> None:
+        """Each end that somebody wants to hear of has made one delivery, and nothing else has."""
+        jobs = self.store.jobs.select(Filter(queues=(QUEUE,)), limit=None)
+        told = Counter((str(job.hook_of), json.loads(job.data or b"")["type"]) for job in jobs)
+        assert told == self.messages
 
     def model(self, id: str) -> Model:
         """Return the model of a job."""

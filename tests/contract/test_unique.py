@@ -211,10 +211,11 @@ class TestReplace:
 class TestDebounce:
     def test_the_later_request_takes_its_place(self, store: Store) -> None:
         add(store, "other")
-        ask(store, "a", delay=MINUTE, stdin=b"old", tags=("red",))
+        ask(store, "a", delay=MINUTE, stdin=b"old", tags=("red",), body_digest="old")
         batch = ask(
             store,
             "b",
+            body_digest="newer",
             now=NOW + SECOND,
             on_duplicate=DEBOUNCE,
             delay=MINUTE,
@@ -228,6 +229,8 @@ class TestDebounce:
         assert (job.created_at, job.run_at) == (NOW, NOW + SECOND + MINUTE)
         assert store.jobs.stdin(job) == b"newer"
         assert job.stdin_bytes == 5
+        # It is the job of the request that made it, and has its id.
+        assert job.body_digest == "old"
         assert [e.job for e in store.history.events() if e.kind == "debounce"] == ["a"]
         assert ids(take(store, 2, now=NOW + MINUTE)) == ["other"]
         assert ids(take(store, 2, now=NOW + MINUTE + SECOND)) == ["a"]

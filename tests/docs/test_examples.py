@@ -25,6 +25,7 @@ SHOWN = [
     "docs/results.md",
     "docs/steps.md",
     "docs/data-jobs.md",
+    "docs/traces.md",
 ]
 """Pages whose `console` blocks are sessions of one reader, in order."""
 PYTHON = ["README.md", "docs/python.md", "docs/coming-from.md"]

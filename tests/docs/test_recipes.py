@@ -83,14 +83,16 @@ EXPECTED: dict[str, Callable[[Queue, str, int], bool]] = {
     ),
     "queuectl doctor --json | jq -e .ok": prints("true"),
     "queuectl schedule list --json | jq '.[] | select(.paused).name'": prints('"nightly"'),
+    "queuectl token list --json | jq -r '.[] | select(.used_at == null).name'": prints("ci"),
+    "queuectl token sessions --json | jq -r '.[] | select(.name == \"ann\").id'": lines(1),
     "queuectl schedule show nightly --json | jq -r '.next[0]'": prints("null"),
     'queuectl queue set mail --on-dead \'jq -r "\\"\\(.id) is dead: \\(.reason)\\"" | mail -s'
     ' "queue mail" ops@example.org\'': lambda queue, out, code: (
         queue.limits.get("mail").defaults["on_dead"].startswith("jq -r")
     ),
 }
-"""What each of them does to a queue with so many dead jobs, one that waits, and a schedule that is
-paused."""
+"""What each of them does to a queue with so many dead jobs, one that waits, a schedule that is
+paused, a token, and somebody who is signed in."""
 
 
 @pytest.fixture
@@ -113,6 +115,8 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
         queue.enqueue("true", id=ID)
         queue.schedules.add("nightly", "0 3 * * *", "backup")
         queue.schedules.pause("nightly")
+        queue.access.add_token("ci", "view")
+        queue.access.sign_in(queue.access.link("ann", "view"))
         forget(store, "node-1")
         yield queue
 

@@ -30,6 +30,7 @@ PACKAGES = {
     "faketime": "faketime",
     "strace": "strace",
     "jq": "jq",
+    "promtool": "prometheus",
     "zsh": "zsh",
     "fish": "fish",
 }

@@ -39,6 +39,8 @@ SAMPLE = Job(
     handler="",
     forced=None,
     body_digest="digest-138",
+    traceparent="00-0000000000000000000000000000137a-000000000000138b-01",
+    tracestate="vendor=139",
     run_at=NOW - 9_112,
     expires_at=NOW + 9_113,
     timeout=11_400,

@@ -76,7 +76,7 @@ class TestTable:
         }
         assert set(job_dict(SAMPLE)) == stored | {
             *("schedule", "scheduled_for", "paused_at", "paused_by", "held", "hook_of"),
-            *("type", "data_base64"),
+            *("type", "data_base64", "trace_id"),
         }
 
     @pytest.mark.parametrize("field", [f for f in REQUESTED if f.flags], ids=lambda f: f.name)
@@ -112,8 +112,11 @@ def test_a_field_is_named_where_it_is_defined_and_where_it_matters() -> None:
     }
     # Data jobs leave it to their workers.
     open_to_workers = {"enqueueing.py", "node/config.py"}
+    # Deliveries of webhooks say what theirs is.
+    of_deliveries = {"webhook.py"}
     assert found == {
         *("fields.py", "job.py", "settings.py", "lifecycle.py"),
         *open_to_workers,
+        *of_deliveries,
         *columns,
     }

@@ -376,3 +376,38 @@ def test_durations_may_be_timedeltas(queue: Queue) -> None:
     minute = timedelta(minutes=1)
     job = queue.enqueue("x", retry_delay=minute, max_backoff=minute, timeout=minute, delay=minute)
     assert (job.retry_delay, job.max_backoff, job.timeout) == (60_000, 60_000, 60_000)
+
+
+class TestDigests:
+    """What tells of an HTTP request whether it is sent a second time."""
+
+    def test_it_comes_with_a_new_job(self, queue: Queue) -> None:
+        assert queue.enqueue(NewJob(command="true", body_digest="abc")).body_digest == "abc"
+        values = {"command": "true", "body_digest": "def"}
+        (id,) = queue.enqueue_read([values]).ids
+        assert queue.get(id).body_digest == "def"
+        assert queue.enqueue("true").body_digest is None
+
+    @pytest.mark.parametrize("bad", ["", "x" * 129, "a\0", 3])
+    def test_it_is_text(self, queue: Queue, bad: Any) -> None:
+        with pytest.raises(BadJobError, match="body_digest"):
+            queue.enqueue(NewJob(command="true", body_digest=bad))
+
+    def test_nobody_can_ask_for_one(self, queue: Queue) -> None:
+        with pytest.raises(BadJobError, match="'body_digest' is set by queuectl only"):
+            queue.enqueue({"command": "true", "body_digest": "abc"})
+
+    def test_whatever_becomes_of_the_job_it_stays(self, queue: Queue) -> None:
+        queue.enqueue(NewJob(id="a", command="true", body_digest="abc"))
+        queue.enqueue("true", id="b")
+        queue.edit("a", command="false", priority=3)
+        queue.hold("a")
+        queue.release("a")
+        queue.move("a", "elsewhere")
+        queue.move("b", "elsewhere")
+        queue.edit("b", priority=3)
+        queue.swap("a", "b")
+        queue.top("a")
+        queue.cancel("a")
+        job = queue.retry("a")
+        assert (job.body_digest, queue.get("b").body_digest) == ("abc", None)

@@ -34,8 +34,8 @@ PROMISED = (
 """The promised names, in their order. Only ever extend what follows them."""
 ADDED = (
     "backoff backoff_base retry_delay max_backoff env env_all shell keys unique_until"
-    " unique_for on_success on_failure on_dead stdin_bytes schedule scheduled_for"
-    " paused_at paused_by held hook hook_of type data_base64"
+    " unique_for on_success on_failure on_dead traceparent tracestate stdin_bytes schedule"
+    " scheduled_for paused_at paused_by held hook hook_of type data_base64 trace_id"
 ).split()
 
 
@@ -121,6 +121,9 @@ class TestJobDict:
             "on_success": "rm -r tmp",
             "on_failure": "log failure",
             "on_dead": "mail root",
+            "traceparent": "00-0000000000000000000000000000137a-000000000000138b-01",
+            "tracestate": "vendor=139",
+            "trace_id": "0000000000000000000000000000137a",
             "hook": "dead",
             "hook_of": "other job",
             "type": None,

@@ -671,6 +671,28 @@ class TestStdin:
         assert "valid UTF-8" in refusal({"command": "x", "stdin": "\udcff"})
 
 
+class TestTrace:
+    PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+    def test_it_is_kept_as_w3c_has_it(self) -> None:
+        job = read(traceparent=self.PARENT, tracestate=" a=1 , b=2")
+        assert (job.traceparent, job.tracestate) == (self.PARENT, "a=1,b=2")
+
+    @pytest.mark.parametrize("wrong", ["", "x", PARENT.upper(), PARENT + " ", 7, True, [PARENT]])
+    def test_what_is_wrong_is_refused(self, wrong: object) -> None:
+        told = refusal({"command": "true", "traceparent": wrong})
+        assert told.startswith("traceparent must be as W3C Trace Context has it, such as 00-4bf9")
+
+    @pytest.mark.parametrize("wrong", ["", "A=1", "a=1,a=2", "a=" + "x" * 600, 7])
+    def test_a_wrong_state_is_refused(self, wrong: object) -> None:
+        told = refusal({"command": "true", "traceparent": self.PARENT, "tracestate": wrong})
+        assert told.startswith("tracestate must be a list of NAME=VALUE of at most 512 characters")
+
+    def test_a_state_needs_a_trace(self) -> None:
+        told = refusal({"command": "true", "tracestate": "a=1"})
+        assert told == "A tracestate goes with a trace; give its traceparent, too."
+
+
 class TestTags:
     def test_a_text_is_one_tag(self) -> None:
         assert read(tags="red").tags == ("red",)

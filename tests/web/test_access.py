@@ -213,9 +213,6 @@ class TestQueues:
         assert lab.queue.find("out") is not None
 
 
-_RUNS = {"command": "rm", "cmd": "rm", "ENV": {}, "on_dead": "rm", "cwd": "/"}
-
-
 class TestRights:
     """What takes more than its route says."""
 
@@ -223,13 +220,14 @@ class TestRights:
         lab.queue.enqueue("true", id="j")
         operator = server.client("operate")
         assert operator.patch("/jobs/j", {"priority": 3}).status == 200
-        for body in (
+        bodies: tuple[dict[str, object], ...] = (
             {"command": "rm"},
             {"cmd": "rm"},
             {"ENV": {}},
             {"on_dead": "rm"},
             {"cwd": "/"},
-        ):
+        )
+        for body in bodies:
             assert operator.patch("/jobs/j", body).status == 403, body
             assert operator.post("/jobs/j/retry", {"changes": body}).status == 403, body
         admin = server.client("admin")

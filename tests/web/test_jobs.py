@@ -25,6 +25,15 @@ def test_a_job_is_added_and_runs(lab: Lab, anyone: Client) -> None:
     assert (run["number"], run["exit_code"]) == (1, 0)
 
 
+def test_a_request_that_is_part_of_a_trace_makes_jobs_of_it(lab: Lab, anyone: Client) -> None:
+    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    reply = anyone.post("/jobs", {"command": "true"}, traceparent=parent, tracestate="a=b")
+    assert reply.json["trace_id"] == "4bf92f3577b34da6a3ce929d0e0e4736"
+    for wrong in ("00-0-0-0", "x" * 5_000):
+        reply = anyone.post("/jobs", {"command": "true"}, traceparent=wrong)
+        assert (reply.status, reply.json["trace_id"]) == (201, None)
+
+
 def test_what_is_shown_is_what_the_command_shows(lab: Lab, anyone: Client) -> None:
     job = lab.queue.enqueue("true", id="a job", tags=["x"], priority=3)
     assert anyone.get("/jobs/a%20job").json == job_whole(lab.queue, job)

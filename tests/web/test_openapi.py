@@ -1,14 +1,17 @@
 """The document says what the API does: shapes of answers, refusals, and nothing that breaks it."""
 
+import json
+from collections import Counter
 from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from jsonschema import Draft202012Validator
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
+from schemathesis import GenerationMode
+from schemathesis.checks import (
     content_type_conformance,
+    not_a_server_error,
     response_schema_conformance,
     status_code_conformance,
 )
@@ -25,8 +28,10 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = 12
+EXAMPLES = 5
 """Requests that are made up for each route."""
+ENDS_US = ("DELETE /api/v1/tokens/{name}",)
+"""What would take our own token away."""
 
 
 def test_it_is_served_as_it_is_checked_in(server: Server) -> None:
@@ -44,6 +49,11 @@ def test_each_route_says_what_it_does() -> None:
         assert (route.status == 204) == (route.answers is None), route
 
 
+@schemathesis.serializer("application/jsonl")
+def as_line(_: Any, value: Any) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
 @pytest.fixture
 def filled(lab: Lab, server: Server) -> Client:
     """A queue with some of everything."""
@@ -53,7 +63,7 @@ def filled(lab: Lab, server: Server) -> Client:
     queue.push("data", b"\xff\x00", type="img", keys=["k"])
     queue.enqueue("true", id="later", delay="1h", on_dead="true", unique="u", queue="mail")
     queue.schedules.add("nightly", "0 3 * * *", {"command": "true", "env": {"A": "b"}})
-    queue.limits.set("mail", limit=3, rate="10/1m", weights={"vip": 2})
+    queue.limits.set("mail", limit=3, rates="10/1m", weights={"vip": 2})
     queue.emit("paid", {"a": 1})
     lab.node()
     for id in ("dead", "done"):
@@ -91,25 +101,30 @@ def test_all_that_is_told_of_a_job_is_in_its_schema(filled: Client) -> None:
     assert job.keys() == schemas["Job"]["properties"].keys()
 
 
-def test_whatever_is_sent_nothing_breaks(filled: Client) -> None:
+@pytest.mark.parametrize("mode", list(GenerationMode))
+def test_whatever_is_sent_nothing_breaks(filled: Client, mode: GenerationMode) -> None:
+    """What fits the document, and what doesn't: each is answered as the document says."""
     schema = schemathesis.openapi.from_dict(openapi.document())
-    headers = dict(filled.headers)
-    failures: list[Any] = []
+    sent: Counter[str] = Counter()
     for result in schema.get_all_operations():
-        operation = result.ok()
+        operation = result.ok()  # type: ignore[union-attr]
+        if operation.path.endswith("/wait") or operation.label in ENDS_US:
+            continue
 
         @settings(
             max_examples=EXAMPLES,
             deadline=None,
-            phases=[Phase.explicit, Phase.generate],
+            phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
             derandomize=True,
+            database=None,
         )
-        @schemathesis.pytest.parametrize  # type: ignore[misc]
-        def _(case: Any) -> None:
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def try_it(case: Any) -> None:
             case.call_and_validate(
-                base_url=f"http://127.0.0.1:{filled.port}", headers=headers, checks=CHECKS
+                base_url=f"http://127.0.0.1:{filled.port}", headers=filled.headers, checks=CHECKS
             )
+            sent[case.operation.label] += 1
 
-        failures.append(operation)
-    assert failures
+        try_it()
+    assert len(sent) > (40 if mode is GenerationMode.POSITIVE else 20), sent

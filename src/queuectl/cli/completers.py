@@ -178,6 +178,22 @@ def complete_schedules(ctx: click.Context, param: click.Parameter, incomplete: s
     return _starting(incomplete, helped, helped)
 
 
+def complete_webhooks(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of webhooks, with their URLs; to be resumed, those that are paused."""
+    given = ctx.params.get(param.name or "")
+    taken = set(given) if isinstance(given, tuple) else set()
+    with _open(ctx) as queue:
+        found = queue.webhooks.all()
+    if _command(ctx) in ("hook pause", "hook resume"):
+        is_paused = _command(ctx) == "hook resume"
+        found = [one for one in found if (one.paused_at is not None) == is_paused]
+    helped = {one.name: one.url for one in found if one.name not in taken}
+    return _starting(incomplete, helped, helped)
+
+
+# -- from what is known without it ------------------------------------------------------
+
+
 def complete_tokens(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete names of tokens, with their roles."""
     given = ctx.params.get(param.name or "")
@@ -218,6 +234,19 @@ def complete_states(ctx: click.Context, param: click.Parameter, incomplete: str)
         CompletionItem(f"{before},{name}")
         for name in names
         if name.startswith(last) and name not in given
+    ]
+
+
+def complete_news(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete what a webhook is told of, also behind a comma."""
+    from queuectl.webhook import News
+
+    before, comma, last = incomplete.rpartition(",")
+    given = before.split(",")
+    return [
+        CompletionItem(f"{before}{comma}{news}")
+        for news in News
+        if news.startswith(last) and news not in given
     ]
 
 
@@ -355,7 +384,7 @@ BY_NAME: dict[str, Completer] = {
     "id": complete_jobs,
     "ids": complete_jobs,
     "other": complete_jobs,
-    **dict.fromkeys(("--queue", "--exclude", "--to"), complete_queues),
+    **dict.fromkeys(("--queue", "--exclude", "--to", "--via"), complete_queues),
     "--job": complete_runs,
     "names": complete_pausable,
     "queue_name": complete_queues,
@@ -370,6 +399,9 @@ BY_NAME: dict[str, Completer] = {
     "token_names": complete_tokens,
     "session_ids": complete_sessions,
     "--of": complete_signed_in,
+    "webhook_name": complete_webhooks,
+    "webhook_names": complete_webhooks,
+    "--on": complete_news,
     "--role": complete_roles,
     "schedule_name": complete_schedules,
     "schedule_names": complete_schedules,

@@ -19,6 +19,7 @@ from queuectl.cli.program import (
     exact_words,
     field_options,
     given_fields,
+    in_our_trace,
     job_fields,
 )
 from queuectl.cli.render import plural, safe, say, shorten, write, write_json
@@ -124,14 +125,14 @@ def enqueue(
     if array is None and file is None and lines is None:
         if keep_going:
             raise click.UsageError("--keep-going is for --file, --lines and JSON arrays")
-        return enqueue_one(job_fields(text, exact, command, given_fields(flags)), how)
+        fields = job_fields(text, exact, command, given_fields(flags))
+        return enqueue_one(in_our_trace(fields), how)
     if flags["id"] is not None:
         raise click.UsageError("--id is for a single job; of several, each says its own")
+    given = in_our_trace(given_fields(flags))
     if array is not None:
-        return _enqueue_feed(array, given_fields(flags), keep_going, how)
-    return _enqueue_file(
-        file or lines or "", lines is not None, given_fields(flags), keep_going, how
-    )
+        return _enqueue_feed(array, given, keep_going, how)
+    return _enqueue_file(file or lines or "", lines is not None, given, keep_going, how)
 
 
 def _check_sources(

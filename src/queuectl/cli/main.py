@@ -118,11 +118,12 @@ COMMANDS: dict[str, Entry] = {
         _SET_UP, "token:token", "Let programs and people in over HTTP, and see who is signed in."
     ),
     "db": Entry(_SET_UP, "db:db", "Make, check, back up, copy, compact or empty the database."),
+    "hook": Entry(_SET_UP, "hook:hook", "Tell others over HTTP what became of jobs: webhooks."),
     "doctor": Entry(
         _SET_UP, "doctor:doctor", "Check the queue, its database and this host; say what to do."
     ),
     "completion": Entry(_SET_UP, "completion:completion", "Print a shell completion script."),
-    "web": Entry(_RUN, "web:web", "Serve an HTTP API and a dashboard, for this host or others."),
+    "web": Entry(_RUN, "web:web", "Serve an HTTP API, for this host or others."),
     "demo": Entry(_SET_UP, "demo:demo", "See it all work in a throw-away queue."),
 }
 

@@ -121,6 +121,16 @@ def given_fields(flags: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
+def in_our_trace(given: dict[str, Any]) -> dict[str, Any]:
+    """Add the trace that we are a part of by our environment, unless another one is given."""
+    if "TRACEPARENT" not in os.environ or not {"traceparent", "tracestate"}.isdisjoint(given):
+        return given
+    from queuectl.tracecontext import trace_of
+
+    trace = trace_of(os.environ)
+    return given if trace is None else {**trace.named(), **given}
+
+
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if equals:

@@ -7,7 +7,7 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.enqueue import Manner, enqueue_one
 from queuectl.cli.options import json_option, quiet_option, raw_option
-from queuectl.cli.program import field_options, given_fields
+from queuectl.cli.program import field_options, given_fields, in_our_trace
 
 EXAMPLES = """
 queuectl push order-17 '{"total": 12}'               # handled by: worker start --exec PROGRAM
@@ -54,7 +54,7 @@ def push(
     if follow and as_json:
         raise click.UsageError("--follow prints what the job writes, so --json can't be with it")
     fields = given_fields(flags)
-    return enqueue_one({"id": id, "data": _read(data), **fields}, how)
+    return enqueue_one(in_our_trace({"id": id, "data": _read(data), **fields}), how)
 
 
 submit = Command(

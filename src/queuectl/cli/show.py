@@ -142,6 +142,7 @@ def facts(
         ("On success", job.on_success),
         ("On failure", job.on_failure),
         ("On dead", job.on_dead),
+        ("Trace", job.trace_id),
         ("Hook", _hook(job)),
         ("Node", None if job.node is None else f"{job.node}, worker {job.worker}"),
     ]

@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("signal notify publish trigger fire", "emit NAME for jobs that await it"),
         **_all("snooze nap", "sleep inside a job, enqueue --delay TIME for a new one"),
         **_all("signals", "emitted"),
+        **_all("webhook webhooks hooks callback", "hook"),
         **_all("at enqueue-at", "enqueue --run-at TIME"),
         **_all("in delay enqueue-in", "enqueue --delay TIME"),
         **_all("cron every beat recurring periodic", "schedule add NAME RULE COMMAND"),

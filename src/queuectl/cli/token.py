@@ -23,7 +23,7 @@ from queuectl.queue import Queue
     """,
 )
 def token() -> None:
-    """Let programs and people in over HTTP, and see who is.
+    """Let programs and people in over HTTP, and see who is signed in.
 
     A token is a secret for a program, which sends it along with each request; a person signs in
     with it, and gets a session. It has roles: view is to see jobs and their output; operate, to
@@ -288,8 +288,8 @@ def sign_out(
         outlet.done = lambda: f"{plural(len(ended), 'session')} ended"
         try:
             if session_ids:
-                for id in dict.fromkeys(session_ids):
-                    ended.append(queue.access.remove_session(id))
+                wanted = dict.fromkeys(session_ids)
+                ended.extend(queue.access.remove_session(id) for id in wanted)
             else:
                 ended += queue.access.remove_sessions(of)
         except QueuectlError:

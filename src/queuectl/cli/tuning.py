@@ -57,6 +57,12 @@ _OPTIONS = (
         help="Set a variable for all that this node runs; a job's own win. Repeat it.",
     ),
     click.option(
+        "--traces",
+        is_flag=True,
+        help="Make spans of waits and runs, and export them as the variables of OpenTelemetry have"
+        " it (OTEL_...).",
+    ),
+    click.option(
         "--verbose", "-v", is_flag=True, help="Log settings, programs and each commit as well."
     ),
 )
@@ -76,6 +82,7 @@ def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
             env=_env(given.pop("variables")),
             poll_interval=_poll_interval(given.pop("poll_interval")),
             verbose=given.pop("verbose"),
+            traces=given.pop("traces"),
         )
         return command(*args, tuning=tuning, **given)
 

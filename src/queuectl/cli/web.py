@@ -76,7 +76,7 @@ LINK_ROLES = "operate,admin"
 @click.option("--no-link", is_flag=True, help="Print no link to sign in with.")
 @click.option("--open", "opens", is_flag=True, help="Open the link in a browser.")
 def web(**given: Any) -> int:
-    """Serve an HTTP API and a dashboard.
+    """Serve an HTTP API.
 
     It is closed to everybody who has neither a token (queuectl token add) nor the link that is
     printed here, which signs in one browser, once. It serves this host only, unless --host says
@@ -85,6 +85,8 @@ def web(**given: Any) -> int:
 
     It needs the extra web: pip install 'queuectl[web]'.
     """
+    from queuectl.access import read_roles
+
     try:
         from queuectl.web.server import Place, serve
     except ImportError as error:
@@ -105,13 +107,14 @@ def web(**given: Any) -> int:
     if (place.cert is None) != (place.key is None):
         raise click.UsageError("--tls-cert and --tls-key go together")
     rules = _rules(given)
+    link_roles = read_roles(given["link_role"])
     with open_queue(for_others=True) as queue:
 
         def ready(url: str) -> None:
             say(f"Serving {queue.url} on {url} (Ctrl+C stops it).")
             if given["no_link"]:
                 return
-            secret = queue.access.link("link", given["link_role"])
+            secret = queue.access.link("link", link_roles)
             link = f"{url}/sign-in#{secret}"
             write(link)
             # Whoever reads it from a pipe waits for it.

@@ -13,6 +13,7 @@ from queuectl.cli.configure import WRITTEN, configuring, file_option, write_opti
 from queuectl.cli.finish import still_going
 from queuectl.cli.handling import handling_options
 from queuectl.cli.interrupts import held, truthful
+from queuectl.cli.metrics import metrics_option, read_address
 from queuectl.cli.notes import NONE_RUNNING, node_name, note_unused
 from queuectl.cli.options import (
     DURATION,
@@ -37,7 +38,7 @@ from queuectl.cli.restart import nodes_option, restart
 from queuectl.cli.serving import serving_options
 from queuectl.cli.successor import ASKED, answer, start_again
 from queuectl.cli.tuning import tuning_options
-from queuectl.errors import EXIT_DONE, EXIT_FAILED
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, UsageError
 from queuectl.host import host_identity, is_running
 from queuectl.queue import Queue
 from queuectl.when import format_duration, local, parse_time
@@ -89,6 +90,7 @@ def worker() -> None:
     queuectl worker start --exec mail=./send --exec photo=./resize
     queuectl worker start --app shop:queue -c 4          # Python tasks of shop.py
     queuectl worker start --serve ./handler              # a program that stays
+    queuectl worker start --metrics 9464      # for Prometheus, at http://127.0.0.1:9464/metrics
     queuectl worker start -f node.toml        # options that worker configure has written
     """,
 )
@@ -123,6 +125,7 @@ def worker() -> None:
     metavar="B",
     help="Wait B, B**2, B**3 ... seconds before retries, whatever jobs and settings say.",
 )
+@metrics_option
 @click.option(
     "--log",
     type=click.Path(dir_okay=False),
@@ -145,6 +148,7 @@ def start(
     daemon: str | None,
     drain: bool,
     backoff_base: float | None,
+    metrics: str | None,
     log: str | None,
     log_json: bool,
     as_json: bool,
@@ -166,6 +170,7 @@ def start(
     """
     if as_json and daemon is None:
         raise click.UsageError("--json is for --daemon; --log-json writes the log as JSON")
+    served_at = None if metrics is None else read_address(metrics)
     if WRITTEN in ctx.meta:
         return write_options(ctx)
 
@@ -187,6 +192,10 @@ def start(
 
     if backoff_base is not None:
         backoff_base = read_value("backoff_base", backoff_base)[1]
+    if served_at is not None:
+        from queuectl.metrics import check_installed
+
+        check_installed()
     if programs.shared_by > 1:
         count = (count or 1) * programs.shared_by
     options = NodeOptions(
@@ -198,12 +207,15 @@ def start(
         drain=drain,
         backoff_base=backoff_base,
         reload=reload,
+        metrics=served_at,
         log=log,
         log_json=log_json,
         pidfile=daemon or None,
         again=start_again(ctx.meta[ARGUMENTS], daemon=daemon is not None),
         handed=handed,
     )
+    if tuning.traces:
+        _check_traces()
     if ctx.meta.get(ASKED):
         return answer(options)
     if handover is None:
@@ -217,6 +229,20 @@ def start(
 
 start.params.append(file_option())
 worker.add_command(configuring(start))
+
+
+def _check_traces() -> None:
+    """See that there is what spans are made with, and something that exports them."""
+    try:
+        from queuectl.node.traces import check
+    except ImportError as error:
+        if not (error.name or "").startswith("opentelemetry"):
+            raise
+        raise UsageError(
+            "--traces needs OpenTelemetry: pip install opentelemetry-sdk"
+            " opentelemetry-exporter-otlp"
+        ) from None
+    check()
 
 
 def _start_daemon(options: "NodeOptions", *, is_one: bool, as_json: bool) -> int:

@@ -22,6 +22,7 @@ from queuectl.guard.board import MANY_PLACES, Board
 from queuectl.handlers import lines
 from queuectl.handlers.capture import Capture
 from queuectl.handlers.work import Message, Work, load_app
+from queuectl.tasks.context import within_trace
 from queuectl.tasks.current import CurrentJob, enter
 from queuectl.tasks.outcomes import Asleep, Discard, LeaseLost, Retry, Snooze
 
@@ -184,10 +185,11 @@ class Child:
         enter(job)
         text = None
         try:
-            work = self._works(job.type)
-            result = work.call(job, message)
-            if work.is_async:
-                result = self._await(job, result)
+            with within_trace(job):
+                work = self._works(job.type)
+                result = work.call(job, message)
+                if work.is_async:
+                    result = self._await(job, result)
             text = work.written(result)
             end: Message = {"done": job.run}
         except BaseException as error:  # noqa: BLE001 - a job may raise what it likes, and we go on

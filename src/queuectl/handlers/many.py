@@ -16,6 +16,7 @@ from queuectl.guard.output import halves
 from queuectl.handlers import lines
 from queuectl.handlers.child import Child, add_output, end_of, leave
 from queuectl.handlers.work import Message
+from queuectl.tasks.context import within_trace
 from queuectl.tasks.current import CurrentJob, enter
 
 _writes: ContextVar["dict[str, _Kept]"] = ContextVar("queuectl_writes")
@@ -127,8 +128,9 @@ class Many(Child):
         job.on_stop = lambda why: self._event_loop.call_soon_threadsafe(task.cancel, why)
         job.shown = True
         try:
-            work = self._works(job.type)
-            text = work.written(await work.call(job, message))
+            with within_trace(job):
+                work = self._works(job.type)
+                text = work.written(await work.call(job, message))
         except BaseException as error:  # noqa: BLE001 - a job may raise what it likes, and we go on
             return end_of(job, error), None
         finally:

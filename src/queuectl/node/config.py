@@ -29,6 +29,8 @@ class Tuning:
     poll_interval: int | None = None
     """Milliseconds between looks for news, where the database can't tell of them."""
     verbose: bool = False
+    traces: bool = False
+    """Whether it makes spans of its runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,8 @@ class NodeOptions:
     reload: bool = False
     """Whether it starts again when a file of Python has changed."""
     tuning: Tuning = field(default_factory=Tuning)
+    metrics: tuple[str, int] | None = None
+    """The host and port where they are served."""
     log: str | None = None
     log_json: bool = False
     pidfile: str | None = None

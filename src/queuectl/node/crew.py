@@ -7,7 +7,7 @@ the runner: see `runner.py`.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from queuectl.guard import wire
 from queuectl.job import Job
@@ -19,7 +19,11 @@ from queuectl.node.membership import Membership
 from queuectl.node.runner import Runner
 from queuectl.node.runs import Handled, LostRun, Run, TooOld
 from queuectl.node.workers import Workers
+from queuectl.tracecontext import Trace, read_trace
 from queuectl.values import replace
+
+if TYPE_CHECKING:
+    from queuectl.node.traces import Traces
 
 
 class Hooks(Protocol):
@@ -44,6 +48,8 @@ class Crew:
     config: Config
     hooks: Hooks
     say: Say
+    traces: "Traces | None" = None
+    """What makes spans of runs, if that is wanted."""
     running: dict[int, Run] = field(default_factory=dict)
     """Runs that the runner has: those that go on, and those in line."""
     _begun: list[Run] = field(default_factory=list)
@@ -115,7 +121,7 @@ class Crew:
         new: dict[int, Run] = {}
         for job in jobs:
             self._last_run += 1
-            run = Run(job=job, spool=spool, claimed=claimed)
+            run = Run(job=job, spool=spool, claimed=claimed, trace=self._trace_of(job))
             self.running[self._last_run] = new[self._last_run] = run
             if self.workers.begin(job.worker or 0, self._last_run, claimed):
                 self._begun.append(run)
@@ -130,6 +136,12 @@ class Crew:
             self._report(report)
         # The first runs are under way while this is put into words.
         self._tell_begun()
+
+    def _trace_of(self, job: Job) -> Trace | None:
+        """Return what a run is told of its trace: its own span, if there will be one."""
+        if self.traces is not None:
+            return self.traces.told(job)
+        return None if job.traceparent is None else read_trace(job.traceparent, job.tracestate)
 
     def _tell_begun(self) -> None:
         """Tell of the runs whose turn it is, but not of those that were over before they began."""

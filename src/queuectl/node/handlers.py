@@ -256,6 +256,9 @@ class Handlers:
 
     # -- hearing ------------------------------------------------------------------------
 
+    def count_warm(self) -> int:
+        return len([*self._fleet])
+
     @property
     def settled(self) -> bool:
         return self.processes.settled and not any(warm.runs for warm in self._fleet)

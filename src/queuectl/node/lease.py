@@ -150,6 +150,11 @@ class Lease:
         return read(self.clock) >= self.until
 
     @property
+    def age(self) -> float:
+        """How many seconds ago it was renewed."""
+        return monotonic() - self._renewed_at
+
+    @property
     def holds(self) -> bool:
         """Whether what is claimed now can be run, as far as we know."""
         return not self.lost and not self.ends_runs

@@ -19,8 +19,10 @@ from queuectl import __version__
 from queuectl.errors import (
     LeaseLostError,
     QueuectlError,
+    StateError,
     StoreError,
     StoreMissingError,
+    UsageError,
 )
 from queuectl.facts import Node, waiting_by_queue
 from queuectl.guard import tree, wire
@@ -46,10 +48,13 @@ from queuectl.node.signals import Interrupts, orders
 from queuectl.node.turns import Turn, TurnTaker
 from queuectl.queue import Queue
 from queuectl.store.contract import Ended, Over, Topic
+from queuectl.tracecontext import VARIABLES
 from queuectl.values import quicken
 
 if TYPE_CHECKING:
     from queuectl.node.reload import SourceWatch
+    from queuectl.node.scraping import Server
+    from queuectl.node.traces import Traces
 
 ROUND = 1.0
 """Seconds between looks for dead nodes, and for work nobody told us of."""
@@ -90,8 +95,9 @@ class NodeLoop:
             self.log.open_file(options.log, size=settings.log_size, keep=settings.log_files)
         self.job_log = JobLog(self.log)
         # The URL may carry a password; jobs are told where the queue is without it.
-        hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *store.secret_variables}
-        guards = Guards(hidden, tuning.env)
+        # And of which trace we are a part is nothing to them.
+        hidden = {"QUEUECTL_DB", "QUEUECTL_DB_PATH", *VARIABLES, *store.secret_variables}
+        self.guards = guards = Guards(hidden, tuning.env)
         self.member = member = Membership(
             queue,
             id=self.log.node,
@@ -114,8 +120,18 @@ class NodeLoop:
             from queuectl.node.handlers import Handlers
 
             self.runner = Handlers(processes=processes)
+        self.traces: Traces | None = None
+        if tuning.traces:
+            from queuectl.node import traces
+
+            self.traces = traces.open_traces()
         self.crew = crew = Crew(
-            runner=self.runner, member=member, config=config, hooks=self, say=say
+            runner=self.runner,
+            member=member,
+            config=config,
+            hooks=self,
+            say=say,
+            traces=self.traces,
         )
         self.turns = TurnTaker(store, member, config)
         self.progress = ProgressWatch(store)
@@ -132,6 +148,7 @@ class NodeLoop:
             log=self.log,
             say=say,
             hurry=self.round.hurry,
+            flush=self._flush,
         )
         self.claiming = Claiming(
             store=store, queues=queues, config=config, member=member, crew=crew, orders=orders
@@ -145,6 +162,24 @@ class NodeLoop:
             self.sources = reload.SourceWatch(os.getcwd())
         self.overlooked = False
         """Whether somebody has changed something, and we couldn't see what."""
+        self.scrapes: Server | None = None
+        if options.metrics is not None:
+            self.scrapes = self._server(options.metrics)
+
+    def _server(self, address: tuple[str, int]) -> "Server":
+        """Return what serves the metrics of this node and its queue."""
+        from queuectl.node.metrics import NodeMetrics, Pages
+        from queuectl.node.scraping import Server
+
+        metrics = NodeMetrics(
+            member=self.member,
+            config=self.config,
+            crew=self.crew,
+            turns=self.turns,
+            guards=self.guards,
+        )
+        pages = Pages(metrics, self.options.place)
+        return Server(address, answer=pages.answer, done=pages.close, say=self._say)
 
     @property
     def id(self) -> str:
@@ -156,6 +191,7 @@ class NodeLoop:
     def serve(self) -> int:
         """Register, work until there is nothing left to do or somebody says stop, and leave."""
         tree.become_subreaper()
+        self._listen()
         goes_on = self._start_crew()
         try:
             self.interrupts.catch(orders(background=not self.options.to_terminal))
@@ -172,6 +208,8 @@ class NodeLoop:
             self.runner.listen(self._poll)
             self.agenda = self._agenda()
             self._greet(goes_on=goes_on)
+            if self.scrapes is not None:
+                self.scrapes.start()
             if self.options.ready is not None:
                 self.options.ready()
             # What is here stays, and runs refer to nothing in circles: the collector can wait.
@@ -181,6 +219,11 @@ class NodeLoop:
             self._leave()
         finally:
             self.runner.close()
+            if self.scrapes is not None:
+                self.scrapes.stop()
+            if self.traces is not None:
+                self.traces.close()
+                self._tell_trouble()
             self.log.close()
         while self.orders.restart.way is Way.ANEW and not self.interrupts.hold():
             # What comes from here on is for who comes next; what came before may be a stop.
@@ -190,6 +233,19 @@ class NodeLoop:
             # Nothing is left to stop. One more signal must not make a good end look like a kill.
             self.interrupts.ignore()
         return self.orders.exit_code
+
+    def _listen(self) -> None:
+        """Take the address at which metrics are served, if they are."""
+        if self.scrapes is None:
+            return
+        try:
+            self.scrapes.listen()
+            self._say(f"Metrics are at {self.scrapes.url}")
+        except (StateError, UsageError) as error:
+            if self.options.handed is None:
+                raise
+            # Runs go on here, and must not end for that.
+            self._say(f"{error} Trying again.", level="warning")
 
     def _start_crew(self) -> bool:
         """Start the guards, or go on with those that there are; True if their runs go on."""
@@ -269,6 +325,15 @@ class NodeLoop:
     def _hand_over(self) -> None:
         if self.orders.restart.way is Way.HAND_OVER:
             self._guarded(self.orders.hand_over_if_settled)
+
+    def _tell_trouble(self) -> None:
+        """Say now and then what is wrong with exporting spans."""
+        if self.traces is not None and (trouble := self.traces.trouble()) is not None:
+            self._say(f"Traces: {trouble}", level="warning")
+
+    def _flush(self) -> None:
+        if self.traces is not None:
+            self.traces.flush()
 
     def _is_done(self) -> bool:
         if self.crew.running or self.turns.pending:
@@ -463,6 +528,8 @@ class NodeLoop:
         self.job_log.settled(turn)
         for end in turn.result.ends:
             self.claiming.due_at(end.transition.run_at)
+        if self.traces is not None:
+            self.traces.take(turn.result)
         for run in turn.over:
             runs.clean(run)
         self.broadcast.end(turn.over)
@@ -491,6 +558,7 @@ class NodeLoop:
         self.claiming.try_held_up()
         self._guarded(self._look_around)
         self._guarded(self._tell_progress)
+        self._tell_trouble()
         if self.sources is not None and (path := self.sources.changed()) is not None:
             self.orders.start_again(f"{path} has changed", self._poll)
 
@@ -514,6 +582,8 @@ class NodeLoop:
 
     def _tell_rescue(self, job: Job, end: Ended | None, why: str) -> None:
         self.job_log.rescued(self.store.clock.now(), job, end, why)
+        if self.traces is not None and end is not None:
+            self.traces.over(end)
         self.claiming.may_be_work = True
 
     def _renew(self) -> None:

@@ -45,6 +45,8 @@ class Orders:
     say: Say
     hurry: Callable[[], None]
     """Has the node show soon that it stops."""
+    flush: Callable[[], None]
+    """Has what is only in memory sent on, before another program takes over."""
     stopping: Stop | None = None
     shown: Stop | None = None
     """What the store says of that, for others to see."""
@@ -289,6 +291,7 @@ class Orders:
         """Become the program that goes on with our runs, once all else is in the store."""
         if self.turns.pending or self.turns.refusals or not self.crew.settled:
             return
+        self.flush()
         lease = self.member.hand_over()
         if lease is None or not self.interrupts.hold():
             # The lease is lost, or there is one more signal to heed. That comes first.

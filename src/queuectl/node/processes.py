@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 
+from queuectl.delivery import PROGRAM as DELIVER
 from queuectl.errors import StoreError
 from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
@@ -28,6 +29,7 @@ from queuectl.request import LONGEST_ARGUMENT
 from queuectl.settings import Settings
 from queuectl.spool import name_left, progress_file, result_file, token_of
 from queuectl.store import Store
+from queuectl.tracecontext import VARIABLES
 from queuectl.when import iso
 
 
@@ -121,6 +123,9 @@ class Processes:
         for guard in self.guards:
             poll.register(guard.fileno(), select.POLLIN)
 
+    def count_warm(self) -> int:
+        return 0
+
     @property
     def settled(self) -> bool:
         return not any(guard.has_unsent for guard in self.guards)
@@ -192,6 +197,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
             b"QUEUECTL_PROGRESS": os.fsencode(progress_file(run.spool, job)),
             **_tick_variables(job),
             **_hook_variables(job),
+            **_trace_variables(run),
             **({} if job.type is None else {b"QUEUECTL_TYPE": job.type.encode()}),
         },
         "owner": owner_of(job.node or "", store.identity),
@@ -225,6 +231,13 @@ def _hook_variables(job: Job) -> dict[bytes, bytes]:
     return {**dict(zip(names, texts, strict=False)), b"QUEUECTL_HOOK_OF": id.encode()}
 
 
+def _trace_variables(run: Run) -> dict[bytes, bytes]:
+    """Return what a run is told of the trace that it is a part of."""
+    if run.trace is None:
+        return {}
+    return {name.encode(): text.encode() for name, text in run.trace.named(VARIABLES).items()}
+
+
 def told_of_node(node: str, store: Store) -> dict[bytes, bytes]:
     """Return the variables by which a run knows its node and its queue."""
     return _node_variables(node, store.url, store.identity)
@@ -246,6 +259,8 @@ def _env(job: Job) -> dict[str, str]:
 
 def _stdin(run: Run, store: Store) -> str | None:
     """Make a file of what a run finds on stdin; each has its own, to be read from the beginning."""
+    if run.job.webhook is not None:
+        return run.prepare(".in", _order(run.job, store))
     if run.job.type is not None:
         return run.prepare(".in", run.job.data or b"")
     if run.job.stdin_bytes is None:
@@ -256,10 +271,24 @@ def _stdin(run: Run, store: Store) -> str | None:
     return run.prepare(".in", data)
 
 
+def _order(job: Job, store: Store) -> bytes:
+    """Write what a delivery is told: it gets the secret from us, and knows no database."""
+    from queuectl.webhook import order_of
+
+    found = next((one for one in store.webhooks.all() if one.name == job.webhook), None)
+    if found is None:
+        raise UnrunnableError(f"there is no webhook {job.webhook!r} any more")
+    if found.paused_at is not None:
+        raise UnrunnableError(f"webhook {found.name!r} is paused")
+    return order_of(found, job)
+
+
 def _argv(run: Run, programs: Programs) -> list[str]:
     job = run.job
     if job.argv is not None:
         return list(job.argv)
+    if job.webhook is not None:
+        return [*DELIVER]
     if job.command is None:
         argv = programs.argv(job)
         if argv is None:

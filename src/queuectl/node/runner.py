@@ -69,6 +69,9 @@ class Runner(Protocol):
     def stalls_in(self) -> float:
         """Return in how many seconds to `hear` again, though nothing may be heard till then."""
 
+    def count_warm(self) -> int:
+        """Return how many programs there are that stay. Any thread may ask."""
+
     @property
     def settled(self) -> bool:
         """Whether all that it was told is on its way to the runs."""

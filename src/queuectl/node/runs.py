@@ -35,6 +35,7 @@ from queuectl.sleeping import snoozed
 from queuectl.spool import own_files, result_file, sleep_file, token_of
 from queuectl.store.contract import Ended
 from queuectl.telling import LONGEST_RESULT, check_result
+from queuectl.tracecontext import Trace
 
 LONGEST_ERROR = 1_000
 SUCCESS = Exited(0)
@@ -73,6 +74,8 @@ class Run:
     """Whether the log says that it was started."""
     paused: bool | None = False
     """Whether the guard was told to have it stand still; None if the program before us knew."""
+    trace: Trace | None = None
+    """What it is told of the trace that it is a part of."""
 
     @property
     def files(self) -> tuple[str, str]:

@@ -5,14 +5,15 @@ nobody knows whether a commit came through, nothing else is written until that i
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from math import inf
 from random import uniform
 from time import monotonic
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from queuectl.admission import Offer
 from queuectl.errors import StoreError, StoreMissingError, StoreUnsettledError
-from queuectl.job import Job, Released
+from queuectl.job import Job, Outcome, Released
 from queuectl.node import runs
 from queuectl.node.config import Config
 from queuectl.node.membership import Membership
@@ -43,6 +44,36 @@ class Turn(NamedTuple):
     result: Turned
 
 
+SUCCESS = "success"
+"""What a run came to that completed its job. An exit code that isn't 0 is `exited`."""
+
+
+@dataclass(slots=True)
+class Done:
+    """What a node has done since it was started, or restarted. Another thread may read it."""
+
+    ended: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(
+            (SUCCESS, *(kind.name for kind in get_args(Outcome))), 0
+        )
+    )
+    """Runs whose ends are stored, by what they came to."""
+    claimed: int = 0
+    commits: int = 0
+    seconds: float = 0.0
+    """How long all these commits took."""
+    refused: int = 0
+    """Commits of which the store said that they didn't come through, or didn't say what became."""
+
+    def add(self, turned: Turned) -> None:
+        """Count what a commit stored."""
+        self.claimed += len(turned.jobs)
+        for ends, count in (turned.ends, 1), (turned.lost, -1):
+            for end in ends:
+                name = SUCCESS if end.outcome == runs.SUCCESS else end.outcome.name
+                self.ended[name] += count
+
+
 class TurnTaker:
     """Makes the node's commits: knows what waits for the next one, and how the last ones went."""
 
@@ -64,6 +95,7 @@ class TurnTaker:
         """Whether there were commits since counters were last added up."""
         self.takes = 0.0
         """Seconds that a commit takes, lately."""
+        self.done = Done()
 
     @property
     def pending(self) -> bool:
@@ -109,10 +141,14 @@ class TurnTaker:
         began = monotonic()
         # A claim that ends nothing is a transaction by itself, and quicker alone.
         turned = self._store.runs.turn(self._member.id, self._over(over) if over else None, offer)
-        self.takes += (monotonic() - began - self.takes) * _WEIGHT
+        took = monotonic() - began
+        self.takes += (took - self.takes) * _WEIGHT
+        self.done.commits += 1
+        self.done.seconds += took
         return self._made(turned)
 
     def _made(self, turned: Turned) -> Turn:
+        self.done.add(turned)
         return Turn(self._store.clock.now(), *self._about, turned)
 
     def _over(self, over: tuple[Run, ...]) -> Over:
@@ -148,6 +184,7 @@ class TurnTaker:
         """Try again a little later; with jitter, so that many nodes don't come back as one."""
         if isinstance(error, StoreMissingError):
             raise error
+        self.done.refused += 1
         if isinstance(error, StoreUnsettledError):
             self._doubt = error
         pause = min(RETRY * 2**self.refusals, LONGEST_RETRY)

@@ -14,7 +14,6 @@ from time import monotonic
 from typing import Any
 
 from queuectl.handlers import lines
-from queuectl.job import Job
 from queuectl.node.programs import Handler
 from queuectl.node.runs import Run
 from queuectl.when import iso
@@ -139,7 +138,7 @@ class Warm:
         """Hand it a run, with what it is told next."""
         self.runs[number] = Handed(run)
         self.handed += 1
-        self._unsent += job_line(number, run.job, self.handler)
+        self._unsent += job_line(number, run, self.handler)
 
     def begin(self, number: int, timeout: float | None) -> Handed:
         """Note that it has begun a run."""
@@ -180,8 +179,9 @@ class Warm:
                 os.unlink(path)
 
 
-def job_line(number: int, job: Job, handler: Handler) -> bytes:
+def job_line(number: int, run: Run, handler: Handler) -> bytes:
     """Write the message that hands over a run; piece by piece, as there is one for every job."""
+    job = run.job
     data = job.data or b""
     quoted = lines.quoted
     more = f'"created_at":"{iso(job.created_at)}"'
@@ -189,6 +189,8 @@ def job_line(number: int, job: Job, handler: Handler) -> bytes:
         more += f',"keys":{json.dumps(job.keys)}'
     if job.hook is not None:
         more += f',"hook":{quoted(job.hook.partition(" ")[0])}'
+    if run.trace is not None:
+        more += "".join(f',"{name}":{quoted(it)}' for name, it in run.trace.named().items())
     if handler.is_ours:
         more += f',"seq":{job.seq}'
         if handler.shared_by > 1:

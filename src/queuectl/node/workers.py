@@ -70,6 +70,11 @@ class Workers:
         return self._busy < self.count
 
     @property
+    def busy(self) -> int:
+        """How many have something to do."""
+        return self._busy
+
+    @property
     def without_work(self) -> int:
         """How many have nothing to do."""
         return max(self.count - self._busy, 0)

@@ -26,6 +26,7 @@ from queuectl.facts import (
     Sleep,
     Step,
     Stop,
+    Total,
 )
 from queuectl.filter import Filter, Sort
 from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from queuectl.schedule import Schedule
     from queuectl.store.clock import Clock
     from queuectl.store.folder import Folder
+    from queuectl.webhook import Webhook
 
 T = TypeVar("T")
 LONGEST_PIECE = 1 << 18
@@ -426,6 +428,18 @@ class Runs(ABC):
     def opens_at(self, queue: str, key: str) -> int | None:
         """Return when the next job of a key may begin whose rate is used up, if that is known."""
 
+    @abstractmethod
+    def oldest(self, queue: str, priorities: Sequence[int], *, limit: int) -> int | None:
+        """Return since when a job of a queue is due that is ready; None if none is.
+
+        It is the first that became due of so many in line, at each of these priorities and for each
+        handler; whether the queue is paused doesn't matter.
+        """
+
+    @abstractmethod
+    def busy(self) -> dict[str, int]:
+        """Return how many workers of each node have jobs in processing; of some nodes none have."""
+
 
 class RunId(NamedTuple):
     """What names a run, and so fences what it writes."""
@@ -581,6 +595,15 @@ class History(ABC):
         only, and counts where that begins.
         """
 
+    @abstractmethod
+    def totals(self, bounds: Sequence[int]) -> dict[str, list[Total]]:
+        """Return, for each queue, all runs and waits that there ever were, by how long they took.
+
+        `bounds` are times, at most sixteen, the shortest first. Failed runs are counted once more,
+        by their kind and without times: their measure is `failure timed out`, say. Nothing that is
+        done to jobs makes less of any of this; a queue that is renamed takes it along.
+        """
+
 
 class LiveOutput(ABC):
     """The output of a run while it goes on, for those who can't see the files of its host."""
@@ -711,6 +734,29 @@ class Schedules(ABC):
     @abstractmethod
     def next_at(self) -> int | None:
         """Return when the next schedule has something to do."""
+
+
+class Webhooks(ABC):
+    """Whom the ends of jobs are told to."""
+
+    @abstractmethod
+    def all(self) -> "list[Webhook]":
+        """Return all webhooks, by name."""
+
+    @abstractmethod
+    def change(
+        self,
+        name: str,
+        decide: Callable[["Webhook | None", int], "Webhook | None"],
+        *,
+        event: Event | None = None,
+    ) -> "Webhook | None":
+        """Add, change or remove a webhook, as `decide` says when nobody else can change it.
+
+        It is told what there is, and the time; what it returns is there from then on, and with None
+        it is gone. Others hear of it within a second: until then they make deliveries as before,
+        but for one that is paused or gone they never make any.
+        """
 
 
 class SharedSettings(ABC):
@@ -899,6 +945,11 @@ class Store(ABC):
     @abstractmethod
     def grants(self) -> Grants:
         """Who is let in over HTTP."""
+
+    @property
+    @abstractmethod
+    def webhooks(self) -> Webhooks:
+        """Whom the ends of jobs are told to."""
 
     @property
     @abstractmethod

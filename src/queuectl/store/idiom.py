@@ -4,8 +4,9 @@ This is the way that every SQL database can go. A database that has a better one
 `Idiom` of its own, in its folder.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from queuectl.errors import LeaseLostError
@@ -33,9 +34,13 @@ if TYPE_CHECKING:
     from queuectl.admission import Candidate, Offer, Serving
     from queuectl.job import Outcome
     from queuectl.store.limiting import Limiting
+    from queuectl.webhook import Webhook
 
 PROMOTED_AT_ONCE = 10_000
 BURIED_AT_ONCE = 1_000
+WEBHOOKS_HOLD = 1.0
+"""Seconds for which it is known which webhooks there are: to ask at each end would cost all those
+who have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class Changed:
     """Whether these were claimed, but never ran."""
     hooked: "Sequence[tuple[Job, Outcome | None]]" = ()
     """Those of them that have hooks, as they are now, and what their runs came to, if they ran."""
+    told: "Sequence[tuple[Job, Outcome | None]]" = ()
+    """The same of those that webhooks may want to hear of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +325,8 @@ class Idiom:
                 wakes = True
         if hooked := [one for change in changes for one in change.hooked]:
             self._call_hooks(hooked)
+        if told := [one for change in changes for one in change.told]:
+            self._tell(told)
         if wakes:
             self.db.nudge(Topic.WORK)
 
@@ -339,8 +348,10 @@ class Idiom:
         ticked = [job for job in jobs if job.tick is not None]
         seqs = [job.seq for job in jobs]
         hooked = [(job, None) for job in jobs if job.has_hooks]
+        may_tell = self.may_tell()
+        told = [(job, None) for job in jobs if may_tell(job)]
         self.after_change(
-            Changed(State.DEAD, seqs, deaths, ticked=ticked, left=jobs, hooked=hooked)
+            Changed(State.DEAD, seqs, deaths, ticked=ticked, left=jobs, hooked=hooked, told=told)
         )
 
     def must_tell(self, change: Changed) -> bool:
@@ -351,6 +362,36 @@ class Idiom:
         """Keep events, in their order."""
         if events:
             self.db.insert(self.sql.RECORD, [event_row(event) for event in events])
+
+    # -- telling webhooks ---------------------------------------------------------------
+
+    _webhooks: "Sequence[Webhook]" = ()
+    _webhooks_read = -WEBHOOKS_HOLD
+
+    def may_tell(self) -> Callable[[Job], bool]:
+        """Return what says whether a webhook may want to hear what becomes of a job.
+
+        Of webhooks that others have added it knows a second later.
+        """
+        if monotonic() - self._webhooks_read >= WEBHOOKS_HOLD:
+            rows = self.db.rows(self.sql.WEBHOOKS)
+            self._webhooks = _webhooks_of(rows) if rows else ()
+            self._webhooks_read = monotonic()
+        known = self._webhooks
+        if not known:
+            return _nobody
+        return lambda job: job.webhook is not None or any(one.hears(job.queue) for one in known)
+
+    def forget_webhooks(self) -> None:
+        """Ask at the next end which webhooks there are: they have changed."""
+        self._webhooks_read = -WEBHOOKS_HOLD
+
+    def _tell(self, over: "Sequence[tuple[Job, Outcome | None]]") -> None:
+        from queuectl.store.webhooks import tell
+
+        made, events = tell(self.db, self.insert_jobs, self._webhooks, over)
+        if made or events:
+            self.after_change(Changed(State.PENDING, (), events, wakes=made, new=True))
 
     # -- counters -----------------------------------------------------------------------
 
@@ -371,6 +412,17 @@ class Idiom:
     def bind(self, items: Sequence[object]) -> object:
         """Make a value of a list."""
         return self.db.driver.dialect.bind_list(items)
+
+
+def _nobody(job: Job) -> bool:
+    """Say that no webhook wants to hear of any job."""
+    return False
+
+
+def _webhooks_of(rows: Sequence[Row]) -> "Sequence[Webhook]":
+    from queuectl.store.webhooks import webhooks_of
+
+    return webhooks_of(rows)
 
 
 def no_lease(node: str) -> LeaseLostError:

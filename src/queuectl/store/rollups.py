@@ -3,12 +3,17 @@
 from collections.abc import Iterator
 from typing import Any
 
+from queuectl.job import State
+from queuectl.lifecycle import has_failed
 from queuectl.store.contract import Ended
 from queuectl.store.histogram import bucket_of
 
 MINUTE = 60_000
 WAIT = "wait"
 """The measure of the time between due and started; all others are states jobs came to."""
+
+FAILURE = "failure "
+"""What the measure of failed runs begins with; the kind follows. They are counted, not timed."""
 
 EVER = 0
 """The time of a rollup of all time."""
@@ -32,10 +37,14 @@ class Tally:
         """Count one run: how long it took, and how long its job waited for it."""
         job, times = end.job, self._times
         minute, node = end.settled_at - end.settled_at % MINUTE, job.node or ""
-        took = minute, job.queue, node, str(end.transition.state), end.duration_ms
+        state = end.transition.state
+        took = minute, job.queue, node, str(state), end.duration_ms
         waited = minute, job.queue, node, WAIT, max(0, end.started_at - job.run_at)
         times[took] = times.get(took, 0) + 1
         times[waited] = times.get(waited, 0) + 1
+        if state is not State.COMPLETED and has_failed(end.outcome, state):
+            failed = minute, job.queue, node, FAILURE + end.outcome.name, 0
+            times[failed] = times.get(failed, 0) + 1
 
     def _add_up(self) -> None:
         for (minute, queue, node, measure, ms), count in self._times.items():

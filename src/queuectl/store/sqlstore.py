@@ -21,6 +21,7 @@ from queuectl.store.contract import (
     SharedSettings,
     Sleeps,
     Store,
+    Webhooks,
 )
 from queuectl.store.database import Database
 from queuectl.store.idiom import Idiom
@@ -120,6 +121,12 @@ class SqlStore(Store):
         from queuectl.store.verbs.grants import SqlGrants
 
         return SqlGrants(self._idiom)
+
+    @property
+    def webhooks(self) -> Webhooks:
+        from queuectl.store.verbs.webhooks import SqlWebhooks
+
+        return SqlWebhooks(self._idiom)
 
     @cached_property
     def folder(self) -> "Folder":

@@ -116,6 +116,16 @@ TABLES = (
         key=("schedule", "planned"),
         columns=("schedule", "planned", "seq", "job", "made_at"),
     ),
+    Table(
+        name="webhooks",
+        key=("name",),
+        columns=tuple(
+            (
+                "name url news queues via secret private with_data paused_at paused_by created_at"
+                " updated_at"
+            ).split()
+        ),
+    ),
 )
 """What is copied, in this order. No column of these tables may be missing."""
 

@@ -38,6 +38,9 @@ class CurrentJob:
         self.queue: str = message["queue"]
         self.attempt: int = message["attempt"]
         self.keys: tuple[str, ...] = tuple(message.get("keys", ()))
+        self.traceparent: str | None = message.get("traceparent")
+        self.tracestate: str | None = message.get("tracestate")
+        """The trace that it is a part of, as W3C has it."""
         self.cancelled = False
         """Whether it should come to an end: it is cancelled, out of time, or its node stops."""
         self.why = ""

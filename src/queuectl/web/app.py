@@ -23,6 +23,7 @@ from starlette.types import Scope as AsgiScope
 from queuectl.access import Grant, Kind
 from queuectl.errors import QueuectlError, UsageError, shown
 from queuectl.host import acting_as
+from queuectl.metrics import QueueMetrics
 from queuectl.web import openapi, problems
 from queuectl.web.api import PREFIX, routes
 from queuectl.web.call import Answer, Call, ForbiddenError, Later, Lines
@@ -79,6 +80,7 @@ class App:
         self.rules = rules
         self.gate = Gate(queue, rules)
         self.live = Live(queue)
+        self.metrics = QueueMetrics(queue)
         self.ends = Event()
         """Set when the server is about to stop: streams end then."""
         self._quick = CapacityLimiter(AT_ONCE)
@@ -95,9 +97,10 @@ class App:
             At(f"{PREFIX}/live", self._listen, methods=["GET"]),
             At(f"{PREFIX}/jobs/{{id}}/follow", self._follow, methods=["GET"]),
             At("/health", self._health, methods=["GET"]),
+            At("/metrics", self._metrics, methods=["GET"]),
         ]
         found += Site(self.queue, self.rules, self.gate, self._quick).routes()
-        handlers: dict[Any, Any] = {404: _no_such_path, 405: _no_such_method}
+        handlers: dict[Any, Any] = {404: _no_such_path, 405: _no_such_method, Exception: _bug}
         starlette = Starlette(routes=found, exception_handlers=handlers, lifespan=self._lifespan)
         return _Outer(starlette, self.gate, self.rules)
 
@@ -172,6 +175,8 @@ class App:
 
     async def who(self, request: Request) -> Grant | None:
         """Return who asks; None if nobody says so."""
+        if (known := self.gate.remembered(request.headers)) is not None:
+            return known
         address = request.client.host if request.client else "local"
         ask = partial(self.gate.who, request.headers, request.cookies, address)
         found: Grant | None = await to_thread.run_sync(ask, limiter=self._quick)
@@ -180,12 +185,13 @@ class App:
     def _check(self, route: Route, grant: Grant) -> None:
         needs = route.needs
         if route.changes and self.rules.read_only:
-            raise ForbiddenError("This server was started with --read-only: it changes nothing.")
+            raise ForbiddenError("This server only reads: it changes nothing for anybody.")
         if needs is not None and not grant.may(needs):
             raise ForbiddenError(f"That needs the right to {needs}, which {grant.name} hasn't.")
         if needs == "submit" and not self.rules.may_submit:
             raise ForbiddenError(
-                "Nothing can be made to run through this server; start it with --allow-submit."
+                "Nothing can be made to run through this server.",
+                advice="queuectl web --allow-submit starts one that lets.",
             )
         if route.scope is Scope.ALL and grant.queues:
             raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
@@ -271,6 +277,19 @@ class App:
     async def _document(self, _: Request) -> Response:
         return Response(as_json(openapi.document()), media_type=JSON)
 
+    async def _metrics(self, request: Request) -> Response:
+        try:
+            grant = await self.admit(request)
+            if grant.queues:
+                raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
+            tell = partial(self.metrics.text, request.headers.get("accept", ""))
+            found = await to_thread.run_sync(tell, limiter=self._quick)
+        except RefusedError as error:
+            return problem_response(error.problem, error.headers)
+        except QueuectlError as error:
+            return problem_response(problem_of(error))
+        return Response(found.body, headers={"Content-Type": found.content_type})
+
     async def _health(self, _: Request) -> Response:
         try:
             await to_thread.run_sync(self.queue.counts, limiter=self._quick)
@@ -344,15 +363,22 @@ async def _read(request: Request, most: int) -> bytes:
     parts, length = [], 0
     if (said := request.headers.get("content-length", "0")).isdecimal() and int(said) > most:
         raise _too_long(most)
-    async for part in _parts(request):
-        length += len(part)
-        if length > most:
-            raise _too_long(most)
-        parts.append(part)
+    clock = asyncio.get_running_loop().time
+    try:
+        async with asyncio.timeout(BODY_WITHIN) as patience:
+            async for part in request.stream():
+                patience.reschedule(clock() + BODY_WITHIN)
+                length += len(part)
+                if length > most:
+                    raise _too_long(most)
+                parts.append(part)
+    except TimeoutError:
+        raise _too_slow() from None
     return b"".join(parts)
 
 
 async def _parts(request: Request) -> AsyncIterator[bytes]:
+    """Yield a body as it comes, for whoever takes its time with each part."""
     stream = request.stream()
     while True:
         try:
@@ -360,7 +386,11 @@ async def _parts(request: Request) -> AsyncIterator[bytes]:
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise refused(408, "slow", "Too slow", "The body didn't come in time.") from None
+            raise _too_slow() from None
+
+
+def _too_slow() -> RefusedError:
+    return refused(408, "slow", "Too slow", "The body didn't come in time.")
 
 
 def _too_long(most: int) -> RefusedError:
@@ -449,8 +479,14 @@ async def _no_such_method(request: Request, error: Exception) -> Response:
     return problem_response(problem, getattr(error, "headers", None))
 
 
+async def _bug(_: Request, error: Exception) -> Response:
+    """Say no more than that; the log has it."""
+    detail = f"Something went wrong here ({type(error).__name__}); the log has more."
+    return problem_response(Problem(status=500, kind="bug", title="A fault of ours", detail=detail))
+
+
 class _Outer:
-    """What goes for every request: the name of the server, headers, the base path, errors."""
+    """What goes for every request: the name of the server, headers, the base path."""
 
     def __init__(self, app: ASGIApp, gate: Gate, rules: Rules) -> None:
         self._app = app
@@ -461,12 +497,9 @@ class _Outer:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun = False
 
         async def send_more(message: Message) -> None:
-            nonlocal begun
             if message["type"] == "http.response.start":
-                begun = True
                 named = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
@@ -485,18 +518,6 @@ class _Outer:
         except RefusedError as error:
             response = problem_response(error.problem, error.headers)
             await response(scope, receive, send_more)
-        except Exception as error:
-            if begun:
-                raise
-            # It is in the log; who asks is told no more than that.
-            problem = Problem(
-                status=500,
-                kind="bug",
-                title="A fault of ours",
-                detail=f"Something went wrong here ({type(error).__name__}); the log has more.",
-            )
-            await problem_response(problem)(scope, receive, send_more)
-            raise
 
     def _headers(self) -> dict[str, str]:
         if not self._rules.secure:

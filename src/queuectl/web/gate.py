@@ -8,6 +8,7 @@ known is refused: else a page of somebody else could have that name point here.
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -167,6 +168,14 @@ class Gate:
                 return grant
         return None
 
+    def remembered(self, headers: Mapping[str, str]) -> Grant | None:
+        """Return who asks with a token that was good a moment ago, without asking anybody."""
+        scheme, _, secret = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or self.rules.proxy.header:
+            return None
+        grant, until = self._known.get(digest_of(secret.strip()), (None, 0.0))
+        return grant if grant and grant.kind is Kind.TOKEN and until >= monotonic() else None
+
     def _by_token(self, given: str, address: str) -> Grant:
         self.tries.check(address)
         scheme, _, secret = given.partition(" ")
@@ -186,10 +195,9 @@ class Gate:
                 return None
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            self._known[digest] = grant, now + KNOWN_FOR
-        if grant is None or grant.kind is not kind or grant.is_over(self._queue.now()):
-            return None
-        return grant
+            left = inf if grant.expires_at is None else grant.expires_at - self._queue.now()
+            self._known[digest] = grant, now + min(KNOWN_FOR, left / 1000)
+        return grant if grant is not None and grant.kind is kind else None
 
     def forget(self, secret: str) -> None:
         """Ask again for a secret: it was just taken away."""

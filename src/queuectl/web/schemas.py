@@ -112,6 +112,8 @@ _ASKED: dict[str, Json] = {
     "until": {"type": "string", "enum": ["start", "end"]},
     "collision": {"type": "string", "enum": ["return", "reject", "replace", "debounce"]},
     "hook": {"type": ["string", "boolean"]},
+    "trace": TEXT,
+    "trace_state": TEXT,
 }
 """How each kind of field is asked for."""
 
@@ -174,6 +176,7 @@ _BESIDES: Json = {
     "held": FLAG,
     "hook": or_null(TEXT),
     "hook_of": or_null(TEXT),
+    "trace_id": or_null(TEXT),
 }
 """What `job_dict` tells besides the fields."""
 _ALWAYS = ("id", "queue", "state", "priority", "attempts", "failures", "crashes", "created_at")

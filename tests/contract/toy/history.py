@@ -1,11 +1,13 @@
 """The verbs about what was: attempts, outputs, events, rollups."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from queuectl.facts import Event, Rollup
+from queuectl.facts import Event, Rollup, Total
 from queuectl.job import Attempt, Job, Output
 from queuectl.store.contract import History
-from tests.contract.toy.memory import Memory
+from queuectl.store.histogram import bucket_of
+from tests.contract.toy.memory import Cell, Memory, RollupKey
 
 
 class ToyHistory(History):
@@ -33,14 +35,10 @@ class ToyHistory(History):
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         sums = Memory()
         for (at, of, _, measure, bucket), cell in self._memory.cells.items():
-            if at >= (since or 0) and queue in (None, of):
+            timed = not measure.startswith("failure ")
+            if timed and at >= (since or 0) and queue in (None, of):
                 sums.merge((0, "", "", measure, bucket), cell)
-        return [
-            Rollup(
-                measure=key[3], bucket=key[4], count=n, total_ms=total, least_ms=low, most_ms=high
-            )
-            for key, (n, total, low, high) in sums.cells.items()
-        ]
+        return [_rollup(key, cell) for key, cell in sums.cells.items()]
 
     def series(self, *, since: int, span: int, queue: str | None = None) -> dict[int, list[Rollup]]:
         parts = {at - at % span for at, *_ in self._memory.cells if at and at >= since}
@@ -56,3 +54,22 @@ class ToyHistory(History):
             if rollups := ToyHistory(memory).rollups(queue=queue):
                 found[part] = rollups
         return found
+
+    def totals(self, bounds: Sequence[int]) -> dict[str, list[Total]]:
+        sums: dict[tuple[str, str, int | None], tuple[int, int]] = {}
+        for (_, of, _, measure, bucket), (n, ms, *_) in self._memory.cells.items():
+            within = next((end for end in bounds if bucket <= bucket_of(end)), None)
+            count, total = sums.get((of, measure, within), (0, 0))
+            sums[of, measure, within] = count + n, total + ms
+        found: dict[str, list[Total]] = {}
+        for (of, measure, within), (count, total) in sums.items():
+            one = Total(measure=measure, within=within, count=count, total_ms=total)
+            found.setdefault(of, []).append(one)
+        return found
+
+
+def _rollup(key: RollupKey, cell: Cell) -> Rollup:
+    n, total, low, high = cell
+    return Rollup(
+        measure=key[3], bucket=key[4], count=n, total_ms=total, least_ms=low, most_ms=high
+    )

@@ -26,7 +26,9 @@ from queuectl.lifecycle import cancelled
 from queuectl.limits import Limits, Shares
 from queuectl.store.contract import Changes, Check, Decide, Edit, EndRun, Jobs, Swapped
 from queuectl.store.ids import free_ids, job_ids
+from queuectl.store.webhooks import GONE
 from queuectl.uniqueness import OnDuplicate, taken_by, who_has
+from queuectl.webhook import delivery_of, hearers, wants_no_more
 from queuectl.when import LATEST
 from tests.contract.toy.memory import Memory, wall
 from tests.contract.toy.selecting import fits, sortable
@@ -85,7 +87,7 @@ class ToyJobs(Jobs):
         if expires_at is None and new.expire:
             expires_at = min(max(now, run_at) + new.expire, LATEST)
         asked = "queue priority command argv cwd tags timeout max_retries backoff"
-        asked += " backoff_base retry_delay max_backoff unique_for"
+        asked += " backoff_base retry_delay max_backoff unique_for traceparent tracestate"
         unset = "node worker started_at finished_at duration_ms exit_code error"
         unset += " reason cancel_reason forced"
         fields: dict[str, Any] = {name: getattr(new, name) for name in asked.split()}
@@ -137,7 +139,8 @@ class ToyJobs(Jobs):
         return sorted(word for word in words if word.startswith(prefix))[:limit]
 
     def hooks(self, job: Job) -> list[Job]:
-        return [each for each in self._memory.line.values() if each.hook_of == job.id]
+        told = [each for each in self._memory.line.values() if each.hook_of == job.id]
+        return [each for each in told if each.webhook is None]
 
     def call_hooks(self, over: Sequence[tuple[Job, Outcome | None]]) -> None:
         """Make the jobs that ends call for, and keep that."""
@@ -149,6 +152,25 @@ class ToyJobs(Jobs):
             self._add(replace(new, id=id), at)
             event = Event(at=at, kind="hook", job=job.id, node=job.node, who=whoami(), detail=id)
             self._memory.keep(event)
+        self.tell(over)
+
+    def tell(self, over: Sequence[tuple[Job, Outcome | None]]) -> None:
+        """Make the deliveries that ends call for; pause webhooks whose receivers are gone."""
+        memory = self._memory
+        for job, outcome in over:
+            gone = memory.webhooks.get(wants_no_more(job, outcome) or "")
+            if gone is not None and gone.paused_at is None:
+                at, by = job.updated_at, "queuectl"
+                after = replace(gone, paused_at=at, paused_by=by, updated_at=at)
+                memory.webhooks[gone.name] = after
+                detail = GONE.format(name=gone.name)
+                memory.keep(
+                    Event(at=at, kind="pause", job=None, node=job.node, who=by, detail=detail)
+                )
+        for job, outcome in over:
+            for webhook in hearers(memory.webhooks.values(), job, outcome):
+                made = self._add(delivery_of(webhook, job, outcome), job.updated_at)
+                memory.line[made.id] = replace(made, handler="")
 
     def select(
         self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
@@ -214,6 +236,8 @@ class ToyJobs(Jobs):
                 self._memory.keep(event)
                 if isinstance(to, Transition) and to.state == State.COMPLETED:
                     self._complete(made[seq], result)
+                elif isinstance(to, Transition) and to.state in FINISHED:
+                    self.tell([(self._memory.line[held[seq].id], None)])
         front = 0
         for job, edit in reversed(first):
             made[job.seq] = put = self._make(job, edit, at)

@@ -11,6 +11,7 @@ from queuectl.limits import Limits, Meters
 from queuectl.schedule import Schedule, after_end
 from queuectl.store.contract import Tick
 from queuectl.uniqueness import Holding
+from queuectl.webhook import Webhook
 
 RollupKey = tuple[int, str, str, str, int]
 Cell = tuple[int, int, int, int]
@@ -46,6 +47,7 @@ class Memory:
         self.schedules: dict[str, Schedule] = {}
         self.ticks: dict[tuple[str, int], Tick] = {}
         self.grants: dict[str, Grant] = {}
+        self.webhooks: dict[str, Webhook] = {}
         self.shares: dict[str, dict[str, int]] = {}
         self.vtimes: dict[str, int] = {}
         """How far the keys of a queue, and the queue, have come."""

@@ -8,7 +8,7 @@ from queuectl.admission import ALL_QUEUES, Candidate, Offer, Serving, admit, adm
 from queuectl.errors import LeaseLostError
 from queuectl.facts import Pause
 from queuectl.job import ANY_HANDLER, Attempt, Job, State
-from queuectl.lifecycle import expired
+from queuectl.lifecycle import expired, has_failed
 from queuectl.limits import Gate, Limits, refunded
 from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Turned
 from queuectl.store.histogram import bucket_of
@@ -239,6 +239,8 @@ class ToyRuns(Runs):
         memory.keep(end.event)
         self._tally(end, to.state.value, end.duration_ms)
         self._tally(end, "wait", max(0, end.started_at - end.job.run_at))
+        if has_failed(end.outcome, to.state):
+            self._tally(end, f"failure {end.outcome.name}", 0)
         if job.state == State.DEAD:
             memory.died(job, end.settled_at, job.node)
         memory.over(job, job.state)
@@ -274,6 +276,20 @@ class ToyRuns(Runs):
             updated_at=now,
         )
         return True
+
+    def oldest(self, queue: str, priorities: Sequence[int], *, limit: int) -> int | None:
+        line, ready = self._memory.line, self._memory.ready
+        found = [line[id] for id in ready if ready[id] and line[id].queue == queue]
+        lines: dict[tuple[str, int], list[Job]] = {}
+        for job in sorted(found, key=_in_line):
+            if job.priority in priorities:
+                lines.setdefault((job.handler, job.priority), []).append(job)
+        first = [job.run_at for same in lines.values() for job in same[:limit]]
+        return min(first, default=None)
+
+    def busy(self) -> dict[str, int]:
+        at_work = {(job.node or "", job.worker) for job in self._memory.running()}
+        return dict(Counter(node for node, _ in at_work))
 
     def held(self, node: str | None, *, to_cancel: bool = False) -> list[Job]:
         if node is None:

@@ -8,6 +8,7 @@ from typing import Any
 from queuectl.facts import Event, QueueInfo, QueueUse
 from queuectl.limits import Limits
 from queuectl.store.contract import SharedSettings
+from queuectl.webhook import renamed
 from tests.contract.toy.memory import Memory
 
 
@@ -69,6 +70,8 @@ class ToySettings(SharedSettings):
         for name in use.schedules:
             schedule = memory.schedules[name]
             memory.schedules[name] = replace(schedule, request={**schedule.request, "queue": new})
+        for name, webhook in memory.webhooks.items():
+            memory.webhooks[name] = renamed(webhook, old, new)
         memory.keep(event)
         return use
 

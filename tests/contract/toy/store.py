@@ -21,6 +21,7 @@ from tests.contract.toy.runs import ToyRuns
 from tests.contract.toy.schedules import ToySchedules
 from tests.contract.toy.settings import ToySettings
 from tests.contract.toy.sleeps import ToySleeps
+from tests.contract.toy.webhooks import ToyWebhooks
 
 T = TypeVar("T")
 
@@ -46,6 +47,7 @@ class Toy(Store):
         self._settings = ToySettings(self.memory)
         self._schedules = ToySchedules(self.memory, self._jobs)
         self._grants = ToyGrants(self.memory)
+        self._webhooks = ToyWebhooks(self.memory)
 
     @property
     def jobs(self) -> ToyJobs:
@@ -86,6 +88,10 @@ class Toy(Store):
     @property
     def grants(self) -> ToyGrants:
         return self._grants
+
+    @property
+    def webhooks(self) -> ToyWebhooks:
+        return self._webhooks
 
     @property
     def identity(self) -> str:

@@ -2,6 +2,7 @@
 
 The runs that the queue keeps of a job say how often it ended, and how; for each end there must be
 exactly one job of its hook, which has run: it bears witness in a file, by what it was told.
+And exactly one delivery of a webhook, which isn't sent: how that ends is another matter.
 """
 
 import os
@@ -13,6 +14,7 @@ from typing import Any
 from queuectl import Job, State
 from tests.faults.arena import Arena, children_of
 from tests.faults.campaign import SQLITE, campaign
+from tests.support import wait_for
 
 WORKERS = 4
 NODES = 3
@@ -20,6 +22,9 @@ AT_ONCE = 60
 """Jobs that are enqueued when fewer than half as many are left."""
 PAUSED = "paused"
 """A queue whose jobs expire, and whose hooks wait until it is resumed."""
+MESSAGES = "messages"
+"""A queue of deliveries, which is paused for good: they are only counted."""
+PATIENCE = 600.0
 COMMANDS = ("true", "true", "exit 3", "sleep 0.05", "sleep 0.1; exit 4", "kill -9 $$", "sleep 0.3")
 FAILED = ("signalled", "timed out", "not started", "lost")
 OPEN = (State.PENDING, State.FAILED, State.PROCESSING)
@@ -51,6 +56,10 @@ class Hooked:
         self._many = 0
         self._done: Counter[str] = Counter()
         arena.queue.pause(PAUSED)
+        arena.queue.pause(MESSAGES)
+        arena.queue.webhooks.add(
+            "https://example.com/", "completed,failed,dead", name="all", via=MESSAGES
+        )
         self._nodes = [arena.start_node(count=WORKERS) for _ in range(NODES)]
 
     def fight(self, kills: int) -> None:
@@ -64,11 +73,16 @@ class Hooked:
                 for node in self._nodes
             ]
         self._arena.queue.resume(PAUSED)
-        self._arena.wait_until_drained()
+        wait_for(lambda: not self._left(MESSAGES), "all jobs to end", PATIENCE)
         done = self._arena.run("db", "check", timeout=600)
         self._arena.report.expect(done.returncode == 0, f"db check: {done.stdout}{done.stderr}")
         self._judge()
         self._arena.stop_nodes()
+
+    def _left(self, *but: str) -> int:
+        """Count the jobs that haven't ended, in all queues but some."""
+        counts = self._arena.queue.counts()
+        return sum(c.jobs for c in counts if c.state in OPEN and c.queue not in but)
 
     def _await_an_end(self) -> None:
         """Wait until one more job is over, so that kills hit nodes that are at work."""
@@ -76,7 +90,7 @@ class Hooked:
         while True:
             counts = self._arena.queue.counts()
             # What waits in a paused queue, such as its hooks, comes to no end for now.
-            left = sum(c.jobs for c in counts if c.state in OPEN and c.queue != PAUSED)
+            left = self._left(PAUSED, MESSAGES)
             over = sum(c.jobs for c in counts if c.state not in OPEN)
             if -1 < before < over:
                 return
@@ -125,7 +139,12 @@ class Hooked:
     def _judge(self) -> None:
         """Compare what ended with the hooks that there are, and with what they have written."""
         report = self._arena.report
-        jobs = list(self._arena.queue.list(limit=None))
+        all_jobs = self._arena.queue.list(limit=None)
+        jobs = [job for job in all_jobs if job.webhook is None]
+        told = Counter(told_by(job) for job in all_jobs if job.webhook is not None)
+        news = Counter(end for job in jobs for end in self._news(job))
+        report.expect(not news - told, f"ends that nobody was told: {sorted(news - told)[:5]}")
+        report.expect(not told - news, f"messages without an end: {sorted(told - news)[:5]}")
         asked = [job for job in jobs if job.hook is None]
         made = Counter(told_by(job) for job in jobs if job.hook is not None)
         wanted = Counter(end for job in asked for end in self._ends(job))
@@ -141,6 +160,7 @@ class Hooked:
         report.expect(len(asked) == self._many, f"{self._many} jobs became {len(asked)}")
         kinds = Counter(f"on_{occasion}" for occasion, _, _ in made.elements())
         report.note(kills=self._done.total(), jobs=len(asked), hooks=made.total())
+        report.note(messages=told.total())
         report.note(**self._done, **kinds)
 
     def _ends(self, job: Job) -> list[tuple[str, str, str]]:
@@ -156,9 +176,25 @@ class Hooked:
             found.append(("dead", str(job.attempts), job.id))
         return found
 
+    def _news(self, job: Job) -> list[tuple[str, str, str]]:
+        """Return what a webhook is told of a job, by the runs it had."""
+        found = []
+        runs = self._arena.queue.attempts(job)
+        died_waiting = (job.reason or "").startswith("expired")
+        for place, run in enumerate(runs, 1):
+            is_last = place == len(runs) and job.state == State.DEAD and not died_waiting
+            bad = run.outcome in FAILED or (run.outcome == "exited" and run.exit_code != 0)
+            if run.outcome == "exited" and run.exit_code == 0:
+                found.append(("completed", str(run.number), job.id))
+            elif bad and not is_last:
+                found.append(("failed", str(run.number), job.id))
+        if job.state == State.DEAD:
+            found.append(("dead", str(job.attempts), job.id))
+        return found
+
 
 def told_by(job: Job) -> tuple[str, str, str]:
-    """Return what a hook tells of: the occasion, the attempt, and the id."""
+    """Return what a hook or delivery tells of: the occasion, the attempt, and the id."""
     assert job.hook is not None
     occasion, attempt, _, id = job.hook.split(" ", 3)
     return occasion, attempt, id

@@ -5,8 +5,19 @@ A file for each room of the product says which there are.
 
 from collections.abc import Sequence
 
-from tests.faults.mutants import cli, guard, handlers, node, policy, queues, reports, store
+from tests.faults.mutants import (
+    access,
+    cli,
+    guard,
+    handlers,
+    node,
+    policy,
+    queues,
+    reports,
+    store,
+    webhooks,
+)
 from tests.faults.mutants.mutant import Mutant
 
-ROOMS = (store, queues, reports, policy, node, handlers, guard, cli)
+ROOMS = (store, queues, reports, webhooks, policy, node, handlers, guard, cli, access)
 MUTANTS: Sequence[Mutant] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

@@ -129,6 +129,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 old="        hold(harmless())\n",
                 new="",
+                inside="Interrupts.hold",
             )
         ],
         tests=[

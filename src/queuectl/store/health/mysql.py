@@ -148,10 +148,12 @@ _COLUMNS = dict.fromkeys(TABLES, "seq") | {
     "meta": "value",
     "receipts": "serial",
     "schedules": "anchor",
+    "grants": "used_at",
     "keys": "meters",
     "uniques": "until",
     "pauses": "at",
     "emitted": "at",
+    "webhooks": "url",
 }
 
 

@@ -17,6 +17,8 @@ MIGRATIONS: tuple[str, ...] = (
     "m0008_forced",
     "m0009_sleeps",
     "m0010_access",
+    "m0011_webhooks",
+    "m0012_traces",
 )
 """Packages in this one, oldest first, with a module per dialect."""
 

@@ -65,6 +65,13 @@ NEXT_HANDLER = """
 SELECT min(handler) FROM {jobs} FORCE INDEX (jobs_ready)
 WHERE ready = 1 AND queue = :queue AND handler > :handler
 """
+OLDEST = """
+SELECT min(run_at) FROM (
+    SELECT run_at FROM {jobs} FORCE INDEX (jobs_ready)
+    WHERE ready = 1 AND queue = :queue AND handler = :handler AND urgency = -:priority
+    ORDER BY vtime, seq LIMIT :limit
+) AS line
+"""
 LINE_LENGTH = """
 SELECT count(*) FROM (
     SELECT 1 FROM {jobs} FORCE INDEX (jobs_ready)
@@ -381,6 +388,10 @@ SLOWEST = """
 SELECT seq FROM {jobs} WHERE slowness IS NOT NULL ORDER BY slowness DESC LIMIT :limit
 """
 HELD = "SELECT {job_columns} FROM {jobs} WHERE held_by = :node ORDER BY seq"
+BUSY = """
+SELECT held_by, count(DISTINCT worker) FROM {jobs} FORCE INDEX (jobs_held)
+WHERE held_by >= '' GROUP BY held_by
+"""
 STRAYS = """
 SELECT {job_columns} FROM {jobs}
 WHERE held_by > '' AND node NOT IN (SELECT n.id FROM {nodes} n)

@@ -241,6 +241,20 @@ SELECT count(*) FROM (
 ) AS line
 """
 
+# The next handler, in order, that ready jobs of a queue need.
+NEXT_HANDLER = """
+SELECT min(handler) FROM {jobs} WHERE ready = 1 AND queue = :queue AND handler > :handler
+"""
+
+# Since when the first of a line that have a priority are due: that one of them that is longest.
+OLDEST = """
+SELECT min(run_at) FROM (
+    SELECT run_at FROM {jobs}
+    WHERE ready = 1 AND queue = :queue AND handler = :handler AND priority = :priority
+    ORDER BY vtime, seq LIMIT :limit
+) AS line
+"""
+
 # Queues that have ready jobs and are neither paused nor closed, one in a row or none: one step in
 # the index for each queue. And in each row when the next waiting job becomes due, when the next
 # expires, and when the next queue and the next key open again.
@@ -258,6 +272,12 @@ OUTLOOK_LINES = OUTLOOK.replace(READY_QUEUES, READY_LINES)
 # What a node has in processing.
 HELD = """
 SELECT {job_columns} FROM {jobs} WHERE state = 'processing' AND node = :node ORDER BY seq
+"""
+
+# How many workers of each node have something in processing.
+BUSY = """
+SELECT node, count(DISTINCT worker) FROM {jobs}
+WHERE state = 'processing' AND node >= '' GROUP BY node
 """
 
 # What is in processing on nodes that nobody knows (any more).
@@ -683,6 +703,14 @@ SELECT at - at % :span, measure, bucket, sum(count), sum(total_ms), min(least_ms
 FROM {rollups} WHERE at >= :since AND queue = :queue GROUP BY at - at % :span, measure, bucket
 """
 
+# Those of all time, of each queue by itself, in a few spans: each in the first that it fits into.
+SPANS = 16
+each_span = " ".join(f"WHEN bucket <= :span{n} THEN {n}" for n in range(SPANS))
+TOTALS_BY_QUEUE = f"""
+SELECT queue, measure, CASE {each_span} END, sum(count), sum(total_ms)
+FROM {{rollups}} WHERE at = 0 GROUP BY 1, 2, 3
+"""
+
 # Nodes that have rollups of all time.
 TOTALED_NODES = "SELECT DISTINCT node FROM {rollups} WHERE at = 0 AND node > ''"
 
@@ -858,6 +886,26 @@ ORDER BY planned DESC LIMIT :limit
 """
 DROP_TICKS = "DELETE FROM {ticks} WHERE schedule = :name"
 DROP_OLD_TICKS = "DELETE FROM {ticks} WHERE made_at < :before"
+
+# -- webhooks ---------------------------------------------------------------------------
+
+# All columns of a webhook.
+WEBHOOK = (
+    "name, url, news, queues, via, secret, private, with_data, paused_at, paused_by, created_at,"
+    " updated_at"
+)
+
+# All webhooks; and one of them, which nobody else changes then.
+WEBHOOKS = f"SELECT {WEBHOOK} FROM {{webhooks}} ORDER BY name"
+LOCK_WEBHOOK = f"SELECT {WEBHOOK} FROM {{webhooks}} WHERE name = :name{{row_lock}}"
+
+ADD_WEBHOOK = f"INSERT INTO {{webhooks}} ({WEBHOOK}) VALUES (:{WEBHOOK.replace(', ', ', :')})"
+CHANGE_WEBHOOK = (
+    "UPDATE {webhooks} SET "
+    + ", ".join(f"{name} = :{name}" for name in WEBHOOK.split(", ")[1:])
+    + " WHERE name = :name"
+)
+DROP_WEBHOOK = "DELETE FROM {webhooks} WHERE name = :name"
 
 # -- limits -----------------------------------------------------------------------------
 

@@ -221,7 +221,8 @@ DATA_VERSION = "PRAGMA data_version"
 TEXTS = """
 SELECT seq, CAST(concat_ws(' ', id, queue, command, argv, task, cwd, env, shell, tags, unique_key,
     keys, parked, handler, backoff, node, error, reason, cancel_reason, on_success, on_failure,
-    on_dead, hook, forced, body_digest) AS BLOB), CAST(id AS BLOB),
+    on_dead, hook, forced, body_digest, traceparent, tracestate) AS BLOB),
+    CAST(id AS BLOB),
     CAST(queue AS BLOB)
 FROM {jobs} WHERE seq > :after AND state IN ('pending', 'failed') ORDER BY seq LIMIT :limit
 """
@@ -236,13 +237,14 @@ UPDATE {jobs} SET
         'cancel_reason: ' || cancel_reason, 'on_success: ' || on_success,
         'on_failure: ' || on_failure, 'on_dead: ' || on_dead, 'hook: ' || hook,
         'forced: ' || forced, 'body_digest: ' || body_digest,
+        'traceparent: ' || traceparent, 'tracestate: ' || tracestate,
         'data: ' || nullif(hex(data), '')) AS BLOB),
     id = :id, queue = :queue, state = 'dead', ready = NULL, task = NULL, argv = NULL, cwd = NULL,
     handler = '',
     command = '(unreadable; its bytes are in the column data)', env = NULL, shell = NULL,
     tags = NULL, unique_key = NULL, keys = NULL, parked = NULL, node = NULL, error = NULL,
     cancel_reason = NULL, on_success = NULL, on_failure = NULL, on_dead = NULL, hook = NULL,
-    forced = NULL, body_digest = NULL,
+    forced = NULL, body_digest = NULL, traceparent = NULL, tracestate = NULL,
     finished_at = :now, updated_at = :now, reason = 'it holds text that is not valid UTF-8'
 WHERE seq = :seq
 """

@@ -1,10 +1,13 @@
 """Verbs about what has been: attempts and their output, events, and how long things took."""
 
-from queuectl.facts import Event, Rollup
+from collections.abc import Sequence
+
+from queuectl.facts import Event, Rollup, Total
 from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, Output
 from queuectl.store.contract import History
 from queuectl.store.database import Database
-from queuectl.store.rollups import EVER
+from queuectl.store.histogram import bucket_of
+from queuectl.store.rollups import EVER, FAILURE
 from queuectl.store.rows import event_row
 from queuectl.values import fields
 
@@ -60,7 +63,7 @@ class SqlHistory(History):
             rows = self._db.rows(self._sql.ROLLUPS, **span)
         else:
             rows = self._db.rows(self._sql.ROLLUPS_OF_QUEUE, **span, queue=queue)
-        return [_rollup(*row) for row in rows]
+        return [_rollup(*row) for row in rows if not row[0].startswith(FAILURE)]
 
     def series(self, *, since: int, span: int, queue: str | None = None) -> dict[int, list[Rollup]]:
         when = {"since": max(since, EVER + 1), "span": span}
@@ -69,12 +72,25 @@ class SqlHistory(History):
         else:
             rows = self._db.rows(self._sql.SERIES_OF_QUEUE, **when, queue=queue)
         found: dict[int, list[Rollup]] = {}
-        for at, *row in rows:
-            found.setdefault(int(at), []).append(_rollup(*row))
+        for at, measure, *row in rows:
+            if not measure.startswith(FAILURE):
+                found.setdefault(int(at), []).append(_rollup(measure, *row))
+        return found
+
+    def totals(self, bounds: Sequence[int]) -> dict[str, list[Total]]:
+        # What isn't needed is the last once more, which nothing comes to.
+        ends = [*bounds, *[bounds[-1]] * (self._sql.SPANS - len(bounds))]
+        spans = {f"span{n}": bucket_of(end) for n, end in enumerate(ends)}
+        found: dict[str, list[Total]] = {}
+        for queue, measure, span, count, ms in self._db.rows(self._sql.TOTALS_BY_QUEUE, **spans):
+            within = None if span is None else ends[span]
+            total = Total(measure=measure, within=within, count=int(count), total_ms=int(ms))
+            found.setdefault(queue, []).append(total)
         return found
 
 
 def _rollup(measure: str, bucket: int, count: int, total: int, least: int, most: int) -> Rollup:
+    # Sums of some databases are decimal numbers.
     return Rollup(
         measure=measure,
         bucket=bucket,

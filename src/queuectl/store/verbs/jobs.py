@@ -317,9 +317,11 @@ class SqlJobs(Jobs):
         completed = [row["seq"] for row in rows if row["state"] == State.COMPLETED]
         for seq in completed:
             self._set_result(held[seq], decided[seq].result)
+        may_tell = self._idiom.may_tell()
         hooked = [seq for seq in completed if held[seq].has_hooks]
+        told = [row["seq"] for row in rows if row["final"] and may_tell(held[row["seq"]])]
         self._idiom.after_change(
-            *_moved(rows, held, self.lock(hooked)),
+            *_moved(rows, held, self.lock(hooked), self.lock(told)),
             edited,
             Changed(None, gone, ticked=ticked, left=_in_line(removed)),
         )
@@ -400,9 +402,12 @@ class SqlJobs(Jobs):
 
 
 def _moved(
-    rows: Sequence[Params], held: Mapping[int, Job], hooked: Mapping[int, Job]
+    rows: Sequence[Params],
+    held: Mapping[int, Job],
+    hooked: Mapping[int, Job],
+    told: Mapping[int, Job],
 ) -> list[Changed]:
-    """Say which jobs came into which states by these transitions, and which of them call hooks."""
+    """Say which jobs came into which states, which of them call hooks, and of which is told."""
     found: dict[tuple[State, bool], list[int]] = {}
     for row in rows:
         found.setdefault((State(row["state"]), row["ready"] == 1), []).append(row["seq"])
@@ -414,6 +419,7 @@ def _moved(
             ticked=[held[seq] for seq in seqs if held[seq].tick is not None and state in FINISHED],
             left=_in_line([held[seq] for seq in seqs]),
             hooked=[(hooked[seq], None) for seq in seqs if seq in hooked],
+            told=[(told[seq], None) for seq in seqs if seq in told],
         )
         for (state, ready), seqs in found.items()
     ]

@@ -90,6 +90,21 @@ class SqlRuns(Runs):
         at: int | None = self._db.value(self._sql.OPENS_AT, queue=queue, name=key)
         return at
 
+    def oldest(self, queue: str, priorities: Sequence[int], *, limit: int) -> int | None:
+        found: list[int | None] = []
+        handler: str | None = ""
+        while handler is not None:
+            line = {"queue": queue, "handler": handler}
+            found += [
+                self._db.value(self._sql.OLDEST, **line, priority=priority, limit=limit)
+                for priority in priorities
+            ]
+            handler = self._db.value(self._sql.NEXT_HANDLER, **line)
+        return min((at for at in found if at is not None), default=None)
+
+    def busy(self) -> dict[str, int]:
+        return dict(self._db.rows(self._sql.BUSY))
+
     def held(self, node: str | None, *, to_cancel: bool = False) -> list[Job]:
         if node is None:
             return self._idiom.jobs(self._sql.STRAYS)
@@ -207,6 +222,7 @@ class SqlRuns(Runs):
         if finished:
             tally.count_for_ever()
             self._db.insert(self._sql.ADD_ROLLUPS, list(tally.rows()))
+        may_tell = self._idiom.may_tell()
         self._idiom.after_change(
             *(
                 Changed(
@@ -219,6 +235,7 @@ class SqlRuns(Runs):
                     ],
                     left=[end.job for end in some],
                     hooked=[(ended_job(end), end.outcome) for end in some if end.job.has_hooks],
+                    told=[(ended_job(end), end.outcome) for end in some if may_tell(end.job)],
                 )
                 for state, some in done.items()
             )

@@ -82,6 +82,7 @@ class SqlSettings(SharedSettings):
             use = self._use(old, schedules)
             check(use, self._use(new))
             self._redirect(schedules, new)
+            self._redirect_webhooks(old, new)
             self._drop(new)
             for statement in (
                 self._sql.RENAME_QUEUE,
@@ -151,6 +152,21 @@ class SqlSettings(SharedSettings):
         for one in schedules:
             after = replace(one, request={**one.request, "queue": queue})
             self._db.change(self._sql.CHANGE_SCHEDULE, row_of(after))
+
+    def _redirect_webhooks(self, old: str, new: str) -> None:
+        """Have webhooks that name a queue name it as it is called then."""
+        rows = self._db.rows(self._sql.WEBHOOKS)
+        if not rows:
+            return
+        from queuectl.store.webhooks import locked, row_of, webhooks_of
+        from queuectl.webhook import renamed
+
+        for known in webhooks_of(rows):
+            if renamed(known, old, new) != known:
+                held = locked(self._db, known.name)
+                if held is not None:
+                    self._db.change(self._sql.CHANGE_WEBHOOK, row_of(renamed(held, old, new)))
+        self._idiom.forget_webhooks()
 
     def _tell(self, event: Event | None, topic: Topic) -> None:
         """Keep the event of a change, and wake whom it concerns."""

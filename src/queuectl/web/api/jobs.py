@@ -6,8 +6,10 @@ from typing import Any
 
 from queuectl.access import Right
 from queuectl.errors import UsageError
+from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
 from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, step_dict
+from queuectl.tracecontext import read_trace
 from queuectl.views import job_whole
 from queuectl.web import schemas
 from queuectl.web.api import asking, once
@@ -112,7 +114,7 @@ def put(call: Call) -> Answer:
     asked = _asked(call)
     if asked.setdefault("id", id) != id:
         raise UsageError(f"The body says another id than the path: {asked['id']!r}.")
-    job, new = once.store(call, asked, once.digest(call))
+    job, new = once.keep(call, asked, once.digest(call))
     return Answer(value=told(call, job), status=201 if new else 200, headers=_where(call, job))
 
 
@@ -122,6 +124,9 @@ def _asked(call: Call) -> dict[str, Any]:
         raise UsageError('A job is a JSON object, such as {"command": "true"}.')
     asked = dict(call.body)
     check_asked(call, asked)
+    trace = read_trace(call.headers.get("traceparent"), call.headers.get("tracestate"))
+    if trace is not None and asked.get("traceparent") is None:
+        asked |= trace.named()
     return asked
 
 
@@ -158,7 +163,7 @@ def attempts(call: Call) -> list[dict[str, Any]]:
 
 
 @group.get("/jobs/{id}/events", answers=schemas.array(schemas.ref("Event")))
-def events(call: Call) -> list[dict[str, Any]]:
+def job_events(call: Call) -> list[dict[str, Any]]:
     """List what was done to a job by hand, its rescues and its death, newest first."""
     return [event_dict(event) for event in call.queue.iterate_events(call.job())]
 
@@ -260,11 +265,7 @@ def _changes(call: Call, asked: Any) -> Any:
 
 
 _HARMLESS = frozenset(
-    (
-        "queue priority timeout timeout_ms timeout_seconds run_at run_after delay max_retries"
-        " retries max_attempts backoff backoff_base retry_delay max_backoff max_backoff_seconds"
-        " expire expires_at tags tag keys key"
-    ).split()
+    name for field in REQUESTED if not field.is_work for name in (field.name, *field.also)
 )
 """What may be changed without having anything else run."""
 

@@ -34,10 +34,10 @@ def enqueue(call: Call, asked: dict[str, Any], key: str | None) -> tuple[Job, bo
     if not 0 < len(key) <= LONGEST_KEY:
         raise UsageError(f"An Idempotency-Key has 1 to {LONGEST_KEY} characters.")
     asked.setdefault("id", _id_of(call.grant.name, key))
-    return store(call, asked, digest(call))
+    return keep(call, asked, digest(call))
 
 
-def store(call: Call, asked: dict[str, Any], digest: str) -> tuple[Job, bool]:
+def keep(call: Call, asked: dict[str, Any], digest: str) -> tuple[Job, bool]:
     """Store a job under its id, or return the one that the same request has stored before."""
     try:
         return call.queue.enqueue_once(asked, digest)

@@ -4,6 +4,7 @@ from typing import Any
 
 from queuectl.access import Right
 from queuectl.errors import UsageError
+from queuectl.fields import REQUESTED
 from queuectl.report import limits_dict
 from queuectl.views import queue_dict, queue_dicts
 from queuectl.web import schemas
@@ -12,6 +13,8 @@ from queuectl.web.route import Group, Scope
 
 group = Group(name="queues", about=__doc__ or "")
 
+_WORK = frozenset(field.name for field in REQUESTED if field.is_work)
+"""What says what is run. A queue may have some of it for its jobs."""
 _WHOLE = schemas.ref("QueueWhole")
 
 
@@ -57,15 +60,9 @@ def set_limits(call: Call) -> dict[str, Any]:
         raise UsageError('Limits are a JSON object, such as {"limit": 3}.')
     if odd := call.body.keys() & {"self", "name"}:
         raise UsageError(f"There is nothing called {min(odd)!r} to set on a queue.")
-    if any(name not in _HARMLESS for name in call.body):
+    if not _WORK.isdisjoint(call.body):
         call.need(Right.SUBMIT, "To say what else runs for the jobs of a queue")
     return limits_dict(call.queue.limits.set(call.path["name"], **call.body))
-
-
-_HARMLESS = frozenset(
-    "limit rates key_limit key_limits key_rates weights max_waiting max_waiting_per_key when_full"
-    " rate key_rate weight priority timeout max_retries".split()
-)
 
 
 @group.delete("/queues/{name}/limits", needs=Right.ADMIN, scope=Scope.ALL)

@@ -1,0 +1,1 @@
+"""Webhooks: whom the ends of jobs are told to."""

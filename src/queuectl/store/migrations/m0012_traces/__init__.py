@@ -1,0 +1,1 @@
+"""Traces: of which one a job is a part."""
