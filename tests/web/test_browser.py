@@ -214,6 +214,37 @@ class TestLive:
         seen.check()
 
 
+    def test_what_nobody_looks_at_goes_on_where_it_was(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        lab.node()
+        wait = "while [ ! -e {}/{} ]; do sleep 0.05; done"
+        lab.queue.enqueue(
+            f"echo one; {wait.format(lab.folder, 'a')}; echo two;"
+            f" {wait.format(lab.folder, 'b')}; echo three",
+            id="long",
+        )
+        sign_in(page, server)
+        go(page, server, "/jobs/long")
+        page.wait_for_selector("#terminal pre:has-text('one')")
+        turn = (
+            "hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable:"
+            " true}); document.dispatchEvent(new Event('visibilitychange')); }"
+        )
+        page.evaluate(turn, True)
+        (lab.folder / "a").touch()
+        wait_for(lambda: b"two" in lab.queue.written("long").output.stdout, "more output")
+        page.evaluate(turn, False)
+        page.wait_for_selector("#terminal pre:has-text('two')")
+        (lab.folder / "b").touch()
+        page.wait_for_selector("#output[data-ended=completed]")
+        assert "".join(page.locator("#terminal pre").all_inner_texts()).split() == [
+            "one",
+            "two",
+            "three",
+        ]
+
+
 class TestChanging:
     def test_a_group_of_dead_letters_is_retried_by_one_click(
         self, page: Page, lab: Lab, server: Server

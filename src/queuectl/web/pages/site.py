@@ -52,6 +52,15 @@ HEADERS = {
 SIGN_IN = "/sign-in"
 
 
+class _Kept:
+    """What was last shown to those who renew a page, and until when it will do."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.until = 0.0
+        self.shown: Shown | File = {}
+
+
 class Site:
     """All pages, for one queue."""
 
@@ -64,7 +73,7 @@ class Site:
         self._limiter = limiter
         self._signing = Signing(queue, rules, gate)
         self._templates = _templates()
-        self._kept: dict[Any, tuple[float, Shown]] = {}
+        self._kept: dict[Any, _Kept] = {}
         self._lock = Lock()
         self._patterns: list[Any] = []
 
@@ -156,25 +165,26 @@ class Site:
     def _shown(self, page: Page, call: Call, request: Request) -> Shown | File:
         """Ask for what is to be shown. To renew a page, what another has just asked will do."""
         grant = call.grant
-        key = (
-            page.path,
-            request.url.path,
-            request.url.query,
-            grant.rights,
-            grant.queues,
-        )
-        if "x-part" in request.headers:
-            until, shown = self._kept.get(key, (0.0, {}))
-            if until > monotonic():
-                return shown
-        with acting_as(f"{grant.name} (web)"):
-            found = page.run(call)
-        if not isinstance(found, File):
-            with self._lock:
-                if len(self._kept) >= MOST_KEPT:
-                    self._kept.clear()
-                self._kept[key] = monotonic() + GOOD_FOR, found
-        return found
+        path, said = request.url.path, request.url.query
+        key = page.path, path, said, grant.rights, grant.queues
+        with self._lock:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            kept = self._kept.setdefault(key, _Kept())
+        if "x-part" not in request.headers:
+            return self._run(page, call)
+        # Whoever has just changed something wants to see that.
+        fresh = request.headers["x-part"] == "fresh"
+        with kept.lock:
+            # One asks; the others who came meanwhile are shown the same.
+            if fresh or kept.until <= monotonic():
+                kept.shown = self._run(page, call)
+                kept.until = monotonic() + GOOD_FOR
+            return kept.shown
+
+    def _run(self, page: Page, call: Call) -> Shown | File:
+        with acting_as(f"{call.grant.name} (web)"):
+            return page.run(call)
 
     def _wrong(
         self, error: RefusedError | QueuectlError, grant: Grant | None, request: Request

@@ -349,15 +349,15 @@ let asking = false;
 async function renew(now = false) {
   // Once more after that: what we are shown may be a second old.
   stale = 2;
-  if (now) await look();
+  if (now) await look("fresh");
 }
 
-async function look() {
+async function look(part = "main") {
   if (asking || !stale || document.hidden) return;
   asking = true;
   stale -= 1;
   try {
-    const reply = await fetch(location.pathname + location.search, { headers: { "X-Part": "main" } });
+    const reply = await fetch(location.pathname + location.search, { headers: { "X-Part": part } });
     if (reply.status === 401) return location.reload();
     if (reply.ok) put(new DOMParser().parseFromString(await reply.text(), "text/html"));
   } catch {
@@ -403,11 +403,22 @@ function listen() {
     setInterval(() => renew(), 10000);
     return pulse(true);
   }
-  const news = new EventSource(`${api}/live`);
-  news.addEventListener("open", () => pulse(true));
-  news.addEventListener("error", () => pulse(false));
-  for (const name of ["status", "event", "reset"]) news.addEventListener(name, () => renew());
-  addEventListener("pagehide", () => news.close());
+  let news = null;
+  const open = () => {
+    if (news || document.hidden) return;
+    news = new EventSource(`${api}/live`);
+    news.addEventListener("open", () => pulse(true));
+    news.addEventListener("error", () => pulse(false));
+    for (const name of ["status", "event", "reset"]) news.addEventListener(name, () => renew());
+  };
+  const close = () => {
+    news?.close();
+    news = null;
+  };
+  open();
+  // A browser has few connections for all pages of a host: those that nobody looks at keep none.
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  addEventListener("pagehide", close);
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 }
 
@@ -415,7 +426,7 @@ localise(document);
 setInterval(() => localise(document), 10000);
 if (main.querySelector("[data-live]")) {
   listen();
-  setInterval(look, EVERY);
+  setInterval(() => look(), EVERY);
 } else pulse(true);
 label(document.getElementById("theme"));
 if (location.hash === "#search") document.getElementById("search")?.focus();

@@ -128,9 +128,15 @@
 
   const decoder = (text) => new TextDecoder().decode(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)));
 
+  let source = null;
+  let last = "";
+
   function follow() {
-    const source = new EventSource(`${document.body.dataset.api}/jobs/${encodeURIComponent(place.dataset.job)}/follow`);
+    if (source || place.dataset.ended || document.hidden) return;
+    const path = `/jobs/${encodeURIComponent(place.dataset.job)}/follow`;
+    source = new EventSource(document.body.dataset.api + path + (last ? `?since=${last}` : ""));
     const heard = (name, run) => source.addEventListener(name, (event) => {
+      last = event.lastEventId || last;
       run(JSON.parse(event.data));
       settle();
     });
@@ -148,7 +154,12 @@
       place.classList.remove("live");
     });
     source.addEventListener("open", () => place.classList.add("live"));
-    addEventListener("pagehide", () => source.close());
+  }
+
+  function rest() {
+    source?.close();
+    source = null;
+    place.classList.remove("live");
   }
 
   // -- finding ---------------------------------------------------------------------------------
@@ -191,4 +202,7 @@
   stick.addEventListener("change", settle);
 
   follow();
+  // As the stream of news: what nobody looks at goes on from here when somebody does again.
+  document.addEventListener("visibilitychange", () => (document.hidden ? rest() : follow()));
+  addEventListener("pagehide", rest);
 }
