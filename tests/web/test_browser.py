@@ -213,7 +213,6 @@ class TestLive:
         assert Path(saved.value.path()).read_bytes() == b"\x1b[31;1mred\x1b[0m plain\nthe needle\n"
         seen.check()
 
-
     def test_what_nobody_looks_at_goes_on_where_it_was(
         self, page: Page, lab: Lab, server: Server
     ) -> None:

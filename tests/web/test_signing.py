@@ -239,6 +239,18 @@ class TestPages:
             assert reply.headers["location"].startswith("/sign-in")
             assert stranger.get(page.path, X_Part="main").status == 401
 
+    def test_no_address_is_made_of_another_by_a_slash(self, server: Server) -> None:
+        client = server.client(*Role)
+        client.base = ""
+        for path in (
+            "/jobs/",
+            "/dead/",
+            "//evil.example/",
+            "//evil.example/jobs",
+            "/jobs/x/output/",
+        ):
+            assert client.get(path).status == 404, path
+
     def test_only_reading_methods_are_known(self, server: Server) -> None:
         client = server.client(*Role)
         client.base = ""

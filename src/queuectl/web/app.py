@@ -102,6 +102,8 @@ class App:
         found += Site(self.queue, self.rules, self.gate, self._quick).routes()
         handlers: dict[Any, Any] = {404: _no_such_path, 405: _no_such_method, Exception: _bug}
         starlette = Starlette(routes=found, exception_handlers=handlers, lifespan=self._lifespan)
+        # Else it sends whoever adds a slash to an address without the base path.
+        starlette.router.redirect_slashes = False
         return _Outer(starlette, self.gate, self.rules)
 
     @asynccontextmanager
