@@ -165,6 +165,9 @@ def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
         *(("step", "one", "--", "true"), ("submit", "e", "x"), ("force-finish", "d")),
         *(("sleep", "2d"), ("await", "x"), ("emit", "x"), ("emitted",)),
         ("token", "list"),
+        ("hook", "list"),
+        # What a server says is looked at where it is asked.
+        ("web", "--socket", str(cli.folder / "none" / "web.sock")),
     ]
     covered = {command[0] for command in commands} | {"enqueue"}
     assert set(COMMANDS) - covered == {"completion", "demo"}

@@ -123,7 +123,7 @@ COMMANDS: dict[str, Entry] = {
         _SET_UP, "doctor:doctor", "Check the queue, its database and this host; say what to do."
     ),
     "completion": Entry(_SET_UP, "completion:completion", "Print a shell completion script."),
-    "web": Entry(_RUN, "web:web", "Serve an HTTP API, for this host or others."),
+    "web": Entry(_RUN, "web:web", "Serve an HTTP API and a dashboard."),
     "demo": Entry(_SET_UP, "demo:demo", "See it all work in a throw-away queue."),
 }
 

@@ -76,7 +76,7 @@ LINK_ROLES = "operate,admin"
 @click.option("--no-link", is_flag=True, help="Print no link to sign in with.")
 @click.option("--open", "opens", is_flag=True, help="Open the link in a browser.")
 def web(**given: Any) -> int:
-    """Serve an HTTP API.
+    """Serve an HTTP API and a dashboard.
 
     It is closed to everybody who has neither a token (queuectl token add) nor the link that is
     printed here, which signs in one browser, once. It serves this host only, unless --host says

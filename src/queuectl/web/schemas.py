@@ -162,6 +162,8 @@ _TOLD: dict[str, Json] = {
     "hook": TEXT,
     "state": STATE,
     "size": COUNT,
+    "trace": TEXT,
+    "trace_state": TEXT,
 }
 _BESIDES: Json = {
     "task": or_null(TEXT),

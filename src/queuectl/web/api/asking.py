@@ -6,7 +6,7 @@ from queuectl.errors import UsageError, shown
 from queuectl.filter import Filter
 from queuectl.job import State
 from queuectl.web import schemas
-from queuectl.web.call import Call
+from queuectl.web.call import Call, text
 from queuectl.web.route import Param
 from queuectl.when import parse_moment
 
@@ -70,6 +70,8 @@ def filter_in(call: Call, said: Any) -> Filter:
     if not isinstance(said, dict) or not said.keys() <= FILTER["properties"].keys():
         known = ", ".join(FILTER["properties"])
         raise UsageError(f"A filter is an object of {known}, not {shown(said)}.")
+    for name in ("text", "since", "until"):
+        text(said, name)
     return _filter(call, said)
 
 
