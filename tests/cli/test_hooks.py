@@ -62,7 +62,7 @@ def test_of_a_queue(cli: Cli) -> None:
 
 
 def test_a_hook_takes_nothing_from_its_queue(cli: Cli) -> None:
-    cli.queue.limits.set("default", on_success="touch made", max_retries=9, max_waiting=1)
+    cli.queue.limits.set("default", on_success="true", max_retries=9, max_waiting=1)
     cli.queue.enqueue("true", id="a")
     cli.ok("worker", "start", "--drain")
     assert [job.id for job in cli.queue.list(limit=None)] == ["on-success.a.1", "a"]
