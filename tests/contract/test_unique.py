@@ -8,7 +8,7 @@ import pytest
 
 from queuectl.errors import DuplicateError, StateError
 from queuectl.facts import Batch
-from queuectl.job import Exited, Job, NewJob, State
+from queuectl.job import Exited, Job, NewJob, State, handler_of
 from queuectl.lifecycle import retried
 from queuectl.limits import Limits, WhenFull
 from queuectl.store import Store
@@ -234,6 +234,19 @@ class TestDebounce:
         assert [e.job for e in store.history.events() if e.kind == "debounce"] == ["a"]
         assert ids(take(store, 2, now=NOW + MINUTE)) == ["other"]
         assert ids(take(store, 2, now=NOW + MINUTE + SECOND)) == ["a"]
+
+    def test_a_command_becomes_data_for_a_handler_and_the_other_way_round(
+        self, store: Store
+    ) -> None:
+        for asked in (
+            NewJob(id="a", command="true", unique="u"),
+            NewJob(id="b", type="t", data=b"x", unique="u", on_duplicate=DEBOUNCE),
+            NewJob(id="c", type="other", data=b"x", unique="u", on_duplicate=DEBOUNCE),
+            NewJob(id="d", argv=("true",), unique="u", on_duplicate=DEBOUNCE),
+        ):
+            store.jobs.enqueue([asked], now=NOW)
+            job = the(store, "a")
+            assert (job.handler, job.type) == (handler_of(asked.type), asked.type)
 
     def test_the_first_waits_no_longer_than_it_can(self, store: Store) -> None:
         how: dict[str, Any] = {"on_duplicate": DEBOUNCE, "delay": MINUTE, "max_wait": 2 * MINUTE}

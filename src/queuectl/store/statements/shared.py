@@ -21,7 +21,7 @@ NEW_COLUMNS = (
 )
 NEW_JOB = columns(NEW_COLUMNS)
 EDITED = (
-    *"command argv ready run_at expires_at vtime parked".split(),
+    *"command argv ready run_at expires_at vtime parked handler".split(),
     *(field.column for field in fields.COPIED),
 )
 
