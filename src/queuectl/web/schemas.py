@@ -395,6 +395,7 @@ TOKEN = tells(
         "created_at": TIME,
         "created_by": TEXT,
         "expires_at": or_null(TIME),
+        "expired": FLAG,
         "used_at": or_null(TIME),
     }
 )

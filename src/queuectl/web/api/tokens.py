@@ -4,7 +4,7 @@ from typing import Any
 
 from queuectl.access import RIGHTS, Grant, Right, read_roles
 from queuectl.errors import UsageError
-from queuectl.report import moment
+from queuectl.report import grant_dict
 from queuectl.web import schemas
 from queuectl.web.call import Answer, Call, ForbiddenError, text
 from queuectl.web.route import Group, Scope
@@ -14,31 +14,21 @@ group = Group(name="tokens", about=__doc__ or "")
 _TOKEN = schemas.ref("Token")
 
 
-def grant_dict(grant: Grant) -> dict[str, Any]:
-    """Describe what somebody may do; the secret is nowhere to be read."""
-    return {
-        "id": grant.id,
-        "kind": grant.kind.value,
-        "name": grant.name,
-        "roles": [role.value for role in grant.roles],
-        "queues": list(grant.queues),
-        "created_at": moment(grant.created_at),
-        "created_by": grant.created_by,
-        "expires_at": moment(grant.expires_at),
-        "used_at": moment(grant.used_at),
-    }
+def told(call: Call, grant: Grant) -> dict[str, Any]:
+    """Describe what somebody may do."""
+    return grant_dict(grant, call.queue.now())
 
 
 @group.get("/me", answers=_TOKEN)
 def me(call: Call) -> dict[str, Any]:
     """Say who asks, and what that may do."""
-    return grant_dict(call.grant)
+    return told(call, call.grant)
 
 
 @group.get("/tokens", needs=Right.ADMIN, scope=Scope.ALL, answers=schemas.array(_TOKEN))
 def list_tokens(call: Call) -> list[dict[str, Any]]:
     """List the tokens, without their secrets."""
-    return [grant_dict(one) for one in call.queue.access.tokens()]
+    return [told(call, one) for one in call.queue.access.tokens()]
 
 
 @group.post(
@@ -72,7 +62,7 @@ def add_token(call: Call) -> Answer:
     grant, secret = call.queue.access.add_token(
         text(said, "name") or "", asked, queues=queues, expires=text(said, "expires")
     )
-    return Answer(value={"token": grant_dict(grant), "secret": secret}, status=201)
+    return Answer(value={"token": told(call, grant), "secret": secret}, status=201)
 
 
 @group.delete("/tokens/{name}", needs=Right.ADMIN, scope=Scope.ALL)
@@ -84,7 +74,7 @@ def remove_token(call: Call) -> None:
 @group.get("/sessions", needs=Right.ADMIN, scope=Scope.ALL, answers=schemas.array(_TOKEN))
 def list_sessions(call: Call) -> list[dict[str, Any]]:
     """List who is signed in."""
-    return [grant_dict(one) for one in call.queue.access.sessions()]
+    return [told(call, one) for one in call.queue.access.sessions()]
 
 
 @group.delete("/sessions/{id}", needs=Right.ADMIN, scope=Scope.ALL)

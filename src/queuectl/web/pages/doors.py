@@ -3,7 +3,7 @@
 from typing import Any
 
 from queuectl.access import Right
-from queuectl.web.api.tokens import grant_dict
+from queuectl.web.api.tokens import told
 from queuectl.web.call import Call
 from queuectl.web.pages.page import Pages
 from queuectl.web.route import Scope
@@ -12,12 +12,10 @@ pages = Pages()
 
 
 @pages.show("/access", "access.html", title="Access", needs=Right.ADMIN, scope=Scope.ALL)
-def access(call: Call) -> dict[str, Any]:
+def doors(call: Call) -> dict[str, Any]:
     """Show tokens and sessions, without their secrets."""
-    now = call.queue.now()
+    access = call.queue.access
     return {
-        "tokens": [
-            {**grant_dict(one), "is_over": one.is_over(now)} for one in call.queue.access.tokens()
-        ],
-        "sessions": [grant_dict(one) for one in call.queue.access.sessions()],
+        "tokens": [told(call, one) for one in access.tokens()],
+        "sessions": [told(call, one) for one in access.sessions()],
     }
