@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from queuectl import roster
-from queuectl.errors import UsageError, shown
 from queuectl.explain import (
     Crew,
     Reason,
@@ -29,7 +28,7 @@ from queuectl.when import milliseconds
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from queuectl.report import Part, Stats, Status
+    from queuectl.report import Stats, Status
 
 LOOKED_AT = 100
 """Of very many jobs, so many are looked at to say why they wait."""
@@ -37,9 +36,6 @@ LONGEST_LINE = 10_000
 """Jobs that are looked at to find the place of one among them."""
 LATELY = 300_000
 """Milliseconds over which the pace of a queue is measured."""
-MINUTE = 60_000
-"""Milliseconds of the shortest part of a series."""
-MOST_PARTS = 1_000
 SLOWEST = 5
 """Jobs that statistics name for having taken longest."""
 
@@ -117,9 +113,11 @@ def _pace(store: Store, queue: str, now: int) -> float | None:
     return ended / max(now - since, 1) if ended else None
 
 
-def explain_queues(store: Store, queues: Collection[str]) -> list[Reason]:
+def explain_queues(store: Store, choices: Sequence[Collection[str]]) -> list[list[Reason]]:
+    """Say of each choice of queues what keeps all their jobs."""
     crews = [_crew(node) for node in roster.living(store)]
-    return hindrances(queues, crews, store.settings.queues())
+    infos = store.settings.queues()
+    return [hindrances(queues, crews, infos) for queues in choices]
 
 
 def explain_some(store: Store, place: Place, which: Sequence[str] | Filter) -> list[Reason]:
@@ -208,23 +206,6 @@ def stats(
     counts = [count for count in store.jobs.counts() if queue is None or count.queue == queue]
     rollups = store.history.rollups(since=begin, queue=queue)
     return build_stats(counts, rollups, _slowest(store, queue))
-
-
-def series(
-    store: Store, *, since: "int | datetime", span: int, queues: Sequence[str]
-) -> "list[Part]":
-    from queuectl.report import build_series
-
-    if span < MINUTE or span % MINUTE:
-        raise UsageError(f"A part is one minute long, or several, not {shown(span)} ms.")
-    now = store.clock.now()
-    begin = milliseconds(since)
-    begin -= begin % span
-    if now - begin > MOST_PARTS * span:
-        raise UsageError(f"There are {MOST_PARTS:,} parts at most; take longer ones.")
-    named: Sequence[str | None] = [check_sought("queue", name) for name in queues] or [None]
-    found = [store.history.series(since=begin, span=span, queue=one) for one in named]
-    return build_series(found, begin, now, span)
 
 
 def _slowest(store: Store, queue: str | None) -> list[Job]:

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
     from queuectl.tasks.task import Register, Task, TaskOptions
+    from queuectl.trends import Trends
     from queuectl.webhooks import Webhooks
 
     Followers = list[following.Follower]
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     Copies = list[Copied]
     Findings = list[Finding]
     SeriesParts = list[Part]
+    AllSeries = list[list[Part]]
 else:
 
     class _Part:
@@ -187,6 +189,12 @@ class Queue:
         from queuectl.webhooks import Webhooks
 
         return Webhooks(self.store)
+
+    @cached_property
+    def _trends(self) -> "Trends":
+        from queuectl.trends import Trends
+
+        return Trends(self.store)
 
     @cached_property
     def tasks(self) -> "dict[str, Task[..., Any, Any]]":
@@ -650,7 +658,13 @@ class Queue:
 
     def hindrances(self, queues: Collection[str]) -> "Reasons":
         """Say what keeps all jobs of these queues from being started, if anything does."""
-        return overview.explain_queues(self.store, queues)
+        (found,) = overview.explain_queues(self.store, [queues])
+        return found
+
+    def hindrances_of_each(self, queues: Sequence[str]) -> "dict[str, Reasons]":
+        """Return the same of each of these queues by itself."""
+        found = overview.explain_queues(self.store, [[name] for name in queues])
+        return dict(zip(queues, found, strict=True))
 
     def status(self) -> "Status":
         """Return counts per state and queue, and who works."""
@@ -683,7 +697,14 @@ class Queue:
         A part is so many milliseconds long, from a minute on, and there is one for each, the oldest
         first, also where nothing ended. It is about all queues, or about these.
         """
-        return overview.series(self.store, since=since, span=span, queues=queues)
+        (found,) = self.several_series([queues], since=since, span=span)
+        return found
+
+    def several_series(
+        self, choices: Sequence[Sequence[str]], *, since: "int | datetime", span: int
+    ) -> "AllSeries":
+        """Return the same for several choices of queues, each of them the `queues` of `series`."""
+        return self._trends.series(self.now(), since=since, span=span, choices=choices)
 
     def figures(self) -> "Figures":
         """Return what is worth watching, for monitoring; `queuectl.metrics` makes metrics of it.

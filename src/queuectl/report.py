@@ -466,17 +466,8 @@ class Part:
         }
 
 
-def build_series(
-    found: Sequence[Mapping[int, Sequence[Rollup]]], begin: int, now: int, span: int
-) -> list[Part]:
-    """Make a part of each span between two times, of rollups by when; several are added up."""
-    return [
-        _part(at, [row for one in found for row in one.get(at, ())])
-        for at in range(begin, now + 1, span)
-    ]
-
-
-def _part(at: int, rollups: Sequence[Rollup]) -> Part:
+def build_part(at: int, rollups: Iterable[Rollup]) -> Part:
+    """Sum up what ended in a part of time."""
     measures: dict[str, list[Rollup]] = defaultdict(list)
     for row in rollups:
         measures[row.measure].append(row)

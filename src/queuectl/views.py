@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from queuectl.explain import Reason
     from queuectl.queue import Queue
     from queuectl.queue_limits import KeyUse
+    from queuectl.report import Status
 
 TABLE = "the config table"
 """Where a setting comes from that was set for all."""
@@ -76,10 +77,13 @@ def emitted_dict(one: Emitted) -> dict[str, Any]:
 # -- queues -----------------------------------------------------------------------------
 
 
-def queue_dicts(queue: "Queue") -> list[dict[str, Any]]:
-    """Describe all queues that have jobs, or on which something is set."""
+def queue_dicts(queue: "Queue", status: "Status | None" = None) -> list[dict[str, Any]]:
+    """Describe all queues that have jobs, or on which something is set.
+
+    How many they have is asked anew, unless a status says it already.
+    """
     infos = {info.name: info for info in queue.queues()}
-    counts = queue.status().queues
+    counts = (status or queue.status()).queues
     limited = {name for name, info in infos.items() if info.limits not in (None, Limits())}
     return [
         _one_queue(name, counts.get(name) or dict.fromkeys(State, 0), infos.get(name))

@@ -201,6 +201,16 @@ class TestRollups:
         assert completed(since=start + 62 * MINUTE, span=MINUTE) == {62: 1, 200: 1}
         assert completed(since=start + DAY, span=HOUR) == {}
         assert completed(since=start, span=HOUR, queue="three") == {}
+        assert completed(since=start, until=start + 61 * MINUTE, span=MINUTE) == {1: 1, 2: 1}
+        until = start + 62 * MINUTE
+        assert completed(since=start, until=until, span=HOUR, queue="one") == {0: 1, 60: 1}
+        each = store.history.series_by_queue(since=start + 2 * MINUTE, span=HOUR)
+        assert each.keys() == {"one", "two"}
+        for queue, parts in each.items():
+            of_it = store.history.series(since=start + 2 * MINUTE, span=HOUR, queue=queue)
+            assert parts.keys() == of_it.keys()
+            for at, rows in parts.items():
+                assert Counter(rows) == Counter(of_it[at])
         (last,) = store.history.series(since=start + 3 * HOUR, span=HOUR, queue="one").values()
         assert {(r.measure, r.bucket, r.total_ms, r.least_ms, r.most_ms) for r in last} == {
             ("completed", store_bucket(200), 200, 200, 200),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from queuectl.facts import Rollup
-from queuectl.report import build_series
+from queuectl.report import build_part
 from queuectl.web.pages import charts, safe, words
 from queuectl.web.pages.dead import grouped
 from queuectl.web.pages.job import history
@@ -43,7 +43,7 @@ class TestCharts:
         assert "-" not in charts.line([100], 10) + charts.bars([[100]], 10)[0]
 
 
-def test_series_have_a_part_for_each_span() -> None:
+def test_a_part_sums_up_what_ended_in_it() -> None:
     def rollup(measure: str, bucket: int, count: int) -> Rollup:
         return Rollup(
             measure=measure,
@@ -54,9 +54,10 @@ def test_series_have_a_part_for_each_span() -> None:
             most_ms=bucket,
         )
 
-    one = {0: [rollup("completed", 10, 1), rollup("wait", 3, 1)]}
-    two = {0: [rollup("completed", 20, 1)], 2 * MINUTE: [rollup("failed", 5, 4)]}
-    parts = build_series([one, two], 0, 2 * MINUTE + 5, MINUTE)
+    one = [rollup("completed", 10, 1), rollup("wait", 3, 1), rollup("completed", 20, 1)]
+    parts = [
+        build_part(n * MINUTE, rows) for n, rows in enumerate((one, [], [rollup("failed", 5, 4)]))
+    ]
     assert [part.at for part in parts] == [0, MINUTE, 2 * MINUTE]
     assert [part.runs for part in parts] == [{"completed": 2}, {}, {"failed": 4}]
     assert (parts[0].run.median, parts[0].wait.median, parts[1].run.median) == (15, 3, None)

@@ -588,12 +588,18 @@ class History(ABC):
         """Return how long runs and waits took, summed over time and nodes."""
 
     @abstractmethod
-    def series(self, *, since: int, span: int, queue: str | None = None) -> dict[int, list[Rollup]]:
+    def series(
+        self, *, since: int, span: int, until: int | None = None, queue: str | None = None
+    ) -> dict[int, list[Rollup]]:
         """Return the same by when: each part is as long as `span`, and begins at a multiple of it.
 
         Parts in which nothing ended are left out. What is older is known by the hour or the day
         only, and counts where that begins.
         """
+
+    @abstractmethod
+    def series_by_queue(self, *, since: int, span: int) -> dict[str, dict[int, list[Rollup]]]:
+        """Return the same of each queue by itself."""
 
     @abstractmethod
     def totals(self, bounds: Sequence[int]) -> dict[str, list[Total]]:

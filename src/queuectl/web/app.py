@@ -85,6 +85,7 @@ class App:
         """Set when the server is about to stop: streams end then."""
         self._quick = CapacityLimiter(AT_ONCE)
         self._slow = CapacityLimiter(SLOW_AT_ONCE)
+        self.site = Site(queue, rules, self.gate, self._quick)
 
     def asgi(self) -> ASGIApp:
         """Return what a server calls."""
@@ -99,7 +100,7 @@ class App:
             At("/health", self._health, methods=["GET"]),
             At("/metrics", self._metrics, methods=["GET"]),
         ]
-        found += Site(self.queue, self.rules, self.gate, self._quick).routes()
+        found += self.site.routes()
         handlers: dict[Any, Any] = {404: _no_such_path, 405: _no_such_method, Exception: _bug}
         starlette = Starlette(routes=found, exception_handlers=handlers, lifespan=self._lifespan)
         # Else it sends whoever adds a slash to an address without the base path.
@@ -109,6 +110,7 @@ class App:
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         self.live.start()
+        self.site.prepare()
         try:
             yield
         finally:

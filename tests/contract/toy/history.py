@@ -40,20 +40,28 @@ class ToyHistory(History):
                 sums.merge((0, "", "", measure, bucket), cell)
         return [_rollup(key, cell) for key, cell in sums.cells.items()]
 
-    def series(self, *, since: int, span: int, queue: str | None = None) -> dict[int, list[Rollup]]:
-        parts = {at - at % span for at, *_ in self._memory.cells if at and at >= since}
+    def series(
+        self, *, since: int, span: int, until: int | None = None, queue: str | None = None
+    ) -> dict[int, list[Rollup]]:
+        cells = {
+            key: cell
+            for key, cell in self._memory.cells.items()
+            if key[0] and key[0] >= since and (until is None or key[0] < until)
+        }
+        parts = {at - at % span for at, *_ in cells}
         found = {}
         for part in parts:
-            within = {
-                key: cell
-                for key, cell in self._memory.cells.items()
-                if key[0] >= since and key[0] - key[0] % span == part
-            }
+            within = {key: cell for key, cell in cells.items() if key[0] - key[0] % span == part}
             memory = Memory()
             memory.cells = within
             if rollups := ToyHistory(memory).rollups(queue=queue):
                 found[part] = rollups
         return found
+
+    def series_by_queue(self, *, since: int, span: int) -> dict[str, dict[int, list[Rollup]]]:
+        queues = {queue for at, queue, *_ in self._memory.cells if at and at >= since}
+        found = {queue: self.series(since=since, span=span, queue=queue) for queue in queues}
+        return {queue: parts for queue, parts in found.items() if parts}
 
     def totals(self, bounds: Sequence[int]) -> dict[str, list[Total]]:
         sums: dict[tuple[str, str, int | None], tuple[int, int]] = {}

@@ -693,14 +693,20 @@ SELECT measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
 FROM {rollups} WHERE at >= :since AND at <= :until AND queue = :queue GROUP BY measure, bucket
 """
 
-# The same by when.
+# The same by when, of all queues, of one, and of each.
 SERIES = """
 SELECT at - at % :span, measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
-FROM {rollups} WHERE at >= :since GROUP BY at - at % :span, measure, bucket
+FROM {rollups} WHERE at >= :since AND at < :until GROUP BY at - at % :span, measure, bucket
 """
 SERIES_OF_QUEUE = """
 SELECT at - at % :span, measure, bucket, sum(count), sum(total_ms), min(least_ms), max(most_ms)
-FROM {rollups} WHERE at >= :since AND queue = :queue GROUP BY at - at % :span, measure, bucket
+FROM {rollups} WHERE at >= :since AND at < :until AND queue = :queue
+GROUP BY at - at % :span, measure, bucket
+"""
+SERIES_BY_QUEUE = """
+SELECT queue, at - at % :span, measure, bucket, sum(count), sum(total_ms), min(least_ms),
+    max(most_ms)
+FROM {rollups} WHERE at >= :since GROUP BY queue, at - at % :span, measure, bucket
 """
 
 # Those of all time, of each queue by itself, in a few spans: each in the first that it fits into.

@@ -65,8 +65,11 @@ class SqlHistory(History):
             rows = self._db.rows(self._sql.ROLLUPS_OF_QUEUE, **span, queue=queue)
         return [_rollup(*row) for row in rows if not row[0].startswith(FAILURE)]
 
-    def series(self, *, since: int, span: int, queue: str | None = None) -> dict[int, list[Rollup]]:
-        when = {"since": max(since, EVER + 1), "span": span}
+    def series(
+        self, *, since: int, span: int, until: int | None = None, queue: str | None = None
+    ) -> dict[int, list[Rollup]]:
+        until = FOREVER if until is None else until
+        when = {"since": max(since, EVER + 1), "until": until, "span": span}
         if queue is None:
             rows = self._db.rows(self._sql.SERIES, **when)
         else:
@@ -75,6 +78,15 @@ class SqlHistory(History):
         for at, measure, *row in rows:
             if not measure.startswith(FAILURE):
                 found.setdefault(int(at), []).append(_rollup(measure, *row))
+        return found
+
+    def series_by_queue(self, *, since: int, span: int) -> dict[str, dict[int, list[Rollup]]]:
+        when = {"since": max(since, EVER + 1), "span": span}
+        found: dict[str, dict[int, list[Rollup]]] = {}
+        for queue, at, measure, *row in self._db.rows(self._sql.SERIES_BY_QUEUE, **when):
+            if not measure.startswith(FAILURE):
+                parts = found.setdefault(queue, {})
+                parts.setdefault(int(at), []).append(_rollup(measure, *row))
         return found
 
     def totals(self, bounds: Sequence[int]) -> dict[str, list[Total]]:

@@ -10,7 +10,7 @@ from queuectl.report import moment, why_ended
 from queuectl.web.call import Call
 from queuectl.web.pages.page import Pages
 
-LOOKED_AT = 2_000
+LOOKED_AT = 1_000
 """Jobs that are grouped: of very many the newest."""
 pages = Pages()
 

@@ -1,6 +1,6 @@
 """The first page: how things stand, and how they went of late."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from queuectl.job import WAITING, State
@@ -13,6 +13,8 @@ from queuectl.web.pages.page import Pages
 from queuectl.web.route import Param
 
 if TYPE_CHECKING:
+    from queuectl.explain import Reason
+    from queuectl.queue import Queue
     from queuectl.report import Part
 
 MINUTE, HOUR = 60_000, 3_600_000
@@ -53,7 +55,7 @@ def overview(call: Call) -> dict[str, Any]:
     """Show counts, charts, queues and nodes."""
     chosen = RANGES[call.query.get("range", "hour")]
     status = call.queue.status()
-    rows = [row for row in queue_dicts(call.queue) if call.grant.is_for(row["name"])]
+    rows = [row for row in queue_dicts(call.queue, status) if call.grant.is_for(row["name"])]
     rows.sort(key=lambda row: (-row["running"], -row["waiting"], row["name"]))
     states = {
         state.value: sum(row["states"][state.value] for row in rows)
@@ -61,8 +63,11 @@ def overview(call: Call) -> dict[str, Any]:
         else status.states[state]
         for state in State
     }
-    parts = series(call, chosen)
-    lately = parts if chosen.span == MINUTE else series(call, RANGES["hour"])
+    shown = rows[:MOST_LINES]
+    choices = [call.grant.queues, *([row["name"]] for row in shown)]
+    lately, *each = call.queue.several_series(choices, **_within(call.queue, RANGES["hour"]))
+    why = call.queue.hindrances_of_each([row["name"] for row in shown if row["waiting"]])
+    parts = lately if chosen.span == MINUTE else series(call, chosen)
     return {
         "range": chosen.name,
         "ranges": list(RANGES),
@@ -72,28 +77,37 @@ def overview(call: Call) -> dict[str, Any]:
         "charts": drawn(parts, chosen.span),
         "since": moment(parts[0].at),
         "until": moment(parts[-1].at + chosen.span),
-        "queues": [_line(call, row) for row in rows[:MOST_LINES]],
+        "queues": [_line(row, why, of_it) for row, of_it in zip(shown, each, strict=True)],
         "more_queues": max(len(rows) - MOST_LINES, 0),
         "nodes": [] if call.grant.queues else with_runs(call, list(status.nodes)),
         "sees_nodes": not call.grant.queues,
     }
 
 
+def recall(queue: "Queue") -> None:
+    """Have the queue read the past that charts show, which takes a while if there is much of it."""
+    for chosen in RANGES.values():
+        queue.several_series([()], **_within(queue, chosen))
+
+
 def series(call: Call, chosen: Range, queues: Sequence[str] = ()) -> "list[Part]":
     """Return the parts of charts: of some queues, or of all that who asks may see."""
-    since = call.queue.now() - (chosen.parts - 1) * chosen.span
-    return call.queue.series(
-        since=since, span=chosen.span, queues=tuple(queues) or call.grant.queues
-    )
+    choice = tuple(queues) or call.grant.queues
+    (found,) = call.queue.several_series([choice], **_within(call.queue, chosen))
+    return found
 
 
-def _line(call: Call, row: dict[str, Any]) -> dict[str, Any]:
-    name = row["name"]
-    why = call.queue.hindrances([name]) if row["waiting"] else []
-    done = [sum(part.runs.values()) for part in series(call, RANGES["hour"], [name])]
+def _within(queue: "Queue", chosen: Range) -> dict[str, int]:
+    return {"since": queue.now() - (chosen.parts - 1) * chosen.span, "span": chosen.span}
+
+
+def _line(
+    row: dict[str, Any], why: "Mapping[str, Sequence[Reason]]", parts: "Sequence[Part]"
+) -> dict[str, Any]:
+    done = [sum(part.runs.values()) for part in parts]
     return {
         **row,
-        "why": [reason.text for reason in why],
+        "why": [reason.text for reason in why.get(row["name"], ())],
         "use": use(row),
         "spark": charts.area(done, charts.nice(max(done, default=0))),
         "done": sum(done),

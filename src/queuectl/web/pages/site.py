@@ -5,11 +5,12 @@ what another was shown in the same second: a thousand open pages ask the store n
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache, partial
 from hashlib import sha256
 from mimetypes import guess_type
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -28,6 +29,7 @@ from queuectl.job import State
 from queuectl.web.api import PREFIX
 from queuectl.web.call import Call, ForbiddenError
 from queuectl.web.pages import PAGES, words
+from queuectl.web.pages.overview import recall
 from queuectl.web.pages.page import File, Page, Shown
 from queuectl.web.pages.safe import page_of_ours
 from queuectl.web.pages.signing import Signing, read_form
@@ -90,6 +92,17 @@ class Site:
             At("/static/{name}", self._static, methods=["GET"]),
             *pages,
         ]
+
+    def prepare(self) -> None:
+        """Get ready, in a thread, what the first visitor would wait for."""
+
+        def work() -> None:
+            for name in self._templates.list_templates():
+                self._templates.get_template(name)
+            with suppress(QueuectlError):  # whoever asks is told
+                recall(self._queue)
+
+        Thread(target=work, name="prepare", daemon=True).start()
 
     # -- pages ------------------------------------------------------------------------------
 
