@@ -288,6 +288,17 @@ class TestChanging:
         assert lab.queue.get("spared").state == State.PENDING
         seen.check()
 
+    def test_a_page_that_is_not_let_listen_asks_for_itself(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        # As it is where thousands listen already.
+        page.route("**/api/v1/live", lambda asked: asked.fulfill(status=503))
+        sign_in(page, server)
+        page.goto(f"{server.url}/jobs")
+        page.wait_for_selector("text=No jobs fit.")
+        lab.queue.enqueue("true", id="news")
+        page.wait_for_selector("#list >> text=news")
+
     def test_those_chosen_are_held(self, page: Page, lab: Lab, server: Server) -> None:
         for number in range(5):
             lab.queue.enqueue("true", id=f"j{number}")

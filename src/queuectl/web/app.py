@@ -109,12 +109,9 @@ class App:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self.live.start()
         self.site.prepare()
-        try:
+        async with self.live.running():
             yield
-        finally:
-            self.live.stop()
 
     # -- one request ----------------------------------------------------------------------
 

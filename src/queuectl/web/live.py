@@ -7,10 +7,10 @@ ids are the places of events, so that nothing is missed over a reconnect).
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from threading import Event as Flag
-from threading import Lock, Thread
+from threading import RLock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,8 @@ ASK_ANYWAY = 1.0
 LOOK_ANYWAY = 5.0
 """Seconds after which things are told anew in any case: times pass, nodes fall silent."""
 QUIET = 15.0
-"""Seconds of silence after which a listener is told that we are still there."""
-MOST_LISTENERS = 1_000
+"""Seconds after which listeners are told that we are still there."""
+MOST_LISTENERS = 2_000
 MOST_WAITING = 1_000
 """Requests that wait for the end of a job."""
 MOST_BEHIND = 64
@@ -48,21 +48,19 @@ def message(name: str, data: Any, id: str | None = None) -> bytes:
 
 
 COMMENT = b": still here\n\n"
+LOOKS_A_SECOND = 100
+"""How often all dashboards together may ask for what is new. Of many, each asks less often."""
+LEAST_PACE = 2
 
 
 class Listener:
     """Somebody who listens."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._told: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_BEHIND)
 
-    def tell(self, text: bytes | None) -> None:
-        """Tell something, from any thread; None is the end."""
-        with suppress(RuntimeError):  # the loop is closed: nobody is there any more
-            self._loop.call_soon_threadsafe(self._put, text)
-
-    def _put(self, text: bytes | None) -> None:
+    def put(self, text: bytes | None) -> None:
+        """Tell something, from the loop; None is the end."""
         if self._told.full():
             while not self._told.empty():
                 self._told.get_nowait()
@@ -72,14 +70,7 @@ class Listener:
 
     async def hear(self) -> AsyncIterator[bytes]:
         """Yield what is told, until the end."""
-        while True:
-            try:
-                text = await asyncio.wait_for(self._told.get(), QUIET)
-            except TimeoutError:
-                yield COMMENT
-                continue
-            if text is None:
-                return
+        while (text := await self._told.get()) is not None:
             yield text
 
 
@@ -88,8 +79,12 @@ class Live:
 
     def __init__(self, queue: "Queue") -> None:
         self._queue = queue
-        self._lock = Lock()
+        # A signal may end us while we have it.
+        self._lock = RLock()
         self._listeners: set[Listener] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where all of them are told: one call, however many they are."""
+        self._pace = LEAST_PACE
         self._wanted = Flag()
         self._ends = Flag()
         self._awaited: dict[str, list[asyncio.Future[None]]] = {}
@@ -101,17 +96,34 @@ class Live:
         """The place of the last event that was told."""
         self._thread = Thread(target=self._read, name="live", daemon=True)
 
-    def start(self) -> None:
-        """Begin to read, once somebody listens."""
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Be there for listeners: read, once somebody listens."""
+        self._loop = asyncio.get_running_loop()
         self._thread.start()
+        still_here = self._loop.create_task(self._stay())
+        try:
+            yield
+        finally:
+            still_here.cancel()
+            self.stop()
+
+    async def _stay(self) -> None:
+        """Show listeners that we are there, and tell them how often they may ask."""
+        while True:
+            await asyncio.sleep(QUIET)
+            with self._lock:
+                listeners = list(self._listeners)
+            before, self._pace = self._pace, _pace(len(listeners))
+            same = before == self._pace
+            _put(listeners, COMMENT if same else message("pace", {"seconds": self._pace}))
 
     def stop(self) -> None:
         """Tell all listeners that it is over."""
         self._ends.set()
         self._wanted.set()
         with self._lock:
-            for listener in self._listeners:
-                listener.tell(None)
+            self._tell(None, locked=True)
             for id in list(self._awaited):
                 self._let_go(id)
 
@@ -128,7 +140,7 @@ class Live:
     async def listen(self, since: int | None) -> AsyncIterator[bytes]:
         """Yield what happens from now on; before that, what happened since the event `since`."""
         loop = asyncio.get_running_loop()
-        listener = Listener(loop)
+        listener = Listener()
         missed = await loop.run_in_executor(None, self._join, listener, since)
         try:
             for text in missed:
@@ -167,6 +179,7 @@ class Live:
             missed = [] if since is None else self._between(since, self._last)
             self._listeners.add(listener)
             status = self._status
+            pace = max(self._pace, _pace(len(self._listeners)))
         self._wanted.set()
         told = [b"retry: 2000\n\n"]
         if missed is None:
@@ -176,6 +189,7 @@ class Live:
             if since is None:
                 # From now on whoever comes back says from where.
                 told.append(message("here", {}, str(self._last)))
+        told.append(message("pace", {"seconds": pace}))
         if status is not None:
             told.append(message("status", status))
         return told
@@ -244,13 +258,14 @@ class Live:
                 self._status = status
                 self._tell(message("status", status), locked=True)
 
-    def _tell(self, text: bytes, *, locked: bool = False) -> None:
+    def _tell(self, text: bytes | None, *, locked: bool = False) -> None:
         if not locked:
             with self._lock:
                 self._tell(text, locked=True)
             return
-        for listener in self._listeners:
-            listener.tell(text)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: nobody is there any more
+                self._loop.call_soon_threadsafe(_put, list(self._listeners), text)
 
     def _newest(self) -> int:
         return next((event.seq for event in self._queue.iterate_events(limit=1)), 0)
@@ -266,6 +281,16 @@ class Live:
             if len(found) > MOST_MISSED:
                 return None
         return found[::-1]
+
+
+def _put(listeners: "Iterable[Listener]", text: bytes | None) -> None:
+    for listener in listeners:
+        listener.put(text)
+
+
+def _pace(listeners: int) -> int:
+    """Return how many seconds a dashboard waits between two looks, if so many are open."""
+    return max(LEAST_PACE, -(-listeners // LOOKS_A_SECOND))
 
 
 def _resolve(over: "asyncio.Future[None]") -> None:

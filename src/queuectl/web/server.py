@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import resource
 import socket
 import ssl
 import stat
@@ -27,7 +28,10 @@ HEADERS_WITHIN = 15.0
 """Seconds in which a client has to say what it wants."""
 IDLE = 30
 """Seconds that a connection may stay open between two requests."""
-MOST_CONNECTIONS = 2_048
+MOST_CONNECTIONS = 8_192
+"""Some for each browser that has a dashboard open: a stream, and what it asks for meanwhile."""
+FILES_BESIDES = 256
+"""Descriptors that aren't connections."""
 LONGEST_HEAD = 32 << 10
 """Bytes of the line and headers of a request."""
 ENDS_WITHIN = 10
@@ -152,6 +156,20 @@ def _unix(path: str) -> socket.socket:
     return opened
 
 
+def make_room(connections: int) -> int:
+    """Have the system let us open so many, or as many as we get; returns how many that are.
+
+    A shell gives its programs a thousand descriptors, and lets them take more.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + FILES_BESIDES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return max(soft - FILES_BESIDES, FILES_BESIDES)
+    return connections
+
+
 def url_of(place: Place, opened: socket.socket, base_path: str) -> str:
     """Return where a browser finds the server."""
     if opened.family == socket.AF_UNIX:
@@ -180,7 +198,7 @@ def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[str], N
             proxy_headers=False,
             timeout_keep_alive=IDLE,
             timeout_graceful_shutdown=ENDS_WITHIN,
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=make_room(MOST_CONNECTIONS),
             h11_max_incomplete_event_size=LONGEST_HEAD,
             ssl_certfile=place.cert,
             ssl_keyfile=place.key,

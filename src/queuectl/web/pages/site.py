@@ -60,7 +60,8 @@ class _Kept:
     def __init__(self) -> None:
         self.lock = Lock()
         self.until = 0.0
-        self.shown: Shown | File = {}
+        self.body = b""
+        self.tag = ""
 
 
 class Site:
@@ -163,7 +164,9 @@ class Site:
         )
 
     def _show(self, page: Page, call: Call, request: Request) -> Response:
-        shown = self._shown(page, call, request)
+        if "x-part" in request.headers and page.template:
+            return self._renew(page, call, request)
+        shown = self._run(page, call)
         if isinstance(shown, File):
             name = quote(shown.name, safe="")
             as_file = f"attachment; filename=\"output.txt\"; filename*=UTF-8''{name}"
@@ -175,8 +178,8 @@ class Site:
             return Response(shown.data, media_type="application/octet-stream", headers=headers)
         return self._html(page.template, request, call, {"page": page, **shown})
 
-    def _shown(self, page: Page, call: Call, request: Request) -> Shown | File:
-        """Ask for what is to be shown. To renew a page, what another has just asked will do."""
+    def _renew(self, page: Page, call: Call, request: Request) -> Response:
+        """Show the middle of a page; what another was shown a moment ago will do."""
         grant = call.grant
         path, said = request.url.path, request.url.query
         key = page.path, path, said, grant.rights, grant.queues
@@ -184,16 +187,21 @@ class Site:
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
             kept = self._kept.setdefault(key, _Kept())
-        if "x-part" not in request.headers:
-            return self._run(page, call)
         # Whoever has just changed something wants to see that.
         fresh = request.headers["x-part"] == "fresh"
         with kept.lock:
             # One asks; the others who came meanwhile are shown the same.
             if fresh or kept.until <= monotonic():
-                kept.shown = self._run(page, call)
+                shown = self._run(page, call)
+                assert not isinstance(shown, File)
+                made = self._html(page.template, request, call, {"page": page, **shown})
+                kept.body = bytes(made.body)
+                kept.tag = f'"{sha256(kept.body).hexdigest()[:32]}"'
                 kept.until = monotonic() + GOOD_FOR
-            return kept.shown
+            body, headers = kept.body, {**HEADERS, "ETag": kept.tag}
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        return HTMLResponse(body, headers=headers)
 
     def _run(self, page: Page, call: Call) -> Shown | File:
         with acting_as(f"{call.grant.name} (web)"):

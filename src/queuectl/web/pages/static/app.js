@@ -341,7 +341,8 @@ document.addEventListener("keydown", (event) => {
 
 // -- what is new -----------------------------------------------------------------------------------
 
-const EVERY = 2000;
+let every = 2000; // milliseconds; the server says more if many look
+let known = ""; // what we were shown last
 let stale = 0;
 let asking = false;
 
@@ -357,8 +358,10 @@ async function look(part = "main") {
   asking = true;
   stale -= 1;
   try {
-    const reply = await fetch(location.pathname + location.search, { headers: { "X-Part": part } });
+    const headers = { "X-Part": part, "If-None-Match": known };
+    const reply = await fetch(location.pathname + location.search, { headers });
     if (reply.status === 401) return location.reload();
+    known = reply.headers.get("ETag") ?? known;
     if (reply.ok) put(new DOMParser().parseFromString(await reply.text(), "text/html"));
   } catch {
     pulse(false);
@@ -373,7 +376,10 @@ function put(fresh) {
   for (const piece of main.querySelectorAll("[data-live]")) {
     const other = fresh.getElementById(piece.id);
     const busy = piece.contains(focused) && focused.matches("input:not([type=checkbox]), textarea, select");
-    if (!other || busy || piece.querySelector("td.pick input:checked")) continue;
+    if (!other || busy || piece.querySelector("td.pick input:checked")) {
+      known = "";
+      continue;
+    }
     const made = document.importNode(other, true);
     localise(made);
     const same = piece.contains(focused) ? [...piece.querySelectorAll("a, button")].indexOf(focused) : -1;
@@ -408,7 +414,16 @@ function listen() {
     if (news || document.hidden) return;
     news = new EventSource(`${api}/live`);
     news.addEventListener("open", () => pulse(true));
-    news.addEventListener("error", () => pulse(false));
+    news.addEventListener("error", () => {
+      pulse(false);
+      // Where too many listen, a browser gives up: then we ask as those who can't listen do.
+      if (news?.readyState === EventSource.CLOSED) {
+        news = null;
+        renew();
+        setTimeout(open, 10000);
+      }
+    });
+    news.addEventListener("pace", (said) => { every = 1000 * JSON.parse(said.data).seconds; });
     for (const name of ["status", "event", "reset"]) news.addEventListener(name, () => renew());
   };
   const close = () => {
@@ -426,7 +441,11 @@ localise(document);
 setInterval(() => localise(document), 10000);
 if (main.querySelector("[data-live]")) {
   listen();
-  setInterval(() => look(), EVERY);
+  const go = () => {
+    look();
+    setTimeout(go, every);
+  };
+  setTimeout(go, every);
 } else pulse(true);
 label(document.getElementById("theme"));
 if (location.hash === "#search") document.getElementById("search")?.focus();
