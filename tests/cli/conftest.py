@@ -22,6 +22,10 @@ from queuectl import Queue
 from tests.support import PATIENCE, wait_for
 
 COMMAND = str(Path(sys.executable).with_name("queuectl"))
+LEADER = """told=$1; shift; trap : INT QUIT; "$@"; code=$?
+exec </dev/null >/dev/null 2>&1; read -r _ <"/proc/self/fd/$told"; exit $code"""
+"""What leads the session on a terminal, as a shell does: when its leader ends, a terminal hangs up,
+and what nobody has read yet may be gone. So it lets go of it, and ends when all has been read."""
 
 
 @dataclass(frozen=True)
@@ -176,9 +180,13 @@ class Cli:
         What both streams showed comes back as `out`, with the terminal's own line ends undone.
         """
         master, slave = pty.openpty()
+        mode = termios.tcgetattr(slave)
+        mode[3] |= termios.NOFLSH  # Else Ctrl+C also drops what was written and not yet read.
+        termios.tcsetattr(slave, termios.TCSANOW, mode)
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        told, until_read = os.pipe()
         process = subprocess.Popen(
-            [COMMAND, *args],
+            ["sh", "-c", LEADER, "sh", str(told), COMMAND, *args],
             env=self.env,
             cwd=self.folder,
             stdin=slave,
@@ -186,9 +194,11 @@ class Cli:
             stderr=slave,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            pass_fds=[told],
         )
         self._started.append(process)
         os.close(slave)
+        os.close(told)
         shown = b""
         while chunk := _read(master):
             shown += chunk
@@ -196,8 +206,10 @@ class Cli:
             if key and until.encode() in shown:
                 os.write(master, key)
                 key = b""
+        os.close(until_read)
+        code = process.wait(PATIENCE)
         os.close(master)
-        return Result(process.wait(PATIENCE), shown.replace(b"\r\n", b"\n"), b"")
+        return Result(code, shown.replace(b"\r\n", b"\n"), b"")
 
     def close(self) -> None:
         """End what is left, by its pid."""

@@ -337,12 +337,15 @@ def test_a_node_under_which_the_schema_was_upgraded_finishes_and_leaves(lab: Lab
 
 def test_a_host_that_can_start_nothing_harms_no_job(lab: Lab) -> None:
     node = lab.node(count=2)
-    guard = int(Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()[0])
-    before = resource.prlimit(guard, resource.RLIMIT_NOFILE)
-    resource.prlimit(guard, resource.RLIMIT_NOFILE, (3, before[1]))
+    children = Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()
+    # All of them: else the worker of another guard may run the jobs, one after the other.
+    before = {int(pid): resource.prlimit(int(pid), resource.RLIMIT_NOFILE) for pid in children}
+    for pid, (_, most) in before.items():
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, most))
     ids = [lab.queue.enqueue("echo fine", max_retries=0).id for _ in range(3)]
     wait_for(lambda: "No job can be started here: can't write" in lab.log(), "a complaint")
-    resource.prlimit(guard, resource.RLIMIT_NOFILE, before)
+    for pid, limits in before.items():
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
     for id in ids:
         job = lab.wait_state(id, State.COMPLETED)
         assert (job.failures, job.crashes) == (0, 0)
