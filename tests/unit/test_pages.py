@@ -1,16 +1,17 @@
 """What pages are made of: charts, words, groups, and where one may be sent."""
 
-import re
 from typing import Any
 
 import pytest
 
 from queuectl.facts import Rollup
 from queuectl.report import build_part
+from queuectl.web.http import Request, Response
 from queuectl.web.pages import charts, safe, words
 from queuectl.web.pages.dead import grouped
 from queuectl.web.pages.job import history
 from queuectl.web.pages.queues import limits_told
+from queuectl.web.routing import Routes
 from tests.unit.samples import a_job
 
 MINUTE = 60_000
@@ -87,7 +88,13 @@ class TestWords:
         assert words.part("a/b?c#d%") == "a%2Fb%3Fc%23d%25"
 
 
-OURS = [re.compile(r"^/$"), re.compile(r"^/jobs$"), re.compile(r"^/jobs/(?P<id>[^/]+)$")]
+async def shown(_: Request) -> Response:
+    return Response()
+
+
+OURS = Routes()
+for path in ("/", "/jobs", "/jobs/{id}"):
+    OURS.add("GET", path, shown)
 
 
 @pytest.mark.parametrize("good", ["/", "/jobs", "/jobs?state=dead&text=%2F%2Fa", "/jobs/a%2Fb"])

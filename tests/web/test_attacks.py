@@ -140,6 +140,39 @@ class TestPaths:
         assert b"root:" not in reply.body
 
 
+class TestMessages:
+    """Requests that a proxy might take for something else than we do."""
+
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            ["Content-Length: 2", "Transfer-Encoding: chunked"],
+            ["Content-Length: 2", "Content-Length: 3"],
+            ["Content-Length: +2"],
+            ["Transfer-Encoding: chunked, identity"],
+            ["Transfer-Encoding : chunked"],
+            ["X: a", " folded: b"],
+            ["X: a\nTransfer-Encoding: chunked"],
+        ],
+    )
+    def test_two_ways_to_read_one_are_none(self, server: Server, lines: list[str]) -> None:
+        told = "\r\n".join(["GET /health HTTP/1.1", "Host: localhost", *lines, "", ""])
+        with closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) as wire:
+            wire.sendall(told.encode() + b"{}")
+            assert wire.recv(100).startswith(b"HTTP/1.1 400")
+
+    def test_what_comes_behind_a_body_is_no_header(self, serve: Serve) -> None:
+        proxy = ("--trust-proxy", "127.0.0.1", "--proxy-header", "X-User", "--proxy-role", "view")
+        server = serve(*proxy, "--no-link")
+        told = f"GET {API}/me HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+        for header, status in (("", b"401"), ("X-User: bob\r\n", b"200")):
+            with closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) as wire:
+                wire.sendall(f"{told}{header}\r\n0\r\nX-User: ann\r\n\r\n".encode())
+                reply = wire.recv(10_000)
+                assert reply.startswith(b"HTTP/1.1 " + status)
+                assert b"ann" not in reply
+
+
 class TestTooMuch:
     def test_a_body_of_100_mb(self, lab: Lab, server: Server) -> None:
         client = server.client(*Role)
@@ -191,6 +224,22 @@ class TestTooMuch:
             except (BrokenPipeError, ConnectionResetError):
                 reply = b"HTTP/1.1 400"
             assert b" 400" in reply or b" 431" in reply or not reply
+
+    def test_a_body_that_ends_in_headers_without_end(self, server: Server) -> None:
+        client = server.client(*Role)
+        with closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) as wire:
+            head = f"POST {API}/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+            head += "".join(f"{name}: {value}\r\n" for name, value in client.headers.items())
+            head += "Content-Type: application/json\r\n\r\n"
+            wire.sendall(head.encode() + b"2\r\n{}\r\n0\r\nX: ")
+            try:
+                for _ in range(1_000):
+                    wire.sendall(b"y" * 100_000)
+                reply = wire.recv(100)
+            except (BrokenPipeError, ConnectionResetError):
+                reply = b""
+            assert b" 400" in reply or not reply
+        assert client.get("/me").status == 200
 
     def test_silent_clients_are_let_go_and_harm_nobody(self, server: Server) -> None:
         client = server.client("view")

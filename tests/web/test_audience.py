@@ -70,7 +70,8 @@ async def listened(lab: Lab, live: Live, seen: list[str]) -> Counter[int]:
             if heard[1 + CHANGES] and b'"total": %d,' % (1 + CHANGES) in text:
                 return
 
-    async with live.running():
+    live.start()
+    try:
         starts = [asyncio.Event() for _ in range(MANY)]
         tasks = [asyncio.create_task(listen(started)) for started in starts]
         for started in starts:
@@ -80,6 +81,8 @@ async def listened(lab: Lab, live: Live, seen: list[str]) -> Counter[int]:
             await asyncio.to_thread(lab.queue.enqueue, "true")
             await until(lambda total=total: heard[total] == MANY)
         await asyncio.gather(*tasks)
+    finally:
+        live.stop()
     return heard
 
 

@@ -1,15 +1,17 @@
 """Jobs over HTTP: what `Queue` does to them, with the sentences of the command line."""
 
+import http.client
 import json
 import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from queuectl import State
 from queuectl.views import job_whole
-from tests.support import Lab, wait_for
-from tests.web.conftest import Client, Server
+from tests.support import PATIENCE, Lab, wait_for
+from tests.web.conftest import API, Client, Server
 
 
 def test_a_job_is_added_and_runs(lab: Lab, anyone: Client) -> None:
@@ -245,6 +247,26 @@ class TestBulk:
         assert lab.queue.count() == 2_500
         found = anyone.get("/bulk/jobs?state=pending").lines
         assert [job["id"] for job in found] == [f"j{n}" for n in range(2_499, -1, -1)]
+
+    def test_lines_come_while_those_before_them_are_answered(
+        self, lab: Lab, server: Server, anyone: Client
+    ) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+        with closing(connection) as wire:
+            wire.putrequest("POST", f"{API}/bulk/jobs")
+            for name, value in {**anyone.headers, **LINES, "Transfer-Encoding": "chunked"}.items():
+                wire.putheader(name, value)
+            wire.endheaders()
+            part = b'{"command":"true"}\n' * 1_500
+            wire.send(b"%x\r\n%s\r\n" % (len(part), part))
+            reply = wire.getresponse()
+            told = [json.loads(reply.readline()) for _ in range(256)]
+            for _ in range(3):
+                wire.send(b"%x\r\n%s\r\n" % (len(part), part))
+            wire.send(b"0\r\n\r\n")
+            told += map(json.loads, reply.read().splitlines())
+        assert [line["line"] for line in told] == list(range(1, 6_001))
+        assert lab.queue.count() == 6_000
 
     def test_lines_that_are_wrong_keep_none_of_the_others(self, lab: Lab, anyone: Client) -> None:
         body = b'{"command":"true","id":"a"}\n{"command":""}\nno\n[]\n{"command":"true","id":"a"}'

@@ -2,23 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from itertools import islice
 from threading import Event
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
-
-import anyio
-from anyio import CapacityLimiter, from_thread, to_thread
-from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route as At
-from starlette.types import ASGIApp, Message, Receive, Send
-from starlette.types import Scope as AsgiScope
 
 from queuectl.access import Grant, Kind
 from queuectl.errors import QueuectlError, UsageError, shown
@@ -29,11 +19,14 @@ from queuectl.web.api import PREFIX, routes
 from queuectl.web.call import Answer, Call, ForbiddenError, Later, Lines
 from queuectl.web.following import follow
 from queuectl.web.gate import Gate, Rules, unknown
+from queuectl.web.http import GoneError, Receive, Request, Response, Send, encoded
 from queuectl.web.live import Live
 from queuectl.web.pages.site import Site
 from queuectl.web.problems import Problem, RefusedError, problem_of, refused
 from queuectl.web.query import read_query
 from queuectl.web.route import JSON, LINES, STREAM, Handler, Route, Scope
+from queuectl.web.routing import Answering, Routes
+from queuectl.web.threads import Threads
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
@@ -48,18 +41,20 @@ AT_ONCE = 32
 """Requests that are answered at once; others wait."""
 SLOW_AT_ONCE = 64
 """Those that may take long: streams of lines, and of what jobs write."""
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
+ALWAYS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self';"
     " img-src 'self' data:; connect-src 'self'; font-src 'self'; form-action 'self';"
     " base-uri 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
 }
 """What every answer says, to browsers."""
+TRANSPORT = {"strict-transport-security": "max-age=31536000"}
+"""And where there is TLS."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
@@ -83,78 +78,94 @@ class App:
         self.metrics = QueueMetrics(queue)
         self.ends = Event()
         """Set when the server is about to stop: streams end then."""
-        self._quick = CapacityLimiter(AT_ONCE)
-        self._slow = CapacityLimiter(SLOW_AT_ONCE)
-        self.site = Site(queue, rules, self.gate, self._quick)
+        self._quick = Threads("quick", AT_ONCE)
+        self._slow = Threads("slow", SLOW_AT_ONCE)
+        self._site = Site(queue, rules, self.gate, self._quick)
+        self._at = self._routes()
+        self._always = encoded(ALWAYS | (TRANSPORT if rules.secure else {}))
 
-    def asgi(self) -> ASGIApp:
-        """Return what a server calls."""
-        found = [
-            At(PREFIX + route.path, partial(self._answer, route), methods=[route.method])
-            for route in routes()
-        ]
-        found += [
-            At(f"{PREFIX}/openapi.json", self._document, methods=["GET"]),
-            At(f"{PREFIX}/live", self._listen, methods=["GET"]),
-            At(f"{PREFIX}/jobs/{{id}}/follow", self._follow, methods=["GET"]),
-            At("/health", self._health, methods=["GET"]),
-            At("/metrics", self._metrics, methods=["GET"]),
-        ]
-        found += self.site.routes()
-        handlers: dict[Any, Any] = {404: _no_such_path, 405: _no_such_method, Exception: _bug}
-        starlette = Starlette(routes=found, exception_handlers=handlers, lifespan=self._lifespan)
-        # Else it sends whoever adds a slash to an address without the base path.
-        starlette.router.redirect_slashes = False
-        return _Outer(starlette, self.gate, self.rules)
+    def _routes(self) -> Routes:
+        found = Routes()
+        for route in routes():
+            found.add(route.method, PREFIX + route.path, partial(self._answer, route))
+        found.add("GET", f"{PREFIX}/openapi.json", self._document)
+        found.add("GET", f"{PREFIX}/live", self._listen)
+        found.add("GET", f"{PREFIX}/jobs/{{id}}/follow", self._follow)
+        found.add("GET", "/health", self._health)
+        found.add("GET", "/metrics", self._metrics)
+        self._site.add_to(found)
+        return found
 
-    @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self.site.prepare()
-        async with self.live.running():
-            yield
+    def start(self) -> None:
+        """Get ready for whoever comes; called in the loop."""
+        self._site.prepare()
+        self.live.start()
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request: what a server of ASGI calls."""
+        request = Request(scope, receive)
+        try:
+            response = await self._found(request)(request)
+        except RefusedError as error:
+            response = problem_response(error.problem, error.headers)
+        except QueuectlError as error:
+            response = problem_response(problem_of(error))
+        except GoneError:
+            return
+        except Exception as error:
+            # Say no more than that; who serves us puts the rest into the log.
+            await _bug(error).send(request, send, self._always)
+            raise
+        await response.send(request, send, self._always)
+
+    def _found(self, request: Request) -> Answering:
+        """Return who answers a request, if it calls us by our name and asks for what is here."""
+        base = self.rules.base_path
+        if base and request.path != base and not request.path.startswith(f"{base}/"):
+            raise refused(404, "no-path", "Not found", f"Everything here is under {base}/.")
+        self.gate.check_host(request.headers)
+        request.path = request.path[len(base) :] or "/"
+        found = self._at.find(request.path)
+        if found is None:
+            raise refused(404, "no-path", "Not found", f"There is no {request.path[:200]!r}.")
+        methods, request.names = found
+        answer = methods.get(request.method)
+        if answer is None:
+            told = f"{request.method} can't be used here."
+            raise refused(405, "no-method", "Not so", told, Allow=", ".join(methods))
+        return answer
 
     # -- one request ----------------------------------------------------------------------
 
     async def _answer(self, route: Route, request: Request) -> Response:
-        try:
-            return await self._answered(route, request)
-        except RefusedError as error:
-            return problem_response(error.problem, error.headers)
-        except QueuectlError as error:
-            return problem_response(problem_of(error))
-        except ClientDisconnect:
-            return Response(status_code=400)
-
-    async def _answered(self, route: Route, request: Request) -> Response:
         grant = await self.admit(request, route)
         streams = LINES in (route.takes_as, route.answers_as)
-        if streams and self._slow.available_tokens <= 0:
+        if streams and self._slow.is_full:
             raise busy()
         body = await self._body(route, request)
         call = Call(
             queue=self.queue,
             grant=grant,
             path=_names(request),
-            query=read_query(route.query, request.query_params.multi_items()),
+            query=read_query(route.query, request.params),
             headers=request.headers,
             body=body,
             base=f"{self.rules.base_path}{PREFIX}",
             may_submit=self.rules.may_submit,
         )
-        limiter = self._slow if streams else self._quick
-        run = partial(self._run, route.run, call)
-        found = await to_thread.run_sync(run, limiter=limiter, abandon_on_cancel=streams)
+        threads = self._slow if streams else self._quick
+        found = await threads.run(self._run, route.run, call)
         if isinstance(found, Later):
             if self.live.is_crowded:
                 raise busy()
             await self.live.finished(found.job.id, found.seconds)
-            found = await to_thread.run_sync(found.then, limiter=limiter)
+            found = await threads.run(found.then)
         if isinstance(found, Lines):
-            return await self._send_lines(found, call, limiter)
+            return self._send_lines(found, call)
         return _respond(route, found, request)
 
     def _run(self, run: Handler, call: Call) -> Any:
-        with acting_as(f"{call.grant.name} (web)"):
+        with acting_as(call.who):
             found = run(call)
             if isinstance(found, Lines):
                 # What is wrong with the request is found with the first of them.
@@ -178,9 +189,8 @@ class App:
         """Return who asks; None if nobody says so."""
         if (known := self.gate.remembered(request.headers)) is not None:
             return known
-        address = request.client.host if request.client else "local"
-        ask = partial(self.gate.who, request.headers, request.cookies, address)
-        found: Grant | None = await to_thread.run_sync(ask, limiter=self._quick)
+        given = request.headers, request.cookies, request.address
+        found: Grant | None = await self._quick.run(self.gate.who, *given)
         return found
 
     def _check(self, route: Route, grant: Grant) -> None:
@@ -217,13 +227,11 @@ class App:
             raise _wrong_type(JSON, given)
         return parsed(body)
 
-    async def _send_lines(
-        self, found: Lines, call: Call, limiter: CapacityLimiter
-    ) -> StreamingResponse:
+    def _send_lines(self, found: Lines, call: Call) -> Response:
         values = iter(found.values)
 
         def part() -> bytes:
-            with acting_as(f"{call.grant.name} (web)"):
+            with acting_as(call.who):
                 try:
                     some = list(islice(values, PART))
                 except QueuectlError as error:
@@ -231,72 +239,56 @@ class App:
                     return as_json({"problem": problem_of(error).as_dict()}) + b"\n"
             return b"".join(as_json(one) + b"\n" for one in some)
 
-        async def send() -> AsyncIterator[bytes]:
+        async def send() -> AsyncGenerator[bytes]:
+            made = None
             try:
-                while text := await to_thread.run_sync(part, limiter=limiter):
+                while True:
+                    made = self._slow.run(part)
+                    if not (text := await asyncio.shield(made)):
+                        return
                     yield text
             finally:
-                close = getattr(values, "close", None)
-                if close is not None:
-                    with anyio.CancelScope(shield=True):
-                        await to_thread.run_sync(close, limiter=limiter)
+                if made is not None:
+                    # Who hung up doesn't see it, but it is still at it.
+                    await asyncio.wait({made})
+                if (close := getattr(values, "close", None)) is not None:
+                    await self._slow.run(close)
 
-        return StreamingResponse(send(), media_type=LINES)
+        return Response(send(), kind=LINES)
 
     # -- streams ----------------------------------------------------------------------------
 
     async def _listen(self, request: Request) -> Response:
-        try:
-            grant = await self.admit(request)
-            if grant.queues:
-                raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
-            if self.live.is_full:
-                raise busy()
-            since = _place(_since(request))
-        except RefusedError as error:
-            return problem_response(error.problem, error.headers)
-        except QueuectlError as error:
-            return problem_response(problem_of(error))
-        return _stream(self.live.listen(since))
+        grant = await self.admit(request)
+        if grant.queues:
+            raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
+        if self.live.is_full:
+            raise busy()
+        return _stream(self.live.listen(_place(_since(request))))
 
     async def _follow(self, request: Request) -> Response:
-        try:
-            grant = await self.admit(request)
-            call = Call(queue=self.queue, grant=grant, path=_names(request))
-            job = await to_thread.run_sync(call.job, limiter=self._quick)
-            if self._slow.available_tokens <= 0:
-                raise busy()
-            pieces = follow(self.queue, job, _since(request), self._slow, self.ends)
-        except RefusedError as error:
-            return problem_response(error.problem, error.headers)
-        except QueuectlError as error:
-            return problem_response(problem_of(error))
-        return _stream(pieces)
+        grant = await self.admit(request)
+        call = Call(queue=self.queue, grant=grant, path=_names(request))
+        job = await self._quick.run(call.job)
+        if self._slow.is_full:
+            raise busy()
+        return _stream(follow(self.queue, job, _since(request), self._slow, self.ends))
 
     # -- the rest -----------------------------------------------------------------------------
 
     async def _document(self, _: Request) -> Response:
-        return Response(as_json(openapi.document()), media_type=JSON)
+        return Response(as_json(openapi.document()), kind=JSON)
 
     async def _metrics(self, request: Request) -> Response:
-        try:
-            grant = await self.admit(request)
-            if grant.queues:
-                raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
-            tell = partial(self.metrics.text, request.headers.get("accept", ""))
-            found = await to_thread.run_sync(tell, limiter=self._quick)
-        except RefusedError as error:
-            return problem_response(error.problem, error.headers)
-        except QueuectlError as error:
-            return problem_response(problem_of(error))
-        return Response(found.body, headers={"Content-Type": found.content_type})
+        grant = await self.admit(request)
+        if grant.queues:
+            raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
+        found = await self._quick.run(self.metrics.text, request.headers.get("accept", ""))
+        return Response(found.body, kind=found.content_type)
 
     async def _health(self, _: Request) -> Response:
-        try:
-            await to_thread.run_sync(self.queue.counts, limiter=self._quick)
-        except QueuectlError as error:
-            return problem_response(problem_of(error))
-        return Response(b'{"ok":true}', media_type=JSON)
+        await self._quick.run(self.queue.counts)
+        return Response(b'{"ok":true}', kind=JSON)
 
 
 def busy() -> RefusedError:
@@ -314,8 +306,8 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
     """Answer with a problem."""
     return Response(
         as_json(problem.as_dict()),
-        status_code=problem.status,
-        media_type=problems.CONTENT_TYPE,
+        status=problem.status,
+        kind=problems.CONTENT_TYPE,
         headers={**(headers or {}), **({"Retry-After": "2"} if problem.status == 503 else {})},
     )
 
@@ -324,26 +316,26 @@ def _respond(route: Route, found: Any, request: Request) -> Response:
     answer = found if isinstance(found, Answer) else Answer(value=found)
     status = answer.status or route.status
     if status == 204:
-        return Response(status_code=204)
+        return Response(status=204)
     body = as_json(answer.value)
     headers = dict(answer.headers)
     if route.method == "GET":
         tag = f'"{sha256(body).hexdigest()[:32]}"'
         headers |= {"ETag": tag, "Cache-Control": "no-cache, private"}
         if tag in _tags(request.headers.get("if-none-match", "")):
-            return Response(status_code=304, headers=headers)
+            return Response(status=304, headers=headers)
     else:
         headers["Cache-Control"] = "no-store"
-    return Response(body, status_code=status, media_type=JSON, headers=headers)
+    return Response(body, status=status, kind=JSON, headers=headers)
 
 
 def _tags(said: str) -> list[str]:
     return [tag.strip().removeprefix("W/") for tag in said.split(",")]
 
 
-def _stream(pieces: AsyncIterator[bytes]) -> StreamingResponse:
+def _stream(pieces: AsyncGenerator[bytes]) -> Response:
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(pieces, media_type=STREAM, headers=headers)
+    return Response(pieces, kind=STREAM, headers=headers)
 
 
 def _joined(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
@@ -361,14 +353,17 @@ def _joined(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
 
 async def _read(request: Request, most: int) -> bytes:
     """Return the body of a request; one that is too long, or too slow, is refused."""
+    if not request.has_body:
+        return b""
     parts, length = [], 0
     if (said := request.headers.get("content-length", "0")).isdecimal() and int(said) > most:
         raise _too_long(most)
     clock = asyncio.get_running_loop().time
     try:
         async with asyncio.timeout(BODY_WITHIN) as patience:
-            async for part in request.stream():
-                patience.reschedule(clock() + BODY_WITHIN)
+            async for part in request.parts():
+                if not request.is_read:
+                    patience.reschedule(clock() + BODY_WITHIN)
                 length += len(part)
                 if length > most:
                     raise _too_long(most)
@@ -380,7 +375,7 @@ async def _read(request: Request, most: int) -> bytes:
 
 async def _parts(request: Request) -> AsyncIterator[bytes]:
     """Yield a body as it comes, for whoever takes its time with each part."""
-    stream = request.stream()
+    stream = request.parts()
     while True:
         try:
             yield await asyncio.wait_for(anext(stream), BODY_WITHIN)
@@ -406,7 +401,7 @@ def _wrong_type(wanted: str, given: str) -> RefusedError:
 def parsed(text: bytes) -> Any:
     """Return what JSON says, or raise; numbers that aren't any are no JSON."""
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return _decode(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"The body isn't JSON: {str(error)[:200]}.") from None
 
@@ -415,16 +410,19 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number")
 
 
+_decode = json.JSONDecoder(parse_constant=_no_number).decode
+
+
 def _lines(request: Request) -> Iterator[Any]:
     """Yield lines of JSON as they come; called in a thread. A line that is wrong is its error."""
-    parts = _parts(request)
+    parts, loop = _parts(request), asyncio.get_running_loop()
+    return _split(lambda: asyncio.run_coroutine_threadsafe(anext(parts, None), loop).result())
 
-    async def following() -> bytes | None:
-        return await anext(parts, None)
 
+def _split(following: Callable[[], bytes | None]) -> Iterator[Any]:
     rest = b""
     number = 0
-    while (part := from_thread.run(following)) is not None:
+    while (part := following()) is not None:
         *whole, rest = (rest + part).split(b"\n")
         if len(rest) > LONGEST_BODY:
             raise _too_long(LONGEST_BODY)
@@ -445,91 +443,20 @@ def _line(line: bytes, number: int) -> Any:
 def _names(request: Request) -> dict[str, str]:
     """Return the names in the path of a request."""
     try:
-        return {name: unquote(text, errors="strict") for name, text in request.path_params.items()}
+        return {name: unquote(text, errors="strict") for name, text in request.names.items()}
     except UnicodeDecodeError:
         raise UsageError("A name in the path isn't UTF-8.") from None
 
 
 def _since(request: Request) -> str | None:
     """Return from where on a stream is wanted: a browser says it when it comes back."""
-    return request.headers.get("last-event-id") or request.query_params.get("since")
+    return request.headers.get("last-event-id") or request.param("since")
 
 
 def _place(said: str | None) -> int | None:
     return int(said) if said is not None and said.isdecimal() and len(said) < 19 else None
 
 
-# -- around it ------------------------------------------------------------------------------
-
-
-async def _no_such_path(request: Request, _: Exception) -> Response:
-    path = request.url.path[:200]
-    problem = Problem(
-        status=404, kind="no-path", title="Not found", detail=f"There is no {path!r}."
-    )
-    return problem_response(problem)
-
-
-async def _no_such_method(request: Request, error: Exception) -> Response:
-    problem = Problem(
-        status=405,
-        kind="no-method",
-        title="Not so",
-        detail=f"{request.method} can't be used here.",
-    )
-    return problem_response(problem, getattr(error, "headers", None))
-
-
-async def _bug(_: Request, error: Exception) -> Response:
-    """Say no more than that; the log has it."""
+def _bug(error: Exception) -> Response:
     detail = f"Something went wrong here ({type(error).__name__}); the log has more."
     return problem_response(Problem(status=500, kind="bug", title="A fault of ours", detail=detail))
-
-
-class _Outer:
-    """What goes for every request: the name of the server, headers, the base path."""
-
-    def __init__(self, app: ASGIApp, gate: Gate, rules: Rules) -> None:
-        self._app = app
-        self._gate = gate
-        self._rules = rules
-
-    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_more(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                named = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *(
-                        (name.encode(), value.encode())
-                        for name, value in self._headers().items()
-                        if name.lower().encode() not in named
-                    ),
-                ]
-            await send(message)
-
-        try:
-            inner = self._within(scope)
-            self._gate.check_host(Request(scope).headers)
-            await self._app(inner, receive, send_more)
-        except RefusedError as error:
-            response = problem_response(error.problem, error.headers)
-            await response(scope, receive, send_more)
-
-    def _headers(self) -> dict[str, str]:
-        if not self._rules.secure:
-            return HEADERS
-        return {**HEADERS, "Strict-Transport-Security": "max-age=31536000"}
-
-    def _within(self, scope: AsgiScope) -> AsgiScope:
-        """Return what is asked for without the base path; what isn't under it isn't here."""
-        base = self._rules.base_path
-        # As it was sent: a name with a slash in it is one part of the path.
-        path = scope["raw_path"].decode("ascii", "replace")
-        if base and path != base and not path.startswith(f"{base}/"):
-            raise refused(404, "no-path", "Not found", f"Everything here is under {base}/.")
-        return {**scope, "path": path[len(base) :] or "/", "root_path": ""}

@@ -60,6 +60,11 @@ class Call:
 
     # -- who may ------------------------------------------------------------------------
 
+    @property
+    def who(self) -> str:
+        """Who asks, for the record."""
+        return f"{self.grant.name} (web)"
+
     def may(self, right: Right) -> bool:
         """Tell whether who asks may do this, here."""
         return self.grant.may(right) and (right != Right.SUBMIT or self.may_submit)

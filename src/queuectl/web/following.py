@@ -4,20 +4,18 @@ The id of each event says how far that is: the run, and the bytes of stdout and 
 comes next. Who comes back with it goes on there.
 """
 
+import asyncio
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from threading import Event
 from typing import TYPE_CHECKING, Any
-
-import anyio
-from anyio import CapacityLimiter, from_thread, to_thread
-from anyio.streams.memory import MemoryObjectSendStream
 
 from queuectl.errors import QueuectlError
 from queuectl.outputs import STREAMS
 from queuectl.web.live import COMMENT, QUIET, message
 from queuectl.web.problems import problem_of
+from queuectl.web.threads import Threads
 
 if TYPE_CHECKING:
     from queuectl.job import Job
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
 _PLACE = re.compile(r"(\d{1,9})\.(\d{1,18})\.(\d{1,18})")
 LARGEST = 1 << 16
 """Bytes that one event has at most."""
+MOST_AHEAD = 16
+"""Events that are made before the ones before them are sent."""
 
 
 class _GoneError(Exception):
@@ -33,12 +33,12 @@ class _GoneError(Exception):
 
 
 async def follow(
-    queue: "Queue", job: "Job", since: str | None, limiter: CapacityLimiter, ends: Event
-) -> AsyncIterator[bytes]:
+    queue: "Queue", job: "Job", since: str | None, threads: Threads, ends: Event
+) -> AsyncGenerator[bytes]:
     """Yield what a job writes, and between its runs what becomes of it; until the server `ends`."""
-    outlet, inlet = anyio.create_memory_object_stream[bytes](16)
+    told: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_AHEAD)
     gone = Event()
-    sink = _Sink(outlet, gone, ends)
+    sink = _Sink(told, gone, ends)
     first, seen = _place(since)
     follower = queue.follower(job, sink, first=first, seen=seen, talk=sink.talk)
     sink.start_at(seen)
@@ -50,25 +50,32 @@ async def follow(
             sink.send("end", {"state": None if found is None else found.state.value})
         except QueuectlError as error:
             sink.send("trouble", problem_of(error).as_dict())
-        except (_GoneError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        except _GoneError:
             return
 
     async def work() -> None:
-        async with outlet:
-            await to_thread.run_sync(run, limiter=limiter)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(work)
         try:
-            async with inlet:
-                while True:
-                    with anyio.move_on_after(QUIET) as waited:
-                        text = await anext(inlet, None)
-                        if text is None:
-                            break
-                    yield COMMENT if waited.cancelled_caught else text or b""
+            await threads.run(run)
         finally:
-            gone.set()
+            await told.put(None)
+
+    working = asyncio.create_task(work())
+    try:
+        while True:
+            try:
+                text = await asyncio.wait_for(told.get(), QUIET)
+            except TimeoutError:
+                yield COMMENT
+                continue
+            if text is None:
+                break
+            yield text
+        await working
+    finally:
+        gone.set()
+        # Who waits for room finds it, and then that nobody listens any more.
+        while not told.empty():
+            told.get_nowait()
 
 
 def _place(since: str | None) -> tuple[int, tuple[int, int]]:
@@ -82,8 +89,9 @@ def _place(since: str | None) -> tuple[int, tuple[int, int]]:
 class _Sink:
     """Makes events of what a follower hands on."""
 
-    def __init__(self, outlet: "MemoryObjectSendStream[bytes]", gone: Event, ends: Event) -> None:
-        self._outlet = outlet
+    def __init__(self, told: "asyncio.Queue[bytes | None]", gone: Event, ends: Event) -> None:
+        self._told = told
+        self._loop = asyncio.get_running_loop()
         self._over = (gone, ends)
         self._number = 1
         self._at = [0, 0]
@@ -99,7 +107,8 @@ class _Sink:
         """Send an event."""
         self.check()
         id = f"{self._number}.{self._at[0]}.{self._at[1]}"
-        from_thread.run(self._outlet.send, message(name, {"attempt": self._number, **data}, id))
+        text = message(name, {"attempt": self._number, **data}, id)
+        asyncio.run_coroutine_threadsafe(self._told.put(text), self._loop).result()
 
     def talk(self, text: str) -> None:
         """Tell what happens between two runs."""

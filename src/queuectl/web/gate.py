@@ -101,6 +101,8 @@ class Gate:
     def __init__(self, queue: "Queue", rules: Rules) -> None:
         self._queue = queue
         self.rules = rules
+        self._hosts: set[str] = set()
+        """Names of this server that were found to be good, as they were sent."""
         self._known: dict[str, tuple[Grant, float]] = {}
         self.tries = Tries()
         name = sha256(f"{queue.url}{rules.base_path}".encode()).hexdigest()[:8]
@@ -113,6 +115,8 @@ class Gate:
     def check_host(self, headers: Mapping[str, str]) -> None:
         """Refuse a request that calls us by a name that isn't ours."""
         host = headers.get("host", "")
+        if host in self._hosts:
+            return
         name = urlsplit(f"//{host}").hostname if _is_host(host) else None
         known = {one.strip("[]").lower() for one in self.rules.hosts}
         if name is None or (name not in known and "*" not in known):
@@ -122,6 +126,8 @@ class Gate:
                 "Unknown name of the server",
                 f"This server isn't known as {host[:100]!r}; --allow-host adds a name.",
             )
+        if len(self._hosts) < MOST_KNOWN:
+            self._hosts.add(host)
 
     def check_same_site(self, method: str, headers: Mapping[str, str]) -> None:
         """Refuse what a page of somebody else has a browser send along with our cookie."""

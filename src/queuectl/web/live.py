@@ -7,8 +7,8 @@ ids are the places of events, so that nothing is missed over a reconnect).
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import suppress
 from threading import Event as Flag
 from threading import RLock, Thread
 from time import monotonic
@@ -96,17 +96,11 @@ class Live:
         """The place of the last event that was told."""
         self._thread = Thread(target=self._read, name="live", daemon=True)
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Be there for listeners: read, once somebody listens."""
+    def start(self) -> None:
+        """Be there for listeners: read, once somebody listens. Called in their loop."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
-        still_here = self._loop.create_task(self._stay())
-        try:
-            yield
-        finally:
-            still_here.cancel()
-            self.stop()
+        self._staying = self._loop.create_task(self._stay())
 
     async def _stay(self) -> None:
         """Show listeners that we are there, and tell them how often they may ask."""
@@ -137,7 +131,7 @@ class Live:
         """Whether nobody else can wait for a job."""
         return sum(map(len, self._awaited.values())) >= MOST_WAITING
 
-    async def listen(self, since: int | None) -> AsyncIterator[bytes]:
+    async def listen(self, since: int | None) -> AsyncGenerator[bytes]:
         """Yield what happens from now on; before that, what happened since the event `since`."""
         loop = asyncio.get_running_loop()
         listener = Listener()

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from queuectl.errors import UsageError
 from queuectl.values import dataclass
@@ -54,30 +54,64 @@ class Place:
     key: str | None = None
 
 
-class _Patient(H11Protocol):
+class _Patient(HttpToolsProtocol):
     """A connection whose client has to say in time what it wants, and not at any length."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(HEADERS_WITHIN, self._give_up)
+        self._unread = 0
+        """Bytes that have come since there was last a request, or a part of its body."""
+        self._in_head = True
+        self._until = self.loop.time() + HEADERS_WITHIN
+        self._look_at(self._until)
 
-    def handle_events(self) -> None:
-        super().handle_events()
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._deadline.cancel()
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._look.cancel()
+        super().connection_lost(exc)
+
+    # -- at length --------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        self._unread += len(data)
+        super().data_received(data)
+        if self._unread > LONGEST_HEAD and not self.transport.is_closing():
+            self.send_400_response("That is too long.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # What comes behind a body could say of its sender what a proxy has kept it from saying.
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._unread = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unread = 0
+        super().on_body(body)
+
+    # -- in time ----------------------------------------------------------------------------
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self.transport.is_closing():
-            self._deadline.cancel()
-            self._deadline = self.loop.call_later(IDLE + HEADERS_WITHIN, self._give_up)
+        self._until = self.loop.time() + IDLE + HEADERS_WITHIN
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._deadline.cancel()
-        super().connection_lost(exc)
+    def _look_at(self, at: float) -> None:
+        """See at some time whether it is over: a timer for each request would cost more."""
+        self._look = self.loop.call_at(at, self._check)
 
-    def _give_up(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
+    def _check(self) -> None:
+        now = self.loop.time()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._look_at(now + HEADERS_WITHIN)
+        elif now < self._until:
+            self._look_at(self._until)
+        else:
             self.transport.close()
 
 
@@ -92,6 +126,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets=sockets)
         if self.started:
+            self._app.start()
             self._ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -187,10 +222,10 @@ def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[str], N
         url = url_of(place, opened[0], rules.base_path)
         app = App(queue, rules)
         config = uvicorn.Config(
-            app.asgi(),
+            app,
             http=_Patient,
             ws="none",
-            lifespan="on",
+            lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -199,7 +234,6 @@ def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[str], N
             timeout_keep_alive=IDLE,
             timeout_graceful_shutdown=ENDS_WITHIN,
             limit_concurrency=make_room(MOST_CONNECTIONS),
-            h11_max_incomplete_event_size=LONGEST_HEAD,
             ssl_certfile=place.cert,
             ssl_keyfile=place.key,
         )
@@ -211,6 +245,7 @@ def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[str], N
         server = _Server(config, app, lambda: ready(url))
         with suppress(KeyboardInterrupt):
             asyncio.run(server.serve(sockets=opened))
+        app.live.stop()
         return 0
     finally:
         for one in opened:

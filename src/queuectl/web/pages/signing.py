@@ -8,11 +8,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-
 from queuectl.access import Grant, Kind, digest_of
 from queuectl.errors import NotFoundError, StoreError, UsageError
+from queuectl.web.http import Request, Response
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 FRESH = 3_600_000
 """Milliseconds after which a session gets another secret."""
 LONGEST_FORM = 8 << 10
-SEE_OTHER = 303
 
 
 class Signing:
@@ -65,29 +62,20 @@ class Signing:
         left = None
         if session.expires_at is not None:
             left = max((session.expires_at - self._queue.now()) // 1000, 0)
-        response.set_cookie(
-            self._gate.cookie,
-            secret,
-            max_age=left,
-            path=self._rules.base_path or "/",
-            secure=self._rules.secure,
-            httponly=True,
-            samesite="strict",
-        )
+        self._set_cookie(response, secret, left)
 
     def drop(self, response: Response) -> None:
         """Have a browser forget it."""
-        response.delete_cookie(
+        self._set_cookie(response, "", 0)
+
+    def _set_cookie(self, response: Response, value: str, lasting: int | None) -> None:
+        response.set_cookie(
             self._gate.cookie,
+            value,
+            lasting=lasting,
             path=self._rules.base_path or "/",
             secure=self._rules.secure,
-            httponly=True,
-            samesite="strict",
         )
-
-    def go(self, path: str) -> RedirectResponse:
-        """Send a browser to a path of ours."""
-        return RedirectResponse(f"{self._rules.base_path}{path}", SEE_OTHER)
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -96,7 +84,7 @@ async def read_form(request: Request) -> dict[str, str]:
     if kind != "application/x-www-form-urlencoded":
         raise UsageError("That is no form.")
     body = b""
-    async for piece in request.stream():
+    async for piece in request.parts():
         body += piece
         if len(body) > LONGEST_FORM:
             raise UsageError("That is too long for this form.")

@@ -8,18 +8,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, partial
 from hashlib import sha256
-from mimetypes import guess_type
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from anyio import CapacityLimiter, to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route as At
 
 from queuectl import __version__
 from queuectl.access import Grant, Right
@@ -28,6 +23,7 @@ from queuectl.host import acting_as
 from queuectl.job import State
 from queuectl.web.api import PREFIX
 from queuectl.web.call import Call, ForbiddenError
+from queuectl.web.http import HTML, Request, Response, go
 from queuectl.web.pages import PAGES, words
 from queuectl.web.pages.overview import recall
 from queuectl.web.pages.page import File, Page, Shown
@@ -36,6 +32,8 @@ from queuectl.web.pages.signing import Signing, read_form
 from queuectl.web.problems import RefusedError, problem_of
 from queuectl.web.query import read_query
 from queuectl.web.route import Scope
+from queuectl.web.routing import Routes
+from queuectl.web.threads import Threads
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
@@ -52,6 +50,11 @@ HEADERS = {
     "Vary": "Cookie, X-Part",
 }
 SIGN_IN = "/sign-in"
+KINDS = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 
 
 class _Kept:
@@ -67,32 +70,28 @@ class _Kept:
 class Site:
     """All pages, for one queue."""
 
-    def __init__(
-        self, queue: "Queue", rules: "Rules", gate: "Gate", limiter: CapacityLimiter
-    ) -> None:
+    def __init__(self, queue: "Queue", rules: "Rules", gate: "Gate", threads: Threads) -> None:
         self._queue = queue
         self._rules = rules
         self._gate = gate
-        self._limiter = limiter
+        self._threads = threads
         self._signing = Signing(queue, rules, gate)
         self._templates = _templates()
         self._kept: dict[Any, _Kept] = {}
         self._lock = Lock()
-        self._patterns: list[Any] = []
+        self._pages = Routes()
+        """Those that a browser may be sent to."""
 
-    def routes(self) -> list[At]:
-        """Return what is answered where."""
-        pages = [At(page.path, partial(self._page, page), methods=["GET"]) for page in PAGES]
-        self._patterns = [
-            at.path_regex for at, page in zip(pages, PAGES, strict=True) if page.template
-        ]
-        return [
-            At(SIGN_IN, self._sign_in_page, methods=["GET"]),
-            At(SIGN_IN, self._sign_in, methods=["POST"]),
-            At("/sign-out", self._sign_out, methods=["POST"]),
-            At("/static/{name}", self._static, methods=["GET"]),
-            *pages,
-        ]
+    def add_to(self, routes: Routes) -> None:
+        """Say what is answered where."""
+        for page in PAGES:
+            routes.add("GET", page.path, partial(self._page, page))
+            if page.template:
+                self._pages.add("GET", page.path, partial(self._page, page))
+        routes.add("GET", SIGN_IN, self._sign_in_page)
+        routes.add("POST", SIGN_IN, self._sign_in)
+        routes.add("POST", "/sign-out", self._sign_out)
+        routes.add("GET", "/static/{name}", self._static)
 
     def prepare(self) -> None:
         """Get ready, in a thread, what the first visitor would wait for."""
@@ -108,13 +107,13 @@ class Site:
     # -- pages ------------------------------------------------------------------------------
 
     async def _page(self, page: Page, request: Request) -> Response:
-        return await to_thread.run_sync(partial(self._answer, page, request), limiter=self._limiter)
+        return await self._threads.run(self._answer, page, request)
 
     def _answer(self, page: Page, request: Request) -> Response:
         grant = None
         secret = request.cookies.get(self._gate.cookie)
         try:
-            grant = self._gate.who(request.headers, request.cookies, _address(request))
+            grant = self._gate.who(request.headers, request.cookies, request.address)
             if grant is None:
                 return self._stranger(request)
             self._check(page, grant)
@@ -129,14 +128,16 @@ class Site:
     def _stranger(self, request: Request) -> Response:
         """Have somebody sign in whom we don't know."""
         if "x-part" in request.headers:
-            return Response(status_code=401, headers=HEADERS)
+            return Response(status=401, headers=HEADERS)
         if request.headers.get("sec-fetch-site") == "cross-site":
             # Whoever follows a link on a page of somebody else has no cookie with him. Asked for
             # by a page of ours, it comes along.
             return self._html("again.html", request, None, {})
-        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        to = "" if path == "/" else f"?to={quote(path, safe='')}"
-        return self._signing.go(f"{SIGN_IN}{to}")
+        to = "" if request.target == "/" else f"?to={quote(request.target, safe='')}"
+        return self._go(f"{SIGN_IN}{to}")
+
+    def _go(self, path: str) -> Response:
+        return go(f"{self._rules.base_path}{path}")
 
     def _check(self, page: Page, grant: Grant) -> None:
         if not grant.may(page.needs):
@@ -146,11 +147,9 @@ class Site:
 
     def _call(self, page: Page, grant: Grant, request: Request) -> Call:
         # A form sends its empty fields as well.
-        said = [pair for pair in request.query_params.multi_items() if pair[1]]
+        said = [pair for pair in request.params if pair[1]]
         try:
-            path = {
-                name: unquote(text, errors="strict") for name, text in request.path_params.items()
-            }
+            path = {name: unquote(text, errors="strict") for name, text in request.names.items()}
         except UnicodeDecodeError:
             raise UsageError("A name in the path isn't UTF-8.") from None
         return Call(
@@ -175,14 +174,13 @@ class Site:
                 "Content-Disposition": as_file,
                 "Content-Security-Policy": "default-src 'none'; sandbox",
             }
-            return Response(shown.data, media_type="application/octet-stream", headers=headers)
+            return Response(shown.data, kind="application/octet-stream", headers=headers)
         return self._html(page.template, request, call, {"page": page, **shown})
 
     def _renew(self, page: Page, call: Call, request: Request) -> Response:
         """Show the middle of a page; what another was shown a moment ago will do."""
         grant = call.grant
-        path, said = request.url.path, request.url.query
-        key = page.path, path, said, grant.rights, grant.queues
+        key = page.path, request.path, request.query, grant.rights, grant.queues
         with self._lock:
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
@@ -195,16 +193,17 @@ class Site:
                 shown = self._run(page, call)
                 assert not isinstance(shown, File)
                 made = self._html(page.template, request, call, {"page": page, **shown})
-                kept.body = bytes(made.body)
+                assert isinstance(made.body, bytes)
+                kept.body = made.body
                 kept.tag = f'"{sha256(kept.body).hexdigest()[:32]}"'
                 kept.until = monotonic() + GOOD_FOR
             body, headers = kept.body, {**HEADERS, "ETag": kept.tag}
         if request.headers.get("if-none-match") == headers["ETag"]:
-            return Response(status_code=304, headers=headers)
-        return HTMLResponse(body, headers=headers)
+            return Response(status=304, headers=headers)
+        return Response(body, kind=HTML, headers=headers)
 
     def _run(self, page: Page, call: Call) -> Shown | File:
-        with acting_as(f"{call.grant.name} (web)"):
+        with acting_as(call.who):
             return page.run(call)
 
     def _wrong(
@@ -216,8 +215,8 @@ class Site:
         call = None if grant is None else Call(queue=self._queue, grant=grant)
         more = error.headers if isinstance(error, RefusedError) else {}
         response = self._html("error.html", request, call, {"page": None, "problem": problem})
-        response.status_code = problem.status
-        response.headers.update(more)
+        response.status = problem.status
+        response.headers |= {name.lower(): value for name, value in more.items()}
         return response
 
     def _html(
@@ -229,8 +228,7 @@ class Site:
                 "layout": "part.html" if part else "layout.html",
                 "base": self._rules.base_path,
                 "api": f"{self._rules.base_path}{PREFIX}",
-                "here": f"{self._rules.base_path}{request.url.path}"
-                + (f"?{request.url.query}" if request.url.query else ""),
+                "here": f"{self._rules.base_path}{request.target}",
                 "may": partial(self._may, call),
                 "grant": None if call is None else call.grant,
                 "has_session": self._gate.cookie in request.cookies,
@@ -241,7 +239,7 @@ class Site:
                 **shown,
             }
         )
-        return HTMLResponse(text, headers=HEADERS)
+        return Response(text.encode(errors="replace"), kind=HTML, headers=HEADERS)
 
     def _may(self, call: Call | None, right: str) -> bool:
         """Tell whether a button for something is to be shown."""
@@ -262,27 +260,25 @@ class Site:
     # -- signing in and out -----------------------------------------------------------------
 
     async def _sign_in_page(self, request: Request) -> Response:
-        to = page_of_ours(request.query_params.get("to"), self._patterns)
+        to = page_of_ours(request.param("to"), self._pages)
         return self._html("sign-in.html", request, None, {"to": to, "wrong": None})
 
     async def _sign_in(self, request: Request) -> Response:
         try:
             self._gate.check_same_site(request.method, request.headers)
             said = await read_form(request)
-            to = page_of_ours(said.get("to"), self._patterns)
-            begin = partial(self._signing.sign_in, said.get("secret", ""), _address(request))
-            found = await to_thread.run_sync(begin, limiter=self._limiter)
-        except ClientDisconnect:
-            return Response(status_code=400)
+            to = page_of_ours(said.get("to"), self._pages)
+            secret = said.get("secret", "")
+            found = await self._threads.run(self._signing.sign_in, secret, request.address)
         except (RefusedError, QueuectlError) as error:
             return self._wrong(error, None, request)
         if found is None:
             wrong = "That link or token isn't good, or not any more. A link can be used once."
             response = self._html("sign-in.html", request, None, {"to": to, "wrong": wrong})
-            response.status_code = 403
+            response.status = 403
             return response
-        response = self._signing.go(to)
-        response.headers.update(HEADERS)
+        response = self._go(to)
+        response.headers |= {name.lower(): value for name, value in HEADERS.items()}
         self._signing.keep(response, *found)
         return response
 
@@ -290,44 +286,39 @@ class Site:
         secret = request.cookies.get(self._gate.cookie)
 
         def out() -> None:
-            grant = self._gate.who({}, request.cookies, _address(request))
+            grant = self._gate.who({}, request.cookies, request.address)
             self._signing.sign_out(grant, secret)
 
         try:
             self._gate.check_same_site(request.method, request.headers)
-            await to_thread.run_sync(out, limiter=self._limiter)
+            await self._threads.run(out)
         except (RefusedError, QueuectlError) as error:
             return self._wrong(error, None, request)
-        response = self._signing.go(SIGN_IN)
+        response = self._go(SIGN_IN)
         self._signing.drop(response)
         return response
 
     # -- what pages are made of -------------------------------------------------------------
 
     async def _static(self, request: Request) -> Response:
-        found = _statics().get(request.path_params["name"])
+        found = _statics().get(request.names["name"])
         if found is None:
-            return Response(b"There is no such file.", status_code=404, media_type="text/plain")
+            return Response(b"There is no such file.", status=404, kind="text/plain; charset=utf-8")
         data, kind = found
         # Pages name them with a digest of what is in them all.
         return Response(
             data,
-            media_type=kind,
+            kind=kind,
             headers={"Cache-Control": "public, max-age=31536000, immutable"},
         )
 
 
-def _address(request: Request) -> str:
-    return request.client.host if request.client else "local"
-
-
 @cache
 def _statics() -> dict[str, tuple[bytes, str]]:
-    kinds = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
     return {
-        file.name: (file.read_bytes(), kinds.get(file.suffix) or guess_type(file.name)[0] or "")
+        file.name: (file.read_bytes(), KINDS[file.suffix])
         for file in sorted((HERE / "static").iterdir())
-        if file.suffix in kinds
+        if file.suffix in KINDS
     }
 
 
