@@ -74,6 +74,11 @@ def shown(value: object, longest: int = 60) -> str:
     return repr(text if len(text) <= longest else text[: longest - 3] + "...")
 
 
+def how_to_install(extra: str) -> str:
+    """Say how an extra is installed: from a clone, as others have our name on PyPI."""
+    return f"in a clone of queuectl: pip install '.[{extra}]'"
+
+
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the known name that looks most like one that isn't; None if none does."""
     from difflib import get_close_matches
