@@ -219,6 +219,38 @@ ODD = ("queue ", " queue", "\tqueue")
 """Names that a field may have as well."""
 
 
+class TestUnique:
+    """A unique key is one in all queues, and opens none of them."""
+
+    @pytest.mark.parametrize("how", ["return", "reject", "replace", "debounce"])
+    def test_of_a_job_elsewhere(self, lab: Lab, server: Server, how: str) -> None:
+        lab.queue.enqueue("secret", id="hidden", queue="other", unique="k")
+        before = lab.queue.get("hidden")
+        mail = server.client(*Role, queues=("mail",))
+        asked = {"command": "true", "queue": "mail", "unique": "k", "on_duplicate": how}
+        line = json.dumps(asked).encode()
+        replies = [
+            mail.post("/jobs", asked),
+            mail.post("/jobs", asked, Idempotency_Key="x"),
+            mail.ask("POST", "/bulk/jobs", line, headers={"Content-Type": LINES}),
+        ]
+        assert [reply.status for reply in replies[:2]] == [409, 422 if how != "debounce" else 400]
+        assert replies[2].lines[0]["id"] is None
+        for reply in replies:
+            assert b"hidden" not in reply.body
+            assert b"secret" not in reply.body
+        assert lab.queue.get("hidden") == before
+
+    def test_of_one_that_was_moved_away(self, lab: Lab, server: Server) -> None:
+        mail = server.client(*Role, queues=("mail",))
+        asked = {"command": "true", "queue": "mail"}
+        assert mail.put("/jobs/j", asked).status == 201
+        lab.queue.move("j", "elsewhere")
+        reply = mail.put("/jobs/j", asked)
+        assert reply.status == 422
+        assert b"elsewhere" not in reply.body
+
+
 class TestNames:
     """A field is checked whichever of its names it comes by."""
 
