@@ -32,6 +32,7 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "GET /jobs/{id}/result": (VIEW, True),
     "GET /jobs/{id}/output": (VIEW, True),
     "GET /jobs/{id}/wait": (VIEW, True),
+    "POST /jobs/{id}/clone": (SUBMIT, True),
     "POST /jobs/{id}/cancel": (OPERATE, True),
     "POST /jobs/{id}/retry": (OPERATE, True),
     "POST /jobs/{id}/finish": (OPERATE, True),
@@ -359,3 +360,20 @@ class TestRights:
         for route in routes():
             if route.changes:
                 assert ask(reader, route) == 403, route
+
+    def test_who_may_not_see_what_a_job_was_given_hands_it_to_nothing_else(
+        self, lab: Lab, server: Server
+    ) -> None:
+        lab.queue.enqueue("true", id="j", env={"TOKEN": "hidden value"})
+        lab.queue.enqueue("true", id="plain")
+        submitter, boss = server.client("submit"), server.client("submit", "admin")
+        made = submitter.post("/jobs/j/clone")
+        assert (made.status, made.json["job"]["env"]) == (201, [])
+        assert made.json["left_out"] == ["Its id j: the other has its own."]
+        assert made.headers["location"].endswith(f"/jobs/{made.json['job']['id']}")
+        assert lab.queue.get(made.json["job"]["id"]).env == {"TOKEN": "hidden value"}
+        other = {"changes": {"command": "env"}}
+        assert submitter.post("/jobs/j/clone", other).status == 403
+        assert submitter.post("/jobs/j/clone", {"changes": {"priority": 3}}).status == 201
+        assert submitter.post("/jobs/plain/clone", other).status == 201
+        assert boss.post("/jobs/j/clone", other).status == 201

@@ -14,7 +14,7 @@ from queuectl.tracecontext import read_trace
 from queuectl.views import job_whole
 from queuectl.web import schemas
 from queuectl.web.api import asking, once
-from queuectl.web.call import Answer, Call, Later, text
+from queuectl.web.call import Answer, Call, ForbiddenError, Later, text
 from queuectl.web.route import LONGEST_JOB, LONGEST_LIST, Group, Param
 
 LONGEST_WAIT = 60
@@ -271,6 +271,35 @@ def _changes(call: Call, asked: Any) -> Any:
         call.need_queue(str(asked["queue"]))
     _check_afar(asked)
     return asked
+
+
+@group.post(
+    "/jobs/{id}/clone",
+    needs=Right.SUBMIT,
+    takes=schemas.takes({}, {"changes": schemas.or_null(schemas.ref("NewJob"))}),
+    longest=LONGEST_LIST,
+    optional=True,
+    answers=schemas.tells({"job": _JOB, "left_out": schemas.array(schemas.TEXT)}),
+    status=201,
+)
+def clone(call: Call) -> Answer:
+    """Add another job with all that one was asked for, also what isn't shown; with changes.
+
+    Says what the other hasn't got: the id, a unique key that another job has. Who may not see what
+    a job was given can't have something else run with it.
+    """
+    found = call.job()
+    changes = _changes(call, call.said("changes").get("changes") or {})
+    call.need_queue(str(changes.get("queue") or found.queue))
+    was_given = found.env or found.stdin_bytes is not None or found.data is not None
+    if was_given and not changes.keys() <= _HARMLESS and not call.may(Right.SECRETS):
+        raise ForbiddenError(
+            "To have something else run with the variables and data of a job needs the right to"
+            f" {Right.SECRETS}, which {call.grant.name} hasn't."
+        )
+    made = call.queue.clone(found, **changes)
+    value = {"job": told(call, made.job), "left_out": list(made.left_out)}
+    return Answer(value=value, status=201, headers=_where(call, made.job))
 
 
 _HARMLESS = frozenset(field.name for field in REQUESTED if not field.is_work)
