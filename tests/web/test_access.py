@@ -172,8 +172,8 @@ def test_a_secret_cannot_be_guessed_by_trying(server: Server) -> None:
     found = [guess.get("/me").status for _ in range(30)]
     assert found[0] == 401
     assert found[-1] == 429
-    # Not even the right one is heard from there for a while.
-    assert server.client("view").get("/me").status == 429
+    # Others may have the same address: behind a proxy, all have.
+    assert server.client("view").get("/me").status == 200
 
 
 class TestQueues:

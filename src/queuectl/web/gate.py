@@ -24,7 +24,7 @@ KNOWN_FOR = 1.0
 """Seconds for which a secret is taken for good without asking again: so long a revocation takes."""
 MOST_KNOWN = 10_000
 TRIES, TRIES_WITHIN = 10, 60.0
-"""How often an address may try to sign in, or send a secret that is wrong, in how many seconds."""
+"""How many wrong secrets from an address are answered as such, in how many seconds."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
@@ -64,15 +64,20 @@ class Rules:
 
 
 class Tries:
-    """Counts what went wrong by address, so that secrets can't be guessed by the million."""
+    """Counts wrong secrets by address, and says that they are when there are many of them.
+
+    A right one is let in whatever else comes from there: many may share an address. What keeps
+    secrets from being guessed is how long they are.
+    """
 
     def __init__(self) -> None:
         self._failed: dict[str, list[float]] = {}
 
-    def check(self, address: str) -> None:
-        """Refuse who has failed too often of late."""
+    def failed(self, address: str) -> None:
+        """Note that a secret was wrong; refuse who has failed too often of late."""
         now = monotonic()
         recent = [at for at in self._failed.get(address, ()) if at > now - TRIES_WITHIN]
+        self._note(address, now)
         if len(recent) >= TRIES:
             wait = int(recent[0] + TRIES_WITHIN - now) + 1
             raise refused(
@@ -83,13 +88,13 @@ class Tries:
                 Retry_After=str(wait),
             )
 
-    def failed(self, address: str) -> None:
-        """Note that a secret was wrong."""
-        now = monotonic()
+    def _note(self, address: str, now: float) -> None:
         if len(self._failed) >= MOST_KNOWN:
             self._failed = {
                 who: at for who, at in self._failed.items() if at[-1] > now - TRIES_WITHIN
             }
+        if len(self._failed) >= MOST_KNOWN:
+            self._failed.clear()
         kept = self._failed.setdefault(address, [])
         kept.append(now)
         del kept[:-TRIES]
@@ -183,7 +188,6 @@ class Gate:
         return grant if grant and grant.kind is Kind.TOKEN and until >= monotonic() else None
 
     def _by_token(self, given: str, address: str) -> Grant:
-        self.tries.check(address)
         scheme, _, secret = given.partition(" ")
         grant = self._ask(secret.strip(), Kind.TOKEN) if scheme.lower() == "bearer" else None
         if grant is None:
