@@ -244,6 +244,12 @@ class Access:
                 self._store.grants.touch(found.id, now)
         return found
 
+    def good_ones(self) -> set[str]:
+        """Return the ids of all that is good now."""
+        known = {one.id: one for one in self._store.grants.all()}
+        now = self._store.clock.now()
+        return {id for id, one in known.items() if self._is_good(one, now, known)}
+
     def _is_good(self, grant: Grant, now: int, known: dict[str, Grant] | None = None) -> bool:
         """Tell whether a grant holds, and all that it was derived from; some may be known."""
         one: Grant | None = grant

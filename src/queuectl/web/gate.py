@@ -25,6 +25,8 @@ KNOWN_FOR = 1.0
 MOST_KNOWN = 10_000
 TRIES, TRIES_WITHIN = 10, 60.0
 """How many wrong secrets from an address are answered as such, in how many seconds."""
+PROXY = "proxy:"
+"""How the ids of those begin of whom a proxy says who they are: nothing is kept of them."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
@@ -223,7 +225,7 @@ def unknown(detail: str, *, wrong: bool = False) -> RefusedError:
 def _of_proxy(name: str, proxy: Proxy) -> Grant:
     shown = "".join(letter for letter in name[:64] if letter.isprintable())
     return Grant(
-        id=f"proxy:{shown}",
+        id=f"{PROXY}{shown}",
         kind=Kind.SESSION,
         name=shown,
         digest="",
