@@ -85,6 +85,11 @@ def _as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
+def how_to_install(extra: str) -> str:
+    """Say how an extra is installed: from a clone, as others have our name on PyPI."""
+    return f"in a clone of queuectl: pip install '.[{extra}]'"
+
+
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the known name that looks most like one that isn't; None if none does."""
     from difflib import get_close_matches
