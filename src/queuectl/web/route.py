@@ -56,6 +56,8 @@ class Route:
     takes: Schema | None = None
     """What its body must be; None if it has none."""
     takes_as: str = JSON
+    slow: bool = False
+    """Whether it waits for somebody else, and so may take long."""
     optional: bool = False
     """Whether the body may be left out."""
     answers: Schema | None = None
