@@ -22,6 +22,7 @@ from queuectl.host import whoami
 from queuectl.job import FINISHED, OPEN, Job, Named, State
 from queuectl.listing import check_filter
 from queuectl.request import check_text
+from queuectl.scope import reaches
 from queuectl.store.contract import Decision, Edit, EndRun, Store
 from queuectl.values import dataclass, replace
 
@@ -418,7 +419,7 @@ def _make_page(
     in_order = (job.seq for job in jobs if job.seq in fit)
     made = [Changed(before=fit[seq], after=after.get(seq, fit[seq])) for seq in in_order]
     elsewhere = [store.jobs.get(id) for seq, id in found.items() if seq not in there]
-    if moved := [job for job in elsewhere if job is not None]:
+    if moved := [job for job in elsewhere if job is not None and reaches(job.queue)]:
         # Somebody has given them other places meanwhile.
         made += _make_page(store, moved, which, change, dry_run=False)
     return made

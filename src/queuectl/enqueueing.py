@@ -215,6 +215,14 @@ class Enqueuer:
             new = (None, check_command(what), None, self._plain_model())
         else:
             new = self._complete(_read(what, fields, now))
+        return self._store_traced(new, now, connection)
+
+    def take_values(self, given: Values, now: int) -> Job:
+        """Store a job of what `request.read_values` has read; its environment is whole already."""
+        new = self._defaults().complete(given, folder=_nowhere, environment=lambda hidden: {})
+        return self._store_traced(new, now, None)
+
+    def _store_traced(self, new: NewJob | OneOfMany, now: int, connection: Any) -> Job:
         if sys.modules.get(TRACES) is not None:
             from queuectl.tracing import enqueue_one
 

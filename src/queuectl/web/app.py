@@ -12,7 +12,6 @@ from urllib.parse import unquote
 
 from queuectl.access import Grant, Kind
 from queuectl.errors import QueuectlError, UsageError, shown
-from queuectl.host import acting_as
 from queuectl.metrics import QueueMetrics
 from queuectl.web import openapi, problems
 from queuectl.web.api import PREFIX, routes
@@ -165,7 +164,7 @@ class App:
         return _respond(route, found, request)
 
     def _run(self, run: Handler, call: Call) -> Any:
-        with acting_as(call.who):
+        with call.acting():
             found = run(call)
             if isinstance(found, Lines):
                 # What is wrong with the request is found with the first of them.
@@ -231,7 +230,7 @@ class App:
         values = iter(found.values)
 
         def part() -> bytes:
-            with acting_as(call.who):
+            with call.acting():
                 try:
                     some = list(islice(values, PART))
                 except QueuectlError as error:

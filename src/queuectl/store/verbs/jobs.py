@@ -7,6 +7,7 @@ from queuectl.errors import DuplicateError, NotFoundError, StateError, UsageErro
 from queuectl.facts import Batch, Count
 from queuectl.filter import Filter, Sort
 from queuectl.job import FINISHED, Job, NewJob, OneOfMany, State
+from queuectl.scope import reaches
 from queuectl.store.contract import (
     LONGEST_PIECE,
     Changes,
@@ -277,7 +278,8 @@ class SqlJobs(Jobs):
         return self._db.transact(lambda: self.change_within(jobs, decide, now)) if jobs else {}
 
     def change_within(self, jobs: Sequence[Job], decide: Decide, now: int | None) -> Changes:
-        held = self.lock([job.seq for job in jobs])
+        found = self.lock([job.seq for job in jobs])
+        held = {seq: job for seq, job in found.items() if reaches(job.queue)}
         now = self._db.driver.clock.now() if now is None else now
         decided = decide(held, now)
         rows, asked, gone = [], [], []

@@ -19,7 +19,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from queuectl import __version__
 from queuectl.access import Grant, Right
 from queuectl.errors import QueuectlError, UsageError
-from queuectl.host import acting_as
 from queuectl.job import State
 from queuectl.web.api import PREFIX
 from queuectl.web.call import Call, ForbiddenError
@@ -203,7 +202,7 @@ class Site:
         return Response(body, kind=HTML, headers=headers)
 
     def _run(self, page: Page, call: Call) -> Shown | File:
-        with acting_as(call.who):
+        with call.acting():
             return page.run(call)
 
     def _wrong(
