@@ -189,6 +189,8 @@ TABLE = {
     "/queues/{name}": (True, True),
     "/schedules": (True, False),
     "/schedules/{name}": (True, False),
+    "/webhooks": (True, True),
+    "/webhooks/{name}": (True, True),
     "/nodes": (True, False),
     "/events": (True, False),
     "/settings": (False, False),
