@@ -42,6 +42,8 @@ AT_ONCE = 32
 """Requests that are answered at once; others wait."""
 SLOW_AT_ONCE = 64
 """Those that may take long: streams of lines, and of what jobs write."""
+NOTE_EVERY = 1.0
+"""Seconds between two times that it is noted who has come."""
 MOST_OF_ONE = 1_000
 """Streams that go on for one token, with all that was derived from it."""
 ALWAYS = {
@@ -107,6 +109,14 @@ class App:
         self._site.prepare()
         self.live.start()
         self.standing.start()
+        self._noting = asyncio.get_running_loop().create_task(self._note_use())
+
+    async def _note_use(self) -> None:
+        """Note aside who has come: that writes, and may have to wait for that."""
+        aside = Threads("noting", 1)
+        while True:
+            await asyncio.sleep(NOTE_EVERY)
+            await aside.run(self.gate.note_use)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request: what a server of ASGI calls."""

@@ -6,6 +6,7 @@ known is refused: else a page of somebody else could have that name point here.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
 from math import inf
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from queuectl.access import Grant, Kind, Role, digest_of
+from queuectl.errors import StoreError
+from queuectl.grants import is_to_be_noted
 from queuectl.values import dataclass, field
 from queuectl.web.problems import RefusedError, refused
 
@@ -111,6 +114,8 @@ class Gate:
         self._hosts: set[str] = set()
         """Names of this server that were found to be good, as they were sent."""
         self._known: dict[str, tuple[Grant, float]] = {}
+        self._used: dict[str, int] = {}
+        """When grants were used, by their ids, which is to be noted yet."""
         self.tries = Tries()
         name = sha256(f"{queue.url}{rules.base_path}".encode()).hexdigest()[:8]
         prefix = "__Host-" if rules.secure and not rules.base_path else ""
@@ -201,15 +206,25 @@ class Gate:
         digest, now = digest_of(secret), monotonic()
         grant, until = self._known.get(digest, (None, 0.0))
         if until < now:
-            grant = self._queue.access.known(secret, (kind,))
+            grant = self._queue.access.known(secret, (kind,), note=False)
             if grant is None:
                 self._known.pop(digest, None)
                 return None
+            at = self._queue.now()
+            if is_to_be_noted(grant, at):
+                self._used[grant.id] = at
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            left = inf if grant.expires_at is None else grant.expires_at - self._queue.now()
+            left = inf if grant.expires_at is None else grant.expires_at - at
             self._known[digest] = grant, now + min(KNOWN_FOR, left / 1000)
         return grant if grant is not None and grant.kind is kind else None
+
+    def note_use(self) -> None:
+        """Note who has come, as far as that can be written: no request waits for that."""
+        used, self._used = self._used, {}
+        with suppress(StoreError):
+            # A copy, as somebody may still be at adding to it.
+            self._queue.access.note_use(dict(used))
 
     def forget(self, secret: str) -> None:
         """Ask again for a secret: it was just taken away."""
