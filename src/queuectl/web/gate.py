@@ -5,7 +5,7 @@ if the browser says that the request comes from our own pages, and a name of the
 known is refused: else a page of somebody else could have that name point here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
@@ -31,6 +31,8 @@ TRIES, TRIES_WITHIN = 10, 60.0
 PROXY = "proxy:"
 """How the ids of those begin of whom a proxy says who they are: nothing is kept of them."""
 SAFE = ("GET", "HEAD", "OPTIONS")
+ONCE = ("authorization", "content-type", "host", "origin", "sec-fetch-site")
+"""Headers of which there can be one."""
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -118,7 +120,9 @@ class Gate:
         """When grants were used, by their ids, which is to be noted yet."""
         self.tries = Tries()
         name = sha256(f"{queue.url}{rules.base_path}".encode()).hexdigest()[:8]
-        prefix = "__Host-" if rules.secure and not rules.base_path else ""
+        # The first one is for the whole host, and nothing below it.
+        whole = "__Host-" if not rules.base_path else "__Secure-"
+        prefix = whole if rules.secure else ""
         self.cookie = f"{prefix}queuectl-{name}"
         """Cookies know no ports: two servers on one host would take each other's for theirs."""
 
@@ -140,6 +144,11 @@ class Gate:
             )
         if len(self._hosts) < MOST_KNOWN:
             self._hosts.add(host)
+
+    def check_once(self, repeated: Collection[str]) -> None:
+        """Refuse a request that says twice what it is, or who: somebody else may read the other."""
+        if twice := {*ONCE, self.rules.proxy.header.lower()} & set(repeated):
+            raise refused(400, "twice", "Said twice", f"There may be one header {min(twice)} only.")
 
     def check_same_site(self, method: str, headers: Mapping[str, str]) -> None:
         """Refuse what a page of somebody else has a browser send along with our cookie."""
