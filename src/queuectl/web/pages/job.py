@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from queuectl.access import Right
 from queuectl.errors import NotFoundError
 from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.outputs import STREAMS
@@ -24,8 +23,6 @@ _ATTEMPT = Param(
 _STREAM = Param(
     name="stream", schema={"type": "string", "enum": list(STREAMS)}, about="Which of the two."
 )
-_CLONED = "queue priority timeout max_retries tags keys cwd shell type".split()
-"""What a copy of a job takes over besides what is run."""
 
 
 @pages.show("/jobs/{id}", "job.html")
@@ -48,7 +45,6 @@ def job(call: Call) -> dict[str, Any]:
         "history": history(said),
         "written": _written(call, found),
         "result": None if said["result"] is None else _json(said["result"]),
-        "clone": _json(_clone(call, found, said)),
     }
 
 
@@ -87,18 +83,6 @@ def _written(call: Call, found: Job) -> list[dict[str, Any]]:
         for name, data, total in streams
         if data
     ]
-
-
-def _clone(call: Call, found: Job, said: dict[str, Any]) -> dict[str, Any]:
-    """Return the request that makes another job like this one; secrets aren't copied."""
-    if not call.may(Right.SUBMIT):
-        return {}
-    same = {name: said[name] for name in _CLONED if said.get(name) not in (None, "", [], {})}
-    if found.command is not None:
-        return {"command": found.command, **same}
-    if found.argv is not None:
-        return {"argv": list(found.argv), **same}
-    return {**same, **({} if said["data"] is None else {"data": said["data"]})}
 
 
 def _json(value: Any) -> str:

@@ -49,6 +49,27 @@ function toast(text, kind = "good") {
   setTimeout(() => made.remove(), kind === "bad" ? 10000 : 4000);
 }
 
+// What is said on the page that comes next.
+const LATER = "queuectl-said";
+
+function sayThere(text) {
+  try {
+    sessionStorage.setItem(LATER, text);
+  } catch {
+    // Then it goes without saying.
+  }
+}
+
+function sayHere() {
+  try {
+    const text = sessionStorage.getItem(LATER);
+    sessionStorage.removeItem(LATER);
+    if (text) toast(text);
+  } catch {
+    // A browser that keeps nothing has nothing to say.
+  }
+}
+
 // Asks in a dialog, and says whether the answer was yes. What `about` writes into it comes later.
 function ask(text, yes, about) {
   const dialog = $("dialog");
@@ -91,13 +112,13 @@ async function send(method, path, body) {
   }
   const reply = await fetch(api + path, options);
   if (reply.ok) return reply;
-  let detail = `${reply.status} ${reply.statusText}`;
+  let problem = { detail: `${reply.status} ${reply.statusText}` };
   try {
-    detail = (await reply.json()).detail;
+    problem = await reply.json();
   } catch {
     // It wasn't one of our own errors.
   }
-  throw new Error(detail);
+  throw Object.assign(new Error(problem.detail), { field: problem.field });
 }
 
 // Changes many jobs, or says what would be; hears of each as it comes. Returns how many there were.
@@ -176,9 +197,13 @@ async function act(button) {
   button.disabled = true;
   try {
     await send(method, path, body ? JSON.parse(body) : undefined);
-    if (done) toast(done);
-    if (go) location.assign(base + go);
-    else renew(true);
+    if (go) {
+      if (done) sayThere(done);
+      location.assign(base + go);
+    } else {
+      if (done) toast(done);
+      renew(true);
+    }
   } catch (error) {
     toast(error.message, "bad");
   } finally {
@@ -438,6 +463,7 @@ function listen() {
 }
 
 localise(document);
+sayHere();
 setInterval(() => localise(document), 10000);
 if (main.querySelector("[data-live]")) {
   listen();
