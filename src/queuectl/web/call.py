@@ -1,11 +1,14 @@
 """What a handler is called with, and what it may answer besides a value."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from queuectl.access import Grant, Right
 from queuectl.errors import NotFoundError, UsageError, did_you_mean, shown
 from queuectl.filter import Filter
+from queuectl.host import acting_as
+from queuectl.scope import keeping_to
 from queuectl.values import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -64,6 +67,12 @@ class Call:
     def who(self) -> str:
         """Who asks, for the record."""
         return f"{self.grant.name} (web)"
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Let what is done inside be on record as done for who asks, and keep to their queues."""
+        with acting_as(self.who), keeping_to(self.grant.queues):
+            yield
 
     def may(self, right: Right) -> bool:
         """Tell whether who asks may do this, here."""

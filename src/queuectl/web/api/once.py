@@ -30,7 +30,7 @@ class OtherRequestError(UsageError):
 def enqueue(call: Call, asked: dict[str, Any], key: str | None) -> tuple[Job, bool]:
     """Store a job, once if there is a key; returns it, and whether it is new."""
     if key is None:
-        return call.queue.enqueue(asked), True
+        return _ours(call, call.queue.enqueue(asked)), True
     if not 0 < len(key) <= LONGEST_KEY:
         raise UsageError(f"An Idempotency-Key has 1 to {LONGEST_KEY} characters.")
     asked.setdefault("id", _id_of(call.grant.name, key))
@@ -40,11 +40,19 @@ def enqueue(call: Call, asked: dict[str, Any], key: str | None) -> tuple[Job, bo
 def keep(call: Call, asked: dict[str, Any], digest: str) -> tuple[Job, bool]:
     """Store a job under its id, or return the one that the same request has stored before."""
     try:
-        return call.queue.enqueue_once(asked, digest)
+        job, new = call.queue.enqueue_once(asked, digest)
+        return _ours(call, job), new
     except DuplicateError:
         raise OtherRequestError(
             f"Another request was made under {asked['id']!r}; this adds nothing."
         ) from None
+
+
+def _ours(call: Call, job: Job) -> Job:
+    """Return the job that a request came to, unless it is in a queue that isn't for who asks."""
+    if not call.grant.is_for(job.queue):
+        raise DuplicateError("There is such a job in another queue; nothing was enqueued.")
+    return job
 
 
 def digest(call: Call) -> str:

@@ -71,17 +71,17 @@ function sayHere() {
 }
 
 // Asks in a dialog, and says whether the answer was yes. What `about` writes into it comes later.
-function ask(text, yes, about) {
+function ask(text, yes, no, about) {
   const dialog = $("dialog");
   const form = $("form");
   form.method = "dialog";
   const title = $("h2", text);
-  const detail = $("p");
+  const detail = $("div");
   detail.setAttribute("role", "status");
   const good = $("button", yes);
   good.value = "yes";
   good.className = "main";
-  const bad = $("button", "No");
+  const bad = $("button", no);
   bad.value = "no";
   const actions = $("div", good, bad);
   actions.className = "actions";
@@ -125,7 +125,7 @@ async function send(method, path, body) {
 async function change(body, heard = () => {}) {
   const reply = await send("POST", "/bulk/changes", body);
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
-  const count = { good: 0, bad: 0, problem: null };
+  const count = { good: 0, bad: 0, why: new Map(), problem: null };
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
@@ -134,7 +134,11 @@ async function change(body, heard = () => {}) {
     for (const line of lines) {
       const said = JSON.parse(line);
       if (said.problem) count.problem = said.problem.detail;
-      else if (said.error) count.bad += 1;
+      else if (said.error) {
+        count.bad += 1;
+        const why = said.error.replaceAll(said.id, "…");
+        count.why.set(why, (count.why.get(why) ?? 0) + 1);
+      }
       else count.good += 1;
     }
     heard(count);
@@ -145,16 +149,22 @@ async function change(body, heard = () => {}) {
 const number = (many) => many.toLocaleString("en");
 const jobs = (many) => `${number(many)} ${many === 1 ? "job" : "jobs"}`;
 const VERBS = {
-  retry: ["Retry", "back in line"],
-  cancel: ["Cancel", "cancelled"],
-  hold: ["Hold", "held"],
-  release: ["Release", "released"],
-  remove: ["Delete", "deleted"],
+  retry: ["Retry", "back in line", "Leave"],
+  cancel: ["Cancel", "cancelled", "Keep"],
+  hold: ["Hold", "held", "Leave"],
+  release: ["Release", "released", "Leave"],
+  remove: ["Delete", "deleted", "Keep"],
 };
 
-async function bulk(what, which) {
-  const [verb, done] = VERBS[what];
-  const sure = await ask(`${verb} jobs`, verb, async (detail, good, title) => {
+// Says why some can't be changed, the most frequent reasons first.
+function reasons(why) {
+  const most = [...why].sort((one, other) => other[1] - one[1]).slice(0, 5);
+  return $("ul", ...most.map(([text, many]) => $("li", `${jobs(many)}: ${text}`)));
+}
+
+async function bulk(what, which, only) {
+  const [verb, done, no] = VERBS[what];
+  const sure = await ask(`${verb} jobs`, `${verb} jobs`, `${no} them`, async (detail, good, title) => {
     detail.textContent = "Counting …";
     try {
       const count = await change({ do: what, dry_run: true, ...which }, (now) => {
@@ -162,9 +172,12 @@ async function bulk(what, which) {
       });
       if (count.problem) throw new Error(count.problem);
       title.textContent = `${verb} ${jobs(count.good)}?`;
-      const passed = count.bad ? ` ${jobs(count.bad)} can't be, and stay as they are.` : "";
-      const ever = what === "remove" ? " That can't be undone." : "";
-      detail.textContent = `This hits ${jobs(count.good)}.${passed}${ever}`;
+      detail.replaceChildren($("p", `This hits ${jobs(count.good)}.`));
+      if (what === "remove") detail.append($("p", "That can't be undone."));
+      if (only) detail.append($("p", `Of those that fit, only jobs that are ${only} are meant.`));
+      if (count.bad) {
+        detail.append($("p", `${jobs(count.bad)} can't be ${done}, and stay as they are:`), reasons(count.why));
+      }
       good.textContent = `${verb} ${jobs(count.good)}`;
       good.disabled = count.good === 0;
       if (!good.disabled) good.focus();
@@ -181,20 +194,23 @@ async function bulk(what, which) {
       pending.textContent = `${verb} … ${number(now.good)}`;
     });
     if (count.problem) throw new Error(count.problem);
-    const left = count.bad ? `, ${number(count.bad)} were not` : "";
+    const left = count.bad ? `, ${number(count.bad)} ${count.bad === 1 ? "was" : "were"} not` : "";
     toast(`${jobs(count.good)} ${done}${left}.`);
   } catch (error) {
     toast(error.message, "bad");
   } finally {
     pending.remove();
+    untick();
     renew(true);
   }
 }
 
 async function act(button) {
-  const { do: method, path, sure, done, body, go } = button.dataset;
-  if (sure && !(await ask(sure, button.textContent.trim()))) return;
+  const { do: method, path, sure, yes, no, done, body, go } = button.dataset;
+  if (sure && !(await ask(sure, yes, no))) return;
   button.disabled = true;
+  // What we take away ourselves isn't looked at any more.
+  over = Boolean(go);
   try {
     await send(method, path, body ? JSON.parse(body) : undefined);
     if (go) {
@@ -205,6 +221,7 @@ async function act(button) {
       renew(true);
     }
   } catch (error) {
+    over = false;
     toast(error.message, "bad");
   } finally {
     button.disabled = false;
@@ -238,7 +255,14 @@ const chosen = () => boxes().filter((box) => box.checked).map((box) => box.value
 
 function count() {
   const which = document.getElementById("bulk-which");
-  if (which) which.options[0].textContent = `those chosen (${chosen().length})`;
+  if (!which) return;
+  which.options[0].textContent = `those chosen (${chosen().length})`;
+  document.getElementById("frozen").hidden = !chosen().length;
+}
+
+function untick() {
+  for (const box of main.querySelectorAll(".pick input")) box.checked = false;
+  count();
 }
 
 document.addEventListener("click", (event) => {
@@ -249,9 +273,12 @@ document.addEventListener("click", (event) => {
   else if (button.dataset.bulk) {
     const bar = document.getElementById("bulk");
     if (document.getElementById("bulk-which").value === "all") {
-      bulk(button.dataset.bulk, { filter: JSON.parse(bar.dataset.filter) });
+      bulk(button.dataset.bulk, { filter: JSON.parse(bar.dataset.filter) }, button.dataset.only);
     } else if (chosen().length) bulk(button.dataset.bulk, { ids: chosen() });
     else toast("Choose some jobs first, or say that all that fit are meant.", "bad");
+  } else if (button.id === "untick") {
+    untick();
+    renew(true);
   } else if (button.id === "theme") nextTheme(button);
   else if (button.id === "help") help();
 });
@@ -322,13 +349,15 @@ function help() {
 
 const rows = () => [...main.querySelectorAll("[data-row]")];
 
+const opening = (row) => row.querySelector("[data-open]") ?? row.querySelector("a, button");
+
 function move(by) {
   const all = rows();
   if (!all.length) return;
   const at = all.findIndex((row) => row.classList.contains("at"));
   const next = all[Math.min(Math.max(at + by, 0), all.length - 1)];
   for (const row of all) row.classList.toggle("at", row === next);
-  next.querySelector("a, button")?.focus({ preventScroll: true });
+  opening(next)?.focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
 }
 
@@ -356,7 +385,7 @@ document.addEventListener("keydown", (event) => {
     t: () => document.getElementById("theme").click(),
     "?": help,
     Enter: () => {
-      if (current && !event.target.closest("a, button")) current.querySelector("a")?.click();
+      if (current && !event.target.closest("a, button")) opening(current)?.click();
       else return false;
     },
   };
@@ -370,6 +399,7 @@ let every = 2000; // milliseconds; the server says more if many look
 let known = ""; // what we were shown last
 let stale = 0;
 let asking = false;
+let over = false; // whether what the page is about is gone
 
 // Has the live parts of the page drawn anew by the server.
 async function renew(now = false) {
@@ -379,13 +409,15 @@ async function renew(now = false) {
 }
 
 async function look(part = "main") {
-  if (asking || !stale || document.hidden) return;
+  if (asking || over || !stale || document.hidden) return;
   asking = true;
   stale -= 1;
   try {
     const headers = { "X-Part": part, "If-None-Match": known };
     const reply = await fetch(location.pathname + location.search, { headers });
     if (reply.status === 401) return location.reload();
+    if (reply.status === 404) return over || gone();
+    pulse(true);
     known = reply.headers.get("ETag") ?? known;
     if (reply.ok) put(new DOMParser().parseFromString(await reply.text(), "text/html"));
   } catch {
@@ -393,6 +425,16 @@ async function look(part = "main") {
   } finally {
     asking = false;
   }
+}
+
+function gone() {
+  over = true;
+  const said = $("p", "This was deleted meanwhile. What is shown is how it was.");
+  said.className = "note bad";
+  said.id = "gone";
+  said.setAttribute("role", "alert");
+  main.prepend(said);
+  for (const button of main.querySelectorAll("button, .actions a")) button.remove();
 }
 
 function put(fresh) {
@@ -419,9 +461,23 @@ function put(fresh) {
   document.dispatchEvent(new CustomEvent("renewed"));
 }
 
+const LOST_AFTER = 4000; // milliseconds: a server that is restarted is back by then
+let losing = 0;
+
 function pulse(good) {
   const sign = document.getElementById("pulse");
   if (!sign) return;
+  const lost = document.getElementById("lost");
+  if (good) {
+    clearTimeout(losing);
+    losing = 0;
+    if (lost.textContent) toast("The connection is back.");
+    lost.textContent = "";
+  } else if (!losing) {
+    losing = setTimeout(() => {
+      lost.textContent = "The connection is lost. What is shown may be old; we try again by ourselves.";
+    }, LOST_AFTER);
+  }
   sign.classList.toggle("on", good);
   const text = good ? "live" : "connection lost";
   if (sign.firstElementChild.textContent !== text) sign.firstElementChild.textContent = text;
