@@ -546,6 +546,37 @@ class TestChanging:
         page.click("dialog button:has-text('Remove')")
         page.wait_for_selector("#tokens :text('There are no tokens.')")
 
+    def test_a_webhook_is_added_tried_paused_and_removed(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/webhooks")
+        page.fill("input[name=url]", "https://127.0.0.1/hook?key=a")
+        page.fill("input[name=name]", "ops/1 ü")
+        page.check("input[value=completed]")
+        page.fill("input[name=queues]", "mail, other")
+        page.click("button:has-text('Add')")
+        secret = page.inner_text("dialog code")
+        made = lab.queue.webhooks.get("ops/1 ü")
+        assert (made.secret, made.news) == (secret, ("completed", "dead"))
+        assert (made.queues, made.private, made.with_data) == (("mail", "other"), False, False)
+        page.click("dialog button")
+        page.wait_for_selector("tr[data-row='ops/1 ü']")
+        assert secret not in page.content()
+        page.click("td button:has-text('Test')")
+        page.wait_for_selector(".toast.bad:has-text('no public address')")
+        page.click("td button:has-text('Pause')")
+        page.click("td button:has-text('Resume')")
+        page.wait_for_selector("td button:has-text('Pause')")
+        page.click("td a")
+        page.wait_for_selector("h1:has-text('ops/1 ü')")
+        page.click("button:has-text('Remove')")
+        page.click("dialog button:has-text('Remove')")
+        page.wait_for_url(server.url + "/webhooks")
+        assert lab.queue.webhooks.all() == []
+        seen.check()
+
     def test_who_may_only_look_sees_no_buttons(self, page: Page, lab: Lab, server: Server) -> None:
         lab.queue.enqueue("true", id="j")
         page.goto(server.url + "/sign-in")

@@ -202,6 +202,8 @@ TABLE = {
     "/access": (ADMIN, False),
     "/new/job": (SUBMIT, True),
     "/new/schedule": (SUBMIT, False),
+    "/webhooks": (EVERYBODY, True),
+    "/webhooks/{name}": (EVERYBODY, True),
 }
 """Of each page: which roles may see it, and whether a token for some queues may."""
 

@@ -140,8 +140,8 @@ class App:
 
     async def _answer(self, route: Route, request: Request) -> Response:
         grant = await self.admit(request, route)
-        streams = LINES in (route.takes_as, route.answers_as)
-        if streams and self._slow.is_full:
+        is_slow = route.slow or LINES in (route.takes_as, route.answers_as)
+        if is_slow and self._slow.is_full:
             raise busy()
         body = await self._body(route, request)
         call = Call(
@@ -154,7 +154,7 @@ class App:
             base=f"{self.rules.base_path}{PREFIX}",
             may_submit=self.rules.may_submit,
         )
-        threads = self._slow if streams else self._quick
+        threads = self._slow if is_slow else self._quick
         found = await threads.run(self._run, route, request, call)
         if isinstance(found, Later):
             if self.live.is_crowded:

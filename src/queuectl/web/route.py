@@ -65,6 +65,8 @@ class Route:
     takes_as: str = JSON
     longest: int = LONGEST
     """Bytes that its body may have."""
+    slow: bool = False
+    """Whether it waits for somebody else, and so may take long."""
     optional: bool = False
     """Whether the body may be left out."""
     answers: Schema | None = None

@@ -277,6 +277,7 @@ def _changes(call: Call, asked: Any) -> Any:
     "/jobs/{id}/clone",
     needs=Right.SUBMIT,
     takes=schemas.takes({}, {"changes": schemas.or_null(schemas.ref("NewJob"))}),
+    longest=LONGEST_JOB,
     optional=True,
     answers=schemas.tells({"job": _JOB, "left_out": schemas.array(schemas.TEXT)}),
     status=201,

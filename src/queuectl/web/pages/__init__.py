@@ -12,6 +12,7 @@ from queuectl.web.pages import (
     queues,
     schedules,
     settings,
+    webhooks,
 )
 from queuectl.web.pages.page import Page
 
@@ -22,6 +23,7 @@ PAGES: tuple[Page, ...] = (
     *dead.pages,
     *queues.pages,
     *schedules.pages,
+    *webhooks.pages,
     *nodes.pages,
     *audit.pages,
     *settings.pages,

@@ -206,20 +206,23 @@ async function bulk(what, which, only) {
 }
 
 async function act(button) {
-  const { do: method, path, sure, yes, no, done, body, go } = button.dataset;
+  const { do: method, path, sure, yes, no, done, body, go, tells } = button.dataset;
   if (sure && !(await ask(sure, yes, no))) return;
   button.disabled = true;
   // What we take away ourselves isn't looked at any more.
   over = Boolean(go);
   try {
-    await send(method, path, body ? JSON.parse(body) : undefined);
+    const reply = await send(method, path, body ? JSON.parse(body) : undefined);
     if (go) {
       if (done) sayThere(done);
       location.assign(base + go);
-    } else {
-      if (done) toast(done);
-      renew(true);
+      return;
     }
+    if (tells !== undefined) {
+      const said = await reply.json();
+      toast(said.error ?? `HTTP ${said.status} ${said.reason}`, said.delivered ? "good" : "bad");
+    } else if (done) toast(done);
+    renew(true);
   } catch (error) {
     over = false;
     toast(error.message, "bad");
@@ -228,17 +231,55 @@ async function act(button) {
   }
 }
 
+// What a form says, as the API takes it: boxes with a value are a list, and so are names with commas.
+function read(form, method) {
+  const said = {};
+  for (const field of form.elements) {
+    if (!field.name || field.value === field.defaultValue && method === "PATCH") continue;
+    if (field.type === "checkbox") {
+      if (!field.hasAttribute("value")) said[field.name] = field.checked;
+      else if (field.checked) (said[field.name] ??= []).push(field.value);
+    } else if ("list" in field.dataset) {
+      said[field.name] = field.value.split(",").map((name) => name.trim()).filter(Boolean);
+    } else if (field.value || !("optional" in field.dataset)) {
+      said[field.name] = field.type === "number" ? Number(field.value) : field.value;
+    }
+  }
+  return said;
+}
+
+// Shows a secret, which nobody can ask for a second time, until somebody has taken it.
+function show(title, secret) {
+  const form = $("form", $("h2", title), $("p", $("code", secret)), $("p", "It is shown only now."));
+  const close = $("button", "I have it");
+  close.className = "main";
+  form.append(close);
+  form.method = "dialog";
+  const dialog = $("dialog", form);
+  dialog.setAttribute("aria-label", title);
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve();
+    });
+  });
+}
+
 async function submit(form) {
   const { api: method, path, done, raw, go } = form.dataset;
   try {
-    const said = {};
-    for (const field of form.elements) {
-      if (!field.name || field.value === field.defaultValue && method === "PATCH") continue;
-      said[field.name] = field.type === "number" ? Number(field.value) : field.value;
-    }
-    const reply = await send(method, path, raw ? JSON.parse(said[raw]) : said);
+    const said = read(form, method);
+    const at = path.replace(/{(\w+)}/, (_, name) => {
+      const { [name]: value } = said;
+      delete said[name];
+      return encodeURIComponent(value);
+    });
+    const reply = await send(method, at, raw ? JSON.parse(said[raw]) : said);
     const told = reply.status === 204 ? null : await reply.json();
     if (done) toast(done);
+    if (told?.secret) await show(`The secret of ${told.webhook.name}`, told.secret);
     if (go === "job") location.assign(`${base}/jobs/${encodeURIComponent(told.id)}`);
     else if (method === "PUT") location.reload();
     else {
