@@ -232,6 +232,22 @@ class TestLive:
         assert Path(saved.value.path()).read_bytes() == b"\x1b[31;1mred\x1b[0m plain\nthe needle\n"
         seen.check()
 
+    def test_output_that_is_made_to_be_slow_to_show(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        write = (
+            "import sys; w = sys.stdout.write; w('\\r' * 100_000 + 'x\\n');"
+            " [w('\\x1b[3%dm%d' % (n % 8, n % 10)) for n in range(60_000)]; w('\\x1b[0m the end')"
+        )
+        lab.queue.enqueue(["python3", "-c", write], id="odd")
+        lab.node("--drain").wait(PATIENCE)
+        sign_in(page, server)
+        go(page, server, "/jobs/odd")
+        page.wait_for_selector("#output[data-ended=completed]")
+        page.wait_for_selector("#terminal span:has-text('the end')")
+        count = "document.querySelectorAll('#terminal *').length"
+        wait_for(lambda: page.evaluate(count) <= 10_000, "as many pieces as there may be")
+
     def test_what_nobody_looks_at_goes_on_where_it_was(
         self, page: Page, lab: Lab, server: Server
     ) -> None:

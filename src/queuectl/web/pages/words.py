@@ -11,6 +11,10 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-
 """What terminals take for colours, titles and other orders."""
 
 
+LONGEST = 300
+"""Letters of a text in a list."""
+
+
 def duration(ms: float | None) -> str:
     """Write a duration in milliseconds; none is a dash."""
     if ms is None:
@@ -58,6 +62,11 @@ def query(said: Mapping[str, Any], **more: Any) -> str:
 def when(iso: str) -> str:
     """Write a time for who has no script that makes it local."""
     return f"{iso[:10]} {iso[11:19]} UTC"
+
+
+def brief(text: str) -> str:
+    """Return the beginning of a text for a list, as much as anybody reads of it there."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def plain(text: str) -> str:

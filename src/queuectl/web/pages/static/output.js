@@ -7,6 +7,8 @@
   const find = document.getElementById("find");
   const found = document.getElementById("found");
   const MOST = 2_000_000; // letters that are shown; of more, the last
+  const MOST_NODES = 10_000; // and pieces of one style, which may be a letter each
+  const LONGEST = 10_000; // letters of a piece
   const COLOURS = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
   const ORDER = /\x1b(?:\[([0-?]*)[ -\/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 
@@ -35,13 +37,22 @@
     }
 
     put(text) {
-      text = text.replace(/\r+\n/g, "\n");
+      // Each run of returns is looked at once, however long it is.
+      text = text.replace(/(?<!\r)\r+\n/g, "\n");
       if (!text) return;
+      shown += text.length;
+      const style = [...this.style].join(" ");
+      const last = this.pre.lastChild;
+      if (last?.className === style && last.firstChild.length < LONGEST) {
+        last.firstChild.appendData(text);
+        return;
+      }
       const span = document.createElement("span");
-      span.className = [...this.style].join(" ");
+      span.className = style;
       span.textContent = text;
       this.pre.append(span);
-      shown += text.length;
+      nodes += 1;
+      if (nodes > 2 * MOST_NODES) trim();
     }
 
     dress(codes) {
@@ -67,6 +78,7 @@
   }
 
   let shown = 0;
+  let nodes = 0;
   let attempt = 0;
   let streams = {};
   let fresh = true;
@@ -76,6 +88,8 @@
     line.className = `mark ${kind}`;
     line.textContent = text;
     screen.append(line);
+    nodes += 1;
+    shown += text.length;
     streams = {};
   }
 
@@ -93,6 +107,7 @@
       const pre = document.createElement("pre");
       pre.className = name;
       screen.append(pre);
+      nodes += 1;
       const made = new Stream(pre);
       made.style = streams[name]?.style ?? made.style;
       made.rest = streams[name]?.rest ?? "";
@@ -102,14 +117,17 @@
   }
 
   function trim() {
-    while (shown > MOST && screen.firstElementChild !== screen.lastElementChild) {
+    const isLong = () => shown > MOST || nodes > MOST_NODES;
+    while (isLong() && screen.firstElementChild !== screen.lastElementChild) {
       const first = screen.firstElementChild;
       shown -= first.textContent.length;
+      nodes -= 1 + first.childElementCount;
       first.remove();
     }
     const only = screen.firstElementChild;
-    while (shown > MOST && only && only.childNodes.length > 1) {
+    while (isLong() && only && only.childNodes.length > 1) {
       shown -= only.firstChild.textContent.length;
+      nodes -= 1;
       only.firstChild.remove();
     }
   }
