@@ -248,6 +248,38 @@ class TestLive:
         count = "document.querySelectorAll('#terminal *').length"
         wait_for(lambda: page.evaluate(count) <= 10_000, "as many pieces as there may be")
 
+    def test_progress_bars_look_as_in_a_terminal_and_streams_can_be_chosen(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        lab.node()
+        lab.queue.enqueue(
+            "printf '10%%\\r50%%\\r100%% done\\n'; echo bad >&2; printf 'abc\\rx\\033[K\\n';"
+            " printf 'long line\\rshort'; printf 'dos\\r\\n' >&2",
+            id="bars",
+        )
+        lab.wait_state("bars", State.COMPLETED)
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/jobs/bars")
+        page.wait_for_selector("#output[data-ended=completed]")
+        assert page.inner_text("#terminal pre.stdout") == "100% done\nx\nshortline"
+        assert page.inner_text("#terminal pre.stderr").strip() == "bad\ndos"
+        assert page.is_visible("text=stdout and stderr are kept apart")
+        page.check("input[name=stream][value=stderr]")
+        assert not page.is_visible("#terminal pre.stdout")
+        assert page.is_visible("#terminal pre.stderr")
+        page.fill("#find", "done")
+        page.wait_for_selector("#found:has-text('0 found')")
+        seen.check()
+
+    def test_a_job_that_is_silent_is_said_to_be(self, page: Page, lab: Lab, server: Server) -> None:
+        lab.node()
+        lab.queue.enqueue("sleep 600", id="silent")
+        lab.wait_state("silent", State.PROCESSING)
+        sign_in(page, server)
+        go(page, server, "/jobs/silent")
+        assert page.inner_text("#terminal") == "No output yet."
+
     def test_what_nobody_looks_at_goes_on_where_it_was(
         self, page: Page, lab: Lab, server: Server
     ) -> None:
