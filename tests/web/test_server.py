@@ -62,7 +62,8 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(lab: Lab, serve: Serve) -> N
     done = lab.run("web", "--port", str(server.port))
     assert done.returncode == 2
     assert done.stderr.strip().endswith(
-        f"127.0.0.1:{server.port} can't be listened on: Address already in use."
+        f"127.0.0.1:{server.port} can't be listened on: Address already in use; stop what listens"
+        " there, or choose another --port; 0 is any that is free."
     )
 
 
@@ -72,7 +73,8 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(lab: Lab, serve: Serve) -> N
         (("--host", "no.such.host.invalid"), "is no address here"),
         (("--base-path", "queue"), "--base-path"),
         (("--tls-cert", "x"), "go together"),
-        (("--tls-cert", "x", "--tls-key", "y"), "can't be used"),
+        (("--tls-cert", "/x.pem", "--tls-key", "y"), "/x.pem can't be read: No such file"),
+        (("--read-only", "--allow-submit"), "With --read-only nothing is submitted"),
         (("--proxy-header", "X-User"), "go together"),
         (("--proxy-header", "X", "--trust-proxy", "here"), "--trust-proxy"),
         (("--link-role", "king"), "There is no role 'king'"),

@@ -186,6 +186,7 @@ class App:
 
     async def who(self, request: Request) -> Grant | None:
         """Return who asks; None if nobody says so."""
+        self.gate.check_database()
         if (known := self.gate.remembered(request.headers)) is not None:
             return known
         given = request.headers, request.cookies, request.address
@@ -286,6 +287,7 @@ class App:
         return Response(found.body, kind=found.content_type)
 
     async def _health(self, _: Request) -> Response:
+        self.gate.check_database()
         await self._quick.run(self.queue.counts)
         return Response(b'{"ok":true}', kind=JSON)
 
@@ -297,7 +299,6 @@ def busy() -> RefusedError:
         "too-many",
         "Too many at once",
         "Too many such requests go on; try again.",
-        Retry_After="2",
     )
 
 
@@ -307,7 +308,7 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
         as_json(problem.as_dict()),
         status=problem.status,
         kind=problems.CONTENT_TYPE,
-        headers={**(headers or {}), **({"Retry-After": "2"} if problem.status == 503 else {})},
+        headers={**problem.headers, **(headers or {})},
     )
 
 

@@ -5,6 +5,7 @@ if the browser says that the request comes from our own pages, and a name of the
 known is refused: else a page of somebody else could have that name point here.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from queuectl.access import Grant, Kind, Role, digest_of
+from queuectl.errors import StoreMissingError
 from queuectl.values import dataclass, field
 from queuectl.web.problems import RefusedError, refused
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
 
+_log = logging.getLogger(__name__)
 KNOWN_FOR = 1.0
 """Seconds for which a secret is taken for good without asking again: so long a revocation takes."""
 MOST_KNOWN = 10_000
@@ -103,12 +106,28 @@ class Gate:
         self.rules = rules
         self._hosts: set[str] = set()
         """Names of this server that were found to be good, as they were sent."""
+        self._is_gone = False
+        """Whether it has been said that the database is gone."""
         self._known: dict[str, tuple[Grant, float]] = {}
         self.tries = Tries()
         name = sha256(f"{queue.url}{rules.base_path}".encode()).hexdigest()[:8]
         prefix = "__Host-" if rules.secure and not rules.base_path else ""
         self.cookie = f"{prefix}queuectl-{name}"
         """Cookies know no ports: two servers on one host would take each other's for theirs."""
+
+    # -- what there is to be let in to ----------------------------------------------------
+
+    def check_database(self) -> None:
+        """Refuse everything while the database isn't the one at its place: it would be a ghost."""
+        try:
+            self._queue.check_place()
+        except StoreMissingError as error:
+            gone = StoreMissingError(str(error), advice="restart queuectl web.")
+            if not self._is_gone:
+                _log.error(gone.advised)
+            self._is_gone = True
+            raise gone from None
+        self._is_gone = False
 
     # -- where it comes from --------------------------------------------------------------
 

@@ -112,6 +112,7 @@ class Site:
         grant = None
         secret = request.cookies.get(self._gate.cookie)
         try:
+            self._gate.check_database()
             grant = self._gate.who(request.headers, request.cookies, request.address)
             if grant is None:
                 return self._stranger(request)
@@ -212,7 +213,7 @@ class Site:
         if problem.status == 401:
             return self._stranger(request)
         call = None if grant is None else Call(queue=self._queue, grant=grant)
-        more = error.headers if isinstance(error, RefusedError) else {}
+        more = {**problem.headers, **(error.headers if isinstance(error, RefusedError) else {})}
         response = self._html("error.html", request, call, {"page": None, "problem": problem})
         response.status = problem.status
         response.headers |= {name.lower(): value for name, value in more.items()}
@@ -259,11 +260,16 @@ class Site:
     # -- signing in and out -----------------------------------------------------------------
 
     async def _sign_in_page(self, request: Request) -> Response:
+        try:
+            self._gate.check_database()
+        except QueuectlError as error:
+            return self._wrong(error, None, request)
         to = page_of_ours(request.param("to"), self._pages)
         return self._html("sign-in.html", request, None, {"to": to, "wrong": None})
 
     async def _sign_in(self, request: Request) -> Response:
         try:
+            self._gate.check_database()
             self._gate.check_same_site(request.method, request.headers)
             said = await read_form(request)
             to = page_of_ours(said.get("to"), self._pages)
