@@ -25,6 +25,7 @@ from queuectl.request import check_text
 from queuectl.scope import reaches
 from queuectl.store.contract import Decision, Edit, EndRun, Store
 from queuectl.values import dataclass, replace
+from queuectl.when import milliseconds
 
 LONGEST_REASON = 10_000
 """Bytes that the reason for a cancellation can have."""
@@ -436,7 +437,11 @@ def _is_meant(job: Job, which: Filter) -> bool:
         return False
     if which.types and job.type not in which.types:
         return False
-    if not set(which.tags) <= set(job.tags):
+    if not set(which.tags) <= set(job.tags) or not set(which.keys) <= set(job.keys):
+        return False
+    if which.due_since is not None and job.run_at < milliseconds(which.due_since):
+        return False
+    if which.due_before is not None and job.run_at >= milliseconds(which.due_before):
         return False
     texts = (job.id, job.command, job.error, job.reason, *(job.argv or ()))
     needle = which.text.lower()

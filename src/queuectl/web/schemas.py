@@ -4,7 +4,7 @@ Those of jobs come from `fields.py`, those of settings from `settings.py`. What 
 form that `report` or `views` makes, is described here; a test holds both against each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from queuectl.access import Kind, Role
@@ -52,7 +52,7 @@ def or_null(schema: Json) -> Json:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def array(items: Json) -> Json:
+def array(items: Mapping[str, Any]) -> Json:
     """Return the schema of a list."""
     return {"type": "array", "items": items}
 

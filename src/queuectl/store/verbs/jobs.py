@@ -457,7 +457,7 @@ def _in_line(jobs: Sequence[Job]) -> list[Job]:
 
 def _can_fit(which: Filter) -> bool:
     """Tell whether any job can fit; a text that is too long to search for is a `UsageError`."""
-    words = (which.text, *which.tags, *which.queues, *which.types)
+    words = (which.text, *which.tags, *which.queues, *which.types, *which.keys)
     if not all(storable(word) for word in words):
         return False
     if len(which.text) > LONGEST_TEXT:

@@ -15,7 +15,7 @@ from queuectl.views import job_whole
 from queuectl.web import schemas
 from queuectl.web.api import asking, once
 from queuectl.web.call import Answer, Call, ForbiddenError, Later, text
-from queuectl.web.route import Group, Param
+from queuectl.web.route import LONGEST_JOB, LONGEST_LIST, Group, Param
 
 LONGEST_WAIT = 60
 """Seconds that an answer may wait for the end of a job."""
@@ -45,6 +45,7 @@ def masked(call: Call, said: dict[str, Any]) -> dict[str, Any]:
     "/jobs",
     needs=Right.SUBMIT,
     takes=schemas.ref("NewJob"),
+    longest=LONGEST_JOB,
     answers=_JOB,
     status=201,
     also=(200,),
@@ -102,6 +103,7 @@ def list_(call: Call) -> dict[str, Any]:
     "/jobs/{id}",
     needs=Right.SUBMIT,
     takes=schemas.ref("NewJob"),
+    longest=LONGEST_JOB,
     answers=_JOB,
     status=201,
     also=(200,),
@@ -249,7 +251,7 @@ def wait(call: Call) -> Any:
 # -- changing ---------------------------------------------------------------------------
 
 
-@group.patch("/jobs/{id}", needs=Right.OPERATE, takes=schemas.ref("NewJob"), answers=_JOB)
+@group.patch("/jobs/{id}", takes=schemas.ref("NewJob"), longest=LONGEST_LIST, **_OPERATES)
 def edit(call: Call) -> dict[str, Any]:
     """Change what a job that waits is to be.
 
@@ -275,6 +277,7 @@ def _changes(call: Call, asked: Any) -> Any:
     "/jobs/{id}/clone",
     needs=Right.SUBMIT,
     takes=schemas.takes({}, {"changes": schemas.or_null(schemas.ref("NewJob"))}),
+    longest=LONGEST_JOB,
     optional=True,
     answers=schemas.tells({"job": _JOB, "left_out": schemas.array(schemas.TEXT)}),
     status=201,
@@ -330,6 +333,7 @@ def cancel(call: Call) -> dict[str, Any]:
             "from_step": schemas.or_null(schemas.TEXT),
         },
     ),
+    longest=LONGEST_LIST,
     optional=True,
     **_OPERATES,
 )
@@ -344,6 +348,7 @@ def retry(call: Call) -> dict[str, Any]:
 @group.post(
     "/jobs/{id}/finish",
     takes=schemas.takes({}, {"result": schemas.ANY}),
+    longest=LONGEST_LIST,
     optional=True,
     **_OPERATES,
 )

@@ -9,7 +9,7 @@ from queuectl.views import schedule_dict, schedule_whole
 from queuectl.web import schemas
 from queuectl.web.api.jobs import asked_of, told
 from queuectl.web.call import Answer, Call, flag, text
-from queuectl.web.route import Group, Param, Scope
+from queuectl.web.route import LONGEST_JOB, Group, Param, Scope
 
 group = Group(name="schedules", about=__doc__ or "")
 
@@ -23,7 +23,12 @@ _OPTIONS = {
     "pause_after": schemas.or_null(schemas.COUNT),
     "job": schemas.ref("NewJob"),
 }
-_SUBMITS: dict[str, Any] = {"needs": Right.SUBMIT, "scope": Scope.ALL, "answers": _SCHEDULE}
+_SUBMITS: dict[str, Any] = {
+    "needs": Right.SUBMIT,
+    "scope": Scope.ALL,
+    "answers": _SCHEDULE,
+    "longest": LONGEST_JOB,
+}
 _OPERATES: dict[str, Any] = {"needs": Right.OPERATE, "scope": Scope.ALL, "answers": _SCHEDULE}
 
 
