@@ -8,6 +8,7 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.options import open_queue
 from queuectl.cli.render import say, write
+from queuectl.cli.token import LINK_NAME, LINK_ROLES
 from queuectl.errors import UsageError, how_to_install
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ queuectl web --port 8080 --allow-submit   # programs with a token may enqueue
 queuectl web --host 0.0.0.0 --port 443 --tls-cert c.pem --tls-key k.pem --allow-host jobs.lan
 queuectl web --socket /run/queuectl.sock --base-path /queue --allow-host jobs.example.com
 """
-LINK_NAME, LINK_ROLES = "link", "operate,admin"
-"""Whom the link to sign in with is for, and what it allows: whoever starts the server could do as
-much by hand."""
 
 
 @click.command(cls=Command, examples=EXAMPLES)

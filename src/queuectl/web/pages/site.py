@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from queuectl import __version__
-from queuectl.access import Grant, Right
+from queuectl.access import Grant, Refusal, Right
 from queuectl.errors import QueuectlError, UsageError
 from queuectl.job import DUE, State
 from queuectl.web.api import PREFIX
@@ -49,6 +49,12 @@ HEADERS = {
     "Vary": "Cookie, X-Part",
 }
 SIGN_IN = "/sign-in"
+WHY_NOT = {
+    Refusal.WRONG: "That isn't good: a link or token that doesn't exist here, or was removed."
+    " See that all of it was copied.",
+    Refusal.USED: "That link was used already, and each signs in once. Ask for another.",
+    Refusal.EXPIRED: "The time of that link or token is over. Ask for another.",
+}
 KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -293,9 +299,9 @@ class Site:
             found = await self._threads.run(self._signing.sign_in, secret, request.address)
         except (RefusedError, QueuectlError) as error:
             return self._wrong(error, None, request)
-        if found is None:
-            wrong = "That link or token isn't good, or not any more. A link can be used once."
-            response = self._html("sign-in.html", request, None, {"to": to, "wrong": wrong})
+        if isinstance(found, Refusal):
+            shown = {"to": to, "wrong": WHY_NOT[found]}
+            response = self._html("sign-in.html", request, None, shown)
             response.status = 403
             return response
         response = self._go(to)
