@@ -101,6 +101,11 @@ class Grant:
     signed in with; for the secret that it had before, the session."""
 
     @property
+    def root(self) -> str:
+        """The id of what it was derived from, or its own: the same for all that is one's."""
+        return self.parent or self.id
+
+    @property
     def rights(self) -> frozenset[Right]:
         """All that it allows."""
         return frozenset().union(*(RIGHTS[role] for role in self.roles))

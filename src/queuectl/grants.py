@@ -1,6 +1,6 @@
 """Who is let in over HTTP: adding and removing tokens, signing in and out, knowing who asks."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from hmac import compare_digest
@@ -19,7 +19,7 @@ from queuectl.access import (
 from queuectl.errors import (
     BadTimeError,
     NotFoundError,
-    StoreReadOnlyError,
+    StoreError,
     UsageError,
     did_you_mean,
     shown,
@@ -243,12 +243,17 @@ class Access:
     # -- who asks -----------------------------------------------------------------------
 
     def known(
-        self, secret: str, kinds: Collection[Kind] = (Kind.TOKEN, Kind.SESSION)
+        self,
+        secret: str,
+        kinds: Collection[Kind] = (Kind.TOKEN, Kind.SESSION),
+        *,
+        note: bool = True,
     ) -> Grant | None:
         """Return what somebody may do who has this secret, if it is good now, and of these kinds.
 
         It isn't good any more if its time is over, or if that of what it was derived from is, or
-        that is gone. That it was used is noted, once a minute at most.
+        that is gone. That it was used is noted, once a minute at most, and as far as that can be
+        written; or left to be noted by `note_use`.
         """
         if kind_of(secret) not in kinds:
             return None
@@ -259,12 +264,23 @@ class Access:
         now = self._store.clock.now()
         if not self._is_good(found, now):
             return None
-        if found.used_at is None or now - found.used_at >= NOTED_EVERY:
+        if note and is_to_be_noted(found, now):
             found = replace(found, used_at=now)
-            # Who may only read can be known all the same.
-            with suppress(StoreReadOnlyError):
+            # Who it is, is known all the same.
+            with suppress(StoreError):
                 self._store.grants.touch(found.id, now)
         return found
+
+    def note_use(self, used: Mapping[str, int]) -> None:
+        """Note when grants were used, by their ids."""
+        for id, at in used.items():
+            self._store.grants.touch(id, at)
+
+    def good_ones(self) -> set[str]:
+        """Return the ids of all that is good now."""
+        known = {one.id: one for one in self._store.grants.all()}
+        now = self._store.clock.now()
+        return {id for id, one in known.items() if self._is_good(one, now, known)}
 
     def _is_good(self, grant: Grant, now: int, known: dict[str, Grant] | None = None) -> bool:
         """Tell whether a grant holds, and all that it was derived from; some may be known."""
@@ -283,6 +299,11 @@ class Access:
 
     def _event(self, kind: str, detail: str) -> Event:
         return event_of(self._store.clock.now(), kind, detail=detail)
+
+
+def is_to_be_noted(grant: Grant, now: int) -> bool:
+    """Tell whether it is a while since it was last noted that a grant was used."""
+    return grant.used_at is None or now - grant.used_at >= NOTED_EVERY
 
 
 def _new(

@@ -7,6 +7,7 @@ known is refused: else a page of somebody else could have that name point here.
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
 from math import inf
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from queuectl.access import Grant, Kind, Role, digest_of
-from queuectl.errors import StoreMissingError
+from queuectl.errors import StoreError, StoreMissingError
+from queuectl.grants import is_to_be_noted
 from queuectl.values import dataclass, field
 from queuectl.web.problems import RefusedError, refused
 
@@ -27,7 +29,9 @@ KNOWN_FOR = 1.0
 """Seconds for which a secret is taken for good without asking again: so long a revocation takes."""
 MOST_KNOWN = 10_000
 TRIES, TRIES_WITHIN = 10, 60.0
-"""How often an address may try to sign in, or send a secret that is wrong, in how many seconds."""
+"""How many wrong secrets from an address are answered as such, in how many seconds."""
+PROXY = "proxy:"
+"""How the ids of those begin of whom a proxy says who they are: nothing is kept of them."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
@@ -67,15 +71,20 @@ class Rules:
 
 
 class Tries:
-    """Counts what went wrong by address, so that secrets can't be guessed by the million."""
+    """Counts wrong secrets by address, and says that they are when there are many of them.
+
+    A right one is let in whatever else comes from there: many may share an address. What keeps
+    secrets from being guessed is how long they are.
+    """
 
     def __init__(self) -> None:
         self._failed: dict[str, list[float]] = {}
 
-    def check(self, address: str) -> None:
-        """Refuse who has failed too often of late."""
+    def failed(self, address: str) -> None:
+        """Note that a secret was wrong; refuse who has failed too often of late."""
         now = monotonic()
         recent = [at for at in self._failed.get(address, ()) if at > now - TRIES_WITHIN]
+        self._note(address, now)
         if len(recent) >= TRIES:
             wait = int(recent[0] + TRIES_WITHIN - now) + 1
             raise refused(
@@ -86,13 +95,13 @@ class Tries:
                 Retry_After=str(wait),
             )
 
-    def failed(self, address: str) -> None:
-        """Note that a secret was wrong."""
-        now = monotonic()
+    def _note(self, address: str, now: float) -> None:
         if len(self._failed) >= MOST_KNOWN:
             self._failed = {
                 who: at for who, at in self._failed.items() if at[-1] > now - TRIES_WITHIN
             }
+        if len(self._failed) >= MOST_KNOWN:
+            self._failed.clear()
         kept = self._failed.setdefault(address, [])
         kept.append(now)
         del kept[:-TRIES]
@@ -109,6 +118,8 @@ class Gate:
         self._is_gone = False
         """Whether it has been said that the database is gone."""
         self._known: dict[str, tuple[Grant, float]] = {}
+        self._used: dict[str, int] = {}
+        """When grants were used, by their ids, which is to be noted yet."""
         self.tries = Tries()
         name = sha256(f"{queue.url}{rules.base_path}".encode()).hexdigest()[:8]
         prefix = "__Host-" if rules.secure and not rules.base_path else ""
@@ -202,7 +213,6 @@ class Gate:
         return grant if grant and grant.kind is Kind.TOKEN and until >= monotonic() else None
 
     def _by_token(self, given: str, address: str) -> Grant:
-        self.tries.check(address)
         scheme, _, secret = given.partition(" ")
         grant = self._ask(secret.strip(), Kind.TOKEN) if scheme.lower() == "bearer" else None
         if grant is None:
@@ -214,15 +224,25 @@ class Gate:
         digest, now = digest_of(secret), monotonic()
         grant, until = self._known.get(digest, (None, 0.0))
         if until < now:
-            grant = self._queue.access.known(secret, (kind,))
+            grant = self._queue.access.known(secret, (kind,), note=False)
             if grant is None:
                 self._known.pop(digest, None)
                 return None
+            at = self._queue.now()
+            if is_to_be_noted(grant, at):
+                self._used[grant.id] = at
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            left = inf if grant.expires_at is None else grant.expires_at - self._queue.now()
+            left = inf if grant.expires_at is None else grant.expires_at - at
             self._known[digest] = grant, now + min(KNOWN_FOR, left / 1000)
         return grant if grant is not None and grant.kind is kind else None
+
+    def note_use(self) -> None:
+        """Note who has come, as far as that can be written: no request waits for that."""
+        used, self._used = self._used, {}
+        with suppress(StoreError):
+            # A copy, as somebody may still be at adding to it.
+            self._queue.access.note_use(dict(used))
 
     def forget(self, secret: str) -> None:
         """Ask again for a secret: it was just taken away."""
@@ -238,7 +258,7 @@ def unknown(detail: str, *, wrong: bool = False) -> RefusedError:
 def _of_proxy(name: str, proxy: Proxy) -> Grant:
     shown = "".join(letter for letter in name[:64] if letter.isprintable())
     return Grant(
-        id=f"proxy:{shown}",
+        id=f"{PROXY}{shown}",
         kind=Kind.SESSION,
         name=shown,
         digest="",

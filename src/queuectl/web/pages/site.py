@@ -112,7 +112,9 @@ class Site:
     # -- pages ------------------------------------------------------------------------------
 
     async def _page(self, page: Page, request: Request) -> Response:
-        return await self._threads.run(self._answer, page, request)
+        # Who it is, is found out there; a browser that is signed in says the same each time.
+        whose = request.cookies.get(self._gate.cookie) or f"at {request.address}"
+        return await self._threads.run(self._answer, page, request, whose=whose)
 
     def _answer(self, page: Page, request: Request) -> Response:
         grant = None
