@@ -105,7 +105,9 @@ def test_without_the_extra_it_says_what_to_install(lab: Lab, package: str) -> No
     assert done.stderr.endswith("; in a clone of queuectl: pip install '.[web]'.\n")
 
 
-class _Unix(http.client.HTTPConnection):
+class UnixConnection(http.client.HTTPConnection):
+    """A connection by a socket in the file system."""
+
     def __init__(self, path: Path) -> None:
         super().__init__("localhost", timeout=PATIENCE)
         self._path = str(path)
@@ -126,7 +128,7 @@ def test_a_socket_in_the_file_system(lab: Lab) -> None:
             assert server.stderr is not None
             assert b"unix:" in server.stderr.readline()
             assert path.stat().st_mode & 0o777 == 0o660
-            with closing(_Unix(path)) as wire:
+            with closing(UnixConnection(path)) as wire:
                 wire.request("GET", "/health")
                 assert wire.getresponse().status == 200
             taken = lab.run("web", "--socket", str(path))

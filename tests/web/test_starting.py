@@ -1,5 +1,6 @@
 """How a server is started, what it says where it is found, and a database that goes away."""
 
+import json
 import os
 import re
 import socket
@@ -13,9 +14,11 @@ import pytest
 
 from queuectl import Queue
 from queuectl.access import Role
-from queuectl.web.server import Place, found_at, open_sockets
+from queuectl.errors import UsageError
+from queuectl.web.server import Place, check_closed, found_at, open_sockets
 from tests.support import PATIENCE, Lab, wait_for
 from tests.web.conftest import Client, Serve
+from tests.web.test_server import UnixConnection
 from tests.web.test_signing import cookie_of, sign_in
 
 
@@ -32,6 +35,11 @@ class Said:
     def _read(self) -> None:
         for line in self._pipe:
             self.lines.append(line.strip())
+
+    def rest(self) -> list[str]:
+        """Return all that was said, once the program is over."""
+        self._thread.join(PATIENCE)
+        return self.lines
 
 
 class TestFirstRun:
@@ -120,8 +128,7 @@ class TestGone:
         # Who listens is sent away, and asks again.
         wait_for(lambda: not stream.is_alive(), "the end of the stream")
         assert server.stop() == 0
-        wait_for(lambda: sentence in said.lines, "the log")
-        assert said.lines.count(sentence) == 1
+        assert said.rest().count(sentence) == 1
         if how == "replaced":
             # A new one serves what is there now.
             with closing(Queue(lab.db)) as new:
@@ -277,3 +284,118 @@ class TestCertificates:
             assert done.returncode == 2
             assert sentence in done.stderr, done.stderr
             assert "Traceback" not in done.stderr
+
+
+class TestProxyBySocket:
+    """A proxy that comes by a socket in the file system, and says who asks."""
+
+    HEADER = ("--proxy-header", "X-User", "--proxy-role", "view")
+
+    def test_it_is_believed_there_and_nowhere_else(self, lab: Lab, serve: Serve) -> None:
+        path = lab.folder / "w.sock"
+        trusting = ("--trust-proxy", "unix", *self.HEADER, "--no-link")
+        process = subprocess.Popen(
+            lab.command("web", "--socket", str(path), *trusting),
+            env=lab.env,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stderr is not None
+            process.stderr.readline()
+            with closing(UnixConnection(path)) as wire:
+                wire.request("GET", "/api/v1/me", headers={"X-User": "ann"})
+                reply = wire.getresponse()
+                assert (reply.status, json.load(reply)["name"]) == (200, "ann")
+                wire.request("GET", "/api/v1/me")
+                assert wire.getresponse().status == 401
+        finally:
+            process.kill()
+            process.communicate()
+        elsewhere = serve("--trust-proxy", "10.9.9.9", *self.HEADER, "--no-link")
+        assert Client(elsewhere.port).get("/me", X_User="ann").problem == "not-the-proxy"
+
+    def test_over_a_port_it_is_refused(self, lab: Lab) -> None:
+        done = lab.run("web", "--trust-proxy", "unix", *self.HEADER)
+        assert done.returncode == 2
+        assert "--trust-proxy unix is for a proxy that comes by --socket." in done.stderr
+
+    def test_a_socket_that_everybody_may_open_is_refused(self, tmp_path: Path) -> None:
+        with closing(socket.socket(socket.AF_UNIX)) as opened:
+            opened.bind(str(tmp_path / "w.sock"))
+            (tmp_path / "w.sock").chmod(0o666)
+            with pytest.raises(UsageError, match="Everybody may open"):
+                check_closed([opened])
+            (tmp_path / "w.sock").chmod(0o660)
+            check_closed([opened])
+        with closing(socket.socket(socket.AF_UNIX)) as opened:
+            opened.bind(f"\0queuectl-{os.getpid()}")
+            with pytest.raises(UsageError, match="Everybody may open"):
+                check_closed([opened])
+
+
+class TestAccessLog:
+    LINE = re.compile(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z 127\.0\.0\.1 (\S+ \S+ \S+) (\d+) \d+ms"
+    )
+
+    def test_each_request_is_a_line_without_secrets(self, lab: Lab, serve: Serve) -> None:
+        log = lab.folder / "access.log"
+        server = serve("--access-log", str(log))
+        secret = server.link.partition("#")[2]
+        client = server.client("view")
+        token = client.headers["Authorization"].removeprefix("Bearer ")
+        client.get("/jobs?state=dead")
+        client.get("/jobs/%0a%22x")
+        Client(server.port, base="").get(f"/{token}?a={secret}")
+        assert sign_in(server, secret).status == 303
+        wait_for(lambda: len(log.read_text().splitlines()) == 4, "four lines")
+        found = [self.LINE.fullmatch(line) for line in log.read_text().splitlines()]
+        assert [one and one[1] for one in found] == [
+            "GET /api/v1/jobs?state=dead 200",
+            "GET /api/v1/jobs/%0a%22x 404",
+            "GET /qtl_...?a=qtk_... 404",
+            "POST /sign-in 303",
+        ]
+        assert found[0] is not None and int(found[0][2]) > 0
+        for one in (token, secret):
+            assert one not in log.read_text()
+        # One that is moved away is opened anew.
+        os.rename(log, lab.folder / "access.log.1")
+        client.get("/me")
+        wait_for(log.exists)
+        wait_for(lambda: "GET /api/v1/me 200" in log.read_text())
+
+    def test_on_stderr(self, lab: Lab, serve: Serve) -> None:
+        server = serve("--access-log", "-", "--no-link")
+        said = Said(server.process)
+        Client(server.port, base="").get("/health")
+        wait_for(lambda: any("GET /health 200" in line for line in said.lines))
+
+    def test_without_it_there_is_none(self, lab: Lab, serve: Serve) -> None:
+        server = serve("--no-link")
+        said = Said(server.process)
+        Client(server.port, base="").get("/health")
+        assert server.stop() == 0
+        assert said.rest() == []
+
+    def test_one_that_cannot_be_written(self, lab: Lab) -> None:
+        done = lab.run("web", "--access-log", "/none/access.log")
+        assert done.returncode == 2
+        assert "--access-log: /none/access.log can't be written: No such file" in done.stderr
+
+
+def test_what_is_refused_says_the_next_step(serve: Serve) -> None:
+    server = serve("--base-path", "/q", "--no-link")
+    client = server.client("view")
+    client.base = "/q/api/v1"
+    assert (
+        client.post("/queues/x/pause")
+        .json["detail"]
+        .endswith("which t0 hasn't; it takes a token or a link with the role operate or admin.")
+    )
+    assert client.get("/job").json["detail"] == (
+        "There is no '/api/v1/job'; /q/api/v1/openapi.json says what is."
+    )
+    client.base = "/q"
+    assert "it takes a token or a link with the role admin" in client.get("/access").body.decode()

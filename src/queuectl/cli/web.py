@@ -56,7 +56,8 @@ queuectl web --socket /run/queuectl.sock --base-path /queue --allow-host jobs.ex
     "proxies",
     multiple=True,
     metavar="ADDRESS",
-    help="Believe a proxy at this address, or in this network, who asks; repeatable.",
+    help="Believe a proxy at this address, or in this network, who asks; repeatable. With"
+    " --socket it is unix.",
 )
 @click.option(
     "--proxy-header",
@@ -72,6 +73,12 @@ queuectl web --socket /run/queuectl.sock --base-path /queue --allow-host jobs.ex
     default=LINK_ROLES,
     metavar="ROLES",
     help=f"What one may do who signs in by the link.  [default: {LINK_ROLES}]",
+)
+@click.option(
+    "--access-log",
+    metavar="FILE",
+    type=click.Path(),
+    help="Note each request in this file, a line each; - is stderr.",
 )
 @click.option("--no-link", is_flag=True, help="Print no link to sign in with.")
 @click.option("--open", "opens", is_flag=True, help="Open the link in a browser.")
@@ -105,6 +112,7 @@ def web(**given: Any) -> int:
         key=given["tls_key"],
         https=given["https"],
         names=given["hosts"],
+        log=given["access_log"],
     )
     if (place.cert is None) != (place.key is None):
         raise click.UsageError("--tls-cert and --tls-key go together")

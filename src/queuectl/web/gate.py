@@ -19,6 +19,7 @@ from queuectl.access import Grant, Kind, Role, digest_of
 from queuectl.errors import StoreError, StoreMissingError
 from queuectl.grants import is_to_be_noted
 from queuectl.values import dataclass, field
+from queuectl.web.http import UNIX
 from queuectl.web.problems import RefusedError, refused
 
 if TYPE_CHECKING:
@@ -41,16 +42,19 @@ class Proxy:
     """A proxy that says who asks, in a header: believed from its own addresses only."""
 
     networks: tuple[str, ...] = ()
+    """And `UNIX`, if it comes by our socket in the file system: who may open that is believed."""
     header: str = ""
     roles: tuple[Role, ...] = (Role.VIEW,)
 
     def is_at(self, address: str | None) -> bool:
         """Tell whether an address is one of the proxy's."""
+        if address == UNIX:
+            return UNIX in self.networks
         try:
             at = ip_address(address or "")
         except ValueError:
             return False
-        return any(at in ip_network(network) for network in self.networks)
+        return any(at in ip_network(one) for one in self.networks if one != UNIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,4 +287,4 @@ def _has_port(text: str) -> bool:
 
 def networks(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the networks of these addresses, or raise `ValueError`."""
-    return tuple(str(ip_network(text, strict=False)) for text in texts)
+    return tuple(text if text == UNIX else str(ip_network(text, strict=False)) for text in texts)

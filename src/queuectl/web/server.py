@@ -8,7 +8,7 @@ import socket
 import ssl
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from errno import EACCES, EADDRINUSE, EMFILE, ENFILE
 from ipaddress import ip_address
@@ -22,7 +22,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from queuectl.errors import UsageError
 from queuectl.values import dataclass
+from queuectl.web.access_log import AccessLog
 from queuectl.web.app import App
+from queuectl.web.http import UNIX
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
@@ -67,6 +69,8 @@ class Place:
     """Whether a proxy serves https for us."""
     names: tuple[str, ...] = ()
     """By which it is called besides."""
+    log: str | None = None
+    """The file in which each request is noted; `-` is stderr."""
 
 
 class _Taken(socket.socket):
@@ -332,6 +336,20 @@ def check_certificate(cert: str, key: str) -> None:
         ) from None
 
 
+def check_closed(opened: Sequence[socket.socket]) -> None:
+    """Raise a `UsageError` if everybody may open a socket by which who comes is believed."""
+    paths = [one.getsockname() for one in opened if one.family == socket.AF_UNIX]
+    if not paths:
+        raise UsageError("--trust-proxy unix is for a proxy that comes by --socket.")
+    for path in paths:
+        # One that has no file is open to all on this host.
+        if isinstance(path, bytes) or os.stat(path).st_mode & stat.S_IWOTH:
+            raise UsageError(
+                f"Everybody may open {os.fsdecode(path)!r}, and could say who they are.",
+                advice="give it SocketMode=0660 in its unit, or take --trust-proxy unix away.",
+            )
+
+
 def make_room(connections: int) -> int:
     """Have the system let us open so many, or as many as we get; returns how many that are.
 
@@ -394,12 +412,14 @@ def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[Found],
         check_certificate(place.cert, place.key)
     opened = open_sockets(place)
     try:
+        if UNIX in rules.proxy.networks:
+            check_closed(opened)
         most = make_room(MOST_CONNECTIONS)
         opened = [Listening(one, most) for one in opened]
         found = found_at(place, opened[0], rules.base_path)
         app = App(queue, rules)
         config = uvicorn.Config(
-            app,
+            app if place.log is None else AccessLog(app, place.log),
             http=_Patient,
             ws="none",
             lifespan="off",

@@ -21,7 +21,7 @@ from queuectl.access import Grant, Refusal, Right
 from queuectl.errors import QueuectlError, UsageError
 from queuectl.job import DUE, State
 from queuectl.web.api import PREFIX
-from queuectl.web.call import Call, ForbiddenError
+from queuectl.web.call import Call, ForbiddenError, lacking
 from queuectl.web.http import HTML, Request, Response, go
 from queuectl.web.pages import PAGES, words
 from queuectl.web.pages.overview import recall
@@ -149,7 +149,7 @@ class Site:
 
     def _check(self, page: Page, grant: Grant) -> None:
         if not grant.may(page.needs):
-            raise ForbiddenError(f"That needs the right to {page.needs}, which you haven't.")
+            raise lacking(page.needs, grant.name)
         if page.scope is Scope.ALL and grant.queues:
             raise ForbiddenError("You are let in for some queues only, not for that.")
 
