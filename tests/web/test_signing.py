@@ -10,7 +10,7 @@ from queuectl.access import Kind, Role
 from queuectl.web.gate import TRIES
 from queuectl.web.pages import PAGES
 from queuectl.web.pages.signing import FRESH, Signing
-from tests.support import PATIENCE, Lab
+from tests.support import PATIENCE, Lab, wait_for
 from tests.web.conftest import Client, Reply, Serve, Server
 
 
@@ -94,6 +94,20 @@ class TestIn:
         reply = post(server, "/sign-in", {}, **{"Content-Type": "text/plain"})
         assert reply.status == 400
         assert post(server, "/sign-in", {"secret": "x" * 20_000}).status == 413
+
+    def test_the_page_says_what_is_wrong_with_a_link(self, lab: Lab, server: Server) -> None:
+        used, over = (lab.queue.access.link("ann", "view", good_for=m) for m in ("1h", 0.001))
+        assert sign_in(server, used).status == 303
+        wait_for(lambda: lab.queue.access.refusal(over) == "expired")
+        for secret, words in {
+            used: "was used already",
+            over: "The time of that link or token is over",
+            "qtk_x": "doesn&#39;t exist here",
+        }.items():
+            reply = sign_in(server, secret)
+            assert reply.status == 403
+            assert words in reply.body.decode()
+            assert "set-cookie" not in reply.headers
 
     def test_secrets_cannot_be_guessed_by_trying(self, server: Server) -> None:
         found = [sign_in(server, f"qtk_{number}").status for number in range(TRIES + 1)]

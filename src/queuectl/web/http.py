@@ -27,6 +27,8 @@ SLOWEST = 4 << 10
 """Bytes a second at which a long body has to come at least."""
 HTML = "text/html; charset=utf-8"
 SEE_OTHER = 303
+UNIX = "unix"
+"""Where somebody is who comes by a socket in the file system."""
 
 
 class GoneError(Exception):
@@ -45,7 +47,7 @@ class Request:
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in reversed(scope["headers"])
         }
-        self.address: str = scope["client"][0] if scope["client"] else "local"
+        self.address: str = scope["client"][0] if scope["client"] else UNIX
         self.names: dict[str, str] = {}
         """What stands in the path where its route has names."""
         self._receive = receive

@@ -11,6 +11,7 @@ from queuectl.errors import (
     StoreBusyError,
     StoreError,
     StoreFullError,
+    StoreMissingError,
     StoreReadOnlyError,
     StoreUnreachableError,
     TaskFailedError,
@@ -21,6 +22,8 @@ from queuectl.web.api.once import OtherRequestError
 from queuectl.web.call import ForbiddenError
 
 CONTENT_TYPE = "application/problem+json"
+TRY_AGAIN = {429: 10, 503: 2}
+"""Seconds after which what is refused so may go, where nobody knows better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,12 @@ class Problem:
             "detail": self.detail,
             **({"field": self.field} if self.field else {}),
         }
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What is said about it besides."""
+        wait = TRY_AGAIN.get(self.status)
+        return {} if wait is None else {"Retry-After": str(wait)}
 
 
 class RefusedError(Exception):
@@ -73,6 +82,7 @@ _KINDS: tuple[tuple[type[QueuectlError], int, str, str], ...] = (
     (StoreBusyError, 503, "busy", "The database is busy"),
     (StoreUnreachableError, 503, "unreachable", "The database can't be reached"),
     (StoreFullError, 507, "full", "The database is full"),
+    (StoreMissingError, 503, "missing", "The database is gone"),
     (StoreReadOnlyError, 503, "read-only", "The database can't be written"),
     (StoreError, 503, "store", "The database can't be used"),
 )
