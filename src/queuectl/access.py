@@ -61,6 +61,17 @@ class Kind(StrEnum):
     """By a link to sign in with, once."""
 
 
+class Refusal(StrEnum):
+    """Why nobody can sign in with a secret."""
+
+    WRONG = "wrong"
+    """There is no such, or no longer."""
+    USED = "used"
+    """It is that of a link with which somebody has signed in."""
+    EXPIRED = "expired"
+    """Its time is over."""
+
+
 PREFIXES = {Kind.TOKEN: "qtl_", Kind.SESSION: "qts_", Kind.LINK: "qtk_"}
 """How secrets begin: so that a token which went astray is found by what looks for such."""
 LONGEST_SECRET = 64

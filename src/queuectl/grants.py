@@ -6,12 +6,22 @@ from datetime import timedelta
 from hmac import compare_digest
 from typing import TYPE_CHECKING
 
-from queuectl.access import Grant, Kind, check_name, digest_of, kind_of, new_secret, read_roles
+from queuectl.access import (
+    Grant,
+    Kind,
+    Refusal,
+    check_name,
+    digest_of,
+    kind_of,
+    new_secret,
+    read_roles,
+)
 from queuectl.errors import (
     BadTimeError,
     NotFoundError,
     StoreError,
     UsageError,
+    about,
     did_you_mean,
     shown,
 )
@@ -48,6 +58,8 @@ LONGEST_LINK = 24 * HOUR
 HOLDS_ON = MINUTE
 """Milliseconds for which the old secret of a session is good when it has a new one: requests that
 were sent before are on their way."""
+REMEMBERED = HOUR
+"""Milliseconds for which a link that is over is kept at least, to say what became of it."""
 NOTED_EVERY = MINUTE
 """Milliseconds after which it is noted again that a grant was used."""
 DEEPEST = 8
@@ -85,9 +97,11 @@ class Access:
             DuplicateError: There is a token of this name.
         """
         now = self._store.clock.now()
-        token, secret = _new(
-            Kind.TOKEN, check_name(name), roles, queues, now, expires_at=_read_expiry(expires, now)
-        )
+        with about("name"):
+            name = check_name(name)
+        with about("expires"):
+            expires_at = _read_expiry(expires, now)
+        token, secret = _new(Kind.TOKEN, name, roles, queues, now, expires_at=expires_at)
         event = event_of(now, "token-add", detail=_described(token))
         self._store.grants.add(token, now=now, event=event)
         return token, secret
@@ -164,7 +178,7 @@ class Access:
         whom = check_line("The name for a link", name)
         link, secret = _new(Kind.LINK, whom, roles, queues, now, expires_at=now + span)
         event = event_of(now, "link", detail=_described(link))
-        self._store.grants.add(link, now=now, event=event)
+        self._store.grants.add(link, now=now - REMEMBERED, event=event)
         return secret
 
     def sign_in(
@@ -189,12 +203,23 @@ class Access:
             event = event_of(now, "sign-in", detail=_described(session))
         if by_link:
             session = replace(session, parent=known.parent)
-            if not self._store.grants.exchange(known, session, event=event):
+            spent = replace(known, id=_new_id(), expires_at=now, used_at=now)
+            if not self._store.grants.exchange(known, session, left=spent, event=event):
                 return None
         else:
             session = replace(session, parent=known.id)
-            self._store.grants.add(session, now=now, event=event)
+            self._store.grants.add(session, now=now - REMEMBERED, event=event)
         return session, new
+
+    def refusal(self, secret: str) -> Refusal:
+        """Say why nobody can sign in with a secret; of a link that is long over, it is `WRONG`."""
+        found = self._store.grants.find(digest_of(secret))
+        if found is None or found.kind not in (Kind.LINK, Kind.TOKEN) or found.expires_at is None:
+            return Refusal.WRONG
+        if _is_spent(found):
+            return Refusal.USED
+        is_over = found.is_over(self._store.clock.now())
+        return Refusal.EXPIRED if is_over else Refusal.WRONG
 
     def rotate(self, session: Grant) -> tuple[Grant, str] | None:
         """Give a session another secret; that of before is good for a minute more.
@@ -309,6 +334,11 @@ def _new(
         expires_at=expires_at,
     )
     return grant, secret
+
+
+def _is_spent(link: Grant) -> bool:
+    """Tell whether somebody has signed in with a link: that was its last use, and its end."""
+    return link.kind == Kind.LINK and link.used_at is not None and link.used_at == link.expires_at
 
 
 def _new_id() -> str:

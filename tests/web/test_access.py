@@ -73,6 +73,7 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "POST /schedules/{name}/resume": (OPERATE, False),
     "POST /schedules/{name}/run": (OPERATE, False),
     "GET /schedules/{name}/next": (VIEW, False),
+    "GET /rule": (VIEW, True),
     "POST /schedules/{name}/backfill": (OPERATE, False),
     "GET /webhooks": (VIEW, True),
     "GET /webhooks/{name}": (VIEW, True),
@@ -433,7 +434,7 @@ class TestRights:
         assert plain.post("/jobs", {"command": "true"}).status == 403
         assert plain.patch("/jobs/j", {"command": "false"}).status == 403
         assert plain.post("/jobs/j/hold").status == 200
-        reader = serve("--read-only", "--allow-submit", "--no-link").client(*Role)
+        reader = serve("--read-only", "--no-link").client(*Role)
         assert reader.get("/jobs").status == 200
         for route in routes():
             if route.changes:

@@ -15,7 +15,7 @@ from queuectl.errors import QueuectlError, UsageError, shown
 from queuectl.metrics import QueueMetrics
 from queuectl.web import openapi, problems
 from queuectl.web.api import PREFIX, routes
-from queuectl.web.call import Answer, Call, ForbiddenError, Later, Lines
+from queuectl.web.call import Answer, Call, ForbiddenError, Later, Lines, lacking
 from queuectl.web.following import follow
 from queuectl.web.gate import Gate, Rules, unknown
 from queuectl.web.http import GoneError, Receive, Request, Response, Send, encoded
@@ -145,7 +145,8 @@ class App:
         request.path = request.path[len(base) :] or "/"
         found = self._at.find(request.path)
         if found is None:
-            raise refused(404, "no-path", "Not found", f"There is no {request.path[:200]!r}.")
+            told = f"There is no {request.path[:200]!r}; {base}{PREFIX}/openapi.json says what is."
+            raise refused(404, "no-path", "Not found", told)
         methods, request.names = found
         answer = methods.get(request.method)
         if answer is None:
@@ -210,6 +211,7 @@ class App:
 
     async def who(self, request: Request) -> Grant | None:
         """Return who asks; None if nobody says so."""
+        self.gate.check_database()
         if (known := self.gate.remembered(request.headers)) is not None:
             return known
         given = request.headers, request.cookies, request.address
@@ -225,7 +227,7 @@ class App:
         if route.changes and self.rules.read_only:
             raise ForbiddenError("This server only reads: it changes nothing for anybody.")
         if needs is not None and not grant.may(needs):
-            raise ForbiddenError(f"That needs the right to {needs}, which {grant.name} hasn't.")
+            raise lacking(needs, grant.name)
         if needs == "submit" and not self.rules.may_submit:
             raise ForbiddenError(
                 "Nothing can be made to run through this server.",
@@ -329,6 +331,7 @@ class App:
 
     async def _health(self, _: Request) -> Response:
         try:
+            self.gate.check_database()
             await self._quick.run(self.queue.counts)
         except QueuectlError as error:
             raise RefusedError(outline_of(error)) from None
@@ -347,7 +350,6 @@ def busy() -> RefusedError:
         "too-many",
         "Too many at once",
         "Too many such requests go on; try again.",
-        Retry_After="2",
     )
 
 
@@ -357,7 +359,7 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
         as_json(problem.as_dict()),
         status=problem.status,
         kind=problems.CONTENT_TYPE,
-        headers={**(headers or {}), **({"Retry-After": "2"} if problem.status == 503 else {})},
+        headers={**problem.headers, **(headers or {})},
     )
 
 

@@ -5,6 +5,7 @@ if the browser says that the request comes from our own pages, and a name of the
 known is refused: else a page of somebody else could have that name point here.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -15,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from queuectl.access import Grant, Kind, Role, digest_of
-from queuectl.errors import StoreError
+from queuectl.errors import StoreError, StoreMissingError
 from queuectl.grants import is_to_be_noted
-from queuectl.values import dataclass, field
-from queuectl.web.problems import RefusedError, refused
+from queuectl.values import dataclass, field, replace
+from queuectl.web.http import UNIX
+from queuectl.web.problems import RefusedError, problem_of, refused
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
 
+GONE = "The database isn't at its place any more; restart queuectl web."
+_log = logging.getLogger(__name__)
 KNOWN_FOR = 1.0
 """Seconds for which a secret is taken for good without asking again: so long a revocation takes."""
 MOST_KNOWN = 10_000
@@ -41,16 +45,19 @@ class Proxy:
     """A proxy that says who asks, in a header: believed from its own addresses only."""
 
     networks: tuple[str, ...] = ()
+    """And `UNIX`, if it comes by our socket in the file system: who may open that is believed."""
     header: str = ""
     roles: tuple[Role, ...] = (Role.VIEW,)
 
     def is_at(self, address: str | None) -> bool:
         """Tell whether an address is one of the proxy's."""
+        if address == UNIX:
+            return UNIX in self.networks
         try:
             at = ip_address(address or "")
         except ValueError:
             return False
-        return any(at in ip_network(network) for network in self.networks)
+        return any(at in ip_network(one) for one in self.networks if one != UNIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +122,8 @@ class Gate:
         self.rules = rules
         self._hosts: set[str] = set()
         """Names of this server that were found to be good, as they were sent."""
+        self._is_gone = False
+        """Whether it has been said that the database is gone."""
         self._known: dict[str, tuple[Grant, float]] = {}
         self._used: dict[str, int] = {}
         """When grants were used, by their ids, which is to be noted yet."""
@@ -125,6 +134,21 @@ class Gate:
         prefix = whole if rules.secure else ""
         self.cookie = f"{prefix}queuectl-{name}"
         """Cookies know no ports: two servers on one host would take each other's for theirs."""
+
+    # -- what there is to be let in to ----------------------------------------------------
+
+    def check_database(self) -> None:
+        """Refuse everything while the database isn't the one at its place: it would be a ghost."""
+        try:
+            self._queue.check_place()
+        except StoreMissingError as error:
+            gone = StoreMissingError(str(error), advice="restart queuectl web.")
+            if not self._is_gone:
+                _log.error(gone.advised)
+            self._is_gone = True
+            # Where it was is for the log, as nobody was asked yet who they are.
+            raise RefusedError(replace(problem_of(gone), detail=GONE)) from None
+        self._is_gone = False
 
     # -- where it comes from --------------------------------------------------------------
 
@@ -274,4 +298,4 @@ def _has_port(text: str) -> bool:
 
 def networks(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the networks of these addresses, or raise `ValueError`."""
-    return tuple(str(ip_network(text, strict=False)) for text in texts)
+    return tuple(text if text == UNIX else str(ip_network(text, strict=False)) for text in texts)

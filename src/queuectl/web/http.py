@@ -28,6 +28,8 @@ SLOWEST = 4 << 10
 """Bytes a second at which a long body has to come at least."""
 HTML = "text/html; charset=utf-8"
 SEE_OTHER = 303
+UNIX = "unix"
+"""Where somebody is who comes by a socket in the file system."""
 
 
 class GoneError(Exception):
@@ -51,7 +53,7 @@ class Request:
         if len(self.headers) < len(scope["headers"]):
             names = Counter(name.decode("latin-1") for name, _ in scope["headers"])
             self.repeated = frozenset(name for name, times in names.items() if times > 1)
-        self.address: str = scope["client"][0] if scope["client"] else "local"
+        self.address: str = scope["client"][0] if scope["client"] else UNIX
         self.names: dict[str, str] = {}
         """What stands in the path where its route has names."""
         self._receive = receive

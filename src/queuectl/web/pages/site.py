@@ -17,11 +17,11 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from queuectl import __version__
-from queuectl.access import Grant, Right
+from queuectl.access import Grant, Refusal, Right
 from queuectl.errors import QueuectlError, UsageError
 from queuectl.job import DUE, State
 from queuectl.web.api import PREFIX
-from queuectl.web.call import Call, ForbiddenError
+from queuectl.web.call import Call, ForbiddenError, lacking
 from queuectl.web.http import HTML, Request, Response, go
 from queuectl.web.pages import PAGES, words
 from queuectl.web.pages.overview import recall
@@ -50,6 +50,12 @@ HEADERS = {
     "Vary": "Cookie, X-Part",
 }
 SIGN_IN = "/sign-in"
+WHY_NOT = {
+    Refusal.WRONG: "That isn't good: a link or token that doesn't exist here, or was removed."
+    " See that all of it was copied.",
+    Refusal.USED: "That link was used already, and each signs in once. Ask for another.",
+    Refusal.EXPIRED: "The time of that link or token is over. Ask for another.",
+}
 KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -115,6 +121,7 @@ class Site:
         grant = None
         secret = request.cookies.get(self._gate.cookie)
         try:
+            self._gate.check_database()
             grant = self._gate.who(request.headers, request.cookies, request.address)
             if grant is None:
                 return self._stranger(request)
@@ -143,7 +150,7 @@ class Site:
 
     def _check(self, page: Page, grant: Grant) -> None:
         if not grant.may(page.needs):
-            raise ForbiddenError(f"That needs the right to {page.needs}, which you haven't.")
+            raise lacking(page.needs, grant.name)
         if page.scope is Scope.ALL and grant.queues:
             raise ForbiddenError("You are let in for some queues only, not for that.")
 
@@ -236,7 +243,7 @@ class Site:
         if problem.status == 401:
             return self._stranger(request)
         call = None if grant is None else Call(queue=self._queue, grant=grant)
-        more = error.headers if isinstance(error, RefusedError) else {}
+        more = {**problem.headers, **(error.headers if isinstance(error, RefusedError) else {})}
         response = self._html("error.html", request, call, {"page": None, "problem": problem})
         response.status = problem.status
         response.headers |= {name.lower(): value for name, value in more.items()}
@@ -283,11 +290,16 @@ class Site:
     # -- signing in and out -----------------------------------------------------------------
 
     async def _sign_in_page(self, request: Request) -> Response:
+        try:
+            self._gate.check_database()
+        except (RefusedError, QueuectlError) as error:
+            return self._wrong(error, None, request)
         to = page_of_ours(request.param("to"), self._pages)
         return self._html("sign-in.html", request, None, {"to": to, "wrong": None})
 
     async def _sign_in(self, request: Request) -> Response:
         try:
+            self._gate.check_database()
             self._gate.check_same_site(request.method, request.headers)
             said = await read_form(request)
             to = page_of_ours(said.get("to"), self._pages)
@@ -295,9 +307,9 @@ class Site:
             found = await self._threads.run(self._signing.sign_in, secret, request.address)
         except (RefusedError, QueuectlError) as error:
             return self._wrong(error, None, request)
-        if found is None:
-            wrong = "That link or token isn't good, or not any more. A link can be used once."
-            response = self._html("sign-in.html", request, None, {"to": to, "wrong": wrong})
+        if isinstance(found, Refusal):
+            shown = {"to": to, "wrong": WHY_NOT[found]}
+            response = self._html("sign-in.html", request, None, shown)
             response.status = 403
             return response
         response = self._go(to)

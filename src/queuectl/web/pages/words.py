@@ -70,5 +70,13 @@ def brief(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return what was written to a terminal as text, without its orders."""
-    return _ESCAPES.sub("", text).replace("\r\n", "\n")
+    """Return what was written to a terminal as text: without orders, lines as they ended up."""
+    lines = _ESCAPES.sub("", text).split("\n")
+    return "\n".join(_overwritten(line) if "\r" in line else line for line in lines)
+
+
+def _overwritten(line: str) -> str:
+    shown = ""
+    for part in line.rstrip("\r").split("\r"):
+        shown = part + shown[len(part) :]
+    return shown
