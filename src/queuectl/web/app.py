@@ -14,9 +14,10 @@ from queuectl.access import Grant, Kind
 from queuectl.errors import QueuectlError, UsageError, shown
 from queuectl.host import acting_as
 from queuectl.metrics import QueueMetrics
-from queuectl.web import openapi, problems
+from queuectl.web import adding, openapi, problems
+from queuectl.web.adding import Adder
 from queuectl.web.api import PREFIX, routes
-from queuectl.web.call import Answer, Call, ForbiddenError, Later, Lines
+from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, Lines
 from queuectl.web.following import follow
 from queuectl.web.gate import Gate, Rules, unknown
 from queuectl.web.http import GoneError, Receive, Request, Response, Send, encoded
@@ -80,6 +81,7 @@ class App:
         """Set when the server is about to stop: streams end then."""
         self._quick = Threads("quick", AT_ONCE)
         self._slow = Threads("slow", SLOW_AT_ONCE)
+        self._adder = Adder(queue)
         self._site = Site(queue, rules, self.gate, self._quick)
         self._at = self._routes()
         self._always = encoded(ALWAYS | (TRANSPORT if rules.secure else {}))
@@ -154,7 +156,12 @@ class App:
             may_submit=self.rules.may_submit,
         )
         threads = self._slow if streams else self._quick
-        found = await threads.run(self._run, route.run, call)
+        if route.adds and request.length <= adding.LONGEST:
+            found = await self._adder.run(route.run, call)
+        else:
+            found = await threads.run(self._run, route.run, call)
+        if isinstance(found, Adding):
+            found = await threads.run(self._store, found, call)
         if isinstance(found, Later):
             if self.live.is_crowded:
                 raise busy()
@@ -173,6 +180,11 @@ class App:
                 first = list(islice(rest, PART))
                 return Lines(values=_joined(first, rest))
             return found
+
+    def _store(self, found: Adding, call: Call) -> Answer:
+        with acting_as(call.who):
+            (outcome,) = self.queue.together.add([found.prepared])
+        return found.answer(outcome)
 
     async def admit(self, request: Request, route: Route | None = None) -> Grant:
         """Return who asks, if that may have what is asked for."""

@@ -11,6 +11,7 @@ from queuectl.values import dataclass, field, replace
 if TYPE_CHECKING:
     from queuectl.job import Job
     from queuectl.queue import Queue
+    from queuectl.together import Outcome, Prepared, Stored
 
 
 class ForbiddenError(UsageError):
@@ -40,6 +41,22 @@ class Later:
     job: "Job"
     seconds: float
     then: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adding:
+    """An answer that is given when a job is stored, by itself or together with others."""
+
+    prepared: "Prepared"
+    then: "Callable[[Stored], Answer]"
+    otherwise: Callable[[Exception], Exception]
+    """Says what is told of an error."""
+
+    def answer(self, outcome: "Outcome") -> Answer:
+        """Return what is answered to what became of the job, or raise what is told."""
+        if isinstance(outcome, Exception):
+            raise self.otherwise(outcome)
+        return self.then(outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

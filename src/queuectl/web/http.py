@@ -41,6 +41,8 @@ class Request:
         self.address: str = scope["client"][0] if scope["client"] else "local"
         self.names: dict[str, str] = {}
         """What stands in the path where its route has names."""
+        self.length = 0
+        """Bytes of its body that were read so far."""
         self._receive = receive
         self._whole = asyncio.Event()
 
@@ -83,6 +85,7 @@ class Request:
             if not message.get("more_body", False):
                 self._whole.set()
             if body := message.get("body"):
+                self.length += len(body)
                 yield body
 
     async def gone(self) -> None:

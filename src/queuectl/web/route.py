@@ -58,6 +58,8 @@ class Route:
     takes_as: str = JSON
     optional: bool = False
     """Whether the body may be left out."""
+    adds: bool = False
+    """Whether it adds a job, and may do that together with other requests."""
     answers: Schema | None = None
     """What it answers; None for nothing."""
     answers_as: str = JSON
