@@ -27,7 +27,7 @@ class Right(StrEnum):
     OPERATE = "operate"
     """Change what becomes of jobs: cancel, retry, hold, move, delete; pause queues, schedules."""
     SUBMIT = "submit"
-    """Have something run: new jobs, other commands, schedules, hooks."""
+    """Have something run: new jobs, other commands, schedules, hooks, webhooks."""
     ADMIN = "admin"
     """Change how it all works: settings, limits, nodes, tokens."""
 

@@ -217,6 +217,11 @@ class Enqueuer:
             new = self._complete(_read(what, fields, now))
         return self.take_complete(new, now, connection)
 
+    def take_values(self, given: Values, now: int) -> Job:
+        """Store a job of what `request.read_values` has read; its environment is whole already."""
+        new = self._defaults().complete(given, folder=_nowhere, environment=lambda hidden: {})
+        return self.take_complete(new, now)
+
     def take_complete(self, new: NewJob | OneOfMany, now: int, connection: Any = None) -> Job:
         """Store one job that is complete."""
         if sys.modules.get(TRACES) is not None:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from queuectl import (
         awaiting,
         changes,
+        cloning,
         configuration,
         editing,
         figures,
@@ -100,8 +101,8 @@ else:
             return getattr(import_module(f"queuectl.{self._name}"), attribute)
 
     _PARTS = (
-        "awaiting changes configuration editing figures finding following listing maintenance"
-        " outputs overview pausing queues roster told waiting watches"
+        "awaiting changes cloning configuration editing figures finding following listing"
+        " maintenance outputs overview pausing queues roster told waiting watches"
     )
     globals().update((name, _Part(name)) for name in _PARTS.split())
 
@@ -291,6 +292,14 @@ class Queue:
         becomes part of its transaction: it exists if and only if you commit.
         """
         return self._enqueuer.take(what, fields, connection)
+
+    def clone(self, job: Named, /, **changes: Unpack[Keywords]) -> "cloning.Clone":
+        """Store another job with all that one was asked for, also its variables and its stdin.
+
+        Changes are laid over that as `edit` does. It has an id of its own, and the unique key of
+        the other only if no job has that just now; what is left out is said.
+        """
+        return cloning.clone(self.store, self._enqueuer, self.meant(job), changes)
 
     def push(
         self,

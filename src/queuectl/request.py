@@ -59,7 +59,7 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
     if len(given) == 1 and isinstance(command := given.get("command"), str):
         # Most say no more, and where they come by the thousand, the rest takes longer than this.
         return {"command": check_command(command)}
-    said = _by_name(given)
+    said = by_name(given)
     if not _OTHER_WAYS.isdisjoint(said):
         for names in _SAME:
             _one_of(said, *names)
@@ -130,14 +130,19 @@ def _checked(name: str, value: object) -> Any:
         raise BadJobError(f"Bad {name}: {error}") from None
 
 
-def _by_name(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring the fields to their one true names; two names for one field contradict each other."""
+def by_name(given: Mapping[str, Any], *, nulls: bool = False) -> dict[str, Any]:
+    """Bring the fields to their one true names; two names for one field contradict each other.
+
+    What is null says nothing, and is left out, unless `nulls` are wanted.
+    """
     said: dict[str, Any] = {}
     for name, value in given.items():
         key = name if name in _READERS else _field(name)
         if value is None:
+            if nulls:
+                said.setdefault(key, None)
             continue
-        if key in said:
+        if said.get(key) is not None:
             raise BadJobError(f"The field {key!r} is given twice, once as {name!r}; keep one.")
         said[key] = value
     return said

@@ -20,7 +20,7 @@ from queuectl.history import event_of
 from queuectl.host import local_zone
 from queuectl.job import Job, NewJob, State
 from queuectl.merging import without_rivals
-from queuectl.request import check_name
+from queuectl.request import by_name, check_name
 from queuectl.schedule import Missed, Overlap, Schedule
 from queuectl.store.contract import Decision, EndRun, Store, Tick, Ticked
 from queuectl.values import replace
@@ -326,7 +326,9 @@ class Schedules:
         self, what: Any, fields: Mapping[str, Any], before: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Return the fields of its jobs as they are kept: as a request says them, in JSON."""
-        asked = {**({} if what is None else self._enqueuer.as_fields(what)), **fields}
+        asked = by_name(
+            {**({} if what is None else self._enqueuer.as_fields(what)), **fields}, nulls=True
+        )
         kept = without_rivals(before or {}, asked)
         if "env_all" in asked:
             # What was kept of an environment is that of before.

@@ -22,6 +22,8 @@ PAGES = {
     "queue": "/queues/mail",
     "schedules": "/schedules",
     "schedule": "/schedules/nightly-backup",
+    "webhooks": "/webhooks",
+    "webhook": "/webhooks/ops",
     "nodes": "/nodes",
     "audit": "/events",
     "settings": "/settings",

@@ -1,5 +1,6 @@
 """Who may: each route, each role, each way of not being let in. Only what this table says."""
 
+import json
 import re
 from datetime import timedelta
 
@@ -31,6 +32,7 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "GET /jobs/{id}/result": (VIEW, True),
     "GET /jobs/{id}/output": (VIEW, True),
     "GET /jobs/{id}/wait": (VIEW, True),
+    "POST /jobs/{id}/clone": (SUBMIT, True),
     "POST /jobs/{id}/cancel": (OPERATE, True),
     "POST /jobs/{id}/retry": (OPERATE, True),
     "POST /jobs/{id}/finish": (OPERATE, True),
@@ -65,6 +67,13 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "POST /schedules/{name}/run": (OPERATE, False),
     "GET /schedules/{name}/next": (VIEW, False),
     "POST /schedules/{name}/backfill": (OPERATE, False),
+    "GET /webhooks": (VIEW, True),
+    "GET /webhooks/{name}": (VIEW, True),
+    "PUT /webhooks/{name}": (SUBMIT, True),
+    "DELETE /webhooks/{name}": (OPERATE, True),
+    "POST /webhooks/{name}/pause": (OPERATE, True),
+    "POST /webhooks/{name}/resume": (OPERATE, True),
+    "POST /webhooks/{name}/test": (OPERATE, True),
     "GET /emitted": (VIEW, False),
     "GET /emitted/{name}": (VIEW, False),
     "PUT /emitted/{name}": (OPERATE, False),
@@ -213,6 +222,93 @@ class TestQueues:
         assert lab.queue.find("out") is not None
 
 
+ODD = ("queue ", " queue", "\tqueue")
+"""Names that a field may have as well."""
+
+
+class TestUnique:
+    """A unique key is one in all queues, and opens none of them."""
+
+    @pytest.mark.parametrize("how", ["return", "reject", "replace", "debounce"])
+    def test_of_a_job_elsewhere(self, lab: Lab, server: Server, how: str) -> None:
+        lab.queue.enqueue("secret", id="hidden", queue="other", unique="k")
+        before = lab.queue.get("hidden")
+        mail = server.client(*Role, queues=("mail",))
+        asked = {"command": "true", "queue": "mail", "unique": "k", "on_duplicate": how}
+        line = json.dumps(asked).encode()
+        replies = [
+            mail.post("/jobs", asked),
+            mail.post("/jobs", asked, Idempotency_Key="x"),
+            mail.ask("POST", "/bulk/jobs", line, headers={"Content-Type": LINES}),
+        ]
+        assert [reply.status for reply in replies[:2]] == [409, 422 if how != "debounce" else 400]
+        assert replies[2].lines[0]["id"] is None
+        for reply in replies:
+            assert b"hidden" not in reply.body
+            assert b"secret" not in reply.body
+        assert lab.queue.get("hidden") == before
+
+    def test_of_one_that_was_moved_away(self, lab: Lab, server: Server) -> None:
+        mail = server.client(*Role, queues=("mail",))
+        asked = {"command": "true", "queue": "mail"}
+        assert mail.put("/jobs/j", asked).status == 201
+        lab.queue.move("j", "elsewhere")
+        reply = mail.put("/jobs/j", asked)
+        assert reply.status == 422
+        assert b"elsewhere" not in reply.body
+
+
+class TestNames:
+    """A field is checked whichever of its names it comes by."""
+
+    @pytest.fixture
+    def mail(self, lab: Lab, server: Server) -> Client:
+        lab.queue.enqueue("true", id="in", queue="mail")
+        return server.client(*Role, queues=("mail",))
+
+    @pytest.mark.parametrize("name", ODD)
+    def test_of_the_queue(self, lab: Lab, mail: Client, name: str) -> None:
+        there, here = {"command": "true", name: "other"}, {"command": "true", name: "mail"}
+        assert mail.post("/jobs", there).status == 403
+        assert mail.put("/jobs/x", there).status == 403
+        assert mail.patch("/jobs/in", {name: "other"}).status == 403
+        assert mail.post("/jobs/in/retry", {"changes": {name: "other"}}).status == 403
+        lines = b"\n".join(json.dumps(one).encode() for one in (there, here))
+        told = mail.ask("POST", "/bulk/jobs", lines, headers={"Content-Type": LINES}).lines
+        assert [line["error"] is None for line in told] == [False, True]
+        assert {job.queue for job in lab.queue.iterate()} == {"mail"}
+
+    @pytest.mark.parametrize("name", ["env_all", "env-all", "env_all ", " env-all"])
+    def test_of_an_environment(self, lab: Lab, anyone: Client, name: str) -> None:
+        lab.queue.enqueue("true", id="j")
+        asked = {"command": "true", name: True}
+        assert anyone.post("/jobs", asked).status == 400
+        assert anyone.put("/jobs/x", asked).status == 400
+        assert anyone.put("/schedules/s", {"rule": "every 1h", "job": asked}).status == 400
+        assert anyone.patch("/jobs/j", {name: True}).status == 400
+        assert anyone.post("/jobs/j/retry", {"changes": {name: True}}).status == 400
+        assert [job.id for job in lab.queue.iterate()] == ["j"]
+        assert not lab.queue.get("j").env_all
+
+    @pytest.mark.parametrize("name", ["cwd", "cwd ", " cwd"])
+    def test_of_a_folder(self, lab: Lab, anyone: Client, name: str) -> None:
+        lab.queue.enqueue("true", id="j")
+        assert anyone.post("/jobs", {"command": "true", name: "sub"}).status == 400
+        assert anyone.patch("/jobs/j", {name: "sub"}).status == 400
+        assert anyone.post("/jobs/j/retry", {"changes": {name: "sub"}}).status == 400
+        assert anyone.patch("/jobs/j", {name: "/tmp"}).json["cwd"] == "/tmp"
+
+    @pytest.mark.parametrize("name", ["id ", "stdin ", " type", "stdin-base64", "unique "])
+    def test_of_what_a_job_keeps(self, lab: Lab, anyone: Client, name: str) -> None:
+        lab.queue.enqueue("true", id="j")
+        assert anyone.patch("/jobs/j", {name: "x"}).status == 400
+        assert [job.id for job in lab.queue.iterate()] == ["j"]
+
+    def test_twice(self, anyone: Client) -> None:
+        asked = {"command": "true", "queue": "a", "queue ": "b"}
+        assert anyone.post("/jobs", asked).status == 400
+
+
 class TestRights:
     """What takes more than its route says."""
 
@@ -223,7 +319,8 @@ class TestRights:
         bodies: tuple[dict[str, object], ...] = (
             {"command": "rm"},
             {"cmd": "rm"},
-            {"ENV": {}},
+            {" env": {}},
+            {"on-dead ": "rm"},
             {"on_dead": "rm"},
             {"cwd": "/"},
         )
@@ -270,3 +367,20 @@ class TestRights:
         for route in routes():
             if route.changes:
                 assert ask(reader, route) == 403, route
+
+    def test_who_may_not_see_what_a_job_was_given_hands_it_to_nothing_else(
+        self, lab: Lab, server: Server
+    ) -> None:
+        lab.queue.enqueue("true", id="j", env={"TOKEN": "hidden value"})
+        lab.queue.enqueue("true", id="plain")
+        submitter, boss = server.client("submit"), server.client("submit", "admin")
+        made = submitter.post("/jobs/j/clone")
+        assert (made.status, made.json["job"]["env"]) == (201, [])
+        assert made.json["left_out"] == ["Its id j: the other has its own."]
+        assert made.headers["location"].endswith(f"/jobs/{made.json['job']['id']}")
+        assert lab.queue.get(made.json["job"]["id"]).env == {"TOKEN": "hidden value"}
+        other = {"changes": {"command": "env"}}
+        assert submitter.post("/jobs/j/clone", other).status == 403
+        assert submitter.post("/jobs/j/clone", {"changes": {"priority": 3}}).status == 201
+        assert submitter.post("/jobs/plain/clone", other).status == 201
+        assert boss.post("/jobs/j/clone", other).status == 201

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -11,7 +12,7 @@ from queuectl import Queue
 from queuectl.access import Grant, Kind, Role
 from queuectl.errors import UsageError
 from queuectl.store.sqlstore import SqlStore
-from queuectl.web.adding import LONGEST, Adder
+from queuectl.web.adding import LONGEST_TOGETHER, Adder
 from queuectl.web.api import jobs
 from queuectl.web.call import Adding, Answer, Call
 from tests.support import PATIENCE, Lab
@@ -61,7 +62,7 @@ def behind_a_gate(lab: Lab, then: Callable[[Queue, Gate, Adder], Awaitable[Any]]
 
 def post(queue: Queue, adder: Adder, body: Any, **headers: str) -> "asyncio.Future[Any]":
     call = Call(queue=queue, grant=ANN, body=body, headers=headers)
-    return adder.run(jobs.enqueue, call)
+    return adder.run(partial(jobs.enqueue, call))
 
 
 def test_who_comes_meanwhile_shares_the_next_commit_and_hears_after_it(lab: Lab) -> None:
@@ -123,9 +124,9 @@ def test_a_lone_request_is_answered_by_itself(lab: Lab) -> None:
 
 
 def test_what_is_large_or_named_is_added_as_well(lab: Lab, anyone: Client) -> None:
-    text = "x" * LONGEST
+    text = "x" * LONGEST_TOGETHER
     large = anyone.post("/jobs", {"command": "cat", "stdin": text}, Idempotency_Key="large")
-    assert (large.status, large.json["stdin_bytes"]) == (201, LONGEST)
+    assert (large.status, large.json["stdin_bytes"]) == (201, LONGEST_TOGETHER)
     named = anyone.post("/jobs", {"command": "true", "id": "mine"})
     assert (named.status, named.headers["location"]) == (201, "/api/v1/jobs/mine")
     taken = anyone.post("/jobs", {"command": "true", "id": "mine"})

@@ -257,6 +257,10 @@ class TestChanging:
         sign_in(page, server)
         go(page, server, "/dead")
         assert page.locator("article.group").count() == 2
+        for key in "jjk":
+            page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.textContent") in page.inner_text(".group.at")
+        assert page.locator("article.group").first.get_attribute("class") == "card group at"
         page.locator("article.group").first.get_by_role("button", name="Retry all").click()
         page.click("dialog button:has-text('Retry 7 jobs')")
         page.wait_for_selector(".toast:has-text('7 jobs back in line.')")
@@ -311,6 +315,58 @@ class TestChanging:
         page.wait_for_selector(".toast:has-text('2 jobs held.')")
         assert [lab.queue.get(f"j{n}").is_held for n in range(5)] == [0, 1, 0, 1, 0]
 
+    def test_a_list_with_ticks_stands_still_and_goes_on_after_what_is_done(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        for number in range(3):
+            lab.queue.enqueue("true", id=f"j{number}")
+        lab.queue.cancel("j2")
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/jobs")
+        assert not page.is_visible("#frozen")
+        page.check("input[value=j1]")
+        page.wait_for_selector("#frozen:has-text('stands still')")
+        page.click("#untick")
+        assert not page.is_checked("input[value=j1]")
+        assert not page.is_visible("#frozen")
+        page.check("#all")
+        lab.queue.enqueue("true", id="news")
+        page.click("#bulk button:has-text('Cancel')")
+        yes = page.locator("dialog button.main")
+        page.wait_for_selector("dialog button:has-text('Cancel 2 jobs')")
+        assert page.locator("dialog button").all_inner_texts() == ["Cancel 2 jobs", "Keep them"]
+        told = page.inner_text("dialog")
+        assert "1 job can't be cancelled, and stay" in told
+        assert "1 job: Job … is cancelled already; it can't be cancelled." in told
+        yes.click()
+        page.wait_for_selector(".toast:has-text('2 jobs cancelled, 1 was not.')")
+        page.wait_for_selector("tr[data-row=j1] .state.cancelled")
+        page.wait_for_selector("tr[data-row=news]")
+        assert page.locator(".pick input:checked").count() == 0
+        seen.check()
+
+    def test_what_is_wrong_with_a_filter_is_said_beside_it(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        sign_in(page, server)
+        go(page, server, "/jobs")
+        page.fill("input[name=since]", "half past nine")
+        page.fill("input[name=queue]", "mail")
+        page.click("button:has-text('Filter')")
+        page.wait_for_selector("form.filters [role=alert]:has-text('half past nine')")
+        assert page.input_value("input[name=since]") == "half past nine"
+        assert page.input_value("input[name=queue]") == "mail"
+        lab.queue.enqueue("true", id="soon", delay="1h", keys=["k"])
+        lab.queue.enqueue("true", id="now", keys=["k"])
+        page.fill("input[name=since]", "")
+        page.fill("input[name=queue]", "")
+        page.fill("input[name=key]", "k")
+        page.select_option("select[name=due]", "later")
+        page.click("button:has-text('Filter')")
+        page.wait_for_selector("tr[data-row=soon]")
+        assert page.locator("tr[data-row=now]").count() == 0
+
     def test_one_job_is_held_edited_cloned_and_deleted(
         self, page: Page, lab: Lab, server: Server
     ) -> None:
@@ -330,7 +386,7 @@ class TestChanging:
         assert (other.command, other.tags) == ("echo once", ("x",))
         go(page, server, "/jobs/one")
         page.click("button:has-text('Delete')")
-        page.click("dialog button:has-text('Delete')")
+        page.click("dialog button:has-text('Delete the job')")
         page.wait_for_url(server.url + "/jobs")
         assert lab.queue.find("one") is None
         seen.check()
@@ -353,6 +409,37 @@ class TestChanging:
         page.press("input[aria-label=max_retries]", "Enter")
         page.wait_for_selector("tr[data-row=max_retries] button:has-text('Unset')")
         assert lab.queue.settings.max_retries == 9
+        seen.check()
+
+    def test_a_webhook_is_added_tried_paused_and_removed(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/webhooks")
+        page.fill("input[name=url]", "https://127.0.0.1/hook?key=a")
+        page.fill("input[name=name]", "ops/1 ü")
+        page.check("input[value=completed]")
+        page.fill("input[name=queues]", "mail, other")
+        page.click("button:has-text('Add')")
+        secret = page.inner_text("dialog code")
+        made = lab.queue.webhooks.get("ops/1 ü")
+        assert (made.secret, made.news) == (secret, ("completed", "dead"))
+        assert (made.queues, made.private, made.with_data) == (("mail", "other"), False, False)
+        page.click("dialog button")
+        page.wait_for_selector("tr[data-row='ops/1 ü']")
+        assert secret not in page.content()
+        page.click("td button:has-text('Test')")
+        page.wait_for_selector(".toast.bad:has-text('no public address')")
+        page.click("td button:has-text('Pause')")
+        page.click("td button:has-text('Resume')")
+        page.wait_for_selector("td button:has-text('Pause')")
+        page.click("td a")
+        page.wait_for_selector("h1:has-text('ops/1 ü')")
+        page.click("button:has-text('Remove')")
+        page.click("dialog button:has-text('Remove')")
+        page.wait_for_url(server.url + "/webhooks")
+        assert lab.queue.webhooks.all() == []
         seen.check()
 
     def test_who_may_only_look_sees_no_buttons(self, page: Page, lab: Lab, server: Server) -> None:

@@ -93,7 +93,7 @@ class TestIn:
     def test_what_is_no_form_is_refused(self, server: Server) -> None:
         reply = post(server, "/sign-in", {}, **{"Content-Type": "text/plain"})
         assert reply.status == 400
-        assert post(server, "/sign-in", {"secret": "x" * 20_000}).status == 400
+        assert post(server, "/sign-in", {"secret": "x" * 20_000}).status == 413
 
     def test_secrets_cannot_be_guessed_by_trying(self, server: Server) -> None:
         found = [sign_in(server, f"qtk_{number}").status for number in range(TRIES + 1)]
@@ -189,6 +189,8 @@ TABLE = {
     "/queues/{name}": (True, True),
     "/schedules": (True, False),
     "/schedules/{name}": (True, False),
+    "/webhooks": (True, True),
+    "/webhooks/{name}": (True, True),
     "/nodes": (True, False),
     "/events": (True, False),
     "/settings": (False, False),

@@ -8,7 +8,7 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.options import open_queue
 from queuectl.cli.render import say, write
-from queuectl.errors import UsageError
+from queuectl.errors import UsageError, how_to_install
 
 if TYPE_CHECKING:
     from queuectl.web.gate import Rules
@@ -83,7 +83,7 @@ def web(**given: Any) -> int:
     otherwise. To enqueue is to run commands on the workers: that takes a token with the role
     submit, and a server that was started with --allow-submit.
 
-    It needs the extra web: pip install 'queuectl[web]'.
+    It needs the extra web; in a clone of queuectl: pip install '.[web]'.
     """
     from queuectl.access import read_roles
 
@@ -94,7 +94,7 @@ def web(**given: Any) -> int:
             raise
         raise UsageError(
             f"The web needs the package {error.name}, which isn't installed.",
-            advice="pip install 'queuectl[web]'",
+            advice=how_to_install("web"),
         ) from None
     place = Place(
         host=given["host"],

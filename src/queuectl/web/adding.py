@@ -6,15 +6,13 @@ is over, and not before.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from queuectl.host import acting_as
-from queuectl.web.call import Adding, Call
-from queuectl.web.route import Handler
+from queuectl.web.call import Adding
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
@@ -22,27 +20,26 @@ if TYPE_CHECKING:
 
 MOST_TOGETHER = 64
 """Jobs in one commit, so that other writers needn't wait for long."""
-LONGEST = 64 << 10
+LONGEST_TOGETHER = 64 << 10
 """Bytes of a request that is added together with others."""
 
 
 class _Task(NamedTuple):
-    run: Handler
-    call: Call
+    ask: Callable[[], Any]
     loop: asyncio.AbstractEventLoop
     over: "asyncio.Future[Any]"
 
 
 class Adder:
-    """Has handlers make jobs, and stores them. It is asked by one loop."""
+    """Has requests answered that add jobs, and stores these. It is asked by one loop."""
 
     def __init__(self, queue: "Queue") -> None:
         self._queue = queue
         self._tasks: SimpleQueue[_Task] = SimpleQueue()
         self._thread: Thread | None = None
 
-    def run(self, run: Handler, call: Call) -> "asyncio.Future[Any]":
-        """Have a handler answer; what it adds is stored together with what others add.
+    def run(self, ask: Callable[[], Any]) -> "asyncio.Future[Any]":
+        """Have a request answered; what it adds is stored together with what others add.
 
         What may have to wait for somebody isn't stored, but handed back for another thread to do.
         """
@@ -52,7 +49,7 @@ class Adder:
             # What is left when the server has waited for long enough must not keep it from ending.
             self._thread = Thread(target=self._work, name="adder", daemon=True)
             self._thread.start()
-        self._tasks.put(_Task(run, call, loop, over))
+        self._tasks.put(_Task(ask, loop, over))
         return over
 
     def _work(self) -> None:
@@ -91,10 +88,9 @@ class Adder:
 
 
 def _asked(task: _Task) -> Any:
-    """Return what a handler answers, or its error."""
+    """Return what is answered to a request, or the error."""
     try:
-        with acting_as(task.call.who):
-            return task.run(task.call)
+        return task.ask()
     except Exception as error:  # noqa: BLE001 - it is for who asked to see
         return error
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from functools import partial
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from functools import cache, partial
 from hashlib import sha256
 from itertools import islice
 from threading import Event
@@ -12,10 +13,9 @@ from urllib.parse import unquote
 
 from queuectl.access import Grant, Kind
 from queuectl.errors import QueuectlError, UsageError, shown
-from queuectl.host import acting_as
 from queuectl.metrics import QueueMetrics
-from queuectl.web import adding, openapi, problems
-from queuectl.web.adding import Adder
+from queuectl.web import openapi, problems
+from queuectl.web.adding import LONGEST_TOGETHER, Adder
 from queuectl.web.api import PREFIX, routes
 from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, Lines
 from queuectl.web.following import follow
@@ -25,17 +25,17 @@ from queuectl.web.live import Live
 from queuectl.web.pages.site import Site
 from queuectl.web.problems import Problem, RefusedError, problem_of, refused
 from queuectl.web.query import read_query
-from queuectl.web.route import JSON, LINES, STREAM, Handler, Route, Scope
+from queuectl.web.route import JSON, LINES, LONGEST, LONGEST_JOB, STREAM, Route, Scope
 from queuectl.web.routing import Answering, Routes
 from queuectl.web.threads import Threads
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
 
-LONGEST_BODY = 24 << 20
-"""Bytes of a request: stdin of 16 MiB in base64, and the rest of a job."""
-BODY_WITHIN = 60.0
-"""Seconds that may pass without a part of a body coming."""
+LONGEST_NOTHING = 1 << 10
+"""Bytes of a body that says nothing, as of a form without fields."""
+LINE_WITHIN = 60.0
+"""Seconds that may pass without a part of a body of lines coming."""
 PART = 256
 """Lines that are made at a time of an answer of many."""
 AT_ONCE = 32
@@ -54,6 +54,7 @@ ALWAYS = {
     "x-frame-options": "DENY",
 }
 """What every answer says, to browsers."""
+NO_STORE = {"Cache-Control": "no-store"}
 TRANSPORT = {"strict-transport-security": "max-age=31536000"}
 """And where there is TLS."""
 
@@ -141,8 +142,8 @@ class App:
 
     async def _answer(self, route: Route, request: Request) -> Response:
         grant = await self.admit(request, route)
-        streams = LINES in (route.takes_as, route.answers_as)
-        if streams and self._slow.is_full:
+        is_slow = route.slow or LINES in (route.takes_as, route.answers_as)
+        if is_slow and self._slow.is_full:
             raise busy()
         body = await self._body(route, request)
         call = Call(
@@ -155,36 +156,45 @@ class App:
             base=f"{self.rules.base_path}{PREFIX}",
             may_submit=self.rules.may_submit,
         )
-        threads = self._slow if streams else self._quick
-        if route.adds and request.length <= adding.LONGEST:
-            found = await self._adder.run(route.run, call)
+        threads = self._slow if is_slow else self._quick
+        run = partial(self._run, route, request, call)
+        if route.adds and request.length <= LONGEST_TOGETHER:
+            found = await self._adder.run(run)
         else:
-            found = await threads.run(self._run, route.run, call)
+            found = await threads.run(run)
         if isinstance(found, Adding):
-            found = await threads.run(self._store, found, call)
+            found = await threads.run(self._add, found, call)
         if isinstance(found, Later):
             if self.live.is_crowded:
                 raise busy()
             await self.live.finished(found.job.id, found.seconds)
-            found = await threads.run(found.then)
+            then = found.then
+            found = await threads.run(lambda: _respond(route, then(), request))
         if isinstance(found, Lines):
             return self._send_lines(found, call)
-        return _respond(route, found, request)
+        assert isinstance(found, Response)
+        return found
 
-    def _run(self, run: Handler, call: Call) -> Any:
-        with acting_as(call.who):
-            found = run(call)
+    def _run(self, route: Route, request: Request, call: Call) -> Response | Lines | Later | Adding:
+        with call.acting():
+            found = route.run(call)
             if isinstance(found, Lines):
                 # What is wrong with the request is found with the first of them.
                 rest = iter(found.values)
                 first = list(islice(rest, PART))
                 return Lines(values=_joined(first, rest))
-            return found
+            if isinstance(found, Later):
+                return found
+            if isinstance(found, Adding):
+                return found.told_as(lambda answer: _respond(route, answer, request))
+            # What is long is written here, while others are answered.
+            return _respond(route, found, request)
 
-    def _store(self, found: Adding, call: Call) -> Answer:
-        with acting_as(call.who):
+    def _add(self, found: Adding, call: Call) -> Response:
+        with call.acting():
             (outcome,) = self.queue.together.add([found.prepared])
-        return found.answer(outcome)
+            response: Response = found.answer(outcome)
+        return response
 
     async def admit(self, request: Request, route: Route | None = None) -> Grant:
         """Return who asks, if that may have what is asked for."""
@@ -226,24 +236,24 @@ class App:
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise refused(415, "encoding", "Encoded", "Bodies come as they are, not compressed.")
         if route.takes is None:
-            await _read(request, LONGEST_BODY)
+            await request.read(LONGEST_NOTHING)
             return None
         if route.takes_as == LINES:
             if given not in (LINES, "application/x-ndjson"):
                 raise _wrong_type(LINES, given)
             return _lines(request)
-        body = await _read(request, LONGEST_BODY)
+        body = await request.read(route.longest)
         if not body and route.optional:
             return None
         if given != JSON:
             raise _wrong_type(JSON, given)
-        return parsed(body)
+        return parsed(body) if len(body) <= LONGEST else await self._quick.run(parsed, body)
 
     def _send_lines(self, found: Lines, call: Call) -> Response:
         values = iter(found.values)
 
         def part() -> bytes:
-            with acting_as(call.who):
+            with call.acting():
                 try:
                     some = list(islice(values, PART))
                 except QueuectlError as error:
@@ -266,12 +276,13 @@ class App:
                 if (close := getattr(values, "close", None)) is not None:
                     await self._slow.run(close)
 
-        return Response(send(), kind=LINES)
+        return Response(send(), kind=LINES, headers=NO_STORE)
 
     # -- streams ----------------------------------------------------------------------------
 
     async def _listen(self, request: Request) -> Response:
         grant = await self.admit(request)
+        await request.read(LONGEST_NOTHING)
         if grant.queues:
             raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
         if self.live.is_full:
@@ -280,6 +291,7 @@ class App:
 
     async def _follow(self, request: Request) -> Response:
         grant = await self.admit(request)
+        await request.read(LONGEST_NOTHING)
         call = Call(queue=self.queue, grant=grant, path=_names(request))
         job = await self._quick.run(call.job)
         if self._slow.is_full:
@@ -289,18 +301,23 @@ class App:
     # -- the rest -----------------------------------------------------------------------------
 
     async def _document(self, _: Request) -> Response:
-        return Response(as_json(openapi.document()), kind=JSON)
+        return Response(_document(), kind=JSON, headers=NO_STORE)
 
     async def _metrics(self, request: Request) -> Response:
         grant = await self.admit(request)
         if grant.queues:
             raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
         found = await self._quick.run(self.metrics.text, request.headers.get("accept", ""))
-        return Response(found.body, kind=found.content_type)
+        return Response(found.body, kind=found.content_type, headers=NO_STORE)
 
     async def _health(self, _: Request) -> Response:
         await self._quick.run(self.queue.counts)
         return Response(b'{"ok":true}', kind=JSON)
+
+
+@cache
+def _document() -> bytes:
+    return as_json(openapi.document())
 
 
 def busy() -> RefusedError:
@@ -337,7 +354,7 @@ def _respond(route: Route, found: Any, request: Request) -> Response:
         if tag in _tags(request.headers.get("if-none-match", "")):
             return Response(status=304, headers=headers)
     else:
-        headers["Cache-Control"] = "no-store"
+        headers |= NO_STORE
     return Response(body, status=status, kind=JSON, headers=headers)
 
 
@@ -346,7 +363,7 @@ def _tags(said: str) -> list[str]:
 
 
 def _stream(pieces: AsyncGenerator[bytes]) -> Response:
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    headers = {**NO_STORE, "X-Accel-Buffering": "no"}
     return Response(pieces, kind=STREAM, headers=headers)
 
 
@@ -361,48 +378,6 @@ def _joined(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
 
 
 # -- bodies -----------------------------------------------------------------------------------
-
-
-async def _read(request: Request, most: int) -> bytes:
-    """Return the body of a request; one that is too long, or too slow, is refused."""
-    if not request.has_body:
-        return b""
-    parts, length = [], 0
-    if (said := request.headers.get("content-length", "0")).isdecimal() and int(said) > most:
-        raise _too_long(most)
-    clock = asyncio.get_running_loop().time
-    try:
-        async with asyncio.timeout(BODY_WITHIN) as patience:
-            async for part in request.parts():
-                if not request.is_read:
-                    patience.reschedule(clock() + BODY_WITHIN)
-                length += len(part)
-                if length > most:
-                    raise _too_long(most)
-                parts.append(part)
-    except TimeoutError:
-        raise _too_slow() from None
-    return b"".join(parts)
-
-
-async def _parts(request: Request) -> AsyncIterator[bytes]:
-    """Yield a body as it comes, for whoever takes its time with each part."""
-    stream = request.parts()
-    while True:
-        try:
-            yield await asyncio.wait_for(anext(stream), BODY_WITHIN)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
-            raise _too_slow() from None
-
-
-def _too_slow() -> RefusedError:
-    return refused(408, "slow", "Too slow", "The body didn't come in time.")
-
-
-def _too_long(most: int) -> RefusedError:
-    return refused(413, "too-long", "Too long", f"The body has more than {most:,} bytes.")
 
 
 def _wrong_type(wanted: str, given: str) -> RefusedError:
@@ -427,7 +402,8 @@ _decode = json.JSONDecoder(parse_constant=_no_number).decode
 
 def _lines(request: Request) -> Iterator[Any]:
     """Yield lines of JSON as they come; called in a thread. A line that is wrong is its error."""
-    parts, loop = _parts(request), asyncio.get_running_loop()
+    parts = request.parts(sys.maxsize, each_within=LINE_WITHIN)
+    loop = asyncio.get_running_loop()
     return _split(lambda: asyncio.run_coroutine_threadsafe(anext(parts, None), loop).result())
 
 
@@ -436,8 +412,8 @@ def _split(following: Callable[[], bytes | None]) -> Iterator[Any]:
     number = 0
     while (part := following()) is not None:
         *whole, rest = (rest + part).split(b"\n")
-        if len(rest) > LONGEST_BODY:
-            raise _too_long(LONGEST_BODY)
+        if len(rest) > LONGEST_JOB:
+            raise UsageError(f"A line has more than {LONGEST_JOB:,} bytes.")
         for line in whole:
             number += 1
             yield _line(line, number)

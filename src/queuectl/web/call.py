@@ -1,11 +1,14 @@
 """What a handler is called with, and what it may answer besides a value."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from queuectl.access import Grant, Right
 from queuectl.errors import NotFoundError, UsageError, did_you_mean, shown
 from queuectl.filter import Filter
+from queuectl.host import acting_as
+from queuectl.scope import keeping_to
 from queuectl.values import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -48,11 +51,15 @@ class Adding:
     """An answer that is given when a job is stored, by itself or together with others."""
 
     prepared: "Prepared"
-    then: "Callable[[Stored], Answer]"
+    then: "Callable[[Stored], Any]"
     otherwise: Callable[[Exception], Exception]
     """Says what is told of an error."""
 
-    def answer(self, outcome: "Outcome") -> Answer:
+    def told_as(self, show: Callable[[Any], Any]) -> "Adding":
+        """Return the same with another form of the answer."""
+        return replace(self, then=lambda stored: show(self.then(stored)))
+
+    def answer(self, outcome: "Outcome") -> Any:
         """Return what is answered to what became of the job, or raise what is told."""
         if isinstance(outcome, Exception):
             raise self.otherwise(outcome)
@@ -81,6 +88,12 @@ class Call:
     def who(self) -> str:
         """Who asks, for the record."""
         return f"{self.grant.name} (web)"
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Let what is done inside be on record as done for who asks, and keep to their queues."""
+        with acting_as(self.who), keeping_to(self.grant.queues):
+            yield
 
     def may(self, right: Right) -> bool:
         """Tell whether who asks may do this, here."""

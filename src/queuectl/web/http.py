@@ -14,10 +14,16 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
+from queuectl.web.problems import RefusedError, refused
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+BODY_WITHIN = 30.0
+"""Seconds that a body may let us wait, and more the longer it is."""
+SLOWEST = 4 << 10
+"""Bytes a second at which a long body has to come at least."""
 HTML = "text/html; charset=utf-8"
 SEE_OTHER = 303
 
@@ -45,6 +51,8 @@ class Request:
         """Bytes of its body that were read so far."""
         self._receive = receive
         self._whole = asyncio.Event()
+        if not self.has_body:
+            self._whole.set()
 
     @property
     def has_body(self) -> bool:
@@ -76,17 +84,39 @@ class Request:
         pairs = (pair.partition("=") for pair in self.headers.get("cookie", "").split(";"))
         return {name.strip(): value.strip() for name, _, value in pairs}
 
-    async def parts(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes, once."""
+    async def parts(self, most: int, *, each_within: float | None = None) -> AsyncIterator[bytes]:
+        """Yield the body as it comes, once; one that is too long, or too slow, is refused.
+
+        It may take its time for `each` part only if who reads it takes time for them as well.
+        """
+        clock = asyncio.get_running_loop().time
+        if (said := self.headers.get("content-length", "0")).isdecimal() and int(said) > most:
+            raise _too_long(most)
+        waited = 0.0
         while not self._whole.is_set():
-            message = await self._receive()
+            began = clock()
+            left = BODY_WITHIN + self.length / SLOWEST - waited
+            try:
+                async with asyncio.timeout(left if each_within is None else each_within):
+                    message = await self._receive()
+            except TimeoutError:
+                raise _too_slow() from None
+            waited += clock() - began
             if message["type"] == "http.disconnect":
                 raise GoneError
             if not message.get("more_body", False):
                 self._whole.set()
             if body := message.get("body"):
                 self.length += len(body)
+                if self.length > most and each_within is None:
+                    raise _too_long(most)
                 yield body
+
+    async def read(self, most: int) -> bytes:
+        """Return the body, if it isn't longer than that."""
+        if not self.has_body:
+            return b""
+        return b"".join([part async for part in self.parts(most)])
 
     async def gone(self) -> None:
         """Return when who asked has hung up. While the body is read, its reader hears of that."""
@@ -132,6 +162,9 @@ class Response:
         await send({"type": "http.response.start", "status": self.status, "headers": told})
         if isinstance(self.body, bytes):
             await send({"type": "http.response.body", "body": self.body})
+        elif request.method == "HEAD":
+            await self.body.aclose()
+            await send({"type": "http.response.body", "body": b""})
         else:
             await self._send_parts(self.body, request, send)
 
@@ -151,6 +184,14 @@ class Response:
             # Each is the end of the other.
             pouring.add_done_callback(lambda _: gone.cancel())
             gone.add_done_callback(lambda _: pouring.cancel())
+
+
+def _too_slow() -> RefusedError:
+    return refused(408, "slow", "Too slow", "The body didn't come in time.")
+
+
+def _too_long(most: int) -> RefusedError:
+    return refused(413, "too-long", "Too long", f"The body has more than {most:,} bytes.")
 
 
 def encoded(headers: Mapping[str, str]) -> dict[bytes, bytes]:

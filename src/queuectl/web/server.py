@@ -10,6 +10,9 @@ import stat
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
+from errno import EMFILE, ENFILE
+from math import inf
+from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +34,20 @@ IDLE = 30
 MOST_CONNECTIONS = 8_192
 """Some for each browser that has a dashboard open: a stream, and what it asks for meanwhile."""
 FILES_BESIDES = 256
-"""Descriptors that aren't connections."""
+"""Descriptors that aren't connections: files, and what goes to the database."""
+LEAST_READ = 4 << 10
+"""Bytes of an answer that a client has to take, while one waits once for that."""
+TOLD_EVERY = 60.0
+"""Seconds between two lines that say that there are too many connections."""
 LONGEST_HEAD = 32 << 10
 """Bytes of the line and headers of a request."""
 ENDS_WITHIN = 10
 """Seconds that requests have to come to their end."""
 FIRST_PASSED = 3
 """The number of the first descriptor that systemd passes on."""
+
+
+_log = logging.getLogger("queuectl.web")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +64,88 @@ class Place:
     key: str | None = None
 
 
+class _Taken(socket.socket):
+    """A connection that tells when it is closed."""
+
+    def __init__(self, taken: socket.socket, over: Callable[[], None]) -> None:
+        super().__init__(taken.family, taken.type, taken.proto, fileno=taken.detach())
+        self._over = over
+
+    def close(self) -> None:
+        """Close it."""
+        if self.fileno() >= 0:
+            self._over()
+        super().close()
+
+
+class Listening(socket.socket):
+    """A socket that takes so many connections at a time; others are hung up on at once.
+
+    A server that had no descriptor left for one would be told of it again and again.
+    """
+
+    def __init__(self, opened: socket.socket, most: int) -> None:
+        super().__init__(fileno=opened.detach())
+        self._most = most
+        self._taken = 0
+        self._told = -inf
+        self._spare: int | None = os.open(os.devnull, os.O_RDONLY)
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Take a connection; if there are too many, it is a `ConnectionAbortedError`."""
+        try:
+            taken, address = super().accept()
+        except OSError as error:
+            if error.errno not in (EMFILE, ENFILE):
+                raise
+            self._turn_away()
+            raise ConnectionAbortedError from None
+        if self._taken >= self._most:
+            taken.close()
+            self._tell()
+            raise ConnectionAbortedError
+        self._taken += 1
+        return _Taken(taken, self._let_go), address
+
+    def _let_go(self) -> None:
+        self._taken -= 1
+
+    def _turn_away(self) -> None:
+        """Hang up on who comes next, with the descriptor that is kept for that."""
+        self._give_up_spare()
+        with suppress(OSError):
+            super().accept()[0].close()
+        with suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+        self._tell()
+
+    def _give_up_spare(self) -> None:
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+
+    def _tell(self) -> None:
+        if monotonic() - self._told >= TOLD_EVERY:
+            self._told = monotonic()
+            told = "There are %d connections; others are turned away for now."
+            _log.warning(told, self._taken)
+
+    def close(self) -> None:
+        """Close it."""
+        self._give_up_spare()
+        super().close()
+
+
 class _Patient(HttpToolsProtocol):
-    """A connection whose client has to say in time what it wants, and not at any length."""
+    """A connection whose client has to say in time what it wants, and not at any length.
+
+    And to read what it is answered: what isn't taken keeps the connection, and memory.
+    """
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._left = 0
+        """Bytes that weren't taken yet when they were last looked at."""
         self._unread = 0
         """Bytes that have come since there was last a request, or a part of its body."""
         self._in_head = True
@@ -101,18 +188,33 @@ class _Patient(HttpToolsProtocol):
         super().on_response_complete()
         self._until = self.loop.time() + IDLE + HEADERS_WITHIN
 
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._left = 0
+
     def _look_at(self, at: float) -> None:
         """See at some time whether it is over: a timer for each request would cost more."""
         self._look = self.loop.call_at(at, self._check)
 
     def _check(self) -> None:
         now = self.loop.time()
-        if self.cycle is not None and not self.cycle.response_complete:
+        left = self.transport.get_write_buffer_size()
+        if self._is_unread(left):
+            self.transport.abort()
+            return
+        self._left = left
+        is_busy = self.cycle is not None and not self.cycle.response_complete
+        if left or is_busy:
             self._look_at(now + HEADERS_WITHIN)
         elif now < self._until:
             self._look_at(self._until)
-        else:
+        if now >= self._until and not is_busy:
             self.transport.close()
+
+    def _is_unread(self, left: int) -> bool:
+        """Tell whether a client has taken next to nothing since it was last looked at."""
+        waits = self.flow.write_paused or self.transport.is_closing()
+        return waits and 0 < self._left < left + LEAST_READ
 
 
 class _Server(uvicorn.Server):
@@ -201,7 +303,8 @@ def make_room(connections: int) -> int:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        return max(soft - FILES_BESIDES, FILES_BESIDES)
+        # Where there are few at all, half of them are for the rest.
+        return max(soft - FILES_BESIDES, soft // 2)
     return connections
 
 
@@ -219,6 +322,8 @@ def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[str], N
     """Serve until somebody says stop; `ready` hears where, once that goes."""
     opened = open_sockets(place)
     try:
+        most = make_room(MOST_CONNECTIONS)
+        opened = [Listening(one, most) for one in opened]
         url = url_of(place, opened[0], rules.base_path)
         app = App(queue, rules)
         config = uvicorn.Config(
@@ -233,11 +338,12 @@ def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[str], N
             proxy_headers=False,
             timeout_keep_alive=IDLE,
             timeout_graceful_shutdown=ENDS_WITHIN,
-            limit_concurrency=make_room(MOST_CONNECTIONS),
             ssl_certfile=place.cert,
             ssl_keyfile=place.key,
         )
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+        # What is wrong with a request is for its sender to know.
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         try:
             config.load()
         except (OSError, ssl.SSLError) as error:

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from queuectl.errors import DuplicateError, UsageError
+from queuectl.job import Job
 from queuectl.together import Prepared
 from queuectl.web.call import Call
 from queuectl.web.route import Param
@@ -37,6 +38,14 @@ def prepare(call: Call, asked: dict[str, Any], key: str | None) -> Prepared:
     if not named:
         asked["id"] = _id_of(call.grant.name, key)
     return call.queue.together.prepare(asked, digest=digest(call), named=named)
+
+
+def found(call: Call, prepared: Prepared, job: Job) -> Job:
+    """Return the job that a request came to, unless it is in a queue that isn't for who asks."""
+    if not call.grant.is_for(job.queue):
+        told = "There is such a job in another queue; nothing was enqueued."
+        raise explained(DuplicateError(told), prepared)
+    return job
 
 
 def explained(error: Exception, prepared: Prepared) -> Exception:

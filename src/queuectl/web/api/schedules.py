@@ -5,12 +5,11 @@ from typing import Any
 from queuectl.access import Right
 from queuectl.errors import UsageError
 from queuectl.report import moment
-from queuectl.schedule import POLICY
 from queuectl.views import schedule_dict, schedule_whole
 from queuectl.web import schemas
-from queuectl.web.api.jobs import check_asked, told
+from queuectl.web.api.jobs import asked_of, told
 from queuectl.web.call import Answer, Call, flag, text
-from queuectl.web.route import Group, Param, Scope
+from queuectl.web.route import LONGEST_JOB, Group, Param, Scope
 
 group = Group(name="schedules", about=__doc__ or "")
 
@@ -24,7 +23,12 @@ _OPTIONS = {
     "pause_after": schemas.or_null(schemas.COUNT),
     "job": schemas.ref("NewJob"),
 }
-_SUBMITS: dict[str, Any] = {"needs": Right.SUBMIT, "scope": Scope.ALL, "answers": _SCHEDULE}
+_SUBMITS: dict[str, Any] = {
+    "needs": Right.SUBMIT,
+    "scope": Scope.ALL,
+    "answers": _SCHEDULE,
+    "longest": LONGEST_JOB,
+}
 _OPERATES: dict[str, Any] = {"needs": Right.OPERATE, "scope": Scope.ALL, "answers": _SCHEDULE}
 
 
@@ -81,10 +85,8 @@ def edit_schedule(call: Call) -> dict[str, Any]:
 def _job(call: Call, said: Any) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise UsageError('The job of a schedule is a JSON object, such as {"command": "true"}.')
-    check_asked(call, said)
-    if odd := said.keys() & {*POLICY, "name", "rule", "what", "self"}:
-        raise UsageError(f"A job has no field {min(odd)!r}.")
-    return said
+    # A field that is null is taken away from the job that is there.
+    return asked_of(call, said, nulls=True)
 
 
 @group.delete("/schedules/{name}", needs=Right.OPERATE, scope=Scope.ALL)

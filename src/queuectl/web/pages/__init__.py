@@ -11,6 +11,7 @@ from queuectl.web.pages import (
     queues,
     schedules,
     settings,
+    webhooks,
 )
 from queuectl.web.pages.page import Page
 
@@ -21,6 +22,7 @@ PAGES: tuple[Page, ...] = (
     *dead.pages,
     *queues.pages,
     *schedules.pages,
+    *webhooks.pages,
     *nodes.pages,
     *audit.pages,
     *settings.pages,

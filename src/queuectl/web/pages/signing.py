@@ -83,11 +83,7 @@ async def read_form(request: Request) -> dict[str, str]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise UsageError("That is no form.")
-    body = b""
-    async for piece in request.parts():
-        body += piece
-        if len(body) > LONGEST_FORM:
-            raise UsageError("That is too long for this form.")
+    body = await request.read(LONGEST_FORM)
     try:
         found = parse_qs(body.decode("ascii"), max_num_fields=8)
     except ValueError:

@@ -19,8 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from queuectl import __version__
 from queuectl.access import Grant, Right
 from queuectl.errors import QueuectlError, UsageError
-from queuectl.host import acting_as
-from queuectl.job import State
+from queuectl.job import DUE, State
 from queuectl.web.api import PREFIX
 from queuectl.web.call import Call, ForbiddenError
 from queuectl.web.http import HTML, Request, Response, go
@@ -117,7 +116,7 @@ class Site:
             if grant is None:
                 return self._stranger(request)
             self._check(page, grant)
-            response = self._show(page, self._call(page, grant, request), request)
+            response = self._shown(page, grant, request)
         except (RefusedError, QueuectlError) as error:
             return self._wrong(error, grant, request)
         if (fresh := self._signing.fresh(grant, secret)) is not None:
@@ -162,6 +161,22 @@ class Site:
             may_submit=self._rules.may_submit,
         )
 
+    def _shown(self, page: Page, grant: Grant, request: Request) -> Response:
+        """Show a page, also if what was asked of it can't be understood."""
+        try:
+            return self._show(page, self._call(page, grant, request), request)
+        except UsageError as error:
+            if page.if_wrong is None or isinstance(error, ForbiddenError):
+                raise
+            said: dict[str, list[str]] = {}
+            for name, text in request.params:
+                said.setdefault(name, []).append(text)
+            call = Call(queue=self._queue, grant=grant, base=self._rules.base_path)
+            shown = page.if_wrong(call, said, error)
+            response = self._html(page.template, request, call, {"page": page, **shown})
+            response.status = 400
+            return response
+
     def _show(self, page: Page, call: Call, request: Request) -> Response:
         if "x-part" in request.headers and page.template:
             return self._renew(page, call, request)
@@ -203,7 +218,7 @@ class Site:
         return Response(body, kind=HTML, headers=headers)
 
     def _run(self, page: Page, call: Call) -> Shown | File:
-        with acting_as(call.who):
+        with call.acting():
             return page.run(call)
 
     def _wrong(
@@ -337,5 +352,5 @@ def _templates() -> Environment:
         for name in ("duration", "count", "short", "size", "part", "query", "when", "plain")
     }
     digest = sha256(b"".join(data for data, _ in _statics().values())).hexdigest()[:12]
-    made.globals |= {"digest": digest, "STATES": [state.value for state in State]}
+    made.globals |= {"digest": digest, "STATES": [state.value for state in State], "DUE": DUE}
     return made
