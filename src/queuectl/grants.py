@@ -21,6 +21,7 @@ from queuectl.errors import (
     NotFoundError,
     StoreError,
     UsageError,
+    about,
     did_you_mean,
     shown,
 )
@@ -96,9 +97,11 @@ class Access:
             DuplicateError: There is a token of this name.
         """
         now = self._store.clock.now()
-        token, secret = _new(
-            Kind.TOKEN, check_name(name), roles, queues, now, expires_at=_read_expiry(expires, now)
-        )
+        with about("name"):
+            name = check_name(name)
+        with about("expires"):
+            expires_at = _read_expiry(expires, now)
+        token, secret = _new(Kind.TOKEN, name, roles, queues, now, expires_at=expires_at)
         event = event_of(now, "token-add", detail=_described(token))
         self._store.grants.add(token, now=now, event=event)
         return token, secret

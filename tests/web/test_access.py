@@ -68,6 +68,7 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "POST /schedules/{name}/resume": (OPERATE, False),
     "POST /schedules/{name}/run": (OPERATE, False),
     "GET /schedules/{name}/next": (VIEW, False),
+    "GET /rule": (VIEW, True),
     "POST /schedules/{name}/backfill": (OPERATE, False),
     "GET /webhooks": (VIEW, True),
     "GET /webhooks/{name}": (VIEW, True),

@@ -193,24 +193,33 @@ class TestSession:
         assert signing.fresh(former, secret) is None
 
 
+EVERYBODY = set(Role)
+SUBMIT, OPERATE, ADMIN = {Role.SUBMIT}, {Role.OPERATE, Role.ADMIN}, {Role.ADMIN}
+
 TABLE = {
-    "/": (True, True),
-    "/jobs": (True, True),
-    "/jobs/{id}": (True, True),
-    "/jobs/{id}/output": (True, True),
-    "/dead": (True, True),
-    "/queues": (True, True),
-    "/queues/{name}": (True, True),
-    "/schedules": (True, False),
-    "/schedules/{name}": (True, False),
-    "/webhooks": (True, True),
-    "/webhooks/{name}": (True, True),
-    "/nodes": (True, False),
-    "/events": (True, False),
-    "/settings": (False, False),
-    "/access": (False, False),
+    "/": (EVERYBODY, True),
+    "/jobs": (EVERYBODY, True),
+    "/jobs/{id}": (EVERYBODY, True),
+    "/jobs/{id}/output": (EVERYBODY, True),
+    "/jobs/{id}/edit": (OPERATE, True),
+    "/jobs/{id}/clone": (SUBMIT, True),
+    "/dead": (EVERYBODY, True),
+    "/queues": (EVERYBODY, True),
+    "/queues/{name}": (EVERYBODY, True),
+    "/queues/{name}/limits": (ADMIN, False),
+    "/schedules": (EVERYBODY, False),
+    "/schedules/{name}": (EVERYBODY, False),
+    "/schedules/{name}/edit": (SUBMIT, False),
+    "/nodes": (EVERYBODY, False),
+    "/events": (EVERYBODY, False),
+    "/settings": (ADMIN, False),
+    "/access": (ADMIN, False),
+    "/new/job": (SUBMIT, True),
+    "/new/schedule": (SUBMIT, False),
+    "/webhooks": (EVERYBODY, True),
+    "/webhooks/{name}": (EVERYBODY, True),
 }
-"""Of each page: whether every role may see it, and whether a token for some queues may."""
+"""Of each page: which roles may see it, and whether a token for some queues may."""
 
 
 class TestPages:
@@ -220,6 +229,20 @@ class TestPages:
         assert [page.path for page in PAGES if page.path not in TABLE] == []
         assert len(PAGES) == len(TABLE)
 
+    @pytest.fixture
+    def server(self, serve: Serve) -> Server:
+        return serve("--allow-submit", "--no-link")
+
+    def test_nothing_is_asked_that_would_be_refused(self, lab: Lab, serve: Serve) -> None:
+        lab.queue.enqueue("true", id="none")
+        client = serve("--no-link").client(*Role)
+        client.base = ""
+        for path in ("/new/job", "/new/schedule", "/jobs/none/clone"):
+            assert client.get(path).status == 403
+        edit = client.get("/jobs/none/edit").body
+        assert b'name="priority"' in edit
+        assert b'name="command"' not in edit
+
     def test_each_role_sees_what_the_table_says(self, lab: Lab, server: Server) -> None:
         lab.queue.enqueue("true", id="none", queue="none")
         for role in Role:
@@ -227,7 +250,7 @@ class TestPages:
             client.base = ""
             for page in PAGES:
                 reply = client.get(re.sub(r"{\w+}", "none", page.path))
-                allowed = TABLE[page.path][0] or role is Role.ADMIN
+                allowed = role in TABLE[page.path][0]
                 assert (reply.status != 403) == allowed, (role, page.path)
                 assert reply.status in (200, 403, 404), (role, page.path)
 

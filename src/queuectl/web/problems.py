@@ -35,6 +35,8 @@ class Problem:
     """A word for programs, which never changes."""
     title: str
     detail: str
+    field: str = ""
+    """The field of the body that it is about, where it is one."""
 
     def as_dict(self) -> dict[str, Any]:
         """Describe it as the media type has it."""
@@ -43,6 +45,7 @@ class Problem:
             "title": self.title,
             "status": self.status,
             "detail": self.detail,
+            **({"field": self.field} if self.field else {}),
         }
 
     @property
@@ -90,5 +93,6 @@ def problem_of(error: QueuectlError) -> Problem:
     """Say what an error of ours is to who asked over HTTP."""
     for known, status, kind, title in _KINDS:
         if isinstance(error, known):
-            return Problem(status=status, kind=kind, title=title, detail=error.advised)
+            field = error.field if isinstance(error, UsageError) else ""
+            return Problem(status=status, kind=kind, title=title, detail=error.advised, field=field)
     return Problem(status=400, kind="refused", title="Refused", detail=error.advised)

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 GOOD_FOR = 1.0
 """Seconds for which what was asked of the store is shown to others as well."""
-MOST_KEPT = 500
+MOST_KEPT = 200
+"""Pages that are kept for that; of more at a time each asks for itself."""
 HEADERS = {
     "Cache-Control": "no-store",
     # Without a referrer browsers don't say from where a form comes, and the gate wants to know.
@@ -203,12 +204,7 @@ class Site:
 
     def _renew(self, page: Page, call: Call, request: Request) -> Response:
         """Show the middle of a page; what another was shown a moment ago will do."""
-        grant = call.grant
-        key = page.path, request.path, request.query, grant.rights, grant.queues
-        with self._lock:
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
-            kept = self._kept.setdefault(key, _Kept())
+        kept = self._kept_for(page, call)
         # Whoever has just changed something wants to see that.
         fresh = request.headers["x-part"] == "fresh"
         with kept.lock:
@@ -225,6 +221,19 @@ class Site:
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status=304, headers=headers)
         return Response(body, kind=HTML, headers=headers)
+
+    def _kept_for(self, page: Page, call: Call) -> _Kept:
+        """Return what was last shown of a page: to whoever sees the same, and asks for the same."""
+        grant = call.grant
+        query = sorted((name, repr(value)) for name, value in call.query.items())
+        key = page.path, *call.path.values(), *query, grant.rights, grant.queues
+        with self._lock:
+            if key not in self._kept and len(self._kept) >= MOST_KEPT:
+                now = monotonic()
+                self._kept = {key: one for key, one in self._kept.items() if one.until > now}
+            if len(self._kept) >= MOST_KEPT:
+                return _Kept()
+            return self._kept.setdefault(key, _Kept())
 
     def _run(self, page: Page, call: Call) -> Shown | File:
         with call.acting():
