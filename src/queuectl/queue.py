@@ -731,6 +731,13 @@ class Queue:
         """
         return self.store.changed()
 
+    def check_place(self) -> None:
+        """Raise a `StoreMissingError` if the database was deleted or replaced under us.
+
+        Whoever writes finds that out; who only reads would see what nobody else sees any more.
+        """
+        self.store.check_place()
+
     def wait(
         self,
         *ids: Named,

@@ -25,6 +25,7 @@ from queuectl.history import event_of
 from queuectl.host import whoami
 from queuectl.job import WAITING, Job
 from queuectl.request import check_name
+from queuectl.scope import keeping_to
 from queuectl.store.contract import Store
 from queuectl.store.ids import new_ids
 from queuectl.values import dataclass, replace
@@ -171,7 +172,9 @@ class Webhooks:
         left = [job for job in self._store.jobs.select(which, limit=None) if job.webhook == name]
         change = changes.cancelling(f"webhook {name} was removed")
         done: list[changes.Changed | changes.Refused] = []
-        changes.make_named(self._store, left, change, done.append, dry_run=False)
+        # They are a part of it, whichever queue they wait in.
+        with keeping_to(()):
+            changes.make_named(self._store, left, change, done.append, dry_run=False)
         return sum(isinstance(one, changes.Changed) for one in done)
 
     def _change(

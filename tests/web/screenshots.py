@@ -28,6 +28,10 @@ PAGES = {
     "audit": "/events",
     "settings": "/settings",
     "access": "/access",
+    "new-job": "/new/job",
+    "clone": "/jobs/held-invoice/clone",
+    "new-schedule": "/new/schedule",
+    "limits": "/queues/mail/limits",
 }
 """What is to be seen in which picture."""
 DARK = ("overview", "job")

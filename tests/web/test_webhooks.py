@@ -141,6 +141,17 @@ class TestRights:
         assert lab.queue.webhooks.get("x").queues == ("mail",)
         assert {one.name for one in lab.queue.webhooks.all()} >= {"all", "other", "more"}
 
+    def test_what_is_removed_by_a_token_for_some_queues_takes_its_deliveries_along(
+        self, lab: Lab, server: Server
+    ) -> None:
+        lab.queue.webhooks.add(URL, ["cancelled"], name="mine", queues=["mail"])
+        lab.queue.enqueue("true", id="j", queue="mail")
+        lab.queue.cancel("j")
+        (job,) = lab.queue.webhooks.deliveries("mine")
+        assert job.queue == "webhooks"
+        assert server.client(*Role, queues=("mail",)).delete("/webhooks/mine").status == 204
+        assert lab.queue.get(job.id).state == State.CANCELLED
+
     def test_a_url_may_be_a_secret(self, lab: Lab, server: Server) -> None:
         lab.queue.webhooks.add(URL, name="ops")
         for role in Role:

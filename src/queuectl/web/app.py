@@ -17,7 +17,7 @@ from queuectl.metrics import QueueMetrics
 from queuectl.web import openapi, problems
 from queuectl.web.adding import LONGEST_TOGETHER, Adder
 from queuectl.web.api import PREFIX, routes
-from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, Lines
+from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, Lines, lacking
 from queuectl.web.following import follow
 from queuectl.web.gate import Gate, Rules, unknown
 from queuectl.web.http import GoneError, Receive, Request, Response, Send, encoded
@@ -27,6 +27,7 @@ from queuectl.web.problems import Problem, RefusedError, problem_of, refused
 from queuectl.web.query import read_query
 from queuectl.web.route import JSON, LINES, LONGEST, LONGEST_JOB, STREAM, Route, Scope
 from queuectl.web.routing import Answering, Routes
+from queuectl.web.standing import Standing
 from queuectl.web.threads import Threads
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ AT_ONCE = 32
 """Requests that are answered at once; others wait."""
 SLOW_AT_ONCE = 64
 """Those that may take long: streams of lines, and of what jobs write."""
+NOTE_EVERY = 1.0
+"""Seconds between two times that it is noted who has come."""
+MOST_OF_ONE = 1_000
+"""Streams that go on for one token, with all that was derived from it."""
 ALWAYS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self';"
     " img-src 'self' data:; connect-src 'self'; font-src 'self'; form-action 'self';"
@@ -54,6 +59,7 @@ ALWAYS = {
     "x-frame-options": "DENY",
 }
 """What every answer says, to browsers."""
+_ENDED = "That token isn't good any more."
 NO_STORE = {"Cache-Control": "no-store"}
 TRANSPORT = {"strict-transport-security": "max-age=31536000"}
 """And where there is TLS."""
@@ -77,6 +83,7 @@ class App:
         self.rules = rules
         self.gate = Gate(queue, rules)
         self.live = Live(queue)
+        self.standing = Standing(queue)
         self.metrics = QueueMetrics(queue)
         self.ends = Event()
         """Set when the server is about to stop: streams end then."""
@@ -103,6 +110,15 @@ class App:
         """Get ready for whoever comes; called in the loop."""
         self._site.prepare()
         self.live.start()
+        self.standing.start()
+        self._noting = asyncio.get_running_loop().create_task(self._note_use())
+
+    async def _note_use(self) -> None:
+        """Note aside who has come: that writes, and may have to wait for that."""
+        aside = Threads("noting", 1)
+        while True:
+            await asyncio.sleep(NOTE_EVERY)
+            await aside.run(self.gate.note_use)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request: what a server of ASGI calls."""
@@ -130,7 +146,8 @@ class App:
         request.path = request.path[len(base) :] or "/"
         found = self._at.find(request.path)
         if found is None:
-            raise refused(404, "no-path", "Not found", f"There is no {request.path[:200]!r}.")
+            told = f"There is no {request.path[:200]!r}; {base}{PREFIX}/openapi.json says what is."
+            raise refused(404, "no-path", "Not found", told)
         methods, request.names = found
         answer = methods.get(request.method)
         if answer is None:
@@ -143,9 +160,9 @@ class App:
     async def _answer(self, route: Route, request: Request) -> Response:
         grant = await self.admit(request, route)
         is_slow = route.slow or LINES in (route.takes_as, route.answers_as)
-        if is_slow and self._slow.is_full:
+        if is_slow and self._slow.is_full(grant.root):
             raise busy()
-        body = await self._body(route, request)
+        body = await self._body(route, request, grant)
         call = Call(
             queue=self.queue,
             grant=grant,
@@ -161,15 +178,15 @@ class App:
         if route.adds and request.length <= LONGEST_TOGETHER:
             found = await self._adder.run(run)
         else:
-            found = await threads.run(run)
+            found = await threads.run(run, whose=grant.root)
         if isinstance(found, Adding):
-            found = await threads.run(self._add, found, call)
+            found = await threads.run(self._add, found, call, whose=grant.root)
         if isinstance(found, Later):
             if self.live.is_crowded:
                 raise busy()
             await self.live.finished(found.job.id, found.seconds)
             then = found.then
-            found = await threads.run(lambda: _respond(route, then(), request))
+            found = await threads.run(lambda: _respond(route, then(), request), whose=grant.root)
         if isinstance(found, Lines):
             return self._send_lines(found, call)
         assert isinstance(found, Response)
@@ -209,10 +226,13 @@ class App:
 
     async def who(self, request: Request) -> Grant | None:
         """Return who asks; None if nobody says so."""
+        self.gate.check_database()
         if (known := self.gate.remembered(request.headers)) is not None:
             return known
         given = request.headers, request.cookies, request.address
-        found: Grant | None = await self._quick.run(self.gate.who, *given)
+        found: Grant | None = await self._quick.run(
+            self.gate.who, *given, whose=f"at {request.address}"
+        )
         return found
 
     def _check(self, route: Route, grant: Grant) -> None:
@@ -220,7 +240,7 @@ class App:
         if route.changes and self.rules.read_only:
             raise ForbiddenError("This server only reads: it changes nothing for anybody.")
         if needs is not None and not grant.may(needs):
-            raise ForbiddenError(f"That needs the right to {needs}, which {grant.name} hasn't.")
+            raise lacking(needs, grant.name)
         if needs == "submit" and not self.rules.may_submit:
             raise ForbiddenError(
                 "Nothing can be made to run through this server.",
@@ -231,7 +251,7 @@ class App:
 
     # -- bodies -----------------------------------------------------------------------------
 
-    async def _body(self, route: Route, request: Request) -> Any:
+    async def _body(self, route: Route, request: Request, grant: Grant) -> Any:
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise refused(415, "encoding", "Encoded", "Bodies come as they are, not compressed.")
@@ -247,7 +267,9 @@ class App:
             return None
         if given != JSON:
             raise _wrong_type(JSON, given)
-        return parsed(body) if len(body) <= LONGEST else await self._quick.run(parsed, body)
+        if len(body) <= LONGEST:
+            return parsed(body)
+        return await self._quick.run(parsed, body, whose=grant.root)
 
     def _send_lines(self, found: Lines, call: Call) -> Response:
         values = iter(found.values)
@@ -264,11 +286,14 @@ class App:
         async def send() -> AsyncGenerator[bytes]:
             made = None
             try:
-                while True:
-                    made = self._slow.run(part)
-                    if not (text := await asyncio.shield(made)):
-                        return
-                    yield text
+                with self.standing.watched(call.grant) as over:
+                    while not over.is_set():
+                        made = self._slow.run(part, whose=call.grant.root)
+                        if not (text := await asyncio.shield(made)):
+                            return
+                        yield text
+                # As with what goes wrong, what has come isn't taken for the whole.
+                yield as_json({"problem": unknown(_ENDED).problem.as_dict()}) + b"\n"
             finally:
                 if made is not None:
                     # Who hung up doesn't see it, but it is still at it.
@@ -285,18 +310,24 @@ class App:
         await request.read(LONGEST_NOTHING)
         if grant.queues:
             raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
-        if self.live.is_full:
+        if self.live.is_full or self.standing.count(grant) >= MOST_OF_ONE:
             raise busy()
-        return _stream(self.live.listen(_place(_since(request))))
+        return self._stream(grant, self.live.listen(_place(_since(request))))
 
     async def _follow(self, request: Request) -> Response:
         grant = await self.admit(request)
         await request.read(LONGEST_NOTHING)
         call = Call(queue=self.queue, grant=grant, path=_names(request))
-        job = await self._quick.run(call.job)
-        if self._slow.is_full:
+        job = await self._quick.run(call.job, whose=grant.root)
+        if self._slow.is_full(grant.root) or self.standing.count(grant) >= MOST_OF_ONE:
             raise busy()
-        return _stream(follow(self.queue, job, _since(request), self._slow, self.ends))
+        pieces = follow(self.queue, job, _since(request), self._slow, self.ends, grant.root)
+        return self._stream(grant, pieces)
+
+    def _stream(self, grant: Grant, pieces: AsyncGenerator[bytes]) -> Response:
+        headers = {**NO_STORE, "X-Accel-Buffering": "no"}
+        until = partial(self.standing.end_of, grant)
+        return Response(pieces, kind=STREAM, headers=headers, until=until)
 
     # -- the rest -----------------------------------------------------------------------------
 
@@ -307,10 +338,12 @@ class App:
         grant = await self.admit(request)
         if grant.queues:
             raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
-        found = await self._quick.run(self.metrics.text, request.headers.get("accept", ""))
+        accept = request.headers.get("accept", "")
+        found = await self._quick.run(self.metrics.text, accept, whose=grant.root)
         return Response(found.body, kind=found.content_type, headers=NO_STORE)
 
     async def _health(self, _: Request) -> Response:
+        self.gate.check_database()
         await self._quick.run(self.queue.counts)
         return Response(b'{"ok":true}', kind=JSON)
 
@@ -327,7 +360,6 @@ def busy() -> RefusedError:
         "too-many",
         "Too many at once",
         "Too many such requests go on; try again.",
-        Retry_After="2",
     )
 
 
@@ -337,7 +369,7 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
         as_json(problem.as_dict()),
         status=problem.status,
         kind=problems.CONTENT_TYPE,
-        headers={**(headers or {}), **({"Retry-After": "2"} if problem.status == 503 else {})},
+        headers={**problem.headers, **(headers or {})},
     )
 
 
@@ -360,11 +392,6 @@ def _respond(route: Route, found: Any, request: Request) -> Response:
 
 def _tags(said: str) -> list[str]:
     return [tag.strip().removeprefix("W/") for tag in said.split(",")]
-
-
-def _stream(pieces: AsyncGenerator[bytes]) -> Response:
-    headers = {**NO_STORE, "X-Accel-Buffering": "no"}
-    return Response(pieces, kind=STREAM, headers=headers)
 
 
 def _joined(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from queuectl.access import Grant, Right
+from queuectl.access import RIGHTS, Grant, Right, Role
 from queuectl.errors import NotFoundError, UsageError, did_you_mean, shown
 from queuectl.filter import Filter
 from queuectl.host import acting_as
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 class ForbiddenError(UsageError):
     """Who asks is known, and may not do that."""
+
+
+def lacking(right: Right, who: str, what: str = "That") -> ForbiddenError:
+    """Refuse what needs a right that somebody doesn't have, and say which role has it."""
+    roles = " or ".join(role for role in Role if right in RIGHTS[role])
+    return ForbiddenError(
+        f"{what} needs the right to {right}, which {who} hasn't.",
+        advice=f"it takes a token or a link with the role {roles}.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +111,7 @@ class Call:
     def need(self, right: Right, what: str) -> None:
         """Refuse what needs a right that who asks doesn't have."""
         if not self.may(right):
-            raise ForbiddenError(
-                f"{what} needs the right to {right}, which {self.grant.name} hasn't."
-            )
+            raise lacking(right, self.grant.name, what)
 
     def need_queue(self, name: str) -> str:
         """Return the name of a queue, if who asks may have to do with it."""

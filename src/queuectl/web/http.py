@@ -6,6 +6,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Coroutine,
     Mapping,
     MutableMapping,
 )
@@ -26,6 +27,8 @@ SLOWEST = 4 << 10
 """Bytes a second at which a long body has to come at least."""
 HTML = "text/html; charset=utf-8"
 SEE_OTHER = 303
+UNIX = "unix"
+"""Where somebody is who comes by a socket in the file system."""
 
 
 class GoneError(Exception):
@@ -44,7 +47,7 @@ class Request:
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in reversed(scope["headers"])
         }
-        self.address: str = scope["client"][0] if scope["client"] else "local"
+        self.address: str = scope["client"][0] if scope["client"] else UNIX
         self.names: dict[str, str] = {}
         """What stands in the path where its route has names."""
         self.length = 0
@@ -135,9 +138,12 @@ class Response:
         status: int = 200,
         kind: str | None = None,
         headers: Mapping[str, str] | None = None,
+        until: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.status = status
         self.body = body
+        self._until = until
+        """Returns when it is to be ended, if it comes as it does."""
         self.headers = {name.lower(): value for name, value in (headers or {}).items()}
         if kind is not None:
             self.headers["content-type"] = kind
@@ -168,8 +174,7 @@ class Response:
         else:
             await self._send_parts(self.body, request, send)
 
-    @staticmethod
-    async def _send_parts(parts: AsyncGenerator[bytes], request: Request, send: Send) -> None:
+    async def _send_parts(self, parts: AsyncGenerator[bytes], request: Request, send: Send) -> None:
         async def pour() -> None:
             # Who has hung up while a body was read that this comes from is told nothing more.
             with suppress(GoneError):
@@ -177,13 +182,19 @@ class Response:
                     async for part in parts:
                         body = {"type": "http.response.body", "body": part, "more_body": True}
                         await send(body)
-                await send({"type": "http.response.body", "body": b""})
+
+        def end(_: object) -> None:
+            for one in going:
+                one.cancel()
 
         async with asyncio.TaskGroup() as tasks:
-            pouring, gone = tasks.create_task(pour()), tasks.create_task(request.gone())
-            # Each is the end of the other.
-            pouring.add_done_callback(lambda _: gone.cancel())
-            gone.add_done_callback(lambda _: pouring.cancel())
+            going = [tasks.create_task(pour()), tasks.create_task(request.gone())]
+            if self._until is not None:
+                going.append(tasks.create_task(self._until()))
+            for one in going:
+                # Each is the end of the others.
+                one.add_done_callback(end)
+        await send({"type": "http.response.body", "body": b""})
 
 
 def _too_slow() -> RefusedError:

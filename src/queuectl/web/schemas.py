@@ -442,6 +442,7 @@ TESTED = tells(
     }
 )
 PROBLEM = tells({"type": TEXT, "title": TEXT, "status": COUNT, "detail": TEXT})
+PROBLEM["properties"]["field"] = TEXT | {"description": "What of the body it is about."}
 _JOB = _job()
 
 SCHEMAS: dict[str, Json] = {

@@ -8,9 +8,10 @@ import socket
 import ssl
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from errno import EMFILE, ENFILE
+from errno import EACCES, EADDRINUSE, EMFILE, ENFILE
+from ipaddress import ip_address
 from math import inf
 from time import monotonic
 from types import FrameType
@@ -21,7 +22,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from queuectl.errors import UsageError
 from queuectl.values import dataclass
+from queuectl.web.access_log import AccessLog
 from queuectl.web.app import App
+from queuectl.web.http import UNIX
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
@@ -62,6 +65,12 @@ class Place:
     """Whether systemd has opened the sockets for us."""
     cert: str | None = None
     key: str | None = None
+    https: bool = False
+    """Whether a proxy serves https for us."""
+    names: tuple[str, ...] = ()
+    """By which it is called besides."""
+    log: str | None = None
+    """The file in which each request is noted; `-` is stderr."""
 
 
 class _Taken(socket.socket):
@@ -258,11 +267,18 @@ def open_sockets(place: Place) -> list[socket.socket]:
         opened.bind(address)
     except OSError as error:
         opened.close()
-        where = f"{place.host}:{place.port}"
+        where = f"{_bracketed(place.host)}:{place.port}"
         raise UsageError(
-            f"{where} can't be listened on: {os.strerror(error.errno or 0)}."
+            f"{where} can't be listened on: {os.strerror(error.errno or 0)}.",
+            advice=_ANOTHER_PORT.get(error.errno or 0, "choose another --host or --port."),
         ) from None
     return [opened]
+
+
+_ANOTHER_PORT = {
+    EADDRINUSE: "stop what listens there, or choose another --port; 0 is any that is free.",
+    EACCES: "choose a --port from 1024 on, or have a proxy or systemd listen there.",
+}
 
 
 def _passed() -> list[socket.socket]:
@@ -293,6 +309,47 @@ def _unix(path: str) -> socket.socket:
     return opened
 
 
+def check_certificate(cert: str, key: str) -> None:
+    """Raise a `UsageError` that names the file, if a certificate or its key can't be used."""
+    for option, path, mark in (
+        ("--tls-cert", cert, "-----BEGIN CERTIFICATE-----"),
+        ("--tls-key", key, "PRIVATE KEY-----"),
+    ):
+        try:
+            with open(path, encoding="ascii", errors="replace") as file:
+                text = file.read()
+        except OSError as error:
+            raise UsageError(f"{option}: {path} can't be read: {error.strerror}.") from None
+        if mark not in text:
+            raise UsageError(f"{option}: {path} has no {mark.strip('-')} in it, as PEM files have.")
+        if "ENCRYPTED" in text:
+            raise UsageError(
+                f"{option}: {path} is encrypted; `openssl pkey -in {path} -out FILE` decrypts it."
+            )
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise UsageError(f"{key} isn't the key of the certificate in {cert}.") from None
+        raise UsageError(
+            f"{cert} and {key} can't be used as a certificate and its key: {error.reason}."
+        ) from None
+
+
+def check_closed(opened: Sequence[socket.socket]) -> None:
+    """Raise a `UsageError` if everybody may open a socket by which who comes is believed."""
+    paths = [one.getsockname() for one in opened if one.family == socket.AF_UNIX]
+    if not paths:
+        raise UsageError("--trust-proxy unix is for a proxy that comes by --socket.")
+    for path in paths:
+        # One that has no file is open to all on this host.
+        if isinstance(path, bytes) or os.stat(path).st_mode & stat.S_IWOTH:
+            raise UsageError(
+                f"Everybody may open {os.fsdecode(path)!r}, and could say who they are.",
+                advice="give it SocketMode=0660 in its unit, or take --trust-proxy unix away.",
+            )
+
+
 def make_room(connections: int) -> int:
     """Have the system let us open so many, or as many as we get; returns how many that are.
 
@@ -308,26 +365,61 @@ def make_room(connections: int) -> int:
     return connections
 
 
-def url_of(place: Place, opened: socket.socket, base_path: str) -> str:
-    """Return where a browser finds the server."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Where a server is found that listens."""
+
+    listens: str
+    """The address that it listens on itself."""
+    urls: tuple[str, ...]
+    """Where browsers find it, also behind a proxy: one for each name that it has."""
+
+
+def found_at(place: Place, opened: socket.socket, base_path: str) -> Found:
+    """Return where a server is found, going by what it was told."""
+    names = tuple(_bracketed(name) for name in place.names if name != "*")
     if opened.family == socket.AF_UNIX:
-        return f"unix:{opened.getsockname()}"
-    host, port = opened.getsockname()[:2]
-    host = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
-    host = f"[{host}]" if ":" in host else host
-    return f"{'https' if place.cert else 'http'}://{host}:{port}{base_path}"
+        listens = f"unix:{opened.getsockname()}"
+        hosts = names or ("localhost",)
+    else:
+        address, port = opened.getsockname()[:2]
+        at = f"{_bracketed(address)}:{port}"
+        listens = f"{'https' if place.cert else 'http'}://{at}{base_path}"
+        if place.https:
+            # The proxy has a port of its own.
+            hosts = names or (_bracketed(address),)
+        elif ip_address(address).is_unspecified:
+            hosts = tuple(f"{name}:{port}" for name in names or ("localhost",))
+        elif ip_address(address).is_loopback:
+            hosts = (at,)
+        else:
+            hosts = (at, *(f"{name}:{port}" for name in names))
+    scheme = "https" if place.cert or place.https else "http"
+    return Found(
+        listens=listens,
+        urls=tuple(f"{scheme}://{host}{base_path}" for host in dict.fromkeys(hosts)),
+    )
 
 
-def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[str], None]) -> int:
+def _bracketed(host: str) -> str:
+    """Write a host as URLs have it."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[Found], None]) -> int:
     """Serve until somebody says stop; `ready` hears where, once that goes."""
+    if place.cert and place.key:
+        check_certificate(place.cert, place.key)
     opened = open_sockets(place)
     try:
+        if UNIX in rules.proxy.networks:
+            check_closed(opened)
         most = make_room(MOST_CONNECTIONS)
         opened = [Listening(one, most) for one in opened]
-        url = url_of(place, opened[0], rules.base_path)
+        found = found_at(place, opened[0], rules.base_path)
         app = App(queue, rules)
         config = uvicorn.Config(
-            app,
+            app if place.log is None else AccessLog(app, place.log),
             http=_Patient,
             ws="none",
             lifespan="off",
@@ -344,11 +436,8 @@ def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[str], N
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
         # What is wrong with a request is for its sender to know.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-        try:
-            config.load()
-        except (OSError, ssl.SSLError) as error:
-            raise UsageError(f"The certificate can't be used: {error}.") from None
-        server = _Server(config, app, lambda: ready(url))
+        config.load()
+        server = _Server(config, app, lambda: ready(found))
         with suppress(KeyboardInterrupt):
             asyncio.run(server.serve(sockets=opened))
         app.live.stop()

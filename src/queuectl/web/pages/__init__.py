@@ -6,6 +6,7 @@ from queuectl.web.pages import (
     doors,
     job,
     jobs,
+    making,
     nodes,
     overview,
     queues,
@@ -27,5 +28,6 @@ PAGES: tuple[Page, ...] = (
     *audit.pages,
     *settings.pages,
     *doors.pages,
+    *making.pages,
 )
 """All pages, in the order of the navigation."""

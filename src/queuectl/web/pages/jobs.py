@@ -11,6 +11,7 @@ from queuectl.report import job_dict, progress_dict, why_ended
 from queuectl.web import schemas
 from queuectl.web.api import asking
 from queuectl.web.call import Call
+from queuectl.web.pages import words
 from queuectl.web.pages.page import Pages
 from queuectl.web.route import Param
 
@@ -91,12 +92,16 @@ def told(call: Call, jobs: list[Job]) -> list[dict[str, Any]]:
         rows.append(
             {
                 **{name: said[name] for name in _ROW},
-                "title": job.title,
-                "why": why_ended(job) if job.state in (State.DEAD, State.CANCELLED) else job.error,
+                "title": words.brief(job.title),
+                "why": words.brief(_why(job) or ""),
                 "progress": progress_dict(progress.get(job.seq)),
             }
         )
     return rows
+
+
+def _why(job: Job) -> str | None:
+    return why_ended(job) if job.state in (State.DEAD, State.CANCELLED) else job.error
 
 
 _ROW = (

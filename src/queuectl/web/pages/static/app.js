@@ -49,6 +49,27 @@ function toast(text, kind = "good") {
   setTimeout(() => made.remove(), kind === "bad" ? 10000 : 4000);
 }
 
+// What is said on the page that comes next.
+const LATER = "queuectl-said";
+
+function sayThere(text) {
+  try {
+    sessionStorage.setItem(LATER, text);
+  } catch {
+    // Then it goes without saying.
+  }
+}
+
+function sayHere() {
+  try {
+    const text = sessionStorage.getItem(LATER);
+    sessionStorage.removeItem(LATER);
+    if (text) toast(text);
+  } catch {
+    // A browser that keeps nothing has nothing to say.
+  }
+}
+
 // Asks in a dialog, and says whether the answer was yes. What `about` writes into it comes later.
 function ask(text, yes, no, about) {
   const dialog = $("dialog");
@@ -91,13 +112,13 @@ async function send(method, path, body) {
   }
   const reply = await fetch(api + path, options);
   if (reply.ok) return reply;
-  let detail = `${reply.status} ${reply.statusText}`;
+  let problem = { detail: `${reply.status} ${reply.statusText}` };
   try {
-    detail = (await reply.json()).detail;
+    problem = await reply.json();
   } catch {
     // It wasn't one of our own errors.
   }
-  throw new Error(detail);
+  throw Object.assign(new Error(problem.detail), { field: problem.field });
 }
 
 // Changes many jobs, or says what would be; hears of each as it comes. Returns how many there were.
@@ -188,15 +209,22 @@ async function act(button) {
   const { do: method, path, sure, yes, no, done, body, go, tells } = button.dataset;
   if (sure && !(await ask(sure, yes, no))) return;
   button.disabled = true;
+  // What we take away ourselves isn't looked at any more.
+  over = Boolean(go);
   try {
     const reply = await send(method, path, body ? JSON.parse(body) : undefined);
+    if (go) {
+      if (done) sayThere(done);
+      location.assign(base + go);
+      return;
+    }
     if (tells !== undefined) {
       const said = await reply.json();
       toast(said.error ?? `HTTP ${said.status} ${said.reason}`, said.delivered ? "good" : "bad");
     } else if (done) toast(done);
-    if (go) location.assign(base + go);
-    else renew(true);
+    renew(true);
   } catch (error) {
+    over = false;
     toast(error.message, "bad");
   } finally {
     button.disabled = false;
@@ -412,6 +440,7 @@ let every = 2000; // milliseconds; the server says more if many look
 let known = ""; // what we were shown last
 let stale = 0;
 let asking = false;
+let over = false; // whether what the page is about is gone
 
 // Has the live parts of the page drawn anew by the server.
 async function renew(now = false) {
@@ -421,13 +450,15 @@ async function renew(now = false) {
 }
 
 async function look(part = "main") {
-  if (asking || !stale || document.hidden) return;
+  if (asking || over || !stale || document.hidden) return;
   asking = true;
   stale -= 1;
   try {
     const headers = { "X-Part": part, "If-None-Match": known };
     const reply = await fetch(location.pathname + location.search, { headers });
     if (reply.status === 401) return location.reload();
+    if (reply.status === 404) return over || gone();
+    pulse(true);
     known = reply.headers.get("ETag") ?? known;
     if (reply.ok) put(new DOMParser().parseFromString(await reply.text(), "text/html"));
   } catch {
@@ -435,6 +466,16 @@ async function look(part = "main") {
   } finally {
     asking = false;
   }
+}
+
+function gone() {
+  over = true;
+  const said = $("p", "This was deleted meanwhile. What is shown is how it was.");
+  said.className = "note bad";
+  said.id = "gone";
+  said.setAttribute("role", "alert");
+  main.prepend(said);
+  for (const button of main.querySelectorAll("button, .actions a")) button.remove();
 }
 
 function put(fresh) {
@@ -461,9 +502,23 @@ function put(fresh) {
   document.dispatchEvent(new CustomEvent("renewed"));
 }
 
+const LOST_AFTER = 4000; // milliseconds: a server that is restarted is back by then
+let losing = 0;
+
 function pulse(good) {
   const sign = document.getElementById("pulse");
   if (!sign) return;
+  const lost = document.getElementById("lost");
+  if (good) {
+    clearTimeout(losing);
+    losing = 0;
+    if (lost.textContent) toast("The connection is back.");
+    lost.textContent = "";
+  } else if (!losing) {
+    losing = setTimeout(() => {
+      lost.textContent = "The connection is lost. What is shown may be old; we try again by ourselves.";
+    }, LOST_AFTER);
+  }
   sign.classList.toggle("on", good);
   const text = good ? "live" : "connection lost";
   if (sign.firstElementChild.textContent !== text) sign.firstElementChild.textContent = text;
@@ -505,6 +560,7 @@ function listen() {
 }
 
 localise(document);
+sayHere();
 setInterval(() => localise(document), 10000);
 if (main.querySelector("[data-live]")) {
   listen();
