@@ -14,8 +14,9 @@ from queuectl.access import Grant, Kind
 from queuectl.errors import QueuectlError, UsageError, shown
 from queuectl.metrics import QueueMetrics
 from queuectl.web import openapi, problems
+from queuectl.web.adding import LONGEST_TOGETHER, Adder
 from queuectl.web.api import PREFIX, routes
-from queuectl.web.call import Answer, Call, ForbiddenError, Later, Lines, lacking
+from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, Lines, lacking
 from queuectl.web.following import follow
 from queuectl.web.gate import Gate, Rules, unknown
 from queuectl.web.http import GoneError, Receive, Request, Response, Send, encoded
@@ -87,6 +88,7 @@ class App:
         """Set when the server is about to stop: streams end then."""
         self._quick = Threads("quick", AT_ONCE)
         self._slow = Threads("slow", SLOW_AT_ONCE)
+        self._adder = Adder(queue)
         self._site = Site(queue, rules, self.gate, self._quick)
         self._at = self._routes()
         self._always = encoded(ALWAYS | (TRANSPORT if rules.secure else {}))
@@ -173,7 +175,13 @@ class App:
             may_submit=self.rules.may_submit,
         )
         threads = self._slow if is_slow else self._quick
-        found = await threads.run(self._run, route, request, call, whose=grant.root)
+        run = partial(self._run, route, request, call)
+        if route.adds and request.length <= LONGEST_TOGETHER:
+            found = await self._adder.run(run)
+        else:
+            found = await threads.run(run, whose=grant.root)
+        if isinstance(found, Adding):
+            found = await threads.run(self._add, found, call, whose=grant.root)
         if isinstance(found, Later):
             if self.live.is_crowded:
                 raise busy()
@@ -185,7 +193,7 @@ class App:
         assert isinstance(found, Response)
         return found
 
-    def _run(self, route: Route, request: Request, call: Call) -> Response | Lines | Later:
+    def _run(self, route: Route, request: Request, call: Call) -> Response | Lines | Later | Adding:
         with call.acting():
             found = route.run(call)
             if isinstance(found, Lines):
@@ -195,8 +203,16 @@ class App:
                 return Lines(values=_joined(first, rest))
             if isinstance(found, Later):
                 return found
+            if isinstance(found, Adding):
+                return found.told_as(lambda answer: _respond(route, answer, request))
             # What is long is written here, while others are answered.
             return _respond(route, found, request)
+
+    def _add(self, found: Adding, call: Call) -> Response:
+        with call.acting():
+            (outcome,) = self.queue.together.add([found.prepared])
+            response: Response = found.answer(outcome)
+        return response
 
     async def admit(self, request: Request, route: Route | None = None) -> Grant:
         """Return who asks, if that may have what is asked for."""

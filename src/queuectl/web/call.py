@@ -14,6 +14,7 @@ from queuectl.values import dataclass, field, replace
 if TYPE_CHECKING:
     from queuectl.job import Job
     from queuectl.queue import Queue
+    from queuectl.together import Outcome, Prepared, Stored
 
 
 class ForbiddenError(UsageError):
@@ -52,6 +53,26 @@ class Later:
     job: "Job"
     seconds: float
     then: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adding:
+    """An answer that is given when a job is stored, by itself or together with others."""
+
+    prepared: "Prepared"
+    then: "Callable[[Stored], Any]"
+    otherwise: Callable[[Exception], Exception]
+    """Says what is told of an error."""
+
+    def told_as(self, show: Callable[[Any], Any]) -> "Adding":
+        """Return the same with another form of the answer."""
+        return replace(self, then=lambda stored: show(self.then(stored)))
+
+    def answer(self, outcome: "Outcome") -> Any:
+        """Return what is answered to what became of the job, or raise what is told."""
+        if isinstance(outcome, Exception):
+            raise self.otherwise(outcome)
+        return self.then(outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

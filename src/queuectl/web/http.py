@@ -56,6 +56,8 @@ class Request:
         self.address: str = scope["client"][0] if scope["client"] else UNIX
         self.names: dict[str, str] = {}
         """What stands in the path where its route has names."""
+        self.length = 0
+        """Bytes of its body that were read so far."""
         self._receive = receive
         self._whole = asyncio.Event()
         if not self.has_body:
@@ -99,10 +101,10 @@ class Request:
         clock = asyncio.get_running_loop().time
         if (said := self.headers.get("content-length", "0")).isdecimal() and int(said) > most:
             raise _too_long(most)
-        length, waited = 0, 0.0
+        waited = 0.0
         while not self._whole.is_set():
             began = clock()
-            left = BODY_WITHIN + length / SLOWEST - waited
+            left = BODY_WITHIN + self.length / SLOWEST - waited
             try:
                 async with asyncio.timeout(left if each_within is None else each_within):
                     message = await self._receive()
@@ -114,8 +116,8 @@ class Request:
             if not message.get("more_body", False):
                 self._whole.set()
             if body := message.get("body"):
-                length += len(body)
-                if length > most and each_within is None:
+                self.length += len(body)
+                if self.length > most and each_within is None:
                     raise _too_long(most)
                 yield body
 

@@ -69,6 +69,8 @@ class Route:
     """Whether it waits for somebody else, and so may take long."""
     optional: bool = False
     """Whether the body may be left out."""
+    adds: bool = False
+    """Whether it adds a job, and may do that together with other requests."""
     answers: Schema | None = None
     """What it answers; None for nothing."""
     answers_as: str = JSON

@@ -66,7 +66,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="stream-goes-on",
         broken="Whoever listens when their token is removed listens on.",
-        edits=[Edit(old="over.set()", new="over", inside="standing:Standing._watch")],
+        edits=[Edit(old="over.set()", new="over", inside="Standing")],
         tests=["tests/web/test_streams.py::TestEnd::test_with_the_token"],
     ),
     Mutant(

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from queuectl.access import Right
@@ -10,11 +11,12 @@ from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
 from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, step_dict
 from queuectl.request import by_name
+from queuectl.together import Prepared, Stored
 from queuectl.tracecontext import read_trace
 from queuectl.views import job_whole
 from queuectl.web import schemas
 from queuectl.web.api import asking, once
-from queuectl.web.call import Answer, Call, ForbiddenError, Later, text
+from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, text
 from queuectl.web.route import LONGEST_JOB, LONGEST_LIST, Group, Param
 
 LONGEST_WAIT = 60
@@ -49,18 +51,28 @@ def masked(call: Call, said: dict[str, Any]) -> dict[str, Any]:
     answers=_JOB,
     status=201,
     also=(200,),
+    adds=True,
     headers=(once.KEY,),
 )
-def enqueue(call: Call) -> Answer:
+def enqueue(call: Call) -> Adding:
     """Add a job. When the answer comes, it survives a power cut.
 
     With an `Idempotency-Key`, a request that is sent again adds nothing: the answer is the job that
     the first one has added, with 200. The same key with another body is refused with 422. The key
     is kept as long as the job is.
     """
-    asked = _asked(call)
-    job, new = once.enqueue(call, asked, call.headers.get("idempotency-key"))
-    return Answer(value=told(call, job), status=201 if new else 200, headers=_where(call, job))
+    return _adding(call, once.prepare(call, _asked(call), call.headers.get("idempotency-key")))
+
+
+def _adding(call: Call, prepared: Prepared) -> Adding:
+    def then(stored: Stored) -> Answer:
+        job = once.found(call, prepared, stored.job)
+        status = 201 if stored.is_new else 200
+        return Answer(value=told(call, job), status=status, headers=_where(call, job))
+
+    return Adding(
+        prepared=prepared, then=then, otherwise=partial(once.explained, prepared=prepared)
+    )
 
 
 _ORDER = (
@@ -108,7 +120,7 @@ def list_(call: Call) -> dict[str, Any]:
     status=201,
     also=(200,),
 )
-def put(call: Call) -> Answer:
+def put(call: Call) -> Adding:
     """Add a job under this id, once: the same request again answers with the job, and adds nothing.
 
     Another request under an id that is taken is refused with 422.
@@ -118,8 +130,8 @@ def put(call: Call) -> Answer:
     asked = _asked(call)
     if asked.setdefault("id", id) != id:
         raise UsageError(f"The body says another id than the path: {asked['id']!r}.")
-    job, new = once.keep(call, asked, once.digest(call))
-    return Answer(value=told(call, job), status=201 if new else 200, headers=_where(call, job))
+    prepared = call.queue.together.prepare(asked, digest=once.digest(call))
+    return _adding(call, prepared)
 
 
 def _asked(call: Call) -> dict[str, Any]:
