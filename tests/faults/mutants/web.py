@@ -34,7 +34,7 @@ MUTANTS: Sequence[Mutant] = (
                 new="held = found",
             )
         ],
-        tests=[f"{SCOPE}::test_a_job_that_was_moved_away_meanwhile[cancel]"],
+        tests=[f"{SCOPE}::test_a_job_that_was_moved_away_meanwhile[cancel some]"],
     ),
     Mutant(
         name="unique-over-the-border",
