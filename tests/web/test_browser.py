@@ -595,7 +595,8 @@ class TestChanging:
         page.check("[name=roles][value=submit]")
         page.fill("[name=queues]", "mail, reports")
         page.click("button:has-text('Make it')")
-        secret = page.inner_text("#made code")
+        secret = page.inner_text("dialog code")
+        page.click("dialog button:has-text('I have it')")
         page.wait_for_selector("#tokens td:has-text('ci')")
         grant = lab.queue.access.known(secret, (Kind.TOKEN,))
         assert grant is not None
