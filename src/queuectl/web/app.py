@@ -34,6 +34,8 @@ LONGEST_BODY = 24 << 20
 """Bytes of a request: stdin of 16 MiB in base64, and the rest of a job."""
 BODY_WITHIN = 60.0
 """Seconds that may pass without a part of a body coming."""
+ACTION = "queuectl-action"
+"""The header that says which action a request was, if that can be undone."""
 PART = 256
 """Lines that are made at a time of an answer of many."""
 AT_ONCE = 32
@@ -160,8 +162,12 @@ class App:
             await self.live.finished(found.job.id, found.seconds)
             found = await threads.run(found.then)
         if isinstance(found, Lines):
-            return self._send_lines(found, call)
-        return _respond(route, found, request)
+            response = self._send_lines(found, call)
+        else:
+            response = _respond(route, found, request)
+        if call.action.can_be_undone:
+            response.headers[ACTION] = call.action.id
+        return response
 
     def _run(self, run: Handler, call: Call) -> Any:
         with call.acting():
