@@ -169,7 +169,7 @@ def check_retry(job: Job, now: int) -> None:
 
 def retry_detail(job: Job) -> str:
     """Say what a job was that is retried."""
-    return f"was {job.state}: {job.reason or job.error or ''}"
+    return ": ".join(filter(None, (f"was {job.state}", job.reason or job.error)))
 
 
 def _retry(job: Job, now: int) -> Decision:

@@ -27,7 +27,8 @@ QueuectlError                    1   anything queuectl can explain
     └── StoreDeniedError         5   the server refuses us, or the file is somebody else's
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 __all__ = [
@@ -125,6 +126,21 @@ class UsageError(QueuectlError):
     """The request itself is wrong; nothing was changed."""
 
     exit_code = EXIT_USAGE
+
+    def __init__(self, text: str = "", *, advice: str = "", field: str = "") -> None:
+        """`field` is the name of what is wrong about the request, where it is one thing."""
+        super().__init__(text, advice=advice)
+        self.field = field
+
+
+@contextmanager
+def about(field: str) -> Iterator[None]:
+    """Have errors of what is read meanwhile say which field of a request they are about."""
+    try:
+        yield
+    except UsageError as error:
+        error.field = error.field or field
+        raise
 
 
 class BadTimeError(UsageError):

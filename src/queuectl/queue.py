@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
     from queuectl.tasks.task import Register, Task, TaskOptions
+    from queuectl.together import Together
     from queuectl.trends import Trends
     from queuectl.webhooks import Webhooks
 
@@ -177,6 +178,13 @@ class Queue:
         from queuectl.queue_limits import QueueLimits
 
         return QueueLimits(self.store, self._enqueuer)
+
+    @cached_property
+    def together(self) -> "Together":
+        """What stores jobs of several who ask at the same moment in one durable write."""
+        from queuectl.together import Together
+
+        return Together(self.store, self._enqueuer)
 
     @cached_property
     def access(self) -> "Access":
@@ -285,14 +293,6 @@ class Queue:
         becomes part of its transaction: it exists if and only if you commit.
         """
         return self._enqueuer.take(what, fields, connection)
-
-    def enqueue_once(self, fields: Mapping[str, Any], digest: str) -> tuple[Job, bool]:
-        """Store a job under the id that its fields name, or return the one that is there.
-
-        It is there by the same request if that had the same `digest`; by another it is a
-        `DuplicateError`. Says as well whether the job is new.
-        """
-        return self._enqueuer.take_once(fields, digest)
 
     def clone(self, job: Named, /, **changes: Unpack[Keywords]) -> "cloning.Clone":
         """Store another job with all that one was asked for, also its variables and its stdin.
@@ -731,6 +731,13 @@ class Queue:
         It costs next to nothing; a server that can't tell says so now and then.
         """
         return self.store.changed()
+
+    def check_place(self) -> None:
+        """Raise a `StoreMissingError` if the database was deleted or replaced under us.
+
+        Whoever writes finds that out; who only reads would see what nobody else sees any more.
+        """
+        self.store.check_place()
 
     def wait(
         self,

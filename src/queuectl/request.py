@@ -69,7 +69,10 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
             field, read = _READERS[name]
             values[field] = read(name, value, now)
     except (BadTimeError, BadSettingError) as error:
-        raise BadJobError(f"Bad {name}: {error}") from None
+        raise BadJobError(f"Bad {name}: {error}", field=name) from None
+    except BadJobError as error:
+        error.field = name
+        raise
     if "retry_delay" in values and "backoff" not in values:
         values["backoff"] = read_value("backoff", "fixed")[1]
     _check_work(values)

@@ -13,6 +13,7 @@ from queuectl.errors import (
     NotFoundError,
     QueuectlError,
     UsageError,
+    about,
     did_you_mean,
     shown,
 )
@@ -360,7 +361,8 @@ def _fitting(schedule: Schedule) -> Schedule:
     if gap is not None and schedule.jitter > gap:
         raise UsageError(
             f"jitter can't be longer than the time between two ticks: {schedule.rule!r} has"
-            f" {format_duration(gap)}, and {format_duration(schedule.jitter)} is more."
+            f" {format_duration(gap)}, and {format_duration(schedule.jitter)} is more.",
+            field="jitter",
         )
     return schedule
 
@@ -405,15 +407,16 @@ def _word(name: str, kind: Any, value: Any) -> Any:
         return kind(value)
     except ValueError:
         words = ", ".join(kind)
-        raise UsageError(f"{name} is one of {words}, not {shown(value)}.") from None
+        raise UsageError(f"{name} is one of {words}, not {shown(value)}.", field=name) from None
 
 
 def _span(name: str, value: Any) -> int | None:
     if value is None:
         return None
-    ms = parse_duration(value.total_seconds() if hasattr(value, "total_seconds") else value)
+    with about(name):
+        ms = parse_duration(value.total_seconds() if hasattr(value, "total_seconds") else value)
     if ms > LONGEST_SPAN:
-        raise UsageError(f"{name} can be a year at most.")
+        raise UsageError(f"{name} can be a year at most.", field=name)
     return ms
 
 
@@ -422,7 +425,8 @@ def _count(name: str, value: Any) -> int | None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_FAILURES:
         raise UsageError(
-            f"{name} must be a whole number from 1 to {MOST_FAILURES:,}, not {shown(value)}."
+            f"{name} must be a whole number from 1 to {MOST_FAILURES:,}, not {shown(value)}.",
+            field=name,
         )
     return value
 

@@ -287,6 +287,24 @@ class TestTooMuch:
             for wire in wires:
                 assert b'"state":"cancelled"' in wire.getresponse().read()
 
+    def test_commands_of_a_megabyte_in_lists_of_pages(self, lab: Lab, server: Server) -> None:
+        long = "true " + "x" * 1_000_000
+        lab.queue.enqueue_many([{"command": long, "tags": ["long"]} for _ in range(10)])
+        pages = Client(server.port, server.client("view").headers, base="")
+        page = pages.get("/jobs")
+        assert page.body.count(b"true xxx") == 10
+        assert len(page.body) < 100_000
+
+    def test_bodies_where_little_is_said(self, lab: Lab, server: Server) -> None:
+        lab.queue.enqueue("true", id="j")
+        client = server.client(*Role)
+        long = {"reason": "x" * 70_000}
+        assert client.post("/jobs/j/cancel", long).problem == "too-long"
+        assert client.ask("GET", "/jobs", b"x" * 2_000).problem == "too-long"
+        assert client.ask("DELETE", "/jobs/j", b"x" * 2_000).problem == "too-long"
+        command = {"command": "true " + "x" * 100_000}
+        assert client.post("/jobs", command).json["command"] == command["command"]
+
     def test_texts_that_are_made_to_be_slow(self, lab: Lab, server: Server) -> None:
         client = server.client(*Role)
         lab.queue.enqueue_many([{"command": "a" * 5_000} for _ in range(200)])
@@ -302,6 +320,10 @@ def test_who_says_to_be_the_proxy_is_believed_only_where_it_is(serve: Serve) -> 
     options = ("--proxy-header", "X-User", "--proxy-role", "view", "--no-link")
     here = serve("--trust-proxy", "127.0.0.1", *options)
     elsewhere = serve("--trust-proxy", "10.0.0.0/8", *options)
+    twice = f"GET {API}/me HTTP/1.1\r\nHost: localhost\r\nX-User: bob\r\nX-User: ann\r\n\r\n"
+    with closing(socket.create_connection(("127.0.0.1", here.port), PATIENCE)) as wire:
+        wire.sendall(twice.encode())
+        assert wire.recv(10_000).startswith(b"HTTP/1.1 400")
     claims = {"X-User": "ann"}
     assert Client(here.port, claims).get("/me").json["name"] == "ann"
     assert Client(elsewhere.port, claims).get("/me").status == 403

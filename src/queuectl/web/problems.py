@@ -11,16 +11,19 @@ from queuectl.errors import (
     StoreBusyError,
     StoreError,
     StoreFullError,
+    StoreMissingError,
     StoreReadOnlyError,
     StoreUnreachableError,
     TaskFailedError,
     UsageError,
 )
-from queuectl.values import dataclass
+from queuectl.values import dataclass, replace
 from queuectl.web.api.once import OtherRequestError
 from queuectl.web.call import ForbiddenError
 
 CONTENT_TYPE = "application/problem+json"
+TRY_AGAIN = {429: 10, 503: 2}
+"""Seconds after which what is refused so may go, where nobody knows better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,8 @@ class Problem:
     """A word for programs, which never changes."""
     title: str
     detail: str
+    field: str = ""
+    """The field of the body that it is about, where it is one."""
 
     def as_dict(self) -> dict[str, Any]:
         """Describe it as the media type has it."""
@@ -40,7 +45,14 @@ class Problem:
             "title": self.title,
             "status": self.status,
             "detail": self.detail,
+            **({"field": self.field} if self.field else {}),
         }
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What is said about it besides."""
+        wait = TRY_AGAIN.get(self.status)
+        return {} if wait is None else {"Retry-After": str(wait)}
 
 
 class RefusedError(Exception):
@@ -70,15 +82,23 @@ _KINDS: tuple[tuple[type[QueuectlError], int, str, str], ...] = (
     (StoreBusyError, 503, "busy", "The database is busy"),
     (StoreUnreachableError, 503, "unreachable", "The database can't be reached"),
     (StoreFullError, 507, "full", "The database is full"),
+    (StoreMissingError, 503, "missing", "The database is gone"),
     (StoreReadOnlyError, 503, "read-only", "The database can't be written"),
     (StoreError, 503, "store", "The database can't be used"),
 )
 STATUSES = tuple(sorted({status for _, status, _, _ in _KINDS}))
 
 
+def outline_of(error: QueuectlError) -> Problem:
+    """Say it to somebody who isn't known: what the matter is, and nothing of what is here."""
+    problem = problem_of(error)
+    return replace(problem, detail=f"{problem.title}.")
+
+
 def problem_of(error: QueuectlError) -> Problem:
     """Say what an error of ours is to who asked over HTTP."""
     for known, status, kind, title in _KINDS:
         if isinstance(error, known):
-            return Problem(status=status, kind=kind, title=title, detail=error.advised)
+            field = error.field if isinstance(error, UsageError) else ""
+            return Problem(status=status, kind=kind, title=title, detail=error.advised, field=field)
     return Problem(status=400, kind="refused", title="Refused", detail=error.advised)

@@ -1,7 +1,17 @@
 """All that the API can do: a group of routes for each subject, beside what answers them."""
 
-from queuectl.web.api import bulk, emitted, jobs, maintenance, nodes, queues, reports, schedules
-from queuectl.web.api import tokens as tokens
+from queuectl.web.api import (
+    bulk,
+    emitted,
+    jobs,
+    maintenance,
+    nodes,
+    queues,
+    reports,
+    schedules,
+    tokens,
+    webhooks,
+)
 from queuectl.web.route import Group, Route
 
 PREFIX = "/api/v1"
@@ -12,6 +22,7 @@ GROUPS: tuple[Group, ...] = (
     reports.group,
     queues.group,
     schedules.group,
+    webhooks.group,
     emitted.group,
     nodes.group,
     maintenance.group,

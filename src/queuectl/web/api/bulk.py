@@ -19,7 +19,7 @@ from queuectl.web import schemas
 from queuectl.web.api import asking
 from queuectl.web.api.jobs import asked_of, masked
 from queuectl.web.call import Call, Lines, flag, text
-from queuectl.web.route import LINES, Group
+from queuectl.web.route import LINES, LONGEST_LIST, Group
 
 group = Group(name="bulk", about=__doc__ or "")
 
@@ -110,6 +110,7 @@ def _stored_alone(call: Call, number: int, asked: Any) -> dict[str, Any]:
             "dry_run": schemas.FLAG,
         },
     ),
+    longest=LONGEST_LIST,
     answers=schemas.ref("Change"),
     answers_as=LINES,
 )

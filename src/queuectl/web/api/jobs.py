@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from queuectl.access import Right
@@ -10,12 +11,13 @@ from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
 from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, step_dict
 from queuectl.request import by_name
+from queuectl.together import Prepared, Stored
 from queuectl.tracecontext import read_trace
 from queuectl.views import job_whole
 from queuectl.web import schemas
 from queuectl.web.api import asking, once
-from queuectl.web.call import Answer, Call, ForbiddenError, Later, text
-from queuectl.web.route import Group, Param
+from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, text
+from queuectl.web.route import LONGEST_JOB, LONGEST_LIST, Group, Param
 
 LONGEST_WAIT = 60
 """Seconds that an answer may wait for the end of a job."""
@@ -45,21 +47,32 @@ def masked(call: Call, said: dict[str, Any]) -> dict[str, Any]:
     "/jobs",
     needs=Right.SUBMIT,
     takes=schemas.ref("NewJob"),
+    longest=LONGEST_JOB,
     answers=_JOB,
     status=201,
     also=(200,),
+    adds=True,
     headers=(once.KEY,),
 )
-def enqueue(call: Call) -> Answer:
+def enqueue(call: Call) -> Adding:
     """Add a job. When the answer comes, it survives a power cut.
 
     With an `Idempotency-Key`, a request that is sent again adds nothing: the answer is the job that
     the first one has added, with 200. The same key with another body is refused with 422. The key
     is kept as long as the job is.
     """
-    asked = _asked(call)
-    job, new = once.enqueue(call, asked, call.headers.get("idempotency-key"))
-    return Answer(value=told(call, job), status=201 if new else 200, headers=_where(call, job))
+    return _adding(call, once.prepare(call, _asked(call), call.headers.get("idempotency-key")))
+
+
+def _adding(call: Call, prepared: Prepared) -> Adding:
+    def then(stored: Stored) -> Answer:
+        job = once.found(call, prepared, stored.job)
+        status = 201 if stored.is_new else 200
+        return Answer(value=told(call, job), status=status, headers=_where(call, job))
+
+    return Adding(
+        prepared=prepared, then=then, otherwise=partial(once.explained, prepared=prepared)
+    )
 
 
 _ORDER = (
@@ -102,21 +115,23 @@ def list_(call: Call) -> dict[str, Any]:
     "/jobs/{id}",
     needs=Right.SUBMIT,
     takes=schemas.ref("NewJob"),
+    longest=LONGEST_JOB,
     answers=_JOB,
     status=201,
     also=(200,),
 )
-def put(call: Call) -> Answer:
+def put(call: Call) -> Adding:
     """Add a job under this id, once: the same request again answers with the job, and adds nothing.
 
     Another request under an id that is taken is refused with 422.
     """
     id = call.path["id"]
+    _check_part("id", id)
     asked = _asked(call)
     if asked.setdefault("id", id) != id:
         raise UsageError(f"The body says another id than the path: {asked['id']!r}.")
-    job, new = once.keep(call, asked, once.digest(call))
-    return Answer(value=told(call, job), status=201 if new else 200, headers=_where(call, job))
+    prepared = call.queue.together.prepare(asked, digest=once.digest(call))
+    return _adding(call, prepared)
 
 
 def _asked(call: Call) -> dict[str, Any]:
@@ -134,8 +149,16 @@ def asked_of(call: Call, said: Mapping[str, Any], *, nulls: bool = False) -> dic
     """Return the fields of a job by their true names, if who asks may ask for that from afar."""
     asked = by_name(said, nulls=nulls)
     call.need_queue(str(asked.get("queue") or DEFAULT_QUEUE))
+    for name in ("id", "queue"):
+        _check_part(name, asked.get(name))
     _check_afar(asked)
     return asked
+
+
+def _check_part(name: str, value: object) -> None:
+    """Refuse what could be named in no path: browsers and proxies take it for another one."""
+    if value in (".", ".."):
+        raise UsageError(f"The {name} {value!r} can't be asked for here: no path could name it.")
 
 
 def _check_afar(asked: Mapping[str, Any]) -> None:
@@ -159,7 +182,7 @@ def _where(call: Call, job: Job) -> dict[str, str]:
 @group.get("/jobs/{id}", answers=schemas.ref("JobWhole"))
 def show(call: Call) -> dict[str, Any]:
     """Show everything about a job: fields, runs, history, and why it waits."""
-    return masked(call, job_whole(call.queue, call.job()))
+    return masked(call, job_whole(call.queue, call.job(), sees=call.grant.is_for))
 
 
 @group.get("/jobs/{id}/attempts", answers=schemas.array(schemas.ref("Attempt")))
@@ -249,7 +272,7 @@ def wait(call: Call) -> Any:
 # -- changing ---------------------------------------------------------------------------
 
 
-@group.patch("/jobs/{id}", needs=Right.OPERATE, takes=schemas.ref("NewJob"), answers=_JOB)
+@group.patch("/jobs/{id}", takes=schemas.ref("NewJob"), longest=LONGEST_LIST, **_OPERATES)
 def edit(call: Call) -> dict[str, Any]:
     """Change what a job that waits is to be.
 
@@ -275,6 +298,7 @@ def _changes(call: Call, asked: Any) -> Any:
     "/jobs/{id}/clone",
     needs=Right.SUBMIT,
     takes=schemas.takes({}, {"changes": schemas.or_null(schemas.ref("NewJob"))}),
+    longest=LONGEST_JOB,
     optional=True,
     answers=schemas.tells({"job": _JOB, "left_out": schemas.array(schemas.TEXT)}),
     status=201,
@@ -330,6 +354,7 @@ def cancel(call: Call) -> dict[str, Any]:
             "from_step": schemas.or_null(schemas.TEXT),
         },
     ),
+    longest=LONGEST_LIST,
     optional=True,
     **_OPERATES,
 )
@@ -344,6 +369,7 @@ def retry(call: Call) -> dict[str, Any]:
 @group.post(
     "/jobs/{id}/finish",
     takes=schemas.takes({}, {"result": schemas.ANY}),
+    longest=LONGEST_LIST,
     optional=True,
     **_OPERATES,
 )

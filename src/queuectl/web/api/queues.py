@@ -9,13 +9,18 @@ from queuectl.report import limits_dict
 from queuectl.views import queue_dict, queue_dicts
 from queuectl.web import schemas
 from queuectl.web.call import Call, text
-from queuectl.web.route import Group, Scope
+from queuectl.web.route import LONGEST_LIST, Group, Scope
 
 group = Group(name="queues", about=__doc__ or "")
 
 _WORK = frozenset(field.name for field in REQUESTED if field.is_work)
 """What says what is run. A queue may have some of it for its jobs."""
 _WHOLE = schemas.ref("QueueWhole")
+
+
+def told(call: Call, name: str) -> dict[str, Any]:
+    """Describe a queue; who sees some only gets no hint at others."""
+    return queue_dict(call.queue, name, hints=not call.grant.queues)
 
 
 @group.get("/queues", answers=schemas.array(schemas.ref("Queue")))
@@ -27,21 +32,21 @@ def list_queues(call: Call) -> list[dict[str, Any]]:
 @group.get("/queues/{name}", answers=_WHOLE)
 def show_queue(call: Call) -> dict[str, Any]:
     """Show a queue with its limits, its keys, and who serves it."""
-    return queue_dict(call.queue, call.need_queue(call.path["name"]))
+    return told(call, call.need_queue(call.path["name"]))
 
 
 @group.post("/queues/{name}/pause", needs=Right.OPERATE, answers=_WHOLE)
 def pause_queue(call: Call) -> dict[str, Any]:
     """Stop giving out jobs of a queue; those that run go on."""
     call.queue.pause(call.need_queue(call.path["name"]))
-    return queue_dict(call.queue, call.path["name"])
+    return told(call, call.path["name"])
 
 
 @group.post("/queues/{name}/resume", needs=Right.OPERATE, answers=_WHOLE)
 def resume_queue(call: Call) -> dict[str, Any]:
     """Give out jobs of a queue again."""
     call.queue.resume(call.need_queue(call.path["name"]))
-    return queue_dict(call.queue, call.path["name"])
+    return told(call, call.path["name"])
 
 
 @group.patch(
@@ -49,6 +54,7 @@ def resume_queue(call: Call) -> dict[str, Any]:
     needs=Right.ADMIN,
     scope=Scope.ALL,
     takes=schemas.LIMITS,
+    longest=LONGEST_LIST,
     answers=schemas.LIMITS,
 )
 def set_limits(call: Call) -> dict[str, Any]:
@@ -82,7 +88,7 @@ def rename_queue(call: Call) -> dict[str, Any]:
     """Call a queue otherwise, with its jobs, limits, keys, history and schedules."""
     to = text(call.said("to", need=("to",)), "to") or ""
     call.queue.rename_queue(call.path["name"], to)
-    return queue_dict(call.queue, to)
+    return told(call, to)
 
 
 @group.delete("/queues/{name}", needs=Right.ADMIN, scope=Scope.ALL)

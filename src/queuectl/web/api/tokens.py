@@ -3,7 +3,7 @@
 from typing import Any
 
 from queuectl.access import RIGHTS, Grant, Right, read_roles
-from queuectl.errors import UsageError
+from queuectl.errors import UsageError, about
 from queuectl.report import grant_dict
 from queuectl.web import schemas
 from queuectl.web.call import Answer, Call, ForbiddenError, text
@@ -55,10 +55,13 @@ def add_token(call: Call) -> Answer:
     for names in (roles, queues):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise UsageError("roles and queues are lists of names.")
-    asked = read_roles(roles)
+    with about("roles"):
+        asked = read_roles(roles)
     wanted = frozenset().union(*(RIGHTS[role] for role in asked))
     if missing := wanted - call.grant.rights:
-        raise ForbiddenError(f"A right that one doesn't have can't be given: {min(missing)}.")
+        raise ForbiddenError(
+            f"A right that one doesn't have can't be given: {min(missing)}.", field="roles"
+        )
     grant, secret = call.queue.access.add_token(
         text(said, "name") or "", asked, queues=queues, expires=text(said, "expires")
     )

@@ -1,6 +1,6 @@
 """The list of jobs: searched, filtered, page by page; and what can be done to many of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from queuectl import changes, editing
@@ -11,6 +11,7 @@ from queuectl.report import job_dict, progress_dict, why_ended
 from queuectl.web import schemas
 from queuectl.web.api import asking
 from queuectl.web.call import Call
+from queuectl.web.pages import words
 from queuectl.web.pages.page import Pages
 from queuectl.web.route import Param
 
@@ -56,6 +57,7 @@ def jobs(call: Call) -> dict[str, Any]:
         "total": call.queue.counted(which),
         "filter": {name: it for name, it in call.query.items() if name in said},
         "filtered": any(said.values()),
+        "unused": {} if rows else _unused(call, which.queues),
         "queues": _queues(call),
         "deeds": _deeds(which),
         "wrong": None,
@@ -91,18 +93,31 @@ def told(call: Call, jobs: list[Job]) -> list[dict[str, Any]]:
         rows.append(
             {
                 **{name: said[name] for name in _ROW},
-                "title": job.title,
-                "why": why_ended(job) if job.state in (State.DEAD, State.CANCELLED) else job.error,
+                "title": words.brief(job.title),
+                "why": words.brief(_why(job) or ""),
                 "progress": progress_dict(progress.get(job.seq)),
             }
         )
     return rows
 
 
+def _why(job: Job) -> str | None:
+    return why_ended(job) if job.state in (State.DEAD, State.CANCELLED) else job.error
+
+
 _ROW = (
     "id queue state priority attempts max_retries tags held paused_at created_at run_at started_at"
     " finished_at duration_ms schedule type task"
 ).split()
+
+
+def _unused(call: Call, names: Sequence[str]) -> dict[str, str | None]:
+    """Return those of these queues that nobody uses, each with the name that may be meant."""
+    found = call.queue.unused(names)
+    return {
+        name: near if near is not None and call.grant.is_for(near) else None
+        for name, near in found.items()
+    }
 
 
 def _queues(call: Call) -> list[str]:

@@ -56,6 +56,27 @@ function toast(text, kind = "good", action = null) {
   setTimeout(() => made.remove(), action ? 30000 : kind === "bad" ? 10000 : 4000);
 }
 
+// What is said on the page that comes next.
+const LATER = "queuectl-said";
+
+function sayThere(text) {
+  try {
+    sessionStorage.setItem(LATER, text);
+  } catch {
+    // Then it goes without saying.
+  }
+}
+
+function sayHere() {
+  try {
+    const text = sessionStorage.getItem(LATER);
+    sessionStorage.removeItem(LATER);
+    if (text) toast(text);
+  } catch {
+    // A browser that keeps nothing has nothing to say.
+  }
+}
+
 // Asks in a dialog, and says whether the answer was yes. What `about` writes into it comes later.
 function ask(text, yes, no, about) {
   const dialog = $("dialog");
@@ -98,13 +119,13 @@ async function send(method, path, body) {
   }
   const reply = await fetch(api + path, options);
   if (reply.ok) return reply;
-  let detail = `${reply.status} ${reply.statusText}`;
+  let problem = { detail: `${reply.status} ${reply.statusText}` };
   try {
-    detail = (await reply.json()).detail;
+    problem = await reply.json();
   } catch {
     // It wasn't one of our own errors.
   }
-  throw new Error(detail);
+  throw Object.assign(new Error(problem.detail), { field: problem.field });
 }
 
 // Changes many jobs, or says what would be; hears of each as it comes. Returns how many there were.
@@ -222,32 +243,80 @@ async function undo(action, look = false) {
 }
 
 async function act(button) {
-  const { do: method, path, sure, yes, no, done, body, go } = button.dataset;
+  const { do: method, path, sure, yes, no, done, body, go, tells } = button.dataset;
   if (sure && !(await ask(sure, yes, no))) return;
   button.disabled = true;
+  // What we take away ourselves isn't looked at any more.
+  over = Boolean(go);
   try {
     const reply = await send(method, path, body ? JSON.parse(body) : undefined);
-    if (done) toast(done, "good", reply.headers.get("Queuectl-Action"));
-    if (go) location.assign(base + go);
-    else renew(true);
+    if (go) {
+      if (done) sayThere(done);
+      location.assign(base + go);
+      return;
+    }
+    if (tells !== undefined) {
+      const said = await reply.json();
+      toast(said.error ?? `HTTP ${said.status} ${said.reason}`, said.delivered ? "good" : "bad");
+    } else if (done) toast(done, "good", reply.headers.get("Queuectl-Action"));
+    renew(true);
   } catch (error) {
+    over = false;
     toast(error.message, "bad");
   } finally {
     button.disabled = false;
   }
 }
 
+// What a form says, as the API takes it: boxes with a value are a list, and so are names with commas.
+function read(form, method) {
+  const said = {};
+  for (const field of form.elements) {
+    if (!field.name || field.value === field.defaultValue && method === "PATCH") continue;
+    if (field.type === "checkbox") {
+      if (!field.hasAttribute("value")) said[field.name] = field.checked;
+      else if (field.checked) (said[field.name] ??= []).push(field.value);
+    } else if ("list" in field.dataset) {
+      said[field.name] = field.value.split(",").map((name) => name.trim()).filter(Boolean);
+    } else if (field.value || !("optional" in field.dataset)) {
+      said[field.name] = field.type === "number" ? Number(field.value) : field.value;
+    }
+  }
+  return said;
+}
+
+// Shows a secret, which nobody can ask for a second time, until somebody has taken it.
+function show(title, secret) {
+  const form = $("form", $("h2", title), $("p", $("code", secret)), $("p", "It is shown only now."));
+  const close = $("button", "I have it");
+  close.className = "main";
+  form.append(close);
+  form.method = "dialog";
+  const dialog = $("dialog", form);
+  dialog.setAttribute("aria-label", title);
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve();
+    });
+  });
+}
+
 async function submit(form) {
   const { api: method, path, done, raw, go } = form.dataset;
   try {
-    const said = {};
-    for (const field of form.elements) {
-      if (!field.name || field.value === field.defaultValue && method === "PATCH") continue;
-      said[field.name] = field.type === "number" ? Number(field.value) : field.value;
-    }
-    const reply = await send(method, path, raw ? JSON.parse(said[raw]) : said);
+    const said = read(form, method);
+    const at = path.replace(/{(\w+)}/, (_, name) => {
+      const { [name]: value } = said;
+      delete said[name];
+      return encodeURIComponent(value);
+    });
+    const reply = await send(method, at, raw ? JSON.parse(said[raw]) : said);
     const told = reply.status === 204 ? null : await reply.json();
     if (done) toast(done, "good", reply.headers.get("Queuectl-Action"));
+    if (told?.secret) await show(`The secret of ${told.webhook.name}`, told.secret);
     if (go === "job") location.assign(`${base}/jobs/${encodeURIComponent(told.id)}`);
     else if (method === "PUT") location.reload();
     else {
@@ -333,15 +402,22 @@ function label(button) {
 // -- keys ----------------------------------------------------------------------------------------
 
 const KEYS = [
-  ["/", "search"],
+  ["/", "search; on the page of a job, find in its output"],
+  ["Enter, Shift Enter", "in that field: the next and the previous that was found"],
+  ["Esc", "leave a field, or a dialog"],
   ["j  k", "next and previous row"],
   ["Enter", "open the row"],
   ["x", "choose the row"],
-  ["g then o j d q s n a", "go to overview, jobs, dead letters, queues, schedules, nodes, audit log"],
+  ["g then o j d q s w n a", "go to overview, jobs, dead letters, queues, schedules, webhooks, nodes, audit log"],
+  ["g then e c", "go to settings, access"],
+  ["← →", "on a chart: what was when"],
   ["t", "change the colours"],
   ["?", "this help"],
 ];
-const PLACES = { o: "/", j: "/jobs", d: "/dead", q: "/queues", s: "/schedules", n: "/nodes", a: "/events" };
+const PLACES = {
+  o: "/", j: "/jobs", d: "/dead", q: "/queues", s: "/schedules", w: "/webhooks", n: "/nodes", a: "/events",
+  e: "/settings", c: "/access",
+};
 let going = false;
 
 function help() {
@@ -403,12 +479,44 @@ document.addEventListener("keydown", (event) => {
   if (deed && deed() !== false && event.key !== "Enter") event.preventDefault();
 });
 
+// -- charts: what was when ---------------------------------------------------------------------------
+
+function point(chart, at) {
+  const spots = [...chart.querySelectorAll(".spot")];
+  const now = Math.min(Math.max(at, 0), spots.length - 1);
+  spots.forEach((spot, number) => spot.classList.toggle("on", number === now));
+  const cells = [...(chart.querySelectorAll("tbody tr")[now]?.cells ?? [])];
+  const names = [...chart.querySelectorAll("thead th")].map((one) => one.textContent);
+  const said = cells.map((cell, number) => (number ? `${names[number]} ${cell.textContent}` : cell.textContent.trim()));
+  chart.querySelector(".reading").textContent = said.join(" · ");
+  chart.dataset.at = now;
+}
+
+document.addEventListener("pointermove", (event) => {
+  const drawn = event.target.closest?.(".chart svg");
+  if (!drawn) return;
+  const { left, width } = drawn.getBoundingClientRect();
+  const chart = drawn.closest(".chart");
+  const many = chart.querySelectorAll(".spot").length;
+  point(chart, Math.floor(((event.clientX - left) / width) * many));
+});
+
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!step || !event.target.matches?.(".plot")) return;
+  event.preventDefault();
+  const chart = event.target.closest(".chart");
+  const last = chart.querySelectorAll(".spot").length - 1;
+  point(chart, "at" in chart.dataset ? Number(chart.dataset.at) + step : last);
+});
+
 // -- what is new -----------------------------------------------------------------------------------
 
 let every = 2000; // milliseconds; the server says more if many look
 let known = ""; // what we were shown last
 let stale = 0;
 let asking = false;
+let over = false; // whether what the page is about is gone
 
 // Has the live parts of the page drawn anew by the server.
 async function renew(now = false) {
@@ -418,13 +526,15 @@ async function renew(now = false) {
 }
 
 async function look(part = "main") {
-  if (asking || !stale || document.hidden) return;
+  if (asking || over || !stale || document.hidden) return;
   asking = true;
   stale -= 1;
   try {
     const headers = { "X-Part": part, "If-None-Match": known };
     const reply = await fetch(location.pathname + location.search, { headers });
     if (reply.status === 401) return location.reload();
+    if (reply.status === 404) return over || gone();
+    pulse(true);
     known = reply.headers.get("ETag") ?? known;
     if (reply.ok) put(new DOMParser().parseFromString(await reply.text(), "text/html"));
   } catch {
@@ -432,6 +542,16 @@ async function look(part = "main") {
   } finally {
     asking = false;
   }
+}
+
+function gone() {
+  over = true;
+  const said = $("p", "This was deleted meanwhile. What is shown is how it was.");
+  said.className = "note bad";
+  said.id = "gone";
+  said.setAttribute("role", "alert");
+  main.prepend(said);
+  for (const button of main.querySelectorAll("button, .actions a")) button.remove();
 }
 
 function put(fresh) {
@@ -448,7 +568,13 @@ function put(fresh) {
     localise(made);
     const same = piece.contains(focused) ? [...piece.querySelectorAll("a, button")].indexOf(focused) : -1;
     const scrolled = [...piece.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+    const open = [...piece.querySelectorAll("details[open][id]")].map((one) => one.id);
+    const plot = piece.contains(focused) && focused.matches(".plot") ? [...piece.querySelectorAll(".plot")].indexOf(focused) : -1;
+    const points = [...piece.querySelectorAll(".chart")].map((one) => one.dataset.at);
     piece.replaceChildren(...made.childNodes);
+    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+    piece.querySelectorAll(".chart").forEach((one, at) => points[at] !== undefined && point(one, Number(points[at])));
+    piece.querySelectorAll(".plot")[plot]?.focus({ preventScroll: true });
     piece.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = scrolled[at] ?? 0; });
     if (same >= 0) piece.querySelectorAll("a, button")[same]?.focus({ preventScroll: true });
   }
@@ -458,9 +584,23 @@ function put(fresh) {
   document.dispatchEvent(new CustomEvent("renewed"));
 }
 
+const LOST_AFTER = 4000; // milliseconds: a server that is restarted is back by then
+let losing = 0;
+
 function pulse(good) {
   const sign = document.getElementById("pulse");
   if (!sign) return;
+  const lost = document.getElementById("lost");
+  if (good) {
+    clearTimeout(losing);
+    losing = 0;
+    if (lost.textContent) toast("The connection is back.");
+    lost.textContent = "";
+  } else if (!losing) {
+    losing = setTimeout(() => {
+      lost.textContent = "The connection is lost. What is shown may be old; we try again by ourselves.";
+    }, LOST_AFTER);
+  }
   sign.classList.toggle("on", good);
   const text = good ? "live" : "connection lost";
   if (sign.firstElementChild.textContent !== text) sign.firstElementChild.textContent = text;
@@ -502,6 +642,7 @@ function listen() {
 }
 
 localise(document);
+sayHere();
 setInterval(() => localise(document), 10000);
 if (main.querySelector("[data-live]")) {
   listen();
