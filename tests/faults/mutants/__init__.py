@@ -11,14 +11,19 @@ from tests.faults.mutants import (
     cli,
     guard,
     handlers,
+    metrics,
     node,
     policy,
     queues,
     reports,
     store,
+    traces,
     webhooks,
 )
 from tests.faults.mutants.mutant import Mutant
 
-ROOMS = (store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api)
+ROOMS = (
+    *(store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api),
+    *(metrics, traces),
+)
 MUTANTS: Sequence[Mutant] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)
