@@ -17,7 +17,7 @@ from queuectl.errors import (
     TaskFailedError,
     UsageError,
 )
-from queuectl.values import dataclass
+from queuectl.values import dataclass, replace
 from queuectl.web.api.once import OtherRequestError
 from queuectl.web.call import ForbiddenError
 
@@ -87,6 +87,12 @@ _KINDS: tuple[tuple[type[QueuectlError], int, str, str], ...] = (
     (StoreError, 503, "store", "The database can't be used"),
 )
 STATUSES = tuple(sorted({status for _, status, _, _ in _KINDS}))
+
+
+def outline_of(error: QueuectlError) -> Problem:
+    """Say it to somebody who isn't known: what the matter is, and nothing of what is here."""
+    problem = problem_of(error)
+    return replace(problem, detail=f"{problem.title}.")
 
 
 def problem_of(error: QueuectlError) -> Problem:
