@@ -18,12 +18,13 @@ from tests.faults.mutants import (
     reports,
     store,
     traces,
+    web,
     webhooks,
 )
 from tests.faults.mutants.mutant import Mutant
 
 ROOMS = (
-    *(store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api),
+    *(store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api, web),
     *(metrics, traces),
 )
 MUTANTS: Sequence[Mutant] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

@@ -1,6 +1,6 @@
 """Many jobs at once, as lines of JSON that are read, and answered, as they come."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from itertools import islice
@@ -134,6 +134,29 @@ def change_many(call: Call) -> Lines:
     return Lines(values=_named(call, ids, change, dry_run=dry_run))
 
 
+@group.post(
+    "/actions/{id}/undo",
+    needs=Right.OPERATE,
+    takes=schemas.takes({}, {"dry_run": schemas.FLAG}),
+    optional=True,
+    answers=schemas.ref("Change"),
+    answers_as=LINES,
+)
+def undo(call: Call) -> Lines:
+    """Take back what an action did to jobs, within ten minutes, as far as they are what came of it.
+
+    What became of each is a line of JSON, with the reason for those that stay as they are. The
+    header `Queuectl-Action` of an answer says which action a request was.
+    """
+    dry_run = flag(call.said("dry_run"), "dry_run")
+    may = call.may(Right.SUBMIT)
+
+    def run(tell: _Tell) -> None:
+        call.queue.undo(call.path["id"], dry_run=dry_run, may_change_work=may, told=tell)
+
+    return Lines(values=_as_told(run))
+
+
 def _named(
     call: Call, ids: list[str], change: changes.Change, *, dry_run: bool
 ) -> Iterator[dict[str, Any]]:
@@ -151,17 +174,27 @@ def _named(
 def _matching(
     call: Call, which: Filter, change: changes.Change, *, dry_run: bool
 ) -> Iterator[dict[str, Any]]:
-    """Change all that fit in a thread, and yield what is told of it, as soon as it is."""
+    """Change all that fit."""
+    return _as_told(
+        lambda tell: call.queue.change_matching(which, change, dry_run=dry_run, told=tell)
+    )
+
+
+_Tell = Callable[[Sequence[changes.Changed | changes.Refused]], None]
+
+
+def _as_told(make: Callable[[_Tell], object]) -> Iterator[dict[str, Any]]:
+    """Change jobs in a thread, and yield what is told of it, as soon as it is."""
     pipe: Pipe[Any] = Pipe(maxsize=2 * changes.PAGE)
     gone = Event()
 
-    def tell(some: Sequence[changes.Changed]) -> None:
+    def tell(some: Sequence[changes.Changed | changes.Refused]) -> None:
         for one in some:
             _put(pipe, one, gone)
 
     def run() -> None:
         try:
-            call.queue.change_matching(which, change, dry_run=dry_run, told=tell)
+            make(tell)
             _put(pipe, None, gone)
         except QueuectlError as error:
             _put(pipe, error, gone)
