@@ -211,15 +211,15 @@ MUTANTS: Sequence[Mutant] = (
         tests=["tests/web/test_jobs.py::TestLists::test_what_has_not_changed_is_not_sent_again"],
     ),
     Mutant(
-        name="web-missed-over-a-reconnect",
-        broken="A stream that comes back begins now, wherever it was.",
+        name="web-reconnect-begins-anew",
+        broken="A stream that comes back begins anew, wherever it was.",
         edits=[
             Edit(
                 old='return request.headers.get("last-event-id") or request.param("since")',
                 new='return request.param("since")',
             )
         ],
-        tests=["tests/web/test_streams.py::test_nothing_is_missed_over_a_reconnect"],
+        tests=["tests/web/test_streams.py::TestOutput::test_who_comes_back_goes_on_where_it_was"],
     ),
     Mutant(
         name="web-shows-a-ghost",
