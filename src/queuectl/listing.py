@@ -230,15 +230,31 @@ def sorted_jobs(
         yield from store.jobs.at(part)
 
 
-def events(store: Store, job: str | None = None, *, limit: int | None = None) -> Iterator[Event]:
-    """Yield events, newest first: of one job, or all."""
-    return islice(_all_events(store, job, PAGE if limit is None else min(PAGE, limit)), limit)
+def events(
+    store: Store,
+    job: str | None = None,
+    *,
+    action: str | None = None,
+    before: int | None = None,
+    limit: int | None = None,
+) -> Iterator[Event]:
+    """Yield events, newest first: of one job, of one action, or all; behind one that was read."""
+    size = PAGE if limit is None else min(PAGE, limit)
+    return islice(_all_events(store, job, action, before, size), limit)
 
 
-def _all_events(store: Store, job: str | None, size: int) -> Iterator[Event]:
-    before: int | None = None
+def with_events(store: Store, id: Named) -> str:
+    """Return the whole id of a job that is meant, also of one that is gone."""
+    if isinstance(id, str) and store.history.events(id, limit=1):
+        return id
+    return get(store, id).id
+
+
+def _all_events(
+    store: Store, job: str | None, action: str | None, before: int | None, size: int
+) -> Iterator[Event]:
     while size:
-        page = store.history.events(job, limit=size, before=before)
+        page = store.history.events(job, action=action, limit=size, before=before)
         yield from page
         if len(page) < size:
             return

@@ -612,17 +612,33 @@ class Queue:
         return [*self.iterate_events(id, limit=limit)]
 
     def iterate_events(
-        self, id: Named | None = None, *, limit: int | None = None
+        self,
+        id: Named | None = None,
+        *,
+        action: str | None = None,
+        before: int | None = None,
+        limit: int | None = None,
     ) -> Iterator[Event]:
-        """Yield them without holding them all."""
+        """Yield them without holding them all: of one job, also one that is gone, or one action.
+
+        They go on behind the one whose `seq` is `before`.
+        """
         limit = listing.check_limit(limit)
-        return listing.events(self.store, None if id is None else self.get(id).id, limit=limit)
+        job = None if id is None else listing.with_events(self.store, id)
+        return listing.events(self.store, job, action=action, before=before, limit=limit)
 
     def page_events(
-        self, id: Named | None = None, *, limit: int | None = 50
+        self,
+        id: Named | None = None,
+        *,
+        action: str | None = None,
+        before: int | None = None,
+        limit: int | None = 50,
     ) -> "listing.Page[Event]":
         """Return them as a page that knows whether there are more behind it."""
-        return listing.Page(lambda most: self.iterate_events(id, limit=most), limit)
+        return listing.Page(
+            lambda most: self.iterate_events(id, action=action, before=before, limit=most), limit
+        )
 
     # -- following ------------------------------------------------------------
 

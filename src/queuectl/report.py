@@ -139,6 +139,7 @@ def attempt_dict(attempt: Attempt) -> dict[str, Any]:
 def event_dict(event: Event) -> dict[str, Any]:
     """Describe something done by hand, a rescue or a death."""
     return {
+        "seq": event.seq,
         "at": moment(event.at),
         "kind": event.kind,
         "job": event.job,

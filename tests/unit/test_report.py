@@ -210,15 +210,26 @@ class TestOtherDicts:
 
     def test_an_event(self) -> None:
         event = Event(
-            at=NOW + 1, kind="cancel", job="job-2", node="node-3", who="who-4", detail="detail 5"
+            at=NOW + 1,
+            kind="cancel",
+            job="job-2",
+            node="node-3",
+            who="who-4",
+            detail="detail 5",
+            action="action 6",
+            was="{}",
+            seq=7,
         )
         assert event_dict(event) == {
+            "seq": 7,
             "at": "2025-11-08T13:00:00.001Z",
             "kind": "cancel",
             "job": "job-2",
             "node": "node-3",
             "who": "who-4",
             "detail": "detail 5",
+            "action": "action 6",
+            "undo_until": "2025-11-08T13:10:00.001Z",
         }
 
     @pytest.mark.parametrize(("stop", "told"), [(None, None), (Stop.DRAIN, "drain")])

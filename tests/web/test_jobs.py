@@ -392,6 +392,22 @@ class TestBulk:
         assert anyone.post("/bulk/changes", body).problem == "bad-request"
 
 
+def test_events_go_on_where_a_page_ended(lab: Lab, anyone: Client) -> None:
+    for number in range(5):
+        lab.queue.enqueue("true", id=f"j{number}")
+        lab.queue.hold(f"j{number}")
+    first = anyone.get("/events?limit=3").json
+    rest = anyone.get(f"/events?limit=3&before={first[-1]['seq']}").json
+    assert [event["job"] for event in first + rest][:5] == ["j4", "j3", "j2", "j1", "j0"]
+    anyone.delete("/jobs/j2")
+    gone = anyone.get("/events?job=j2").json
+    assert [event["kind"] for event in gone] == ["rm", "hold"]
+    [same] = anyone.get(f"/events?action={gone[1]['action']}").json
+    assert same == gone[1]
+    assert anyone.get("/events?job=none").problem == "not-found"
+    assert anyone.get("/events?job=j2&action=a").problem == "bad-request"
+
+
 def test_numbers_and_letters_that_are_none(lab: Lab, anyone: Client) -> None:
     lab.queue.enqueue("printf '\\377\\376'; echo ok", id="bytes")
     lab.node()

@@ -241,6 +241,7 @@ ATTEMPT = tells(
 )
 EVENT = tells(
     {
+        "seq": COUNT,
         "at": TIME,
         "kind": TEXT,
         "job": or_null(TEXT),

@@ -1,6 +1,6 @@
 """What requests about lists say in their query: which jobs, how many, and from where on."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import UsageError, did_you_mean, shown
 from queuectl.filter import Filter, due_bounds
@@ -9,6 +9,10 @@ from queuectl.web import schemas
 from queuectl.web.call import Call, text
 from queuectl.web.route import Param
 from queuectl.when import parse_moment
+
+if TYPE_CHECKING:
+    from queuectl.facts import Event
+    from queuectl.listing import Page
 
 MOST = 1_000
 """Items of a page at most."""
@@ -22,6 +26,14 @@ LIMIT = Param(
 AFTER = Param(
     name="after", schema=schemas.ID, about="Go on behind this one: what `next` said of a page."
 )
+BEFORE = Param(
+    name="before",
+    schema={"type": "integer", "minimum": 1},
+    about="Go on behind the event with this `seq`.",
+)
+JOB = Param(name="job", schema=schemas.ID, about="Only events of this job, also if it is gone.")
+ACTION = Param(name="action", schema=schemas.NAME, about="Only events of this action.")
+EVENTS = (JOB, ACTION, BEFORE, LIMIT)
 FILTERS = (
     Param(
         name="state", schema=schemas.STATE, about="Only jobs in this state; repeatable.", many=True
@@ -107,6 +119,16 @@ def _without_states(which: Filter) -> Filter:
     from queuectl.values import replace
 
     return replace(which, states=())
+
+
+def events_of(call: Call, *, limit: int) -> "Page[Event]":
+    """Return the events that a query means."""
+    query = call.query
+    if "job" in query and "action" in query:
+        raise UsageError("Say either job or action.")
+    return call.queue.page_events(
+        query.get("job"), action=query.get("action"), before=query.get("before"), limit=limit
+    )
 
 
 def limit_of(call: Call) -> int:

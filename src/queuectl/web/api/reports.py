@@ -41,9 +41,9 @@ def stats(call: Call) -> dict[str, Any]:
 @group.get(
     "/events",
     scope=Scope.ALL,
-    query=(asking.LIMIT,),
+    query=asking.EVENTS,
     answers=schemas.array(schemas.ref("Event")),
 )
 def events(call: Call) -> list[dict[str, Any]]:
     """List what was done by hand, and which jobs died or were rescued, newest first."""
-    return [event_dict(event) for event in call.queue.events(limit=asking.limit_of(call))]
+    return [event_dict(event) for event in asking.events_of(call, limit=asking.limit_of(call))]

@@ -13,12 +13,16 @@ USUAL = 100
 pages = Pages()
 
 
-@pages.show("/events", "events.html", title="Audit log", scope=Scope.ALL, query=(asking.LIMIT,))
+@pages.show("/events", "events.html", title="Audit log", scope=Scope.ALL, query=asking.EVENTS)
 def events(call: Call) -> dict[str, Any]:
     """Show who did what, newest first."""
-    limit = call.query.get("limit", USUAL)
-    page = call.queue.page_events(limit=limit)
+    page = asking.events_of(call, limit=call.query.get("limit", USUAL))
     now = call.queue.now()
     rows = [event_dict(event) | {"is_fresh": (undo_until(event) or 0) > now} for event in page]
-    more = min(limit * 5, asking.MOST)
-    return {"events": rows, "more": more if page.more and more > limit else None}
+    names = ("job", "action", "limit")
+    return {
+        "events": rows,
+        "said": {name: call.query.get(name) for name in names},
+        "first": "before" not in call.query,
+        "next": page.last.seq if page.more and page.last is not None else None,
+    }
