@@ -474,6 +474,8 @@ class TestChanging:
         self, page: Page, lab: Lab, server: Server
     ) -> None:
         lab.queue.enqueue("echo once", id="one", tags=["x"], env={"TOKEN": "hidden"})
+        # One that nobody uses would be asked about, which browsers tell as an error.
+        lab.queue.enqueue("true", queue="other")
         is_of_another = re.compile(r"/jobs/(?!one)\w+$")
         seen = Seen(page, server)
         sign_in(page, server)

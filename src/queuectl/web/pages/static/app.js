@@ -248,6 +248,7 @@ async function act(button) {
   button.disabled = true;
   // What we take away ourselves isn't looked at any more.
   over = Boolean(go);
+  if (over) await looking;
   try {
     const reply = await send(method, path, body ? JSON.parse(body) : undefined);
     if (go) {
@@ -525,10 +526,17 @@ async function renew(now = false) {
   if (now) await look("fresh");
 }
 
+let looking = Promise.resolve();
+
 async function look(part = "main") {
   if (asking || over || !stale || document.hidden) return;
   asking = true;
   stale -= 1;
+  looking = renewed(part);
+  await looking;
+}
+
+async function renewed(part) {
   try {
     const headers = { "X-Part": part, "If-None-Match": known };
     const reply = await fetch(location.pathname + location.search, { headers });

@@ -316,7 +316,7 @@
   // One that was over, and goes on: somebody has retried it.
   document.addEventListener("renewed", () => {
     const now = document.querySelector("#head [data-runs]");
-    if (!place.dataset.ended || !now) return;
+    if (!place.dataset.ended || place.dataset.ended === "gone" || !now) return;
     const isOver = now.dataset.state === place.dataset.ended && Number(now.dataset.runs) < next;
     if (isOver) return;
     delete place.dataset.ended;
