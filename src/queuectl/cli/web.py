@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.options import open_queue
+from queuectl.cli.options import here, open_queue
 from queuectl.cli.render import say, write
 from queuectl.errors import UsageError
+from queuectl.place import near
 
 if TYPE_CHECKING:
     from queuectl.web.gate import Rules
@@ -108,6 +109,7 @@ def web(**given: Any) -> int:
         raise click.UsageError("--tls-cert and --tls-key go together")
     rules = _rules(given)
     link_roles = read_roles(given["link_role"])
+    near(here())
     with open_queue(for_others=True) as queue:
 
         def ready(url: str) -> None:

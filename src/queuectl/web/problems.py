@@ -1,5 +1,6 @@
 """Errors as problem+json (RFC 9457), with the sentence that the command would print."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from queuectl.errors import (
@@ -16,6 +17,7 @@ from queuectl.errors import (
     TaskFailedError,
     UsageError,
 )
+from queuectl.remote.wire import error_dict
 from queuectl.values import dataclass
 from queuectl.web.api.once import OtherRequestError
 from queuectl.web.call import ForbiddenError
@@ -32,6 +34,8 @@ class Problem:
     """A word for programs, which never changes."""
     title: str
     detail: str
+    error: Mapping[str, str] | None = None
+    """The error of ours that it is, for a `Queue` that makes it again."""
 
     def as_dict(self) -> dict[str, Any]:
         """Describe it as the media type has it."""
@@ -40,6 +44,7 @@ class Problem:
             "title": self.title,
             "status": self.status,
             "detail": self.detail,
+            **(self.error or {}),
         }
 
 
@@ -73,12 +78,14 @@ _KINDS: tuple[tuple[type[QueuectlError], int, str, str], ...] = (
     (StoreReadOnlyError, 503, "read-only", "The database can't be written"),
     (StoreError, 503, "store", "The database can't be used"),
 )
+_REFUSED = (QueuectlError, 400, "refused", "Refused")
 STATUSES = tuple(sorted({status for _, status, _, _ in _KINDS}))
 
 
 def problem_of(error: QueuectlError) -> Problem:
     """Say what an error of ours is to who asked over HTTP."""
-    for known, status, kind, title in _KINDS:
-        if isinstance(error, known):
-            return Problem(status=status, kind=kind, title=title, detail=error.advised)
-    return Problem(status=400, kind="refused", title="Refused", detail=error.advised)
+    said = next((row for row in _KINDS if isinstance(error, row[0])), _REFUSED)
+    _, status, kind, title = said
+    return Problem(
+        status=status, kind=kind, title=title, detail=error.advised, error=error_dict(error)
+    )

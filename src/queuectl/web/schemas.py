@@ -399,7 +399,10 @@ TOKEN = tells(
         "used_at": or_null(TIME),
     }
 )
-PROBLEM = tells({"type": TEXT, "title": TEXT, "status": COUNT, "detail": TEXT})
+PROBLEM: Json = {
+    **tells({"type": TEXT, "title": TEXT, "status": COUNT, "detail": TEXT}),
+    "description": "Errors of queuectl's own have `error`, `text` and `advice` as well.",
+}
 _JOB = _job()
 
 SCHEMAS: dict[str, Json] = {

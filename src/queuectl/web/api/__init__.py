@@ -1,6 +1,16 @@
 """All that the API can do: a group of routes for each subject, beside what answers them."""
 
-from queuectl.web.api import bulk, emitted, jobs, maintenance, nodes, queues, reports, schedules
+from queuectl.web.api import (
+    bulk,
+    calls,
+    emitted,
+    jobs,
+    maintenance,
+    nodes,
+    queues,
+    reports,
+    schedules,
+)
 from queuectl.web.api import tokens as tokens
 from queuectl.web.route import Group, Route
 
@@ -16,6 +26,7 @@ GROUPS: tuple[Group, ...] = (
     nodes.group,
     maintenance.group,
     tokens.group,
+    calls.group,
 )
 
 

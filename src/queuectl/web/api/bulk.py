@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from itertools import islice
 from queue import Full
 from queue import Queue as Pipe
@@ -25,6 +26,8 @@ group = Group(name="bulk", about=__doc__ or "")
 
 PART = 1_000
 """Jobs that are stored in one transaction, and told together."""
+PAGES = 2
+"""Transactions whose changes may be untold while the next goes on."""
 WHAT = ("cancel", "retry", "hold", "release", "remove", "top", "move", "finish")
 
 
@@ -151,29 +154,33 @@ def _named(
 def _matching(
     call: Call, which: Filter, change: changes.Change, *, dry_run: bool
 ) -> Iterator[dict[str, Any]]:
-    """Change all that fit in a thread, and yield what is told of it, as soon as it is."""
-    pipe: Pipe[Any] = Pipe(maxsize=2 * changes.PAGE)
-    gone = Event()
+    for page in change_matching(call, which, change, dry_run=dry_run):
+        yield from map(change_dict, page)
 
-    def tell(some: Sequence[changes.Changed]) -> None:
-        for one in some:
-            _put(pipe, one, gone)
+
+def change_matching(
+    call: Call, which: Filter, change: changes.Change, *, dry_run: bool
+) -> Iterator[Sequence[changes.Changed]]:
+    """Change all that fit in a thread, and yield what is told of it, as soon as it is."""
+    pipe: Pipe[Any] = Pipe(maxsize=PAGES)
+    gone = Event()
 
     def run() -> None:
         try:
-            call.queue.change_matching(which, change, dry_run=dry_run, told=tell)
-            _put(pipe, None, gone)
+            told = partial(_put, pipe, gone)
+            call.queue.change_matching(which, change, dry_run=dry_run, told=told)
+            _put(pipe, gone, None)
         except QueuectlError as error:
-            _put(pipe, error, gone)
+            _put(pipe, gone, error)
         except _GoneError:
             return
 
     Thread(target=copy_context().run, args=[run], daemon=True, name="bulk").start()
     try:
-        while (one := pipe.get()) is not None:
-            if isinstance(one, QueuectlError):
-                raise one
-            yield change_dict(one)
+        while (page := pipe.get()) is not None:
+            if isinstance(page, QueuectlError):
+                raise page
+            yield page
     finally:
         gone.set()
 
@@ -182,10 +189,10 @@ class _GoneError(Exception):
     """Nobody hears what is told any more, so no more is done."""
 
 
-def _put(pipe: "Pipe[Any]", one: Any, gone: Event) -> None:
+def _put(pipe: "Pipe[Any]", gone: Event, told: Any) -> None:
     while not gone.is_set():
         with suppress(Full):
-            pipe.put(one, timeout=0.5)
+            pipe.put(told, timeout=0.5)
             return
     raise _GoneError
 

@@ -249,10 +249,10 @@ def edit(call: Call) -> dict[str, Any]:
 
     What says what is run (command, variables, hooks ...) needs the right to submit as well.
     """
-    return told(call, call.queue.edit(call.job(), **_changes(call, call.body)))
+    return told(call, call.queue.edit(call.job(), **changes_of(call, call.body)))
 
 
-def _changes(call: Call, asked: Any) -> Any:
+def changes_of(call: Call, asked: Any) -> Any:
     """Return the fields that are to be changed, as far as who asks may change them."""
     if not isinstance(asked, dict):
         raise UsageError('What is to be changed is a JSON object, such as {"priority": 5}.')
@@ -303,7 +303,7 @@ def cancel(call: Call) -> dict[str, Any]:
 def retry(call: Call) -> dict[str, Any]:
     """Put a job back in line, to run now; with changes, or from one of its steps on."""
     said = call.said("changes", "from_step")
-    changed = None if said.get("changes") is None else _changes(call, said["changes"])
+    changed = None if said.get("changes") is None else changes_of(call, said["changes"])
     step = text(said, "from_step")
     return told(call, call.queue.retry(call.job(), changed=changed, from_step=step))
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from queuectl.access import RIGHTS, Grant, Right, read_roles
+from queuectl.access import RIGHTS, Grant, Right, Role, read_roles
 from queuectl.errors import UsageError
 from queuectl.report import grant_dict
 from queuectl.web import schemas
@@ -55,14 +55,22 @@ def add_token(call: Call) -> Answer:
     for names in (roles, queues):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise UsageError("roles and queues are lists of names.")
+    grant, secret = call.queue.access.add_token(
+        text(said, "name") or "",
+        grantable(call, roles),
+        queues=queues,
+        expires=text(said, "expires"),
+    )
+    return Answer(value={"token": told(call, grant), "secret": secret}, status=201)
+
+
+def grantable(call: Call, roles: list[str]) -> tuple[Role, ...]:
+    """Return roles, if who asks may give them to others."""
     asked = read_roles(roles)
     wanted = frozenset().union(*(RIGHTS[role] for role in asked))
     if missing := wanted - call.grant.rights:
         raise ForbiddenError(f"A right that one doesn't have can't be given: {min(missing)}.")
-    grant, secret = call.queue.access.add_token(
-        text(said, "name") or "", asked, queues=queues, expires=text(said, "expires")
-    )
-    return Answer(value={"token": told(call, grant), "secret": secret}, status=201)
+    return asked
 
 
 @group.delete("/tokens/{name}", needs=Right.ADMIN, scope=Scope.ALL)
