@@ -27,7 +27,7 @@ class Right(StrEnum):
     OPERATE = "operate"
     """Change what becomes of jobs: cancel, retry, hold, move, delete; pause queues, schedules."""
     SUBMIT = "submit"
-    """Have something run: new jobs, other commands, schedules, hooks."""
+    """Have something run: new jobs, other commands, schedules, hooks, webhooks."""
     ADMIN = "admin"
     """Change how it all works: settings, limits, nodes, tokens."""
 
@@ -61,6 +61,17 @@ class Kind(StrEnum):
     """By a link to sign in with, once."""
 
 
+class Refusal(StrEnum):
+    """Why nobody can sign in with a secret."""
+
+    WRONG = "wrong"
+    """There is no such, or no longer."""
+    USED = "used"
+    """It is that of a link with which somebody has signed in."""
+    EXPIRED = "expired"
+    """Its time is over."""
+
+
 PREFIXES = {Kind.TOKEN: "qtl_", Kind.SESSION: "qts_", Kind.LINK: "qtk_"}
 """How secrets begin: so that a token which went astray is found by what looks for such."""
 LONGEST_SECRET = 64
@@ -88,6 +99,11 @@ class Grant:
     parent: str | None = None
     """The id of what it was derived from, and goes with: for a session, the token that somebody has
     signed in with; for the secret that it had before, the session."""
+
+    @property
+    def root(self) -> str:
+        """The id of what it was derived from, or its own: the same for all that is one's."""
+        return self.parent or self.id
 
     @property
     def rights(self) -> frozenset[Right]:

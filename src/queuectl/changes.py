@@ -23,8 +23,10 @@ from queuectl.host import whoami
 from queuectl.job import FINISHED, OPEN, Job, Named, State
 from queuectl.listing import check_filter
 from queuectl.request import check_text
+from queuectl.scope import reaches
 from queuectl.store.contract import Decision, Edit, EndRun, Store
 from queuectl.values import dataclass, replace
+from queuectl.when import milliseconds
 
 LONGEST_REASON = 10_000
 """Bytes that the reason for a cancellation can have."""
@@ -184,7 +186,7 @@ def check_retry(job: Job, now: int) -> None:
 
 def retry_detail(job: Job) -> str:
     """Say what a job was that is retried."""
-    return f"was {job.state}: {job.reason or job.error or ''}"
+    return ": ".join(filter(None, (f"was {job.state}", job.reason or job.error)))
 
 
 def _retry(job: Job, now: int) -> Decision:
@@ -444,7 +446,7 @@ def _make_page(
     in_order = (job.seq for job in jobs if job.seq in fit)
     made = [Changed(before=fit[seq], after=after.get(seq, fit[seq])) for seq in in_order]
     elsewhere = [store.jobs.get(id) for seq, id in found.items() if seq not in there]
-    if moved := [job for job in elsewhere if job is not None]:
+    if moved := [job for job in elsewhere if job is not None and reaches(job.queue)]:
         # Somebody has given them other places meanwhile.
         made += _make_page(store, moved, which, change, dry_run=False)
     return made
@@ -461,7 +463,11 @@ def _is_meant(job: Job, which: Filter) -> bool:
         return False
     if which.types and job.type not in which.types:
         return False
-    if not set(which.tags) <= set(job.tags):
+    if not set(which.tags) <= set(job.tags) or not set(which.keys) <= set(job.keys):
+        return False
+    if which.due_since is not None and job.run_at < milliseconds(which.due_since):
+        return False
+    if which.due_before is not None and job.run_at >= milliseconds(which.due_before):
         return False
     texts = (job.id, job.command, job.error, job.reason, *(job.argv or ()))
     needle = which.text.lower()

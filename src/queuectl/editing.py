@@ -26,7 +26,7 @@ from queuectl.facts import Event
 from queuectl.fields import FIELDS, REQUESTED
 from queuectl.history import event_of
 from queuectl.job import SHELL, Job, Named, State, Strategy
-from queuectl.request import check_name, read_some
+from queuectl.request import by_name, check_name, read_some
 from queuectl.store.contract import Decision, Edit, Store
 from queuectl.values import replace
 from queuectl.when import LATEST, format_duration, iso
@@ -61,7 +61,7 @@ def editing(given: Mapping[str, object]) -> Change:
 
     Tags and keys replace those that were there; variables are laid over them.
     """
-    check_given(given)
+    given = checked(given)
     return _editing(given, "edit", "edited", Asked(do="edit", given=given))
 
 
@@ -101,13 +101,18 @@ def _editing(given: Mapping[str, object], kind: str, done: str, asked: Asked) ->
     )
 
 
-def check_given(given: Mapping[str, object]) -> None:
-    """Refuse changes that can't be made to any job; times in them aren't looked at yet."""
+def checked(given: Mapping[str, object]) -> Mapping[str, object]:
+    """Return changes by the true names of their fields, or refuse what can't be made to any job.
+
+    Times in them aren't looked at yet.
+    """
     if not given:
         raise UsageError("Say what to change, such as the priority.")
-    for name in given:
-        if name.replace("-", "_") in NOT_EDITED:
+    named = by_name(given, nulls=True)
+    for name in named:
+        if name in NOT_EDITED:
             raise UsageError(f"The {name} of a job can't be changed; enqueue another job.")
+    return named
 
 
 def edited(job: Job, given: Mapping[str, object], now: int) -> Job:
@@ -239,7 +244,7 @@ TOP = Change(
 
 def retrying(given: Mapping[str, object]) -> Change:
     """Put jobs back in line as others, by the fields of a request."""
-    check_given(given)
+    given = checked(given)
 
     def check(job: Job, now: int) -> None:
         check_retry(job, now)

@@ -8,7 +8,7 @@ from itertools import chain, islice, repeat
 from time import monotonic
 from typing import Any, TypeVar
 
-from queuectl.errors import BadJobError, DuplicateError, UsageError
+from queuectl.errors import BadJobError, UsageError
 from queuectl.facts import Batch, Progress, QueueInfo
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, Job, NewJob, OneOfMany
@@ -215,6 +215,15 @@ class Enqueuer:
             new = (None, check_command(what), None, self._plain_model())
         else:
             new = self._complete(_read(what, fields, now))
+        return self.take_complete(new, now, connection)
+
+    def take_values(self, given: Values, now: int) -> Job:
+        """Store a job of what `request.read_values` has read; its environment is whole already."""
+        new = self._defaults().complete(given, folder=_nowhere, environment=lambda hidden: {})
+        return self.take_complete(new, now)
+
+    def take_complete(self, new: NewJob | OneOfMany, now: int, connection: Any = None) -> Job:
+        """Store one job that is complete."""
         if sys.modules.get(TRACES) is not None:
             from queuectl.tracing import enqueue_one
 
@@ -230,18 +239,6 @@ class Enqueuer:
     def complete_one(self, given: Mapping[str, Any], now: int) -> NewJob:
         """Make a job of the fields of a request."""
         return self._complete(read_values(given, now=now))
-
-    def take_once(self, given: Mapping[str, Any], digest: str) -> tuple[Job, bool]:
-        """Store one job, as `Queue.enqueue_once` does."""
-        now = self._store.clock.now()
-        new = replace(self.complete_one(given, now), body_digest=digest)
-        try:
-            return self._store.jobs.enqueue_one(new, now=now), True
-        except DuplicateError:
-            there = None if new.id is None else self._store.jobs.get(new.id)
-            if there is None or there.body_digest != digest:
-                raise
-            return there, False
 
     def _complete(self, given: Values) -> NewJob:
         return self._defaults().complete(given, folder=self.folder)

@@ -27,7 +27,8 @@ QueuectlError                    1   anything queuectl can explain
     └── StoreDeniedError         5   the server refuses us, or the file is somebody else's
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 __all__ = [
@@ -65,13 +66,29 @@ EXIT_INTERRUPTED = 130
 
 
 def shown(value: object, longest: int = 60) -> str:
-    """Write a value for an error sentence: short, and whatever it is."""
+    """Write a value for an error sentence: short, and whatever it is; no text, as JSON has it."""
     try:
-        text = str(value)
+        text = _as_json(value) if _is_json(value) else str(value)
     except ValueError:
         # Python refuses to write integers of thousands of digits.
         return "a number of thousands of digits"
     return repr(text if len(text) <= longest else text[: longest - 3] + "...")
+
+
+def _is_json(value: object) -> bool:
+    """Tell whether Python writes something otherwise than whoever has sent it."""
+    return value is None or isinstance(value, bool | dict | list | tuple)
+
+
+def _as_json(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def how_to_install(extra: str) -> str:
+    """Say how an extra is installed: from a clone, as others have our name on PyPI."""
+    return f"in a clone of queuectl: pip install '.[{extra}]'"
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -109,6 +126,21 @@ class UsageError(QueuectlError):
     """The request itself is wrong; nothing was changed."""
 
     exit_code = EXIT_USAGE
+
+    def __init__(self, text: str = "", *, advice: str = "", field: str = "") -> None:
+        """`field` is the name of what is wrong about the request, where it is one thing."""
+        super().__init__(text, advice=advice)
+        self.field = field
+
+
+@contextmanager
+def about(field: str) -> Iterator[None]:
+    """Have errors of what is read meanwhile say which field of a request they are about."""
+    try:
+        yield
+    except UsageError as error:
+        error.field = error.field or field
+        raise
 
 
 class BadTimeError(UsageError):

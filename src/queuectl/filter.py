@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import UsageError, shown
-from queuectl.job import State
+from queuectl.job import DUE, State
 from queuectl.request import check_sought
 from queuectl.values import dataclass
 from queuectl.when import milliseconds
@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 Names = str | Sequence[str]
 """One name, or several."""
+BOUNDS = "since", "until", "finished_since", "finished_before", "due_since", "due_before"
+"""The times in a filter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     """Which jobs a listing or a bulk command means. Empty fields don't restrict.
 
-    A single state, queue, tag or type is one, and several may come as any list.
+    A single state, queue, tag, type or key is one, and several may come as any list.
     What no filter can mean is a `UsageError`: a bulk command must not find other jobs because of
     it, nor silently none.
     """
@@ -31,6 +33,8 @@ class Filter:
     """All of these."""
     types: tuple[str, ...] = ()
     """Types of data jobs, of which a job has one; empty for data without a type."""
+    keys: tuple[str, ...] = ()
+    """All of these: what limits count by."""
     text: str = ""
     """A part of the id, command, arguments, error or reason; ASCII letters in any case."""
     since: "int | datetime | None" = None
@@ -39,6 +43,10 @@ class Filter:
     finished_since: "int | datetime | None" = None
     finished_before: "int | datetime | None" = None
     """Bounds on when it was completed, dead or cancelled."""
+    due_since: "int | datetime | None" = None
+    due_before: "int | datetime | None" = None
+    """Bounds on when it is due, for jobs that wait: from now on, those whose time has yet to come.
+    """
 
     def __post_init__(self) -> None:
         """Check what was given, and make tuples of names."""
@@ -47,13 +55,14 @@ class Filter:
             "queues": tuple(check_sought("queue", q) for q in _several("queues", self.queues)),
             "tags": tuple(check_sought("a tag", t) for t in _several("tags", self.tags)),
             "types": tuple(check_sought("a type", t) for t in _several("types", self.types)),
+            "keys": tuple(check_sought("a key", k) for k in _several("keys", self.keys)),
         }
         for name, names in settled.items():
             object.__setattr__(self, name, names)
         if not isinstance(self.text, str):
             raise UsageError(f"text must be text, not {shown(self.text)}.")
-        for at in (self.since, self.until, self.finished_since, self.finished_before):
-            if at is not None:
+        for name in BOUNDS:
+            if (at := getattr(self, name)) is not None:
                 milliseconds(at)
 
 
@@ -72,6 +81,18 @@ def _state(name: Any) -> State:
         raise UsageError(
             f"There is no state {shown(name)}; use one of {', '.join(State)}."
         ) from None
+
+
+def due_bounds(word: str | None, now: int) -> dict[str, int]:
+    """Return what a filter says for jobs that wait for their time (`later`), or for none (`now`).
+
+    With None it says nothing.
+    """
+    if word is None:
+        return {}
+    if word not in DUE:
+        raise UsageError(f"due is one of {', '.join(DUE)}, not {shown(word)}.")
+    return {"due_since": now + 1} if word == "later" else {"due_before": now + 1}
 
 
 @dataclass(frozen=True, slots=True)

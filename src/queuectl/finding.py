@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from queuectl.errors import NotFoundError, UsageError, shown
 from queuectl.job import Job, Named
+from queuectl.scope import reaches
 from queuectl.store.contract import Store
 from queuectl.store.ids import looks_made
 
@@ -14,6 +15,8 @@ def get(store: Store, named: Named) -> Job:
     name = name_of(named)
     job = store.jobs.get(name)
     if job is not None:
+        if not reaches(job.queue):
+            raise gone(job)
         return job
     if isinstance(named, Job):
         raise gone(named)

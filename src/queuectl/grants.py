@@ -1,17 +1,27 @@
 """Who is let in over HTTP: adding and removing tokens, signing in and out, knowing who asks."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from hmac import compare_digest
 from typing import TYPE_CHECKING
 
-from queuectl.access import Grant, Kind, check_name, digest_of, kind_of, new_secret, read_roles
+from queuectl.access import (
+    Grant,
+    Kind,
+    Refusal,
+    check_name,
+    digest_of,
+    kind_of,
+    new_secret,
+    read_roles,
+)
 from queuectl.errors import (
     BadTimeError,
     NotFoundError,
-    StoreReadOnlyError,
+    StoreError,
     UsageError,
+    about,
     did_you_mean,
     shown,
 )
@@ -48,6 +58,8 @@ LONGEST_LINK = 24 * HOUR
 HOLDS_ON = MINUTE
 """Milliseconds for which the old secret of a session is good when it has a new one: requests that
 were sent before are on their way."""
+REMEMBERED = HOUR
+"""Milliseconds for which a link that is over is kept at least, to say what became of it."""
 NOTED_EVERY = MINUTE
 """Milliseconds after which it is noted again that a grant was used."""
 DEEPEST = 8
@@ -85,9 +97,11 @@ class Access:
             DuplicateError: There is a token of this name.
         """
         now = self._store.clock.now()
-        token, secret = _new(
-            Kind.TOKEN, check_name(name), roles, queues, now, expires_at=_read_expiry(expires, now)
-        )
+        with about("name"):
+            name = check_name(name)
+        with about("expires"):
+            expires_at = _read_expiry(expires, now)
+        token, secret = _new(Kind.TOKEN, name, roles, queues, now, expires_at=expires_at)
         event = event_of(now, "token-add", detail=_described(token))
         self._store.grants.add(token, now=now, event=event)
         return token, secret
@@ -164,7 +178,7 @@ class Access:
         whom = check_line("The name for a link", name)
         link, secret = _new(Kind.LINK, whom, roles, queues, now, expires_at=now + span)
         event = event_of(now, "link", detail=_described(link))
-        self._store.grants.add(link, now=now, event=event)
+        self._store.grants.add(link, now=now - REMEMBERED, event=event)
         return secret
 
     def sign_in(
@@ -189,12 +203,23 @@ class Access:
             event = event_of(now, "sign-in", detail=_described(session))
         if by_link:
             session = replace(session, parent=known.parent)
-            if not self._store.grants.exchange(known, session, event=event):
+            spent = replace(known, id=_new_id(), expires_at=now, used_at=now)
+            if not self._store.grants.exchange(known, session, left=spent, event=event):
                 return None
         else:
             session = replace(session, parent=known.id)
-            self._store.grants.add(session, now=now, event=event)
+            self._store.grants.add(session, now=now - REMEMBERED, event=event)
         return session, new
+
+    def refusal(self, secret: str) -> Refusal:
+        """Say why nobody can sign in with a secret; of a link that is long over, it is `WRONG`."""
+        found = self._store.grants.find(digest_of(secret))
+        if found is None or found.kind not in (Kind.LINK, Kind.TOKEN) or found.expires_at is None:
+            return Refusal.WRONG
+        if _is_spent(found):
+            return Refusal.USED
+        is_over = found.is_over(self._store.clock.now())
+        return Refusal.EXPIRED if is_over else Refusal.WRONG
 
     def rotate(self, session: Grant) -> tuple[Grant, str] | None:
         """Give a session another secret; that of before is good for a minute more.
@@ -221,12 +246,17 @@ class Access:
     # -- who asks -----------------------------------------------------------------------
 
     def known(
-        self, secret: str, kinds: Collection[Kind] = (Kind.TOKEN, Kind.SESSION)
+        self,
+        secret: str,
+        kinds: Collection[Kind] = (Kind.TOKEN, Kind.SESSION),
+        *,
+        note: bool = True,
     ) -> Grant | None:
         """Return what somebody may do who has this secret, if it is good now, and of these kinds.
 
         It isn't good any more if its time is over, or if that of what it was derived from is, or
-        that is gone. That it was used is noted, once a minute at most.
+        that is gone. That it was used is noted, once a minute at most, and as far as that can be
+        written; or left to be noted by `note_use`.
         """
         if kind_of(secret) not in kinds:
             return None
@@ -237,12 +267,23 @@ class Access:
         now = self._store.clock.now()
         if not self._is_good(found, now):
             return None
-        if found.used_at is None or now - found.used_at >= NOTED_EVERY:
+        if note and is_to_be_noted(found, now):
             found = replace(found, used_at=now)
-            # Who may only read can be known all the same.
-            with suppress(StoreReadOnlyError):
+            # Who it is, is known all the same.
+            with suppress(StoreError):
                 self._store.grants.touch(found.id, now)
         return found
+
+    def note_use(self, used: Mapping[str, int]) -> None:
+        """Note when grants were used, by their ids."""
+        for id, at in used.items():
+            self._store.grants.touch(id, at)
+
+    def good_ones(self) -> set[str]:
+        """Return the ids of all that is good now."""
+        known = {one.id: one for one in self._store.grants.all()}
+        now = self._store.clock.now()
+        return {id for id, one in known.items() if self._is_good(one, now, known)}
 
     def _is_good(self, grant: Grant, now: int, known: dict[str, Grant] | None = None) -> bool:
         """Tell whether a grant holds, and all that it was derived from; some may be known."""
@@ -261,6 +302,11 @@ class Access:
 
     def _event(self, kind: str, detail: str) -> Event:
         return event_of(self._store.clock.now(), kind, detail=detail)
+
+
+def is_to_be_noted(grant: Grant, now: int) -> bool:
+    """Tell whether it is a while since it was last noted that a grant was used."""
+    return grant.used_at is None or now - grant.used_at >= NOTED_EVERY
 
 
 def _new(
@@ -288,6 +334,11 @@ def _new(
         expires_at=expires_at,
     )
     return grant, secret
+
+
+def _is_spent(link: Grant) -> bool:
+    """Tell whether somebody has signed in with a link: that was its last use, and its end."""
+    return link.kind == Kind.LINK and link.used_at is not None and link.used_at == link.expires_at
 
 
 def _new_id() -> str:

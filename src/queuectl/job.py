@@ -50,6 +50,8 @@ WAITING = (State.PENDING, State.FAILED, State.BLOCKED)
 FINISHED = (State.COMPLETED, State.DEAD, State.CANCELLED)
 OPEN = (*WAITING, State.PROCESSING)
 """The states of jobs that aren't finished."""
+DUE = ("later", "now")
+"""What jobs that wait may wait for: their time, or no longer for that."""
 
 
 class Strategy(StrEnum):

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from queuectl import (
         awaiting,
         changes,
+        cloning,
         configuration,
         editing,
         figures,
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from queuectl.store.copying import Copied
     from queuectl.store.health import Finding
     from queuectl.tasks.task import Register, Task, TaskOptions
+    from queuectl.together import Together
     from queuectl.trends import Trends
     from queuectl.webhooks import Webhooks
 
@@ -100,8 +102,8 @@ else:
             return getattr(import_module(f"queuectl.{self._name}"), attribute)
 
     _PARTS = (
-        "awaiting changes configuration editing figures finding following listing maintenance"
-        " outputs overview pausing queues roster told waiting watches"
+        "awaiting changes cloning configuration editing figures finding following listing"
+        " maintenance outputs overview pausing queues roster told waiting watches"
     )
     globals().update((name, _Part(name)) for name in _PARTS.split())
 
@@ -195,6 +197,13 @@ class Queue:
         from queuectl.queue_limits import QueueLimits
 
         return QueueLimits(self.store, self._enqueuer)
+
+    @cached_property
+    def together(self) -> "Together":
+        """What stores jobs of several who ask at the same moment in one durable write."""
+        from queuectl.together import Together
+
+        return Together(self.store, self._enqueuer)
 
     @cached_property
     def access(self) -> "Access":
@@ -304,13 +313,13 @@ class Queue:
         """
         return self._enqueuer.take(what, fields, connection)
 
-    def enqueue_once(self, fields: Mapping[str, Any], digest: str) -> tuple[Job, bool]:
-        """Store a job under the id that its fields name, or return the one that is there.
+    def clone(self, job: Named, /, **changes: Unpack[Keywords]) -> "cloning.Clone":
+        """Store another job with all that one was asked for, also its variables and its stdin.
 
-        It is there by the same request if that had the same `digest`; by another it is a
-        `DuplicateError`. Says as well whether the job is new.
+        Changes are laid over that as `edit` does. It has an id of its own, and the unique key of
+        the other only if no job has that just now; what is left out is said.
         """
-        return self._enqueuer.take_once(fields, digest)
+        return cloning.clone(self.store, self._enqueuer, self.meant(job), changes)
 
     def push(
         self,
@@ -745,6 +754,13 @@ class Queue:
         It costs next to nothing; a server that can't tell says so now and then.
         """
         return self.store.changed()
+
+    def check_place(self) -> None:
+        """Raise a `StoreMissingError` if the database was deleted or replaced under us.
+
+        Whoever writes finds that out; who only reads would see what nobody else sees any more.
+        """
+        self.store.check_place()
 
     def wait(
         self,

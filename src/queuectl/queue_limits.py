@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from queuectl.enqueueing import Enqueuer
-from queuectl.errors import UsageError, did_you_mean, shown
+from queuectl.errors import UsageError, about, did_you_mean, shown
 from queuectl.fields import REQUESTED
 from queuectl.filter import Filter
 from queuectl.history import event_of
@@ -135,7 +135,8 @@ def read_changes(changes: Mapping[str, Any]) -> Callable[[Limits], Limits]:
     for word, value in changes.items():
         if word in _READ:
             none = () if word in _RATES else None
-            own[word] = none if value is None else _READ[word](word, value)
+            with about(word):
+                own[word] = none if value is None else _READ[word](word, value)
         elif word in DEFAULTS:
             said[word] = value
         else:

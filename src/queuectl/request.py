@@ -59,7 +59,7 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
     if len(given) == 1 and isinstance(command := given.get("command"), str):
         # Most say no more, and where they come by the thousand, the rest takes longer than this.
         return {"command": check_command(command)}
-    said = _by_name(given)
+    said = by_name(given)
     if not _OTHER_WAYS.isdisjoint(said):
         for names in _SAME:
             _one_of(said, *names)
@@ -69,7 +69,10 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
             field, read = _READERS[name]
             values[field] = read(name, value, now)
     except (BadTimeError, BadSettingError) as error:
-        raise BadJobError(f"Bad {name}: {error}") from None
+        raise BadJobError(f"Bad {name}: {error}", field=name) from None
+    except BadJobError as error:
+        error.field = name
+        raise
     if "retry_delay" in values and "backoff" not in values:
         values["backoff"] = read_value("backoff", "fixed")[1]
     _check_work(values)
@@ -130,14 +133,19 @@ def _checked(name: str, value: object) -> Any:
         raise BadJobError(f"Bad {name}: {error}") from None
 
 
-def _by_name(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring the fields to their one true names; two names for one field contradict each other."""
+def by_name(given: Mapping[str, Any], *, nulls: bool = False) -> dict[str, Any]:
+    """Bring the fields to their one true names; two names for one field contradict each other.
+
+    What is null says nothing, and is left out, unless `nulls` are wanted.
+    """
     said: dict[str, Any] = {}
     for name, value in given.items():
         key = name if name in _READERS else _field(name)
         if value is None:
+            if nulls:
+                said.setdefault(key, None)
             continue
-        if key in said:
+        if said.get(key) is not None:
             raise BadJobError(f"The field {key!r} is given twice, once as {name!r}; keep one.")
         said[key] = value
     return said

@@ -12,6 +12,7 @@ from hashlib import sha256
 from itertools import islice, pairwise, takewhile
 from typing import Any
 
+from queuectl.errors import about
 from queuectl.job import FINISHED, Job, State
 from queuectl.rules import Rule, read_rule, read_zone
 from queuectl.values import dataclass, replace
@@ -91,11 +92,13 @@ class Schedule:
     @property
     def tz(self) -> tzinfo:
         """Its time zone; an error where this host doesn't know it."""
-        return read_zone(self.zone)
+        with about("tz"):
+            return read_zone(self.zone)
 
     def read(self) -> Rule:
         """Return its rule; an error where this host doesn't know its zone."""
-        return read_rule(self.rule, self.tz, anchor=self.anchor)
+        with about("rule"):
+            return read_rule(self.rule, self.tz, anchor=self.anchor)
 
     @property
     def delay(self) -> int:

@@ -13,6 +13,7 @@ from queuectl.errors import (
     NotFoundError,
     QueuectlError,
     UsageError,
+    about,
     did_you_mean,
     shown,
 )
@@ -20,7 +21,7 @@ from queuectl.history import event_of
 from queuectl.host import local_zone
 from queuectl.job import Job, NewJob, State
 from queuectl.merging import without_rivals
-from queuectl.request import check_name
+from queuectl.request import by_name, check_name
 from queuectl.schedule import Missed, Overlap, Schedule
 from queuectl.store.contract import Decision, EndRun, Store, Tick, Ticked
 from queuectl.values import replace
@@ -326,7 +327,9 @@ class Schedules:
         self, what: Any, fields: Mapping[str, Any], before: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Return the fields of its jobs as they are kept: as a request says them, in JSON."""
-        asked = {**({} if what is None else self._enqueuer.as_fields(what)), **fields}
+        asked = by_name(
+            {**({} if what is None else self._enqueuer.as_fields(what)), **fields}, nulls=True
+        )
         kept = without_rivals(before or {}, asked)
         if "env_all" in asked:
             # What was kept of an environment is that of before.
@@ -358,7 +361,8 @@ def _fitting(schedule: Schedule) -> Schedule:
     if gap is not None and schedule.jitter > gap:
         raise UsageError(
             f"jitter can't be longer than the time between two ticks: {schedule.rule!r} has"
-            f" {format_duration(gap)}, and {format_duration(schedule.jitter)} is more."
+            f" {format_duration(gap)}, and {format_duration(schedule.jitter)} is more.",
+            field="jitter",
         )
     return schedule
 
@@ -403,15 +407,16 @@ def _word(name: str, kind: Any, value: Any) -> Any:
         return kind(value)
     except ValueError:
         words = ", ".join(kind)
-        raise UsageError(f"{name} is one of {words}, not {shown(value)}.") from None
+        raise UsageError(f"{name} is one of {words}, not {shown(value)}.", field=name) from None
 
 
 def _span(name: str, value: Any) -> int | None:
     if value is None:
         return None
-    ms = parse_duration(value.total_seconds() if hasattr(value, "total_seconds") else value)
+    with about(name):
+        ms = parse_duration(value.total_seconds() if hasattr(value, "total_seconds") else value)
     if ms > LONGEST_SPAN:
-        raise UsageError(f"{name} can be a year at most.")
+        raise UsageError(f"{name} can be a year at most.", field=name)
     return ms
 
 
@@ -420,7 +425,8 @@ def _count(name: str, value: Any) -> int | None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_FAILURES:
         raise UsageError(
-            f"{name} must be a whole number from 1 to {MOST_FAILURES:,}, not {shown(value)}."
+            f"{name} must be a whole number from 1 to {MOST_FAILURES:,}, not {shown(value)}.",
+            field=name,
         )
     return value
 

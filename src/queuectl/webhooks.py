@@ -25,6 +25,7 @@ from queuectl.history import event_of
 from queuectl.host import whoami
 from queuectl.job import WAITING, Job
 from queuectl.request import check_name
+from queuectl.scope import keeping_to
 from queuectl.store.contract import Store
 from queuectl.store.ids import new_ids
 from queuectl.values import dataclass, replace
@@ -114,7 +115,8 @@ class Webhooks:
             with_data=with_data,
             via=via,
         )
-        if len(self.all()) >= MOST:
+        known = {webhook.name for webhook in self.all()}
+        if len(known) >= MOST and new.name not in known:
             raise StateError(f"A queue can have {MOST} webhooks at most.")
 
         def decide(there: Webhook | None, now: int) -> Webhook:
@@ -170,7 +172,9 @@ class Webhooks:
         left = [job for job in self._store.jobs.select(which, limit=None) if job.webhook == name]
         change = changes.cancelling(f"webhook {name} was removed")
         done: list[changes.Changed | changes.Refused] = []
-        changes.make_named(self._store, left, change, done.append, dry_run=False)
+        # They are a part of it, whichever queue they wait in.
+        with keeping_to(()):
+            changes.make_named(self._store, left, change, done.append, dry_run=False)
         return sum(isinstance(one, changes.Changed) for one in done)
 
     def _change(
@@ -202,7 +206,7 @@ class Webhooks:
                 private=webhook.private,
             )
         except UndeliveredError as failed:
-            error = str(failed)
+            error = failed.advised
         return Tested(answer=answer, error=error, seconds=monotonic() - began)
 
 
@@ -272,6 +276,35 @@ def webhook_dict(webhook: Webhook, *, with_secret: bool = False) -> dict[str, ob
         "updated_at": moment(webhook.updated_at),
     }
     return told | ({"secret": webhook.secret} if with_secret else {})
+
+
+def delivery_dict(job: Job) -> dict[str, object]:
+    """Describe a delivery for `--json`."""
+    from queuectl.job_json import moment
+
+    return {
+        "id": job.id,
+        "job": job.hook_of,
+        "state": str(job.state),
+        "attempts": job.attempts,
+        "error": job.error,
+        "created_at": moment(job.created_at),
+        "finished_at": moment(job.finished_at),
+    }
+
+
+def tested_dict(name: str, tested: Tested) -> dict[str, object]:
+    """Describe for `--json` what came of a message that was sent to see."""
+    answer = tested.answer
+    return {
+        "name": name,
+        "delivered": tested.is_good,
+        "status": None if answer is None else answer.status,
+        "reason": None if answer is None else answer.reason,
+        "answer": None if answer is None else answer.text,
+        "error": tested.error,
+        "duration_ms": round(tested.seconds * 1000),
+    }
 
 
 def _unknown(name: str, known: Iterable[str]) -> NotFoundError:

@@ -65,7 +65,8 @@ def test_without_the_package_it_says_what_to_install(cli: Cli) -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "queuectl: Metrics need the package prometheus-client: pip install 'queuectl[web]'.\n"
+        "queuectl: Metrics need the package prometheus-client, which isn't installed; in a clone of"
+        " queuectl: pip install '.[web]'.\n"
     )
     # Nobody else needs it.
     cli.add("true")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from queuectl.access import Kind, digest_of, kind_of
 from queuectl.host import whoami
+from queuectl.when import HOUR
 from tests.cli.conftest import Cli
 from tests.cli.test_completion import complete
 
@@ -66,6 +67,35 @@ class TestAdd:
         assert [token.name for token in cli.queue.access.tokens()] == ["ci"]
 
 
+class TestLink:
+    def test_one_signs_in_once(self, cli: Cli) -> None:
+        told = cli.ok("token", "link", "ann", "--role", "view", "--queue", "mail")
+        (secret,) = told.lines
+        assert "ann may view. It signs in once; paste it into the sign-in page." in told.stderr
+        made = cli.queue.access.sign_in(secret)
+        assert made is not None
+        assert (made[0].name, made[0].roles, made[0].queues) == ("ann", ("view",), ("mail",))
+        assert cli.queue.access.sign_in(secret) is None
+
+    def test_with_where_it_leads(self, cli: Cli) -> None:
+        told = cli.ok("token", "link", "--url", "https://jobs.lan/q/", "--expires", "8h", "--json")
+        assert told.json["name"] == "link"
+        assert told.json["roles"] == ["operate", "admin"]
+        url, _, secret = told.json["link"].partition("#")
+        assert url == "https://jobs.lan/q/sign-in"
+        (link,) = (one for one in cli.queue.store.grants.all() if one.digest == digest_of(secret))
+        assert link.expires_at == link.created_at + 8 * HOUR
+
+    def test_what_cannot_be(self, cli: Cli) -> None:
+        for args, said in (
+            ("--role king", "There is no role 'king'"),
+            ("--url jobs.lan", "--url is where the dashboard is, such as https://"),
+            ("--expires 2d", "--expires can be up to 1d."),
+        ):
+            assert said in cli.refused("token", "link", *args.split(), code=2)
+        assert not cli.db.exists()
+
+
 class TestList:
     def test_for_programs(self, cli: Cli) -> None:
         cli.ok("token", "add", "ci", "--role", "view", "--queue", "ü", "--expires", "2099-01-01")
@@ -95,7 +125,7 @@ class TestList:
             ["ci", "view,submit", "a,b"],
         ]
         assert rows[0].endswith("s ago")
-        assert rows[1].split()[-2:] == ["removed", "never"]
+        assert rows[1].split()[-4:] == ["it", "is", "removed", "never"]
         assert cli.ok("token", "list", "-q").lines == ["ann", "ci"]
 
     def test_one_that_is_over(self, cli: Cli) -> None:

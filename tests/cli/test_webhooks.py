@@ -8,6 +8,7 @@ from standardwebhooks import Webhook as Verifier
 
 from queuectl import State
 from queuectl.delivery import new_secret
+from queuectl.job_json import moment
 from tests.cli.conftest import Cli
 from tests.receiver import Receiver, serving
 
@@ -122,7 +123,15 @@ class TestLooking:
         cli.ok("worker", "start", "--drain")
         (job,) = cli.queue.webhooks.deliveries("ops")
         assert cli.ok("hook", "show", "ops", "--json").json["deliveries"] == [
-            {"id": job.id, "job": "a", "state": "completed", "attempts": 1, "error": None}
+            {
+                "id": job.id,
+                "job": "a",
+                "state": "completed",
+                "attempts": 1,
+                "error": None,
+                "created_at": moment(job.created_at),
+                "finished_at": moment(job.finished_at),
+            }
         ]
         assert job.id in cli.ok("hook", "show", "ops").stdout
         shown = cli.ok("show", job.id).stdout
@@ -219,6 +228,7 @@ class TestTest:
         assert done.code == 1
         assert (done.json["status"], done.json["delivered"]) == (None, False)
         assert "is no public address" in done.json["error"]
+        assert "--allow-private may go there" in done.json["error"]
         assert receiver.seen == []
 
 

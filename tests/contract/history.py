@@ -613,6 +613,9 @@ class History:
             until=self.draw(times),
             finished_since=self.draw(times),
             finished_before=self.draw(times),
+            keys=self.few(["k", "K", "ü", "none"]),
+            due_since=self.draw(times),
+            due_before=self.draw(times),
         )
         # With all of that at once, hardly any job is left.
         which = Filter(**{f.name: getattr(full, f.name) for f in self.few(fields(Filter))})

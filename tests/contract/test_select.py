@@ -154,6 +154,28 @@ class TestFilters:
         assert "dead" in found(mixed, finished_since=at)
         assert "dead" not in found(mixed, finished_since=at + 1)
 
+    def test_due_knows_only_jobs_that_wait(self, mixed: Store) -> None:
+        waiting = the(mixed, "failed").run_at
+        assert NOW + 30 * SECOND < waiting < NOW + HOUR
+        assert found(mixed, due_since=NOW + 7 * SECOND) == ["failed", "delayed"]
+        assert found(mixed, due_since=waiting) == ["failed", "delayed"]
+        assert found(mixed, due_since=waiting + 1) == ["delayed"]
+        assert found(mixed, due_before=waiting) == ["pending"]
+        assert found(mixed, due_before=NOW + HOUR, states=(State.FAILED,)) == ["failed"]
+
+    def test_keys_are_matched_whole_and_all_of_them(self, store: Store) -> None:
+        add(store, "none")
+        add(store, "one", keys=("user1",))
+        add(store, "both", keys=("user1", "tenant=ä"))
+        add(store, "upper", keys=("USER1",))
+        add(store, "odd", keys=('x", "user2', "a'b%_"))
+        assert found(store, keys="user1") == ["one", "both"]
+        assert found(store, keys=("tenant=ä", "user1")) == ["both"]
+        assert found(store, keys=('x", "user2',)) == ["odd"]
+        assert found(store, keys=("a'b%_",), queues=("default",)) == ["odd"]
+        for nobody in ("user", "user2", "a'b%", "", '"', "tenant"):
+            assert found(store, keys=(nobody,)) == []
+
     @pytest.mark.parametrize(
         ("text", "expected"),
         [

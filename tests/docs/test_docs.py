@@ -365,6 +365,12 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(target.read_text(encoding="utf-8")), link
 
 
+def test_nobody_is_sent_to_a_package_of_somebody_else() -> None:
+    sources = sorted((ROOT / "src").rglob("*.py"))
+    told = [page for page in (*PAGES, *sources) if "install 'queuectl" in page.read_text()]
+    assert told == []
+
+
 def test_the_glossary_has_the_words_of_states_and_outcomes() -> None:
     glossary = read("docs/glossary.md")
     for state in (State.BLOCKED, State.PENDING, State.FAILED, State.DEAD):

@@ -35,7 +35,7 @@ def source(language: str, word: str) -> str:
 
 
 def by_python(secret: str, given: Mapping[str, str], body: bytes) -> bool:
-    names: dict[str, Any] = {"Mapping": Mapping}
+    names: dict[str, Any] = {}
     exec(source("python", "def is_ours"), names)
     found: bool = names["is_ours"](secret, given, body)
     return found

@@ -140,6 +140,30 @@ def test_the_page_of_the_node_has_nothing_of_the_queue(lab: Lab) -> None:
     assert names < {name for name, _ in told(at)}
 
 
+def test_a_name_of_somebody_else_is_refused(lab: Lab) -> None:
+    """A page could have its own name point to us, and read what a browser is answered."""
+    lab.node("--metrics", "0")
+    at = address(lab)
+    for name in (
+        f"127.0.0.1:{at[1]}",
+        "localhost",
+        "[::1]:9464",
+        "10.1.2.3",
+        "node7:9464",
+        socket.gethostname(),
+    ):
+        assert ask(at, Host=name)[0] == 200, name
+    for name in (
+        "evil.example",
+        f"evil.example:{at[1]}",
+        "127.0.0.1.evil.example",
+        "localhost@evil.example",
+        "evil.example/localhost",
+        "evil.example:x",
+    ):
+        assert ask(at, Host=name)[0] == 421, name
+
+
 def test_warm_programs_are_counted(lab: Lab) -> None:
     (lab.folder / "run.py").write_text(
         "class Run:\n    def __init__(self, task): pass\n    def run(self): pass\n"

@@ -1,13 +1,15 @@
 """The same command line on a file and through a server: what is said, and the exit codes."""
 
+import json
 import re
 import shlex
 import subprocess
+import sys
 
 import pytest
 
 from tests.remote.conftest import Pair
-from tests.support import PATIENCE, Lab
+from tests.support import Lab
 
 READING = """
 list
@@ -176,26 +178,51 @@ def plain(text: str) -> str:
     return text
 
 
-def run(lab: Lab, words: list[str]) -> list[str]:
+FORKING = """
+import json, os, sys, tempfile
+import queuectl.cli.main, queuectl.remote.queue, queuectl.remote.news
+
+told = []
+for words in json.load(sys.stdin):
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        if not (pid := os.fork()):
+            os.dup2(out.fileno(), 1)
+            os.dup2(err.fileno(), 2)
+            sys.argv = ["queuectl", *words]
+            try:
+                queuectl.cli.main.main(words)
+            except SystemExit as end:
+                sys.stdout.flush()
+                os._exit(end.code)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        said = [(file.seek(0), file.read().decode("latin-1"))[1] for file in (out, err)]
+        told.append([str(code), *said])
+json.dump(told, sys.stdout)
+"""
+"""Runs commands one after the other as processes that needn't import anything any more."""
+
+
+def run_all(lab: Lab, lines: list[list[str]]) -> list[list[str]]:
     done = subprocess.run(
-        lab.command(*words),
+        [sys.executable, "-c", FORKING],
         env=lab.env,
         cwd=lab.folder,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
+        input=json.dumps(lines),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
-    said = (plain(text.decode("latin-1")) for text in (done.stdout, done.stderr))
-    return [str(done.returncode), *said]
+    return [[plain(part) for part in told] for told in json.loads(done.stdout)]
 
 
 def compare(pair: Pair, lines: list[str]) -> None:
-    odd = []
-    for line in lines:
-        words = shlex.split(line) if not re.search(r"[\[{]", line) else line.split(" ")
-        near, far = run(pair.near, words), run(pair.far, words)
-        if near != far:
-            odd.append(f"{line}\n  near: {near}\n  far:  {far}")
+    words = [line.split(" ") if re.search(r"[\[{]", line) else shlex.split(line) for line in lines]
+    near, far = run_all(pair.near, words), run_all(pair.far, words)
+    odd = [
+        f"{line}\n  near: {one}\n  far:  {other}"
+        for line, one, other in zip(lines, near, far, strict=True)
+        if one != other
+    ]
     assert not odd, "\n".join(odd)
 
 

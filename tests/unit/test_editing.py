@@ -76,7 +76,8 @@ class TestEdited:
     @pytest.mark.parametrize("name", ["id", "stdin", "stdin-base64", "env_all"])
     def test_what_a_job_keeps(self, name: str) -> None:
         for make in (editing, retrying):
-            with pytest.raises(UsageError, match=f"The {name} of a job can't be changed"):
+            true = name.replace("-", "_")
+            with pytest.raises(UsageError, match=f"The {true} of a job can't be changed"):
                 make({name: "x"})
 
     def test_something_must_be_said(self) -> None:

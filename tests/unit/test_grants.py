@@ -310,6 +310,25 @@ class TestSigningIn:
         with pytest.raises(UsageError):
             access.link(name, "view")
 
+    def test_what_became_of_a_link_is_known_for_a_while(
+        self, access: Access, clock: StillClock
+    ) -> None:
+        used, late = access.link("a", "view"), access.link("b", "view", good_for="30m")
+        good, gone = access.link("c", "view", good_for="1d"), new_secret(Kind.LINK)
+        _, token = access.add_token("t", "view", expires="30m")
+        made = access.sign_in(used)
+        assert made is not None
+        assert access.known(used, (Kind.LINK,)) is None
+        clock.at += HOUR - 1
+        # Whoever signs in meanwhile doesn't have it forgotten.
+        assert access.sign_in(good) is not None
+        assert access.sign_in(access.link("d", "view")) is not None
+        found = [access.refusal(one) for one in (used, late, token, good, gone, made[1], "")]
+        assert found == ["used", "expired", "expired", "used", "wrong", "wrong", "wrong"]
+        clock.at += HOUR
+        access.link("e", "view")
+        assert [access.refusal(one) for one in (used, late)] == ["wrong", "wrong"]
+
     def test_of_many_who_have_one_link_one_gets_in(self, access: Access) -> None:
         link = access.link("a", "view")
         got: list[object] = []

@@ -69,6 +69,7 @@ class TestWords:
     def test_orders_of_terminals_are_left_out(self) -> None:
         text = "\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;http://a\x1b\\y\x1bMz\r\n"
         assert words.plain(text) == "red xyz\n"
+        assert words.plain("10%\r50%\r100% done\nab\r\nabc\rx\r") == "100% done\nab\nxbc"
 
     def test_numbers(self) -> None:
         assert words.short(0) == "0"
@@ -161,3 +162,32 @@ def test_what_a_job_went_through_is_in_order() -> None:
         ("4", "event"),
         ("5", "due"),
     ]
+
+
+def told_of(events: list[dict[str, Any]], state: str = "pending", **more: Any) -> list[str]:
+    said: dict[str, Any] = {"created_at": "1", "queue": "now", "runs": [], "events": events}
+    said |= {"state": state, "run_at": None, "finished_at": None, "started_at": None, **more}
+    return [one["text"] for one in history(said)]
+
+
+def test_a_job_was_enqueued_where_it_was_then() -> None:
+    moved = [
+        {"at": "2", "kind": "edit", "who": "ann", "detail": "priority 1 -> 2; queue a b -> mid"},
+        {"at": "3", "kind": "move", "who": "bob", "detail": "queue mid -> now"},
+    ]
+    assert told_of(moved) == [
+        "enqueued in a b",
+        "changed by ann: priority 1 -> 2; queue a b -> mid",
+        "moved by bob: queue mid -> now",
+    ]
+    assert told_of([]) == ["enqueued in now"]
+
+
+def test_a_death_is_told_once() -> None:
+    dead = {"at": "5", "kind": "dead", "who": "node", "detail": "exit code 3"}
+    assert told_of([dead], "dead", finished_at="5") == ["enqueued in now", "dead: exit code 3"]
+    # An older one was of a life before.
+    once = told_of([{**dead, "at": "3"}], "dead", finished_at="5")
+    assert once == ["enqueued in now", "dead: exit code 3", "dead"]
+    cancel = {"at": "5", "kind": "cancel", "who": "ann", "detail": None}
+    assert told_of([cancel], "cancelled", finished_at="5")[1:] == ["called off by ann"]

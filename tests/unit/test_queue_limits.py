@@ -118,7 +118,7 @@ def test_each_change_is_an_event(queue: Queue) -> None:
         ({}, "Say what to set on the queue, such as limit=3."),
         ({"limit": 0}, "limit must be a whole number from 1 to 1,000,000, not '0'."),
         ({"limit": -1}, "limit must be a whole number from 1 to 1,000,000, not '-1'."),
-        ({"limit": True}, "limit must be a whole number from 1 to 1,000,000, not 'True'."),
+        ({"limit": True}, "limit must be a whole number from 1 to 1,000,000, not 'true'."),
         ({"limit": 1_000_001}, "limit must be a whole number from 1 to 1,000,000"),
         ({"limit": 2.5}, "limit must be a whole number"),
         ({"limit": "many"}, "limit must be a whole number"),

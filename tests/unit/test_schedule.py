@@ -198,7 +198,7 @@ class TestRead:
             ({"missed": "some"}, "missed is one of latest, off, all, not 'some'."),
             ({"overlap": None}, "overlap is one of skip, allow, latest, all, cancel-running"),
             ({"pause_after": 0}, "from 1 to 1,000,000, not '0'."),
-            ({"pause_after": True}, "from 1 to 1,000,000, not 'True'."),
+            ({"pause_after": True}, "from 1 to 1,000,000, not 'true'."),
             ({"missed_within": -1}, "-1"),
             ({"missed_within": "2y"}, "2y"),
             ({"jitter": "1h1s"}, "'0 \\* \\* \\* \\*' has 1h, and 1h1s is more."),

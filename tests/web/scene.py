@@ -38,8 +38,14 @@ def fill(lab: Lab) -> None:
     schedules.add("refresh-feeds", "every 15m", {"command": "feeds refresh", "queue": "default"})
     schedules.add("month-end", "0 6 1 * *", "ledger close", tz="UTC")
     schedules.pause("month-end")
+    # An address that no node may connect to, so that nothing leaves this host.
+    queue.webhooks.add("https://10.20.0.5/queue?key=8c1f", name="ops", queues=["thumbs"])
+    queue.webhooks.add("https://chat.example.com/hooks/T0/B1", ["dead", "failed"], name="chat")
+    queue.webhooks.pause("chat")
     served = [
-        part for name in ("mail", "reports", "default", "thumbs") for part in ("--queue", name)
+        part
+        for name in ("mail", "reports", "default", "thumbs", "webhooks")
+        for part in ("--queue", name)
     ]
     lab.node(*served, count=4)
     lab.node("--queue", "video", count=1)

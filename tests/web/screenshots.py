@@ -22,10 +22,16 @@ PAGES = {
     "queue": "/queues/mail",
     "schedules": "/schedules",
     "schedule": "/schedules/nightly-backup",
+    "webhooks": "/webhooks",
+    "webhook": "/webhooks/ops",
     "nodes": "/nodes",
     "audit": "/events",
     "settings": "/settings",
     "access": "/access",
+    "new-job": "/new/job",
+    "clone": "/jobs/held-invoice/clone",
+    "new-schedule": "/new/schedule",
+    "limits": "/queues/mail/limits",
 }
 """What is to be seen in which picture."""
 DARK = ("overview", "job")

@@ -59,6 +59,27 @@ def test_the_examples_run(lab: Lab, environment: dict[str, str]) -> None:
     assert lab.queue.count(tag="many", state="pending") == 0
 
 
+def test_the_example_about_webhooks_runs(lab: Lab, server: Server) -> None:
+    (text,) = re.findall(
+        r"```bash\n(.*?)```", (document.DOCS / "webhooks.md").read_text(), re.DOTALL
+    )
+    token = server.client("submit", "operate").headers["Authorization"].removeprefix("Bearer ")
+    place = {"API": f"http://127.0.0.1:{server.port}/api/v1", "TOKEN": token}
+    for _ in range(2):
+        done = subprocess.run(
+            [*PROGRAMS["bash"], text],
+            env=os.environ | place,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=True,
+        )
+    assert '"paused":true' in done.stdout
+    (made,) = lab.queue.webhooks.all()
+    assert (made.news, made.queues) == (("completed", "dead"), ("mail",))
+    assert made.secret not in done.stdout
+
+
 def every_error() -> Iterator[QueuectlError]:
     """Make one of each; some want more to be made than a text, which doesn't matter here."""
     found, seen = [QueuectlError], set()

@@ -287,6 +287,24 @@ class TestTooMuch:
             for wire in wires:
                 assert b'"state":"cancelled"' in wire.getresponse().read()
 
+    def test_commands_of_a_megabyte_in_lists_of_pages(self, lab: Lab, server: Server) -> None:
+        long = "true " + "x" * 1_000_000
+        lab.queue.enqueue_many([{"command": long, "tags": ["long"]} for _ in range(10)])
+        pages = Client(server.port, server.client("view").headers, base="")
+        page = pages.get("/jobs")
+        assert page.body.count(b"true xxx") == 10
+        assert len(page.body) < 100_000
+
+    def test_bodies_where_little_is_said(self, lab: Lab, server: Server) -> None:
+        lab.queue.enqueue("true", id="j")
+        client = server.client(*Role)
+        long = {"reason": "x" * 70_000}
+        assert client.post("/jobs/j/cancel", long).problem == "too-long"
+        assert client.ask("GET", "/jobs", b"x" * 2_000).problem == "too-long"
+        assert client.ask("DELETE", "/jobs/j", b"x" * 2_000).problem == "too-long"
+        command = {"command": "true " + "x" * 100_000}
+        assert client.post("/jobs", command).json["command"] == command["command"]
+
     def test_texts_that_are_made_to_be_slow(self, lab: Lab, server: Server) -> None:
         client = server.client(*Role)
         lab.queue.enqueue_many([{"command": "a" * 5_000} for _ in range(200)])

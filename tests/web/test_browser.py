@@ -1,5 +1,6 @@
 """The dashboard in a real browser: what people see and do there."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 from queuectl import State
+from queuectl.access import Kind, Role
 from queuectl.filter import Filter
 from tests.support import PATIENCE, Lab, lab_in, wait_for
 from tests.web import scene
@@ -187,6 +189,23 @@ class TestLive:
         assert page.evaluate("window.same")
         seen.check()
 
+    def test_a_job_that_is_deleted_elsewhere_is_said_to_be_gone(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        lab.queue.enqueue("true", id="j")
+        sign_in(page, server)
+        go(page, server, "/jobs/j")
+        lab.queue.remove("j")
+        page.wait_for_selector("#gone:has-text('deleted')")
+        assert page.locator("main button:visible, main .actions a:visible").count() == 0
+
+    def test_a_lost_connection_is_said_in_words(self, page: Page, server: Server) -> None:
+        sign_in(page, server)
+        go(page, server, "/queues")
+        server.stop()
+        page.wait_for_selector("#lost:has-text('The connection is lost')")
+        assert not page.locator("#pulse.on").count()
+
     def test_output_is_followed_in_colours_and_found(
         self, page: Page, lab: Lab, server: Server
     ) -> None:
@@ -212,6 +231,54 @@ class TestLive:
             page.click("#output a:has-text('Download')")
         assert Path(saved.value.path()).read_bytes() == b"\x1b[31;1mred\x1b[0m plain\nthe needle\n"
         seen.check()
+
+    def test_output_that_is_made_to_be_slow_to_show(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        write = (
+            "import sys; w = sys.stdout.write; w('\\r' * 100_000 + 'x\\n');"
+            " [w('\\x1b[3%dm%d' % (n % 8, n % 10)) for n in range(60_000)]; w('\\x1b[0m the end')"
+        )
+        lab.queue.enqueue(["python3", "-c", write], id="odd")
+        lab.node("--drain").wait(PATIENCE)
+        sign_in(page, server)
+        go(page, server, "/jobs/odd")
+        page.wait_for_selector("#output[data-ended=completed]")
+        page.wait_for_selector("#terminal span:has-text('the end')")
+        count = "document.querySelectorAll('#terminal *').length"
+        wait_for(lambda: page.evaluate(count) <= 10_000, "as many pieces as there may be")
+
+    def test_progress_bars_look_as_in_a_terminal_and_streams_can_be_chosen(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        lab.node()
+        lab.queue.enqueue(
+            "printf '10%%\\r50%%\\r100%% done\\n'; echo bad >&2; printf 'abc\\rx\\033[K\\n';"
+            " printf 'long line\\rshort'; printf 'dos\\r\\n' >&2",
+            id="bars",
+        )
+        lab.wait_state("bars", State.COMPLETED)
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/jobs/bars")
+        page.wait_for_selector("#output[data-ended=completed]")
+        assert page.inner_text("#terminal pre.stdout") == "100% done\nx\nshortline"
+        assert page.inner_text("#terminal pre.stderr").strip() == "bad\ndos"
+        assert page.is_visible("text=stdout and stderr are kept apart")
+        page.check("input[name=stream][value=stderr]")
+        assert not page.is_visible("#terminal pre.stdout")
+        assert page.is_visible("#terminal pre.stderr")
+        page.fill("#find", "done")
+        page.wait_for_selector("#found:has-text('0 found')")
+        seen.check()
+
+    def test_a_job_that_is_silent_is_said_to_be(self, page: Page, lab: Lab, server: Server) -> None:
+        lab.node()
+        lab.queue.enqueue("sleep 600", id="silent")
+        lab.wait_state("silent", State.PROCESSING)
+        sign_in(page, server)
+        go(page, server, "/jobs/silent")
+        assert page.inner_text("#terminal") == "No output yet."
 
     def test_what_nobody_looks_at_goes_on_where_it_was(
         self, page: Page, lab: Lab, server: Server
@@ -257,6 +324,10 @@ class TestChanging:
         sign_in(page, server)
         go(page, server, "/dead")
         assert page.locator("article.group").count() == 2
+        for key in "jjk":
+            page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.textContent") in page.inner_text(".group.at")
+        assert page.locator("article.group").first.get_attribute("class") == "card group at"
         page.locator("article.group").first.get_by_role("button", name="Retry all").click()
         page.click("dialog button:has-text('Retry 7 jobs')")
         page.wait_for_selector(".toast:has-text('7 jobs back in line.')")
@@ -311,26 +382,88 @@ class TestChanging:
         page.wait_for_selector(".toast:has-text('2 jobs held.')")
         assert [lab.queue.get(f"j{n}").is_held for n in range(5)] == [0, 1, 0, 1, 0]
 
+    def test_a_list_with_ticks_stands_still_and_goes_on_after_what_is_done(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        for number in range(3):
+            lab.queue.enqueue("true", id=f"j{number}")
+        lab.queue.cancel("j2")
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/jobs")
+        assert not page.is_visible("#frozen")
+        page.check("input[value=j1]")
+        page.wait_for_selector("#frozen:has-text('stands still')")
+        page.click("#untick")
+        assert not page.is_checked("input[value=j1]")
+        assert not page.is_visible("#frozen")
+        page.check("#all")
+        lab.queue.enqueue("true", id="news")
+        page.click("#bulk button:has-text('Cancel')")
+        yes = page.locator("dialog button.main")
+        page.wait_for_selector("dialog button:has-text('Cancel 2 jobs')")
+        assert page.locator("dialog button").all_inner_texts() == ["Cancel 2 jobs", "Keep them"]
+        told = page.inner_text("dialog")
+        assert "1 job can't be cancelled, and stay" in told
+        assert "1 job: Job … is cancelled already; it can't be cancelled." in told
+        yes.click()
+        page.wait_for_selector(".toast:has-text('2 jobs cancelled, 1 was not.')")
+        page.wait_for_selector("tr[data-row=j1] .state.cancelled")
+        page.wait_for_selector("tr[data-row=news]")
+        assert page.locator(".pick input:checked").count() == 0
+        seen.check()
+
+    def test_what_is_wrong_with_a_filter_is_said_beside_it(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        sign_in(page, server)
+        go(page, server, "/jobs")
+        page.fill("input[name=since]", "half past nine")
+        page.fill("input[name=queue]", "mail")
+        page.click("button:has-text('Filter')")
+        page.wait_for_selector("form.filters [role=alert]:has-text('half past nine')")
+        assert page.input_value("input[name=since]") == "half past nine"
+        assert page.input_value("input[name=queue]") == "mail"
+        lab.queue.enqueue("true", id="soon", delay="1h", keys=["k"])
+        lab.queue.enqueue("true", id="now", keys=["k"])
+        page.fill("input[name=since]", "")
+        page.fill("input[name=queue]", "")
+        page.fill("input[name=key]", "k")
+        page.select_option("select[name=due]", "later")
+        page.click("button:has-text('Filter')")
+        page.wait_for_selector("tr[data-row=soon]")
+        assert page.locator("tr[data-row=now]").count() == 0
+
     def test_one_job_is_held_edited_cloned_and_deleted(
         self, page: Page, lab: Lab, server: Server
     ) -> None:
-        lab.queue.enqueue("echo once", id="one", tags=["x"])
+        lab.queue.enqueue("echo once", id="one", tags=["x"], env={"TOKEN": "hidden"})
+        is_of_another = re.compile(r"/jobs/(?!one)\w+$")
         seen = Seen(page, server)
         sign_in(page, server)
         go(page, server, "/jobs/one")
         page.click("button:has-text('Hold')")
         page.wait_for_selector("#head .tag:has-text('held')")
+        page.click("a:has-text('Edit')")
         page.fill("input[name=priority]", "7")
+        page.fill("input[name=tags]", "x, y")
+        page.click("summary:has-text('When')")
+        page.fill("input[name=timeout]", "90s")
         page.click("button:has-text('Change')")
-        wait_for(lambda: lab.queue.get("one").priority == 7)
-        page.click("summary")
+        page.wait_for_url(server.url + "/jobs/one")
+        changed = lab.queue.get("one")
+        assert (changed.priority, changed.tags, changed.timeout) == (7, ("x", "y"), 90_000)
+        page.click("a:has-text('Clone')")
+        assert "Its id one" in page.inner_text(".leaves")
+        page.fill("input[name=queue]", "other")
         page.click("button:has-text('Enqueue')")
-        page.wait_for_url(lambda url: "/jobs/" in url and not url.endswith("/one"))
+        page.wait_for_url(is_of_another)
         other = lab.queue.get(page.url.rpartition("/")[2])
-        assert (other.command, other.tags) == ("echo once", ("x",))
+        assert (other.command, other.tags, other.timeout) == ("echo once", ("x", "y"), 90_000)
+        assert (other.queue, other.env) == ("other", {"TOKEN": "hidden"})
         go(page, server, "/jobs/one")
         page.click("button:has-text('Delete')")
-        page.click("dialog button:has-text('Delete')")
+        page.click("dialog button:has-text('Delete the job')")
         page.wait_for_url(server.url + "/jobs")
         assert lab.queue.find("one") is None
         seen.check()
@@ -353,6 +486,143 @@ class TestChanging:
         page.press("input[aria-label=max_retries]", "Enter")
         page.wait_for_selector("tr[data-row=max_retries] button:has-text('Unset')")
         assert lab.queue.settings.max_retries == 9
+        seen.check()
+
+    def test_a_new_job_and_what_is_wrong_with_it(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        lab.queue.enqueue("true", queue="reports")
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/jobs")
+        page.click("a:has-text('New job')")
+        page.fill("[name=queue]", "report")
+        page.fill("[name=command]", "echo new")
+        page.wait_for_selector(".wrong:has-text(\"did you mean 'reports'?\")")
+        page.fill("[name=queue]", "reports")
+        page.wait_for_selector(".wrong:has-text('did you mean')", state="hidden")
+        page.click("summary:has-text('When')")
+        page.fill("[name=timeout]", "soon")
+        page.click("summary:has-text('When')")
+        page.click("summary:has-text('Where it runs')")
+        page.fill("[name=env]", "A=1\nB=2=3")
+        page.click("button:has-text('Enqueue')")
+        # It is said beside the field, which is shown, and the keyboard is there.
+        page.wait_for_selector("[name=timeout][aria-invalid]:focus")
+        told = page.get_attribute("[name=timeout]", "aria-describedby") or ""
+        assert "soon" in page.inner_text(f"#{told.split()[-1]}")
+        page.fill("[name=timeout]", "5m")
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile(r"/jobs/\w+$"))
+        made = lab.queue.get(page.url.rpartition("/")[2])
+        assert (made.command, made.queue, made.timeout) == ("echo new", "reports", 300_000)
+        assert made.env == {"A": "1", "B": "2=3"}
+        # The refusal is an answer that browsers write into their console, and so is no such queue.
+        assert all("400" in said or "404" in said for said in seen.complaints)
+
+    def test_a_schedule_is_added_changed_and_deleted(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/schedules")
+        page.click("a:has-text('New schedule')")
+        page.fill("[name=name]", "nightly run")
+        page.fill("[name=rule]", "0 3 * * 1")
+        page.fill("[name=tz]", "UTC")
+        page.wait_for_selector(".preview:has-text('At 03:00 on Monday, UTC')")
+        assert page.locator(".preview li").count() == 5
+        page.fill("[name='job.command']", "backup.sh")
+        page.click("button:has-text('Add')")
+        page.wait_for_url(server.url + "/schedules/nightly%20run")
+        page.click("a:has-text('Edit')")
+        page.wait_for_selector(".preview:has-text('At 03:00 on Monday, UTC')")
+        page.fill("[name=rule]", "every 15m")
+        page.fill("[name='job.priority']", "4")
+        page.click("button:has-text('Change')")
+        page.wait_for_url(server.url + "/schedules/nightly%20run")
+        found = lab.queue.schedules.get("nightly run")
+        assert (found.rule, found.zone) == ("every 15m", "UTC")
+        assert (found.request["command"], found.request["priority"]) == ("backup.sh", 4)
+        page.click("button:has-text('Delete')")
+        page.click("dialog button:has-text('Delete')")
+        page.wait_for_url(server.url + "/schedules")
+        assert lab.queue.schedules.all() == []
+        seen.check()
+
+    def test_limits_are_set_and_taken_away_and_a_queue_is_renamed(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        limits = lab.queue.limits
+        limits.set("mail", limit=3, weights={"vip": 5, "team=a": 2})
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/queues/mail")
+        page.click("a:has-text('Limits and name')")
+        page.fill("[name=limit]", "")
+        page.fill("[name=rates]", "100/1m, 5/1s")
+        page.fill("[name=weights]", "team=a=4\nnew=3")
+        page.click("button:has-text('Set')")
+        page.wait_for_url(server.url + "/queues/mail")
+        found = limits.get("mail")
+        assert (found.limit, dict(found.weights)) == (None, {"team=a": 4, "new": 3})
+        assert len(found.rates) == 2
+        page.click("a:has-text('Limits and name')")
+        page.fill("[name=to]", "letters")
+        page.click("button:has-text('Rename')")
+        page.wait_for_url(server.url + "/queues/letters")
+        assert limits.get("letters") == found
+        seen.check()
+
+    def test_a_token_is_made_and_shown_once(self, page: Page, lab: Lab, server: Server) -> None:
+        sign_in(page, server)
+        go(page, server, "/access")
+        page.fill("[name=name]", "ci")
+        page.click("button:has-text('Make it')")
+        page.wait_for_selector("fieldset[aria-invalid] + .wrong, fieldset[aria-invalid] ~ .wrong")
+        page.check("[name=roles][value=submit]")
+        page.fill("[name=queues]", "mail, reports")
+        page.click("button:has-text('Make it')")
+        secret = page.inner_text("#made code")
+        page.wait_for_selector("#tokens td:has-text('ci')")
+        grant = lab.queue.access.known(secret, (Kind.TOKEN,))
+        assert grant is not None
+        assert ([*grant.roles], grant.queues) == ([Role.SUBMIT], ("mail", "reports"))
+        go(page, server, "/access")
+        assert secret not in page.content()
+        page.click("#tokens button:has-text('Remove')")
+        page.click("dialog button:has-text('Remove')")
+        page.wait_for_selector("#tokens :text('There are no tokens.')")
+
+    def test_a_webhook_is_added_tried_paused_and_removed(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/webhooks")
+        page.fill("input[name=url]", "https://127.0.0.1/hook?key=a")
+        page.fill("input[name=name]", "ops/1 ü")
+        page.check("input[value=completed]")
+        page.fill("input[name=queues]", "mail, other")
+        page.click("button:has-text('Add')")
+        secret = page.inner_text("dialog code")
+        made = lab.queue.webhooks.get("ops/1 ü")
+        assert (made.secret, made.news) == (secret, ("completed", "dead"))
+        assert (made.queues, made.private, made.with_data) == (("mail", "other"), False, False)
+        page.click("dialog button")
+        page.wait_for_selector("tr[data-row='ops/1 ü']")
+        assert secret not in page.content()
+        page.click("td button:has-text('Test')")
+        page.wait_for_selector(".toast.bad:has-text('no public address')")
+        page.click("td button:has-text('Pause')")
+        page.click("td button:has-text('Resume')")
+        page.wait_for_selector("td button:has-text('Pause')")
+        page.click("td a")
+        page.wait_for_selector("h1:has-text('ops/1 ü')")
+        page.click("button:has-text('Remove')")
+        page.click("dialog button:has-text('Remove')")
+        page.wait_for_url(server.url + "/webhooks")
+        assert lab.queue.webhooks.all() == []
         seen.check()
 
     def test_who_may_only_look_sees_no_buttons(self, page: Page, lab: Lab, server: Server) -> None:

@@ -279,7 +279,7 @@ class TestBulk:
     def test_changes_by_ids_and_by_filter(self, lab: Lab, anyone: Client) -> None:
         lab.queue.enqueue_many([{"command": "true", "id": f"j{n}"} for n in range(1_200)])
         dry = anyone.post(
-            "/bulk/changes", {"do": "hold", "filter": {"states": ["pending"]}, "dry_run": True}
+            "/bulk/changes", {"do": "hold", "filter": {"state": ["pending"]}, "dry_run": True}
         )
         assert len(dry.lines) == 1_200
         assert not any(job.is_held for job in lab.queue.list(limit=None))
@@ -293,6 +293,33 @@ class TestBulk:
             "j2": False,
         }
 
+    def test_a_filter_has_the_names_of_the_query(self, lab: Lab, anyone: Client) -> None:
+        lab.queue.enqueue("true", id="a", keys=["k", "l"], tags=["x"], delay="1h")
+        lab.queue.enqueue("true", id="b", keys=["k"], tags=["x"])
+        asked: list[tuple[str, dict[str, Any], list[str]]] = [
+            ("tag=x", {"tag": "x"}, ["b", "a"]),
+            ("key=k", {"key": "k"}, ["b", "a"]),
+            ("key=k&key=l", {"key": ["k", "l"]}, ["a"]),
+            ("due=later", {"due": "later"}, ["a"]),
+            (
+                "due=now&tag=x&state=pending",
+                {"due": "now", "tags": ["x"], "state": "pending"},
+                ["b"],
+            ),
+        ]
+        for query, filter, ids in asked:
+            listed = anyone.get(f"/jobs?{query}").json["items"]
+            assert [job["id"] for job in listed] == ids, query
+            body = {"do": "cancel", "filter": filter, "dry_run": True}
+            meant = anyone.post("/bulk/changes", body).lines
+            assert {line["id"] for line in meant} == set(ids), filter
+
+    def test_errors_show_what_was_sent_and_no_python(self, anyone: Client) -> None:
+        body = {"do": "hold", "filter": [{"a": None, "b": True}]}
+        assert '[{"a": null, "b": true}]' in anyone.post("/bulk/changes", body).json["detail"]
+        unknown = {"do": "hold", "filter": {"tagg": "x"}}
+        assert "did you mean 'tag'?" in anyone.post("/bulk/changes", unknown).json["detail"]
+
     @pytest.mark.parametrize(
         "body",
         [
@@ -304,7 +331,10 @@ class TestBulk:
             {"do": "hold", "filter": []},
             {"do": "hold", "filter": {"since": [1]}},
             {"do": "hold", "filter": {"text": {}}},
-            {"do": "hold", "filter": {"states": 3}},
+            {"do": "hold", "filter": {"state": 3}},
+            {"do": "hold", "filter": {"due": "soon"}},
+            {"do": "hold", "filter": {"due": ["now"]}},
+            {"do": "hold", "filter": {"key": {}}},
             {"do": "move", "ids": []},
             {"filter": {}},
         ],

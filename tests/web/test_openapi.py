@@ -65,6 +65,7 @@ def filled(lab: Lab, server: Server) -> Client:
     queue.schedules.add("nightly", "0 3 * * *", {"command": "true", "env": {"A": "b"}})
     queue.limits.set("mail", limit=3, rates="10/1m", weights={"vip": 2})
     queue.emit("paid", {"a": 1})
+    queue.webhooks.add("http://127.0.0.1:1/x", ["completed"], name="ops", queues=["default"])
     lab.node()
     for id in ("dead", "done"):
         queue.wait(id, timeout=60)
@@ -77,15 +78,15 @@ def test_answers_have_the_shape_that_it_says(filled: Client) -> None:
         "/jobs /jobs/dead /jobs/done /jobs/data /jobs/later /jobs/dead/attempts /jobs/dead/events"
         " /jobs/later/explain /jobs/done/output /jobs/dead/wait /jobs/dead/steps /jobs/dead/hooks"
         " /status /stats /events /queues /queues/mail /schedules /schedules/nightly"
-        " /schedules/nightly/next /emitted /emitted/paid /nodes /settings /info /checkup /me"
-        " /tokens /sessions"
+        " /schedules/nightly/next /webhooks /webhooks/ops /emitted /emitted/paid /nodes /settings"
+        " /info /checkup /me /tokens /sessions"
     ).split():
         reply = filled.get(path)
         assert reply.status == 200, (path, reply.body)
         generic = path
         for name in ("dead", "done", "data", "later"):
             generic = generic.replace(f"/jobs/{name}", "/jobs/{id}")
-        for group in ("queues/mail", "schedules/nightly", "emitted/paid"):
+        for group in ("queues/mail", "schedules/nightly", "webhooks/ops", "emitted/paid"):
             generic = generic.replace(group, f"{group.partition('/')[0]}/{{name}}")
         said = document["paths"][API + generic]["get"]["responses"]["200"]
         schema = {**said["content"]["application/json"]["schema"]}

@@ -62,7 +62,8 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(lab: Lab, serve: Serve) -> N
     done = lab.run("web", "--port", str(server.port))
     assert done.returncode == 2
     assert done.stderr.strip().endswith(
-        f"127.0.0.1:{server.port} can't be listened on: Address already in use."
+        f"127.0.0.1:{server.port} can't be listened on: Address already in use; stop what listens"
+        " there, or choose another --port; 0 is any that is free."
     )
 
 
@@ -72,7 +73,8 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(lab: Lab, serve: Serve) -> N
         (("--host", "no.such.host.invalid"), "is no address here"),
         (("--base-path", "queue"), "--base-path"),
         (("--tls-cert", "x"), "go together"),
-        (("--tls-cert", "x", "--tls-key", "y"), "can't be used"),
+        (("--tls-cert", "/x.pem", "--tls-key", "y"), "/x.pem can't be read: No such file"),
+        (("--read-only", "--allow-submit"), "With --read-only nothing is submitted"),
         (("--proxy-header", "X-User"), "go together"),
         (("--proxy-header", "X", "--trust-proxy", "here"), "--trust-proxy"),
         (("--link-role", "king"), "There is no role 'king'"),
@@ -100,10 +102,12 @@ def test_without_the_extra_it_says_what_to_install(lab: Lab, package: str) -> No
         check=False,
     )
     assert done.returncode == 2, done.stderr
-    assert "pip install 'queuectl[web]'" in done.stderr
+    assert done.stderr.endswith("; in a clone of queuectl: pip install '.[web]'.\n")
 
 
-class _Unix(http.client.HTTPConnection):
+class UnixConnection(http.client.HTTPConnection):
+    """A connection by a socket in the file system."""
+
     def __init__(self, path: Path) -> None:
         super().__init__("localhost", timeout=PATIENCE)
         self._path = str(path)
@@ -124,7 +128,7 @@ def test_a_socket_in_the_file_system(lab: Lab) -> None:
             assert server.stderr is not None
             assert b"unix:" in server.stderr.readline()
             assert path.stat().st_mode & 0o777 == 0o660
-            with closing(_Unix(path)) as wire:
+            with closing(UnixConnection(path)) as wire:
                 wire.request("GET", "/health")
                 assert wire.getresponse().status == 200
             taken = lab.run("web", "--socket", str(path))

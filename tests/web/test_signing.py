@@ -10,7 +10,7 @@ from queuectl.access import Kind, Role
 from queuectl.web.gate import TRIES
 from queuectl.web.pages import PAGES
 from queuectl.web.pages.signing import FRESH, Signing
-from tests.support import PATIENCE, Lab
+from tests.support import PATIENCE, Lab, wait_for
 from tests.web.conftest import Client, Reply, Serve, Server
 
 
@@ -93,12 +93,26 @@ class TestIn:
     def test_what_is_no_form_is_refused(self, server: Server) -> None:
         reply = post(server, "/sign-in", {}, **{"Content-Type": "text/plain"})
         assert reply.status == 400
-        assert post(server, "/sign-in", {"secret": "x" * 20_000}).status == 400
+        assert post(server, "/sign-in", {"secret": "x" * 20_000}).status == 413
+
+    def test_the_page_says_what_is_wrong_with_a_link(self, lab: Lab, server: Server) -> None:
+        used, over = (lab.queue.access.link("ann", "view", good_for=m) for m in ("1h", 0.001))
+        assert sign_in(server, used).status == 303
+        wait_for(lambda: lab.queue.access.refusal(over) == "expired")
+        for secret, words in {
+            used: "was used already",
+            over: "The time of that link or token is over",
+            "qtk_x": "doesn&#39;t exist here",
+        }.items():
+            reply = sign_in(server, secret)
+            assert reply.status == 403
+            assert words in reply.body.decode()
+            assert "set-cookie" not in reply.headers
 
     def test_secrets_cannot_be_guessed_by_trying(self, server: Server) -> None:
         found = [sign_in(server, f"qtk_{number}").status for number in range(TRIES + 1)]
         assert found == [403] * TRIES + [429]
-        assert sign_in(server, server.link.partition("#")[2]).status == 429
+        assert sign_in(server, server.link.partition("#")[2]).status == 303
 
 
 class TestWhere:
@@ -179,22 +193,33 @@ class TestSession:
         assert signing.fresh(former, secret) is None
 
 
+EVERYBODY = set(Role)
+SUBMIT, OPERATE, ADMIN = {Role.SUBMIT}, {Role.OPERATE, Role.ADMIN}, {Role.ADMIN}
+
 TABLE = {
-    "/": (True, True),
-    "/jobs": (True, True),
-    "/jobs/{id}": (True, True),
-    "/jobs/{id}/output": (True, True),
-    "/dead": (True, True),
-    "/queues": (True, True),
-    "/queues/{name}": (True, True),
-    "/schedules": (True, False),
-    "/schedules/{name}": (True, False),
-    "/nodes": (True, False),
-    "/events": (True, False),
-    "/settings": (False, False),
-    "/access": (False, False),
+    "/": (EVERYBODY, True),
+    "/jobs": (EVERYBODY, True),
+    "/jobs/{id}": (EVERYBODY, True),
+    "/jobs/{id}/output": (EVERYBODY, True),
+    "/jobs/{id}/edit": (OPERATE, True),
+    "/jobs/{id}/clone": (SUBMIT, True),
+    "/dead": (EVERYBODY, True),
+    "/queues": (EVERYBODY, True),
+    "/queues/{name}": (EVERYBODY, True),
+    "/queues/{name}/limits": (ADMIN, False),
+    "/schedules": (EVERYBODY, False),
+    "/schedules/{name}": (EVERYBODY, False),
+    "/schedules/{name}/edit": (SUBMIT, False),
+    "/nodes": (EVERYBODY, False),
+    "/events": (EVERYBODY, False),
+    "/settings": (ADMIN, False),
+    "/access": (ADMIN, False),
+    "/new/job": (SUBMIT, True),
+    "/new/schedule": (SUBMIT, False),
+    "/webhooks": (EVERYBODY, True),
+    "/webhooks/{name}": (EVERYBODY, True),
 }
-"""Of each page: whether every role may see it, and whether a token for some queues may."""
+"""Of each page: which roles may see it, and whether a token for some queues may."""
 
 
 class TestPages:
@@ -204,6 +229,20 @@ class TestPages:
         assert [page.path for page in PAGES if page.path not in TABLE] == []
         assert len(PAGES) == len(TABLE)
 
+    @pytest.fixture
+    def server(self, serve: Serve) -> Server:
+        return serve("--allow-submit", "--no-link")
+
+    def test_nothing_is_asked_that_would_be_refused(self, lab: Lab, serve: Serve) -> None:
+        lab.queue.enqueue("true", id="none")
+        client = serve("--no-link").client(*Role)
+        client.base = ""
+        for path in ("/new/job", "/new/schedule", "/jobs/none/clone"):
+            assert client.get(path).status == 403
+        edit = client.get("/jobs/none/edit").body
+        assert b'name="priority"' in edit
+        assert b'name="command"' not in edit
+
     def test_each_role_sees_what_the_table_says(self, lab: Lab, server: Server) -> None:
         lab.queue.enqueue("true", id="none", queue="none")
         for role in Role:
@@ -211,7 +250,7 @@ class TestPages:
             client.base = ""
             for page in PAGES:
                 reply = client.get(re.sub(r"{\w+}", "none", page.path))
-                allowed = TABLE[page.path][0] or role is Role.ADMIN
+                allowed = role in TABLE[page.path][0]
                 assert (reply.status != 403) == allowed, (role, page.path)
                 assert reply.status in (200, 403, 404), (role, page.path)
 

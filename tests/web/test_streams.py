@@ -106,6 +106,58 @@ def test_a_place_that_is_none_begins_now(lab: Lab, viewer: Client) -> None:
             assert next(told for told in stream if told.name == "here").id is not None
 
 
+class TestEnd:
+    """A stream ends soon after what let it in."""
+
+    @pytest.fixture
+    def bot(self, lab: Lab, server: Server) -> Client:
+        return server.client("view", name="bot")
+
+    def test_with_the_token(self, lab: Lab, bot: Client) -> None:
+        lab.queue.enqueue("true", id="j")
+        for path in ("/live", "/jobs/j/follow"):
+            lab.queue.access.remove_token("bot")
+            _, secret = lab.queue.access.add_token("bot", ["view"])
+            client = Client(bot.port, {"Authorization": f"Bearer {secret}"})
+            with closing(Stream(client, path)) as stream:
+                assert stream.status == 200
+                lab.queue.access.remove_token("bot")
+                list(stream)
+            lab.queue.access.add_token("bot", ["view"])
+
+    def test_of_another_one_it_goes_on(self, lab: Lab, bot: Client, viewer: Client) -> None:
+        lab.queue.enqueue("true", id="j")
+        with closing(Stream(viewer, "/live")) as stream, closing(Stream(bot, "/live")) as ending:
+            told = iter(stream)
+            assert next(one for one in told if one.name == "status")
+            lab.queue.access.remove_token("bot")
+            list(ending)
+            lab.queue.hold("j")
+            assert next(one for one in told if one.name == "event" and one.data["job"] == "j")
+
+    def test_an_export_says_that_it_is_not_whole(self, lab: Lab, bot: Client) -> None:
+        # More than what is on its way to a client that doesn't read.
+        text = "x" * 100_000
+        lab.queue.enqueue_many([{"command": text} for _ in range(600)])
+        connection = http.client.HTTPConnection("127.0.0.1", bot.port, timeout=PATIENCE)
+        with closing(connection), closing(Stream(bot, "/live")) as stream:
+            connection.request("GET", f"{API}/bulk/jobs", headers=bot.headers)
+            reply = connection.getresponse()
+            first = reply.readline()
+            lab.queue.access.remove_token("bot")
+            # All that goes on for a token is ended at once; this one is read till then.
+            list(stream)
+            *_, last = reply.read().splitlines()
+        assert json.loads(first)["command"] == text
+        assert json.loads(last)["problem"]["status"] == 401
+
+
+def test_what_has_no_body_opens_no_stream(viewer: Client) -> None:
+    for path in ("/live", "/bulk/jobs"):
+        reply = viewer.ask("HEAD", path)
+        assert (reply.status, reply.body) == (200, b"")
+
+
 class TestOutput:
     def test_it_comes_while_the_job_writes(self, lab: Lab, viewer: Client) -> None:
         gate = lab.folder / "gate"

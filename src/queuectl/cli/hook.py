@@ -202,7 +202,7 @@ def _state(webhook: "Webhook") -> str:
 @json_option
 def show(webhook_name: str, with_secret: bool, as_json: bool) -> None:
     """Show all about a webhook, and its newest deliveries."""
-    from queuectl.webhooks import webhook_dict
+    from queuectl.webhooks import delivery_dict, webhook_dict
     from queuectl.when import local
 
     with open_queue() as queue:
@@ -210,7 +210,7 @@ def show(webhook_name: str, with_secret: bool, as_json: bool) -> None:
         newest = queue.webhooks.deliveries(found.name, limit=DELIVERIES_SHOWN)
     if as_json:
         told = webhook_dict(found, with_secret=with_secret)
-        write_json(told | {"deliveries": [_delivery_dict(job) for job in newest]})
+        write_json(told | {"deliveries": [delivery_dict(job) for job in newest]})
         return
     write_facts(
         (
@@ -251,16 +251,6 @@ def _row(job: "Job") -> Sequence[str]:
     return job.id, job.hook_of or "", str(job.state), str(job.attempts), error
 
 
-def _delivery_dict(job: "Job") -> dict[str, object]:
-    return {
-        "id": job.id,
-        "job": job.hook_of,
-        "state": str(job.state),
-        "attempts": job.attempts,
-        "error": job.error,
-    }
-
-
 @hook.command(
     "test",
     examples="""
@@ -275,21 +265,13 @@ def test(webhook_name: str, as_json: bool) -> int:
 
     It exits with 0 if the answer would have been a delivery (a status of 200 to 299), else with 1.
     """
+    from queuectl.webhooks import tested_dict
+
     with open_queue() as queue:
         tested = queue.webhooks.test(webhook_name)
     answer = tested.answer
     if as_json:
-        write_json(
-            {
-                "name": webhook_name,
-                "delivered": tested.is_good,
-                "status": None if answer is None else answer.status,
-                "reason": None if answer is None else answer.reason,
-                "answer": None if answer is None else answer.text,
-                "error": tested.error,
-                "duration_ms": round(tested.seconds * 1000),
-            }
-        )
+        write_json(tested_dict(webhook_name, tested))
     else:
         write(safe(f"{tested.describe()} ({tested.seconds:.2f} s)"))
         if answer is not None and answer.text.strip():

@@ -241,7 +241,8 @@ def _again(wanted: Wanted, oldest: bool, limit: int | None, how: Form) -> str:
     parts += [f"--queue {shlex.quote(name)}" for name in wanted.queues]
     parts += [f"--tag {shlex.quote(tag)}" for tag in wanted.tags]
     parts += [f"--type {shlex.quote(type)}" for type in wanted.types]
-    for name in ("text", "since", "until"):
+    parts += [f"--key {shlex.quote(key)}" for key in wanted.keys]
+    for name in ("due", "text", "since", "until"):
         if value := getattr(wanted, name):
             parts.append(f"--{name} {shlex.quote(value)}")
     if oldest:

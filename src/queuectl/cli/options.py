@@ -18,7 +18,7 @@ import click
 
 from queuectl.cli.command import DB
 from queuectl.errors import BadTimeError, did_you_mean
-from queuectl.job import State
+from queuectl.job import DUE, State
 from queuectl.values import dataclass
 from queuectl.when import parse_duration, parse_moment
 
@@ -156,6 +156,8 @@ class Wanted:
     queues: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    due: str | None = None
     text: str = ""
     since: str | None = None
     until: str | None = None
@@ -173,7 +175,7 @@ class Wanted:
     def filter(self, queue: "Queue") -> "Filter":
         """Make the store's filter of it, by the store's clock; notes names that nobody used."""
         from queuectl.cli.notes import note_unknown_tags, note_unused
-        from queuectl.filter import Filter
+        from queuectl.filter import Filter, due_bounds
 
         note_unused(queue, self.queues)
         note_unknown_tags(queue, self.tags)
@@ -185,10 +187,12 @@ class Wanted:
             queues=self.queues,
             tags=self.tags,
             types=self.types,
+            keys=self.keys,
             text=self.text,
             since=None if self.since is None else parse_moment(self.since, now=now),
             until=None if self.until is None else parse_moment(self.until, now=now),
             finished_before=None if self.older_than is None else now - self.older_than,
+            **due_bounds(self.due, now),
         )
 
 
@@ -202,7 +206,7 @@ def with_options(
 
 
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --state --queue --tag --type --text --since --until; they arrive together as `wanted`."""
+    """Add --state, --queue and the other filter options; they arrive together as `wanted`."""
     return _STATES(filter_options_without_state(command))
 
 
@@ -216,6 +220,8 @@ def filter_options_without_state(command: Callable[..., Any]) -> Callable[..., A
             queues=given.pop("queues"),
             tags=given.pop("tags"),
             types=given.pop("types"),
+            keys=given.pop("keys"),
+            due=given.pop("due"),
             text=given.pop("text") or "",
             since=given.pop("since"),
             until=given.pop("until"),
@@ -255,6 +261,18 @@ _FILTERS = (
         multiple=True,
         metavar="T",
         help="Only data jobs or Python tasks of this type; repeatable. '' for data without a type.",
+    ),
+    click.option(
+        "--key",
+        "keys",
+        multiple=True,
+        metavar="KEY",
+        help="Only jobs with this key, by which limits count; with several, those that have all.",
+    ),
+    click.option(
+        "--due",
+        type=click.Choice(DUE),
+        help="Only jobs that wait: for their time (later), or no longer for that (now).",
     ),
     click.option(
         "--text",

@@ -12,7 +12,7 @@ from queuectl.fields import REQUESTED
 
 _LISTS = ("labels", "keys")
 _KINDS = {name: field.kind for field in REQUESTED for name in (field.name, *field.also)}
-FILTERS = ("state", "queue", "tag", "type", "text", "since", "until")
+FILTERS = ("state", "queue", "tag", "type", "key", "due", "text", "since", "until")
 """What `--where` takes."""
 
 
@@ -64,6 +64,8 @@ def wanted_of(pairs: Sequence[str]) -> Wanted:
         queues=tuple(found.get("queue", ())),
         tags=tuple(found.get("tag", ())),
         types=tuple(found.get("type", ())),
+        keys=tuple(found.get("key", ())),
+        due=_once(found, "due"),
         text=_once(found, "text") or "",
         since=None if since is None else MOMENT.convert(since, None, None),
         until=None if until is None else MOMENT.convert(until, None, None),

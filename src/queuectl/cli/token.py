@@ -1,22 +1,29 @@
 """The `token` commands: who is let in over HTTP, and the sessions of those who are."""
 
+from datetime import timedelta
+
 import click
 
 from queuectl.access import Grant, Role, check_name, read_roles
 from queuectl.cli.command import Group
 from queuectl.cli.confirm import confirm
 from queuectl.cli.interrupts import truthful
-from queuectl.cli.options import json_option, open_queue, yes_option
+from queuectl.cli.options import Duration, json_option, open_queue, yes_option
 from queuectl.cli.outlet import outlet
 from queuectl.cli.render import Column, plural, safe, say, write, write_json, write_table
-from queuectl.errors import NotFoundError, QueuectlError
+from queuectl.errors import NotFoundError, QueuectlError, UsageError
 from queuectl.queue import Queue
+
+LINK_NAME, LINK_ROLES = "link", "operate,admin"
+"""Whom a link to sign in with is for, and what it allows, if nobody says otherwise: who asks for it
+at a command line could do as much by hand."""
 
 
 @click.group(
     cls=Group,
     examples="""
     queuectl token add ci --role submit --queue builds --expires 90d
+    queuectl token link ann --role view
     queuectl token list
     queuectl token rm ci
     queuectl token sessions
@@ -99,6 +106,74 @@ def _dict(queue: Queue, made: Grant) -> dict[str, object]:
 
 
 @token.command(
+    "link",
+    examples="""
+    queuectl token link
+    queuectl token link ann --role view --queue mail --url https://jobs.example.com/queue
+    queuectl token link ann --role operate --expires 8h
+    """,
+)
+@click.argument("whom", metavar="[NAME]", default=LINK_NAME)
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    metavar="ROLE",
+    help=f"What one may do who signs in by it: {', '.join(Role)}. Repeat it, or use commas."
+    f"  [default: {LINK_ROLES}]",
+)
+@click.option(
+    "--queue", "-Q", "queues", multiple=True, metavar="NAME", help="Only this queue; repeatable."
+)
+@click.option(
+    "--expires",
+    type=Duration(),
+    metavar="DURATION",
+    help="For how long one can sign in with it: up to 24h.  [default: 15m]",
+)
+@click.option(
+    "--url",
+    metavar="ADDRESS",
+    help="Where the dashboard is, so that all of the link can be printed.",
+)
+@json_option
+def link(
+    whom: str,
+    roles: tuple[str, ...],
+    queues: tuple[str, ...],
+    expires: int | None,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Print a link with which one browser can sign in, once.
+
+    It is good for every server of this queue, also those that run already. Without --url it is a
+    secret to be pasted into the sign-in page. It signs in as NAME, which is on record then.
+    """
+    from queuectl.grants import GOOD_FOR, LONGEST_LINK
+    from queuectl.job_json import moment
+    from queuectl.when import format_duration
+
+    chosen = read_roles(",".join(roles) or LINK_ROLES)
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise UsageError("--url is where the dashboard is, such as https://jobs.example.com/queue.")
+    if expires is not None and not 0 < expires <= LONGEST_LINK:
+        raise UsageError(f"--expires can be up to {format_duration(LONGEST_LINK)}.")
+    with open_queue(create=True) as queue, truthful(queue):
+        good_for = GOOD_FOR if expires is None else timedelta(milliseconds=expires)
+        secret = queue.access.link(whom, chosen, queues=queues, good_for=good_for)
+        made = secret if url is None else f"{url.rstrip('/')}/sign-in#{secret}"
+        outlet.done = lambda: "A link is stored, and nobody knows its secret"
+        if as_json:
+            until = queue.now() + round(good_for.total_seconds() * 1000)
+            write_json({"name": whom, "roles": chosen, "link": made, "expires_at": moment(until)})
+            return
+        write(made)
+        where = "" if url else "; paste it into the sign-in page"
+        say(f"{whom} may {', '.join(chosen)}. It signs in once{where}.")
+
+
+@token.command(
     "list",
     examples="""
     queuectl token list
@@ -160,7 +235,7 @@ def _until(grant: Grant, now: int) -> str:
     from queuectl.when import local
 
     if grant.expires_at is None:
-        return "removed"
+        return "it is removed"
     return "expired" if grant.is_over(now) else local(grant.expires_at)
 
 

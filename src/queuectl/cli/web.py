@@ -8,11 +8,13 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.options import here, open_queue
 from queuectl.cli.render import say, write
-from queuectl.errors import UsageError
+from queuectl.cli.token import LINK_NAME, LINK_ROLES
+from queuectl.errors import UsageError, how_to_install
 from queuectl.place import near
 
 if TYPE_CHECKING:
     from queuectl.web.gate import Rules
+    from queuectl.web.server import Found
 
 EXAMPLES = """
 queuectl web                              # prints a link to sign in with, and serves here
@@ -21,8 +23,6 @@ queuectl web --port 8080 --allow-submit   # programs with a token may enqueue
 queuectl web --host 0.0.0.0 --port 443 --tls-cert c.pem --tls-key k.pem --allow-host jobs.lan
 queuectl web --socket /run/queuectl.sock --base-path /queue --allow-host jobs.example.com
 """
-LINK_ROLES = "operate,admin"
-"""What the link to sign in with allows; whoever starts the server could do as much by hand."""
 
 
 @click.command(cls=Command, examples=EXAMPLES)
@@ -57,7 +57,8 @@ LINK_ROLES = "operate,admin"
     "proxies",
     multiple=True,
     metavar="ADDRESS",
-    help="Believe a proxy at this address, or in this network, who asks; repeatable.",
+    help="Believe a proxy at this address, or in this network, who asks; repeatable. With"
+    " --socket it is unix.",
 )
 @click.option(
     "--proxy-header",
@@ -74,6 +75,12 @@ LINK_ROLES = "operate,admin"
     metavar="ROLES",
     help=f"What one may do who signs in by the link.  [default: {LINK_ROLES}]",
 )
+@click.option(
+    "--access-log",
+    metavar="FILE",
+    type=click.Path(),
+    help="Note each request in this file, a line each; - is stderr.",
+)
 @click.option("--no-link", is_flag=True, help="Print no link to sign in with.")
 @click.option("--open", "opens", is_flag=True, help="Open the link in a browser.")
 def web(**given: Any) -> int:
@@ -84,7 +91,7 @@ def web(**given: Any) -> int:
     otherwise. To enqueue is to run commands on the workers: that takes a token with the role
     submit, and a server that was started with --allow-submit.
 
-    It needs the extra web: pip install 'queuectl[web]'.
+    It needs the extra web; in a clone of queuectl: pip install '.[web]'.
     """
     from queuectl.access import read_roles
 
@@ -95,7 +102,7 @@ def web(**given: Any) -> int:
             raise
         raise UsageError(
             f"The web needs the package {error.name}, which isn't installed.",
-            advice="pip install 'queuectl[web]'",
+            advice=how_to_install("web"),
         ) from None
     place = Place(
         host=given["host"],
@@ -104,25 +111,31 @@ def web(**given: Any) -> int:
         systemd=given["systemd"],
         cert=given["tls_cert"],
         key=given["tls_key"],
+        https=given["https"],
+        names=given["hosts"],
+        log=given["access_log"],
     )
     if (place.cert is None) != (place.key is None):
         raise click.UsageError("--tls-cert and --tls-key go together")
     rules = _rules(given)
     link_roles = read_roles(given["link_role"])
     near(here())
-    with open_queue(for_others=True) as queue:
+    # What is only shown needs something to be shown of.
+    create = not rules.read_only
+    with open_queue(create=create, must_exist=not create, for_others=True) as queue:
 
-        def ready(url: str) -> None:
-            say(f"Serving {queue.url} on {url} (Ctrl+C stops it).")
+        def ready(found: "Found") -> None:
+            say(f"Serving {queue.url} on {found.listens} (Ctrl+C stops it).")
             if given["no_link"]:
                 return
-            secret = queue.access.link("link", link_roles)
-            link = f"{url}/sign-in#{secret}"
-            write(link)
+            secret = queue.access.link(LINK_NAME, link_roles)
+            links = [f"{url}/sign-in#{secret}" for url in found.urls]
+            for link in links:
+                write(link)
             # Whoever reads it from a pipe waits for it.
             sys.stdout.flush()
             if given["opens"]:
-                click.launch(link)
+                click.launch(links[0])
 
         return serve(queue, place, rules, ready)
 
@@ -140,6 +153,10 @@ def _rules(given: dict[str, Any]) -> "Rules":
         trusted = networks(given["proxies"])
     except ValueError as error:
         raise click.UsageError(f"--trust-proxy: {error}") from None
+    if given["read_only"] and given["allow_submit"]:
+        raise click.UsageError(
+            "With --read-only nothing is submitted; leave out one of --read-only and --allow-submit"
+        )
     host = given["host"]
     own = (f"[{host}]" if ":" in host else host,)
     return Rules(

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from queuectl import __version__
-from queuectl.errors import StoreError, UsageError
+from queuectl.errors import StoreError, UsageError, how_to_install
 from queuectl.facts import Total, count_unserved
 from queuectl.figures import BOUNDS, Figures
 from queuectl.job import State
@@ -392,5 +392,6 @@ def check_installed() -> None:
         if error.name != "prometheus_client":
             raise
         raise UsageError(
-            "Metrics need the package prometheus-client: pip install 'queuectl[web]'."
+            "Metrics need the package prometheus-client, which isn't installed.",
+            advice=how_to_install("web"),
         ) from None

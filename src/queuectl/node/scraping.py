@@ -11,6 +11,8 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
+from ipaddress import ip_address
 from threading import Event, Thread
 from time import monotonic
 
@@ -37,6 +39,7 @@ _REASONS = {
     400: "Bad Request",
     404: "Not Found",
     405: "Method Not Allowed",
+    421: "Misdirected Request",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
 }
@@ -231,7 +234,10 @@ class Server:
         method, target, _ = words
         if method != "GET":
             return _response(405, "Only GET is answered.\n", "Allow: GET\r\n")
-        named = (field.partition(":") for field in fields)
+        named = [field.partition(":") for field in fields]
+        called = [value.strip() for name, _, value in named if name.strip().lower() == "host"]
+        if not all(map(self._is_ours, called)):
+            return _response(421, "This node isn't known by that name; ask by its address.\n")
         accept = ",".join(value for name, _, value in named if name.strip().lower() == "accept")
         try:
             text = self._answer(target.partition("?")[0], accept)
@@ -243,6 +249,44 @@ class Server:
         if text is None:
             return _response(404, "There are /metrics, and /metrics/node.\n")
         return _answer(200, text.body, text.content_type)
+
+    def _is_ours(self, called: str) -> bool:
+        """Tell whether a name can be meant for us.
+
+        A page of somebody else could have a name of its own point here, and a browser ask by it.
+        That can't be an address, nor a name without a dot, which nobody has on the internet.
+        """
+        name = _name_of(called)
+        return name is not None and (
+            "." not in name or _is_address(name) or name in (self.host.lower(), *_own_names())
+        )
+
+
+def _name_of(called: str) -> str | None:
+    """Return the name in a Host header, without its port; None for what can't be one."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(f"//{called}")
+        parts.port  # noqa: B018 - it raises
+    except ValueError:
+        return None
+    is_bare = parts.netloc == called and "@" not in called
+    return (parts.hostname or "").rstrip(".") if is_bare else None
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+@cache
+def _own_names() -> tuple[str, ...]:
+    """Return what this host calls itself."""
+    return socket.gethostname().lower(), socket.getfqdn().lower()
 
 
 def _response(status: int, why: str, more: str = "") -> bytes:

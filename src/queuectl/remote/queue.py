@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from queuectl import finding, listing, told, waiting
 from queuectl.address import read_remote
-from queuectl.changes import Changed, Refused
+from queuectl.changes import Asked, Changed, Refused
 from queuectl.enqueueing import BATCH, MOST_AT_ONCE, Request
 from queuectl.errors import (
     BadJobError,
@@ -46,6 +46,7 @@ from queuectl.remote.http import Client
 from queuectl.remote.parts import RemoteAccess, RemoteLimits, RemoteSchedules
 from queuectl.remote.tokens import check_way, token_for
 from queuectl.request import Values, read_duration
+from queuectl.schedules import plain_fields
 from queuectl.store import Store
 from queuectl.store.ids import job_ids
 from queuectl.values import replace
@@ -510,7 +511,7 @@ class RemoteQueue(Queue):
 
     def _change_all(self, call: str, jobs: Iterable[Named], change: "changes.Change") -> Jobs:
         names = [finding.name_of(job) for job in finding.several(call, jobs)]
-        return self._ask.change_all(names, change.asked)
+        return self._ask.change_all(names, _words(change))
 
     def swap(self, one: Named, other: Named) -> tuple[Job, Job]:
         return self._ask.swap(finding.name_of(one), finding.name_of(other))
@@ -535,7 +536,7 @@ class RemoteQueue(Queue):
         told: Callable[[Any], None] = lambda _: None,
     ) -> None:
         names = [finding.name_of(id) for id in finding.several("change_named", ids)]
-        for page in self._ask.change_named(names, change.asked, dry_run):
+        for page in self._ask.change_named(names, _words(change), dry_run):
             for one in page:
                 told(_told(one))
 
@@ -548,7 +549,7 @@ class RemoteQueue(Queue):
         told: Callable[[Any], None] = lambda _: None,
     ) -> int:
         total = 0
-        for page in self._ask.change_matching(_sent(which), change.asked, dry_run):
+        for page in self._ask.change_matching(_sent(which), _words(change), dry_run):
             total += len(page)
             told([_told(one) for one in page])
         return total
@@ -679,6 +680,12 @@ def _sent(which: Filter) -> Filter:
         if (at := getattr(which, name)) is not None
     }
     return replace(which, **times)
+
+
+def _words(change: "changes.Change") -> Asked:
+    """Return a change in words that can be sent."""
+    asked = change.asked
+    return asked if asked.given is None else replace(asked, given=plain_fields(asked.given))
 
 
 def _first(items: Iterator[Any], limit: int | None) -> Iterator[Any]:

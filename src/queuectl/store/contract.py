@@ -997,6 +997,13 @@ class Store(ABC):
 
     # -- the store itself -------------------------------------------------------
 
+    def check_place(self) -> None:
+        """Raise a `StoreMissingError` if what is read here isn't what others find at its place.
+
+        That can be of a file only, which was deleted or replaced since it was opened.
+        """
+        return
+
     @abstractmethod
     def info(self) -> Mapping[str, Any]:
         """Describe the store: engine, version, size, durability."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from queuectl.errors import DuplicateError
 from queuectl.job import Job, State
+from queuectl.scope import reaches
 from queuectl.store.contract import chunks
 from queuectl.store.database import Database
 from queuectl.store.driver import Row
@@ -103,6 +104,13 @@ class Names:
             self._db.insert(self._db.sql.SET_HOLDINGS, some)
 
 
+def told_of(key: str, holder: Job) -> str:
+    """Say which job has a key, as far as that is anything to who asks."""
+    if reaches(holder.queue):
+        return who_has(key, holder)
+    return f"A job of another queue has the unique key {key!r}"
+
+
 def take_again(db: Database, jobs: Sequence[Job], now: int) -> None:
     """Give jobs that are put back in line their unique keys again, or raise who has one."""
     keys = {job.unique_key for job in jobs if job.unique_key is not None}
@@ -115,7 +123,7 @@ def take_again(db: Database, jobs: Sequence[Job], now: int) -> None:
             continue
         other = names.holder(key)
         if other is not None and other.id != job.id:
-            raise DuplicateError(f"{who_has(key, other)}; {job.id} can't have it as well.")
+            raise DuplicateError(f"{told_of(key, other)}; {job.id} can't have it as well.")
         names.take(
             key,
             replace(job, state=State.PENDING),

@@ -2,6 +2,7 @@
 
 from queuectl.errors import NotFoundError
 from queuectl.job import Job
+from queuectl.scope import reaches
 from queuectl.store.contract import Check, Edit, Swapped
 from queuectl.store.idiom import Idiom
 from queuectl.values import replace
@@ -59,7 +60,7 @@ def swap(idiom: Idiom, first: Job, second: Job, check: Check, now: int) -> Swapp
 def _hold(idiom: Idiom, *jobs: Job) -> list[Job]:
     """Return jobs as they are now; nobody else changes them until the transaction is over."""
     found = idiom.jobs(idiom.sql.LOCK_JOBS, seqs=idiom.bind([job.seq for job in jobs]))
-    held = {job.id: job for job in found}
+    held = {job.id: job for job in found if reaches(job.queue)}
     for job in jobs:
         if job.id not in held:
             raise NotFoundError(f"Job {job.id} isn't here, or was removed meanwhile.")

@@ -118,6 +118,8 @@ def _conditions(
         ("until", sql.WHERE_UNTIL),
         ("finished_since", sql.WHERE_FINISHED_SINCE),
         ("finished_before", sql.WHERE_FINISHED_BEFORE),
+        ("due_since", sql.WHERE_DUE_SINCE),
+        ("due_before", sql.WHERE_DUE_BEFORE),
     ):
         if (value := getattr(which, name)) is not None:
             conditions.append(condition)
@@ -132,6 +134,9 @@ def _conditions(
     if which.types:
         names = _numbered("handler", map(handler_of, which.types), params)
         conditions.append(sql.WHERE_TYPE.replace("{handlers}", names))
+    for n, key in enumerate(which.keys):
+        params[f"key{n}"] = key
+        conditions.append(sql.WHERE_KEY.replace("{n}", str(n)))
     for n, tag in enumerate(which.tags):
         params[f"tag{n}"] = tag
         if n:

@@ -170,9 +170,12 @@ class SqlStore(Store):
     def listen(self) -> Listener:
         return self.db.driver.listen(self._version)
 
+    def check_place(self) -> None:
+        self.db.driver.check_place()
+
     def changed(self) -> bool:
         if self.one_host:
-            self.db.driver.check_place()
+            self.check_place()
             with self.db.session() as session:
                 before, session.seen = session.seen, self._version()
                 return bool(before != session.seen)

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from functools import partial
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from functools import cache, partial
 from hashlib import sha256
 from itertools import islice
 from threading import Event
@@ -12,11 +13,11 @@ from urllib.parse import unquote
 
 from queuectl.access import Grant, Kind
 from queuectl.errors import QueuectlError, UsageError, shown
-from queuectl.host import acting_as
 from queuectl.metrics import QueueMetrics
 from queuectl.web import openapi, problems
+from queuectl.web.adding import LONGEST_TOGETHER, Adder
 from queuectl.web.api import PREFIX, routes
-from queuectl.web.call import Answer, Call, ForbiddenError, Later, Lines
+from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, Lines, lacking
 from queuectl.web.following import follow
 from queuectl.web.gate import Gate, Rules, unknown
 from queuectl.web.http import GoneError, Receive, Request, Response, Send, encoded
@@ -24,23 +25,28 @@ from queuectl.web.live import Live
 from queuectl.web.pages.site import Site
 from queuectl.web.problems import Problem, RefusedError, problem_of, refused
 from queuectl.web.query import read_query
-from queuectl.web.route import JSON, LINES, STREAM, Handler, Route, Scope
+from queuectl.web.route import JSON, LINES, LONGEST, LONGEST_JOB, STREAM, Route, Scope
 from queuectl.web.routing import Answering, Routes
+from queuectl.web.standing import Standing
 from queuectl.web.threads import Threads
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
 
-LONGEST_BODY = 24 << 20
-"""Bytes of a request: stdin of 16 MiB in base64, and the rest of a job."""
-BODY_WITHIN = 60.0
-"""Seconds that may pass without a part of a body coming."""
+LONGEST_NOTHING = 1 << 10
+"""Bytes of a body that says nothing, as of a form without fields."""
+LINE_WITHIN = 60.0
+"""Seconds that may pass without a part of a body of lines coming."""
 PART = 256
 """Lines that are made at a time of an answer of many."""
 AT_ONCE = 32
 """Requests that are answered at once; others wait."""
 SLOW_AT_ONCE = 64
 """Those that may take long: streams of lines, and of what jobs write."""
+NOTE_EVERY = 1.0
+"""Seconds between two times that it is noted who has come."""
+MOST_OF_ONE = 1_000
+"""Streams that go on for one token, with all that was derived from it."""
 ALWAYS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self';"
     " img-src 'self' data:; connect-src 'self'; font-src 'self'; form-action 'self';"
@@ -53,6 +59,8 @@ ALWAYS = {
     "x-frame-options": "DENY",
 }
 """What every answer says, to browsers."""
+_ENDED = "That token isn't good any more."
+NO_STORE = {"Cache-Control": "no-store"}
 TRANSPORT = {"strict-transport-security": "max-age=31536000"}
 """And where there is TLS."""
 
@@ -75,11 +83,13 @@ class App:
         self.rules = rules
         self.gate = Gate(queue, rules)
         self.live = Live(queue)
+        self.standing = Standing(queue)
         self.metrics = QueueMetrics(queue)
         self.ends = Event()
         """Set when the server is about to stop: streams end then."""
         self._quick = Threads("quick", AT_ONCE)
         self._slow = Threads("slow", SLOW_AT_ONCE)
+        self._adder = Adder(queue)
         self._site = Site(queue, rules, self.gate, self._quick)
         self._at = self._routes()
         self._always = encoded(ALWAYS | (TRANSPORT if rules.secure else {}))
@@ -100,6 +110,15 @@ class App:
         """Get ready for whoever comes; called in the loop."""
         self._site.prepare()
         self.live.start()
+        self.standing.start()
+        self._noting = asyncio.get_running_loop().create_task(self._note_use())
+
+    async def _note_use(self) -> None:
+        """Note aside who has come: that writes, and may have to wait for that."""
+        aside = Threads("noting", 1)
+        while True:
+            await asyncio.sleep(NOTE_EVERY)
+            await aside.run(self.gate.note_use)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request: what a server of ASGI calls."""
@@ -127,7 +146,8 @@ class App:
         request.path = request.path[len(base) :] or "/"
         found = self._at.find(request.path)
         if found is None:
-            raise refused(404, "no-path", "Not found", f"There is no {request.path[:200]!r}.")
+            told = f"There is no {request.path[:200]!r}; {base}{PREFIX}/openapi.json says what is."
+            raise refused(404, "no-path", "Not found", told)
         methods, request.names = found
         answer = methods.get(request.method)
         if answer is None:
@@ -139,10 +159,10 @@ class App:
 
     async def _answer(self, route: Route, request: Request) -> Response:
         grant = await self.admit(request, route)
-        streams = LINES in (route.takes_as, route.answers_as)
-        if streams and self._slow.is_full:
+        is_slow = route.slow or LINES in (route.takes_as, route.answers_as)
+        if is_slow and self._slow.is_full(grant.root):
             raise busy()
-        body = await self._body(route, request)
+        body = await self._body(route, request, grant)
         call = Call(
             queue=self.queue,
             grant=grant,
@@ -153,26 +173,45 @@ class App:
             base=f"{self.rules.base_path}{PREFIX}",
             may_submit=self.rules.may_submit,
         )
-        threads = self._slow if streams else self._quick
-        found = await threads.run(self._run, route.run, call)
+        threads = self._slow if is_slow else self._quick
+        run = partial(self._run, route, request, call)
+        if route.adds and request.length <= LONGEST_TOGETHER:
+            found = await self._adder.run(run)
+        else:
+            found = await threads.run(run, whose=grant.root)
+        if isinstance(found, Adding):
+            found = await threads.run(self._add, found, call, whose=grant.root)
         if isinstance(found, Later):
             if self.live.is_crowded:
                 raise busy()
             await self.live.finished(found.job.id, found.seconds)
-            found = await threads.run(found.then)
+            then = found.then
+            found = await threads.run(lambda: _respond(route, then(), request), whose=grant.root)
         if isinstance(found, Lines):
             return self._send_lines(found, call)
-        return _respond(route, found, request)
+        assert isinstance(found, Response)
+        return found
 
-    def _run(self, run: Handler, call: Call) -> Any:
-        with acting_as(call.who):
-            found = run(call)
+    def _run(self, route: Route, request: Request, call: Call) -> Response | Lines | Later | Adding:
+        with call.acting():
+            found = route.run(call)
             if isinstance(found, Lines):
                 # What is wrong with the request is found with the first of them.
                 rest = iter(found.values)
                 first = list(islice(rest, PART))
                 return Lines(values=_joined(first, rest))
-            return found
+            if isinstance(found, Later):
+                return found
+            if isinstance(found, Adding):
+                return found.told_as(lambda answer: _respond(route, answer, request))
+            # What is long is written here, while others are answered.
+            return _respond(route, found, request)
+
+    def _add(self, found: Adding, call: Call) -> Response:
+        with call.acting():
+            (outcome,) = self.queue.together.add([found.prepared])
+            response: Response = found.answer(outcome)
+        return response
 
     async def admit(self, request: Request, route: Route | None = None) -> Grant:
         """Return who asks, if that may have what is asked for."""
@@ -187,10 +226,13 @@ class App:
 
     async def who(self, request: Request) -> Grant | None:
         """Return who asks; None if nobody says so."""
+        self.gate.check_database()
         if (known := self.gate.remembered(request.headers)) is not None:
             return known
         given = request.headers, request.cookies, request.address
-        found: Grant | None = await self._quick.run(self.gate.who, *given)
+        found: Grant | None = await self._quick.run(
+            self.gate.who, *given, whose=f"at {request.address}"
+        )
         return found
 
     def _check(self, route: Route, grant: Grant) -> None:
@@ -198,7 +240,7 @@ class App:
         if route.changes and self.rules.read_only:
             raise ForbiddenError("This server only reads: it changes nothing for anybody.")
         if needs is not None and not grant.may(needs):
-            raise ForbiddenError(f"That needs the right to {needs}, which {grant.name} hasn't.")
+            raise lacking(needs, grant.name)
         if needs == "submit" and not self.rules.may_submit:
             raise ForbiddenError(
                 "Nothing can be made to run through this server.",
@@ -209,29 +251,31 @@ class App:
 
     # -- bodies -----------------------------------------------------------------------------
 
-    async def _body(self, route: Route, request: Request) -> Any:
+    async def _body(self, route: Route, request: Request, grant: Grant) -> Any:
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise refused(415, "encoding", "Encoded", "Bodies come as they are, not compressed.")
         if route.takes is None:
-            await _read(request, LONGEST_BODY)
+            await request.read(LONGEST_NOTHING)
             return None
         if route.takes_as == LINES:
             if given not in (LINES, "application/x-ndjson"):
                 raise _wrong_type(LINES, given)
             return _lines(request)
-        body = await _read(request, LONGEST_BODY)
+        body = await request.read(route.longest)
         if not body and route.optional:
             return None
         if given != JSON:
             raise _wrong_type(JSON, given)
-        return parsed(body)
+        if len(body) <= LONGEST:
+            return parsed(body)
+        return await self._quick.run(parsed, body, whose=grant.root)
 
     def _send_lines(self, found: Lines, call: Call) -> Response:
         values = iter(found.values)
 
         def part() -> bytes:
-            with acting_as(call.who):
+            with call.acting():
                 try:
                     some = list(islice(values, PART))
                 except QueuectlError as error:
@@ -242,11 +286,14 @@ class App:
         async def send() -> AsyncGenerator[bytes]:
             made = None
             try:
-                while True:
-                    made = self._slow.run(part)
-                    if not (text := await asyncio.shield(made)):
-                        return
-                    yield text
+                with self.standing.watched(call.grant) as over:
+                    while not over.is_set():
+                        made = self._slow.run(part, whose=call.grant.root)
+                        if not (text := await asyncio.shield(made)):
+                            return
+                        yield text
+                # As with what goes wrong, what has come isn't taken for the whole.
+                yield as_json({"problem": unknown(_ENDED).problem.as_dict()}) + b"\n"
             finally:
                 if made is not None:
                     # Who hung up doesn't see it, but it is still at it.
@@ -254,41 +301,56 @@ class App:
                 if (close := getattr(values, "close", None)) is not None:
                     await self._slow.run(close)
 
-        return Response(send(), kind=LINES)
+        return Response(send(), kind=LINES, headers=NO_STORE)
 
     # -- streams ----------------------------------------------------------------------------
 
     async def _listen(self, request: Request) -> Response:
         grant = await self.admit(request)
+        await request.read(LONGEST_NOTHING)
         if grant.queues:
             raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
-        if self.live.is_full:
+        if self.live.is_full or self.standing.count(grant) >= MOST_OF_ONE:
             raise busy()
-        return _stream(self.live.listen(_place(_since(request))))
+        return self._stream(grant, self.live.listen(_place(_since(request))))
 
     async def _follow(self, request: Request) -> Response:
         grant = await self.admit(request)
+        await request.read(LONGEST_NOTHING)
         call = Call(queue=self.queue, grant=grant, path=_names(request))
-        job = await self._quick.run(call.job)
-        if self._slow.is_full:
+        job = await self._quick.run(call.job, whose=grant.root)
+        if self._slow.is_full(grant.root) or self.standing.count(grant) >= MOST_OF_ONE:
             raise busy()
-        return _stream(follow(self.queue, job, _since(request), self._slow, self.ends))
+        pieces = follow(self.queue, job, _since(request), self._slow, self.ends, grant.root)
+        return self._stream(grant, pieces)
+
+    def _stream(self, grant: Grant, pieces: AsyncGenerator[bytes]) -> Response:
+        headers = {**NO_STORE, "X-Accel-Buffering": "no"}
+        until = partial(self.standing.end_of, grant)
+        return Response(pieces, kind=STREAM, headers=headers, until=until)
 
     # -- the rest -----------------------------------------------------------------------------
 
     async def _document(self, _: Request) -> Response:
-        return Response(as_json(openapi.document()), kind=JSON)
+        return Response(_document(), kind=JSON, headers=NO_STORE)
 
     async def _metrics(self, request: Request) -> Response:
         grant = await self.admit(request)
         if grant.queues:
             raise ForbiddenError(f"{grant.name} is let in for some queues only, not for that.")
-        found = await self._quick.run(self.metrics.text, request.headers.get("accept", ""))
-        return Response(found.body, kind=found.content_type)
+        accept = request.headers.get("accept", "")
+        found = await self._quick.run(self.metrics.text, accept, whose=grant.root)
+        return Response(found.body, kind=found.content_type, headers=NO_STORE)
 
     async def _health(self, _: Request) -> Response:
+        self.gate.check_database()
         await self._quick.run(self.queue.counts)
         return Response(b'{"ok":true}', kind=JSON)
+
+
+@cache
+def _document() -> bytes:
+    return as_json(openapi.document())
 
 
 def busy() -> RefusedError:
@@ -298,7 +360,6 @@ def busy() -> RefusedError:
         "too-many",
         "Too many at once",
         "Too many such requests go on; try again.",
-        Retry_After="2",
     )
 
 
@@ -308,7 +369,7 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
         as_json(problem.as_dict()),
         status=problem.status,
         kind=problems.CONTENT_TYPE,
-        headers={**(headers or {}), **({"Retry-After": "2"} if problem.status == 503 else {})},
+        headers={**problem.headers, **(headers or {})},
     )
 
 
@@ -325,17 +386,12 @@ def _respond(route: Route, found: Any, request: Request) -> Response:
         if tag in _tags(request.headers.get("if-none-match", "")):
             return Response(status=304, headers=headers)
     else:
-        headers["Cache-Control"] = "no-store"
+        headers |= NO_STORE
     return Response(body, status=status, kind=JSON, headers=headers)
 
 
 def _tags(said: str) -> list[str]:
     return [tag.strip().removeprefix("W/") for tag in said.split(",")]
-
-
-def _stream(pieces: AsyncGenerator[bytes]) -> Response:
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return Response(pieces, kind=STREAM, headers=headers)
 
 
 def _joined(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
@@ -349,48 +405,6 @@ def _joined(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
 
 
 # -- bodies -----------------------------------------------------------------------------------
-
-
-async def _read(request: Request, most: int) -> bytes:
-    """Return the body of a request; one that is too long, or too slow, is refused."""
-    if not request.has_body:
-        return b""
-    parts, length = [], 0
-    if (said := request.headers.get("content-length", "0")).isdecimal() and int(said) > most:
-        raise _too_long(most)
-    clock = asyncio.get_running_loop().time
-    try:
-        async with asyncio.timeout(BODY_WITHIN) as patience:
-            async for part in request.parts():
-                if not request.is_read:
-                    patience.reschedule(clock() + BODY_WITHIN)
-                length += len(part)
-                if length > most:
-                    raise _too_long(most)
-                parts.append(part)
-    except TimeoutError:
-        raise _too_slow() from None
-    return b"".join(parts)
-
-
-async def _parts(request: Request) -> AsyncIterator[bytes]:
-    """Yield a body as it comes, for whoever takes its time with each part."""
-    stream = request.parts()
-    while True:
-        try:
-            yield await asyncio.wait_for(anext(stream), BODY_WITHIN)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
-            raise _too_slow() from None
-
-
-def _too_slow() -> RefusedError:
-    return refused(408, "slow", "Too slow", "The body didn't come in time.")
-
-
-def _too_long(most: int) -> RefusedError:
-    return refused(413, "too-long", "Too long", f"The body has more than {most:,} bytes.")
 
 
 def _wrong_type(wanted: str, given: str) -> RefusedError:
@@ -415,7 +429,8 @@ _decode = json.JSONDecoder(parse_constant=_no_number).decode
 
 def _lines(request: Request) -> Iterator[Any]:
     """Yield lines of JSON as they come; called in a thread. A line that is wrong is its error."""
-    parts, loop = _parts(request), asyncio.get_running_loop()
+    parts = request.parts(sys.maxsize, each_within=LINE_WITHIN)
+    loop = asyncio.get_running_loop()
     return _split(lambda: asyncio.run_coroutine_threadsafe(anext(parts, None), loop).result())
 
 
@@ -424,8 +439,8 @@ def _split(following: Callable[[], bytes | None]) -> Iterator[Any]:
     number = 0
     while (part := following()) is not None:
         *whole, rest = (rest + part).split(b"\n")
-        if len(rest) > LONGEST_BODY:
-            raise _too_long(LONGEST_BODY)
+        if len(rest) > LONGEST_JOB:
+            raise UsageError(f"A line has more than {LONGEST_JOB:,} bytes.")
         for line in whole:
             number += 1
             yield _line(line, number)

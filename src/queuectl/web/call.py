@@ -1,20 +1,33 @@
 """What a handler is called with, and what it may answer besides a value."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from queuectl.access import Grant, Right
+from queuectl.access import RIGHTS, Grant, Right, Role
 from queuectl.errors import NotFoundError, UsageError, did_you_mean, shown
 from queuectl.filter import Filter
+from queuectl.host import acting_as
+from queuectl.scope import keeping_to
 from queuectl.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from queuectl.job import Job
     from queuectl.queue import Queue
+    from queuectl.together import Outcome, Prepared, Stored
 
 
 class ForbiddenError(UsageError):
     """Who asks is known, and may not do that."""
+
+
+def lacking(right: Right, who: str, what: str = "That") -> ForbiddenError:
+    """Refuse what needs a right that somebody doesn't have, and say which role has it."""
+    roles = " or ".join(role for role in Role if right in RIGHTS[role])
+    return ForbiddenError(
+        f"{what} needs the right to {right}, which {who} hasn't.",
+        advice=f"it takes a token or a link with the role {roles}.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +56,26 @@ class Later:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adding:
+    """An answer that is given when a job is stored, by itself or together with others."""
+
+    prepared: "Prepared"
+    then: "Callable[[Stored], Any]"
+    otherwise: Callable[[Exception], Exception]
+    """Says what is told of an error."""
+
+    def told_as(self, show: Callable[[Any], Any]) -> "Adding":
+        """Return the same with another form of the answer."""
+        return replace(self, then=lambda stored: show(self.then(stored)))
+
+    def answer(self, outcome: "Outcome") -> Any:
+        """Return what is answered to what became of the job, or raise what is told."""
+        if isinstance(outcome, Exception):
+            raise self.otherwise(outcome)
+        return self.then(outcome)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """A request that may be answered: who asks, and for what."""
 
@@ -65,6 +98,12 @@ class Call:
         """Who asks, for the record."""
         return f"{self.grant.name} (web)"
 
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Let what is done inside be on record as done for who asks, and keep to their queues."""
+        with acting_as(self.who), keeping_to(self.grant.queues):
+            yield
+
     def may(self, right: Right) -> bool:
         """Tell whether who asks may do this, here."""
         return self.grant.may(right) and (right != Right.SUBMIT or self.may_submit)
@@ -72,9 +111,7 @@ class Call:
     def need(self, right: Right, what: str) -> None:
         """Refuse what needs a right that who asks doesn't have."""
         if not self.may(right):
-            raise ForbiddenError(
-                f"{what} needs the right to {right}, which {self.grant.name} hasn't."
-            )
+            raise lacking(right, self.grant.name, what)
 
     def need_queue(self, name: str) -> str:
         """Return the name of a queue, if who asks may have to do with it."""

@@ -33,7 +33,7 @@ class _GoneError(Exception):
 
 
 async def follow(
-    queue: "Queue", job: "Job", since: str | None, threads: Threads, ends: Event
+    queue: "Queue", job: "Job", since: str | None, threads: Threads, ends: Event, whose: str
 ) -> AsyncGenerator[bytes]:
     """Yield what a job writes, and between its runs what becomes of it; until the server `ends`."""
     told: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_AHEAD)
@@ -55,7 +55,7 @@ async def follow(
 
     async def work() -> None:
         try:
-            await threads.run(run)
+            await threads.run(run, whose=whose)
         finally:
             await told.put(None)
 

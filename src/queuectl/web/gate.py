@@ -5,7 +5,9 @@ if the browser says that the request comes from our own pages, and a name of the
 known is refused: else a page of somebody else could have that name point here.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
 from math import inf
@@ -14,17 +16,23 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from queuectl.access import Grant, Kind, Role, digest_of
+from queuectl.errors import StoreError, StoreMissingError
+from queuectl.grants import is_to_be_noted
 from queuectl.values import dataclass, field
+from queuectl.web.http import UNIX
 from queuectl.web.problems import RefusedError, refused
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
 
+_log = logging.getLogger(__name__)
 KNOWN_FOR = 1.0
 """Seconds for which a secret is taken for good without asking again: so long a revocation takes."""
 MOST_KNOWN = 10_000
 TRIES, TRIES_WITHIN = 10, 60.0
-"""How often an address may try to sign in, or send a secret that is wrong, in how many seconds."""
+"""How many wrong secrets from an address are answered as such, in how many seconds."""
+PROXY = "proxy:"
+"""How the ids of those begin of whom a proxy says who they are: nothing is kept of them."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
@@ -34,16 +42,19 @@ class Proxy:
     """A proxy that says who asks, in a header: believed from its own addresses only."""
 
     networks: tuple[str, ...] = ()
+    """And `UNIX`, if it comes by our socket in the file system: who may open that is believed."""
     header: str = ""
     roles: tuple[Role, ...] = (Role.VIEW,)
 
     def is_at(self, address: str | None) -> bool:
         """Tell whether an address is one of the proxy's."""
+        if address == UNIX:
+            return UNIX in self.networks
         try:
             at = ip_address(address or "")
         except ValueError:
             return False
-        return any(at in ip_network(network) for network in self.networks)
+        return any(at in ip_network(one) for one in self.networks if one != UNIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +75,20 @@ class Rules:
 
 
 class Tries:
-    """Counts what went wrong by address, so that secrets can't be guessed by the million."""
+    """Counts wrong secrets by address, and says that they are when there are many of them.
+
+    A right one is let in whatever else comes from there: many may share an address. What keeps
+    secrets from being guessed is how long they are.
+    """
 
     def __init__(self) -> None:
         self._failed: dict[str, list[float]] = {}
 
-    def check(self, address: str) -> None:
-        """Refuse who has failed too often of late."""
+    def failed(self, address: str) -> None:
+        """Note that a secret was wrong; refuse who has failed too often of late."""
         now = monotonic()
         recent = [at for at in self._failed.get(address, ()) if at > now - TRIES_WITHIN]
+        self._note(address, now)
         if len(recent) >= TRIES:
             wait = int(recent[0] + TRIES_WITHIN - now) + 1
             raise refused(
@@ -83,13 +99,13 @@ class Tries:
                 Retry_After=str(wait),
             )
 
-    def failed(self, address: str) -> None:
-        """Note that a secret was wrong."""
-        now = monotonic()
+    def _note(self, address: str, now: float) -> None:
         if len(self._failed) >= MOST_KNOWN:
             self._failed = {
                 who: at for who, at in self._failed.items() if at[-1] > now - TRIES_WITHIN
             }
+        if len(self._failed) >= MOST_KNOWN:
+            self._failed.clear()
         kept = self._failed.setdefault(address, [])
         kept.append(now)
         del kept[:-TRIES]
@@ -103,12 +119,30 @@ class Gate:
         self.rules = rules
         self._hosts: set[str] = set()
         """Names of this server that were found to be good, as they were sent."""
+        self._is_gone = False
+        """Whether it has been said that the database is gone."""
         self._known: dict[str, tuple[Grant, float]] = {}
+        self._used: dict[str, int] = {}
+        """When grants were used, by their ids, which is to be noted yet."""
         self.tries = Tries()
         name = sha256(f"{queue.url}{rules.base_path}".encode()).hexdigest()[:8]
         prefix = "__Host-" if rules.secure and not rules.base_path else ""
         self.cookie = f"{prefix}queuectl-{name}"
         """Cookies know no ports: two servers on one host would take each other's for theirs."""
+
+    # -- what there is to be let in to ----------------------------------------------------
+
+    def check_database(self) -> None:
+        """Refuse everything while the database isn't the one at its place: it would be a ghost."""
+        try:
+            self._queue.check_place()
+        except StoreMissingError as error:
+            gone = StoreMissingError(str(error), advice="restart queuectl web.")
+            if not self._is_gone:
+                _log.error(gone.advised)
+            self._is_gone = True
+            raise gone from None
+        self._is_gone = False
 
     # -- where it comes from --------------------------------------------------------------
 
@@ -183,7 +217,6 @@ class Gate:
         return grant if grant and grant.kind is Kind.TOKEN and until >= monotonic() else None
 
     def _by_token(self, given: str, address: str) -> Grant:
-        self.tries.check(address)
         scheme, _, secret = given.partition(" ")
         grant = self._ask(secret.strip(), Kind.TOKEN) if scheme.lower() == "bearer" else None
         if grant is None:
@@ -195,15 +228,25 @@ class Gate:
         digest, now = digest_of(secret), monotonic()
         grant, until = self._known.get(digest, (None, 0.0))
         if until < now:
-            grant = self._queue.access.known(secret, (kind,))
+            grant = self._queue.access.known(secret, (kind,), note=False)
             if grant is None:
                 self._known.pop(digest, None)
                 return None
+            at = self._queue.now()
+            if is_to_be_noted(grant, at):
+                self._used[grant.id] = at
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            left = inf if grant.expires_at is None else grant.expires_at - self._queue.now()
+            left = inf if grant.expires_at is None else grant.expires_at - at
             self._known[digest] = grant, now + min(KNOWN_FOR, left / 1000)
         return grant if grant is not None and grant.kind is kind else None
+
+    def note_use(self) -> None:
+        """Note who has come, as far as that can be written: no request waits for that."""
+        used, self._used = self._used, {}
+        with suppress(StoreError):
+            # A copy, as somebody may still be at adding to it.
+            self._queue.access.note_use(dict(used))
 
     def forget(self, secret: str) -> None:
         """Ask again for a secret: it was just taken away."""
@@ -219,7 +262,7 @@ def unknown(detail: str, *, wrong: bool = False) -> RefusedError:
 def _of_proxy(name: str, proxy: Proxy) -> Grant:
     shown = "".join(letter for letter in name[:64] if letter.isprintable())
     return Grant(
-        id=f"proxy:{shown}",
+        id=f"{PROXY}{shown}",
         kind=Kind.SESSION,
         name=shown,
         digest="",
@@ -244,4 +287,4 @@ def _has_port(text: str) -> bool:
 
 def networks(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the networks of these addresses, or raise `ValueError`."""
-    return tuple(str(ip_network(text, strict=False)) for text in texts)
+    return tuple(text if text == UNIX else str(ip_network(text, strict=False)) for text in texts)

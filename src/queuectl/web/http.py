@@ -6,6 +6,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Coroutine,
     Mapping,
     MutableMapping,
 )
@@ -14,12 +15,20 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
+from queuectl.web.problems import RefusedError, refused
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+BODY_WITHIN = 30.0
+"""Seconds that a body may let us wait, and more the longer it is."""
+SLOWEST = 4 << 10
+"""Bytes a second at which a long body has to come at least."""
 HTML = "text/html; charset=utf-8"
 SEE_OTHER = 303
+UNIX = "unix"
+"""Where somebody is who comes by a socket in the file system."""
 
 
 class GoneError(Exception):
@@ -38,11 +47,15 @@ class Request:
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in reversed(scope["headers"])
         }
-        self.address: str = scope["client"][0] if scope["client"] else "local"
+        self.address: str = scope["client"][0] if scope["client"] else UNIX
         self.names: dict[str, str] = {}
         """What stands in the path where its route has names."""
+        self.length = 0
+        """Bytes of its body that were read so far."""
         self._receive = receive
         self._whole = asyncio.Event()
+        if not self.has_body:
+            self._whole.set()
 
     @property
     def has_body(self) -> bool:
@@ -74,16 +87,39 @@ class Request:
         pairs = (pair.partition("=") for pair in self.headers.get("cookie", "").split(";"))
         return {name.strip(): value.strip() for name, _, value in pairs}
 
-    async def parts(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes, once."""
+    async def parts(self, most: int, *, each_within: float | None = None) -> AsyncIterator[bytes]:
+        """Yield the body as it comes, once; one that is too long, or too slow, is refused.
+
+        It may take its time for `each` part only if who reads it takes time for them as well.
+        """
+        clock = asyncio.get_running_loop().time
+        if (said := self.headers.get("content-length", "0")).isdecimal() and int(said) > most:
+            raise _too_long(most)
+        waited = 0.0
         while not self._whole.is_set():
-            message = await self._receive()
+            began = clock()
+            left = BODY_WITHIN + self.length / SLOWEST - waited
+            try:
+                async with asyncio.timeout(left if each_within is None else each_within):
+                    message = await self._receive()
+            except TimeoutError:
+                raise _too_slow() from None
+            waited += clock() - began
             if message["type"] == "http.disconnect":
                 raise GoneError
             if not message.get("more_body", False):
                 self._whole.set()
             if body := message.get("body"):
+                self.length += len(body)
+                if self.length > most and each_within is None:
+                    raise _too_long(most)
                 yield body
+
+    async def read(self, most: int) -> bytes:
+        """Return the body, if it isn't longer than that."""
+        if not self.has_body:
+            return b""
+        return b"".join([part async for part in self.parts(most)])
 
     async def gone(self) -> None:
         """Return when who asked has hung up. While the body is read, its reader hears of that."""
@@ -102,9 +138,12 @@ class Response:
         status: int = 200,
         kind: str | None = None,
         headers: Mapping[str, str] | None = None,
+        until: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.status = status
         self.body = body
+        self._until = until
+        """Returns when it is to be ended, if it comes as it does."""
         self.headers = {name.lower(): value for name, value in (headers or {}).items()}
         if kind is not None:
             self.headers["content-type"] = kind
@@ -129,11 +168,13 @@ class Response:
         await send({"type": "http.response.start", "status": self.status, "headers": told})
         if isinstance(self.body, bytes):
             await send({"type": "http.response.body", "body": self.body})
+        elif request.method == "HEAD":
+            await self.body.aclose()
+            await send({"type": "http.response.body", "body": b""})
         else:
             await self._send_parts(self.body, request, send)
 
-    @staticmethod
-    async def _send_parts(parts: AsyncGenerator[bytes], request: Request, send: Send) -> None:
+    async def _send_parts(self, parts: AsyncGenerator[bytes], request: Request, send: Send) -> None:
         async def pour() -> None:
             # Who has hung up while a body was read that this comes from is told nothing more.
             with suppress(GoneError):
@@ -141,13 +182,27 @@ class Response:
                     async for part in parts:
                         body = {"type": "http.response.body", "body": part, "more_body": True}
                         await send(body)
-                await send({"type": "http.response.body", "body": b""})
+
+        def end(_: object) -> None:
+            for one in going:
+                one.cancel()
 
         async with asyncio.TaskGroup() as tasks:
-            pouring, gone = tasks.create_task(pour()), tasks.create_task(request.gone())
-            # Each is the end of the other.
-            pouring.add_done_callback(lambda _: gone.cancel())
-            gone.add_done_callback(lambda _: pouring.cancel())
+            going = [tasks.create_task(pour()), tasks.create_task(request.gone())]
+            if self._until is not None:
+                going.append(tasks.create_task(self._until()))
+            for one in going:
+                # Each is the end of the others.
+                one.add_done_callback(end)
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _too_slow() -> RefusedError:
+    return refused(408, "slow", "Too slow", "The body didn't come in time.")
+
+
+def _too_long(most: int) -> RefusedError:
+    return refused(413, "too-long", "Too long", f"The body has more than {most:,} bytes.")
 
 
 def encoded(headers: Mapping[str, str]) -> dict[bytes, bytes]:

@@ -14,7 +14,7 @@ from threading import RLock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from queuectl.errors import QueuectlError
+from queuectl.errors import QueuectlError, StoreMissingError
 from queuectl.job import FINISHED
 from queuectl.report import event_dict
 
@@ -116,6 +116,10 @@ class Live:
         """Tell all listeners that it is over."""
         self._ends.set()
         self._wanted.set()
+        self._send_away()
+
+    def _send_away(self) -> None:
+        """End what all listeners hear, and what anybody waits for."""
         with self._lock:
             self._tell(None, locked=True)
             for id in list(self._awaited):
@@ -208,6 +212,9 @@ class Live:
                 ):
                     looked, changed = now, False
                     self._look()
+            except StoreMissingError:
+                # Whoever comes back is told so.
+                self._send_away()
             except QueuectlError as error:
                 self._tell(message("trouble", {"detail": error.advised}))
                 self._ends.wait(LOOK_EVERY)

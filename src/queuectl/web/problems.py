@@ -12,6 +12,7 @@ from queuectl.errors import (
     StoreBusyError,
     StoreError,
     StoreFullError,
+    StoreMissingError,
     StoreReadOnlyError,
     StoreUnreachableError,
     TaskFailedError,
@@ -23,6 +24,8 @@ from queuectl.web.api.once import OtherRequestError
 from queuectl.web.call import ForbiddenError
 
 CONTENT_TYPE = "application/problem+json"
+TRY_AGAIN = {429: 10, 503: 2}
+"""Seconds after which what is refused so may go, where nobody knows better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,8 @@ class Problem:
     """A word for programs, which never changes."""
     title: str
     detail: str
+    field: str = ""
+    """The field of the body that it is about, where it is one."""
     error: Mapping[str, str] | None = None
     """The error of ours that it is, for a `Queue` that makes it again."""
 
@@ -44,8 +49,15 @@ class Problem:
             "title": self.title,
             "status": self.status,
             "detail": self.detail,
+            **({"field": self.field} if self.field else {}),
             **(self.error or {}),
         }
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What is said about it besides."""
+        wait = TRY_AGAIN.get(self.status)
+        return {} if wait is None else {"Retry-After": str(wait)}
 
 
 class RefusedError(Exception):
@@ -75,6 +87,7 @@ _KINDS: tuple[tuple[type[QueuectlError], int, str, str], ...] = (
     (StoreBusyError, 503, "busy", "The database is busy"),
     (StoreUnreachableError, 503, "unreachable", "The database can't be reached"),
     (StoreFullError, 507, "full", "The database is full"),
+    (StoreMissingError, 503, "missing", "The database is gone"),
     (StoreReadOnlyError, 503, "read-only", "The database can't be written"),
     (StoreError, 503, "store", "The database can't be used"),
 )
@@ -84,8 +97,12 @@ STATUSES = tuple(sorted({status for _, status, _, _ in _KINDS}))
 
 def problem_of(error: QueuectlError) -> Problem:
     """Say what an error of ours is to who asked over HTTP."""
-    said = next((row for row in _KINDS if isinstance(error, row[0])), _REFUSED)
-    _, status, kind, title = said
+    _, status, kind, title = next((row for row in _KINDS if isinstance(error, row[0])), _REFUSED)
     return Problem(
-        status=status, kind=kind, title=title, detail=error.advised, error=error_dict(error)
+        status=status,
+        kind=kind,
+        title=title,
+        detail=error.advised,
+        field=error.field if isinstance(error, UsageError) else "",
+        error=error_dict(error),
     )

@@ -17,6 +17,13 @@ LINES = "application/jsonl"
 STREAM = "text/event-stream"
 BYTES = "application/octet-stream"
 
+LONGEST = 64 << 10
+"""Bytes of a body that says little."""
+LONGEST_LIST = 8 << 20
+"""Bytes of one that has a list of ids, or what somebody wants to keep."""
+LONGEST_JOB = 24 << 20
+"""Bytes of one that has a job: stdin of 16 MiB in base64, and the rest."""
+
 
 class Scope(StrEnum):
     """What of the whole a route is about."""
@@ -56,8 +63,14 @@ class Route:
     takes: Schema | None = None
     """What its body must be; None if it has none."""
     takes_as: str = JSON
+    longest: int = LONGEST
+    """Bytes that its body may have."""
+    slow: bool = False
+    """Whether it waits for somebody else, and so may take long."""
     optional: bool = False
     """Whether the body may be left out."""
+    adds: bool = False
+    """Whether it adds a job, and may do that together with other requests."""
     answers: Schema | None = None
     """What it answers; None for nothing."""
     answers_as: str = JSON

@@ -4,7 +4,7 @@ Those of jobs come from `fields.py`, those of settings from `settings.py`. What 
 form that `report` or `views` makes, is described here; a test holds both against each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from queuectl.access import Kind, Role
@@ -19,6 +19,7 @@ from queuectl.request import (
     MOST_KEYS,
     MOST_TAGS,
 )
+from queuectl.webhook import News
 
 Json = dict[str, Any]
 
@@ -51,7 +52,7 @@ def or_null(schema: Json) -> Json:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def array(items: Json) -> Json:
+def array(items: Mapping[str, Any]) -> Json:
     """Return the schema of a list."""
     return {"type": "array", "items": items}
 
@@ -399,15 +400,55 @@ TOKEN = tells(
         "used_at": or_null(TIME),
     }
 )
-PROBLEM: Json = {
-    **tells({"type": TEXT, "title": TEXT, "status": COUNT, "detail": TEXT}),
-    "description": "Errors of queuectl's own have `error`, `text` and `advice` as well.",
+NEWS: Json = {
+    "type": "array",
+    "items": {"type": "string", "enum": list(News)},
+    "minItems": 1,
 }
+WEBHOOK = {
+    "name": TEXT,
+    "url": TEXT,
+    "on": NEWS,
+    "queues": array(TEXT),
+    "via": TEXT,
+    "allow_private": FLAG,
+    "data": FLAG,
+    "paused": FLAG,
+    "paused_at": or_null(TIME),
+    "paused_by": or_null(TEXT),
+    "created_at": TIME,
+    "updated_at": TIME,
+}
+DELIVERY = tells(
+    {
+        "id": TEXT,
+        "job": or_null(TEXT),
+        "state": STATE,
+        "attempts": COUNT,
+        "error": or_null(TEXT),
+        "created_at": TIME,
+        "finished_at": or_null(TIME),
+    }
+)
+TESTED = tells(
+    {
+        "name": TEXT,
+        "delivered": FLAG,
+        "status": or_null(COUNT),
+        "reason": or_null(TEXT),
+        "answer": or_null(TEXT),
+        "error": or_null(TEXT),
+        "duration_ms": COUNT,
+    }
+)
+PROBLEM = tells({"type": TEXT, "title": TEXT, "status": COUNT, "detail": TEXT})
+PROBLEM["properties"]["field"] = TEXT | {"description": "What of the body it is about."}
 _JOB = _job()
 
 SCHEMAS: dict[str, Json] = {
     "Attempt": ATTEMPT,
     "Change": CHANGE,
+    "Delivery": DELIVERY,
     "Emitted": EMITTED,
     "Event": EVENT,
     "Finding": FINDING,
@@ -447,8 +488,11 @@ SCHEMAS: dict[str, Json] = {
     "Stats": STATS,
     "Status": STATUS,
     "Step": STEP,
+    "Tested": TESTED,
     "Tick": TICK,
     "Token": TOKEN,
+    "Webhook": tells(WEBHOOK),
+    "WebhookWhole": tells({**WEBHOOK, "deliveries": array(ref("Delivery"))}),
 }
 """By their names, which references use."""
 

@@ -8,8 +8,12 @@ import socket
 import ssl
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from errno import EACCES, EADDRINUSE, EMFILE, ENFILE
+from ipaddress import ip_address
+from math import inf
+from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +22,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from queuectl.errors import UsageError
 from queuectl.values import dataclass
+from queuectl.web.access_log import AccessLog
 from queuectl.web.app import App
+from queuectl.web.http import UNIX
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
@@ -31,13 +37,20 @@ IDLE = 30
 MOST_CONNECTIONS = 8_192
 """Some for each browser that has a dashboard open: a stream, and what it asks for meanwhile."""
 FILES_BESIDES = 256
-"""Descriptors that aren't connections."""
+"""Descriptors that aren't connections: files, and what goes to the database."""
+LEAST_READ = 4 << 10
+"""Bytes of an answer that a client has to take, while one waits once for that."""
+TOLD_EVERY = 60.0
+"""Seconds between two lines that say that there are too many connections."""
 LONGEST_HEAD = 32 << 10
 """Bytes of the line and headers of a request."""
 ENDS_WITHIN = 10
 """Seconds that requests have to come to their end."""
 FIRST_PASSED = 3
 """The number of the first descriptor that systemd passes on."""
+
+
+_log = logging.getLogger("queuectl.web")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +65,96 @@ class Place:
     """Whether systemd has opened the sockets for us."""
     cert: str | None = None
     key: str | None = None
+    https: bool = False
+    """Whether a proxy serves https for us."""
+    names: tuple[str, ...] = ()
+    """By which it is called besides."""
+    log: str | None = None
+    """The file in which each request is noted; `-` is stderr."""
+
+
+class _Taken(socket.socket):
+    """A connection that tells when it is closed."""
+
+    def __init__(self, taken: socket.socket, over: Callable[[], None]) -> None:
+        super().__init__(taken.family, taken.type, taken.proto, fileno=taken.detach())
+        self._over = over
+
+    def close(self) -> None:
+        """Close it."""
+        if self.fileno() >= 0:
+            self._over()
+        super().close()
+
+
+class Listening(socket.socket):
+    """A socket that takes so many connections at a time; others are hung up on at once.
+
+    A server that had no descriptor left for one would be told of it again and again.
+    """
+
+    def __init__(self, opened: socket.socket, most: int) -> None:
+        super().__init__(fileno=opened.detach())
+        self._most = most
+        self._taken = 0
+        self._told = -inf
+        self._spare: int | None = os.open(os.devnull, os.O_RDONLY)
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Take a connection; if there are too many, it is a `ConnectionAbortedError`."""
+        try:
+            taken, address = super().accept()
+        except OSError as error:
+            if error.errno not in (EMFILE, ENFILE):
+                raise
+            self._turn_away()
+            raise ConnectionAbortedError from None
+        if self._taken >= self._most:
+            taken.close()
+            self._tell()
+            raise ConnectionAbortedError
+        self._taken += 1
+        return _Taken(taken, self._let_go), address
+
+    def _let_go(self) -> None:
+        self._taken -= 1
+
+    def _turn_away(self) -> None:
+        """Hang up on who comes next, with the descriptor that is kept for that."""
+        self._give_up_spare()
+        with suppress(OSError):
+            super().accept()[0].close()
+        with suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+        self._tell()
+
+    def _give_up_spare(self) -> None:
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+
+    def _tell(self) -> None:
+        if monotonic() - self._told >= TOLD_EVERY:
+            self._told = monotonic()
+            told = "There are %d connections; others are turned away for now."
+            _log.warning(told, self._taken)
+
+    def close(self) -> None:
+        """Close it."""
+        self._give_up_spare()
+        super().close()
 
 
 class _Patient(HttpToolsProtocol):
-    """A connection whose client has to say in time what it wants, and not at any length."""
+    """A connection whose client has to say in time what it wants, and not at any length.
+
+    And to read what it is answered: what isn't taken keeps the connection, and memory.
+    """
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._left = 0
+        """Bytes that weren't taken yet when they were last looked at."""
         self._unread = 0
         """Bytes that have come since there was last a request, or a part of its body."""
         self._in_head = True
@@ -101,18 +197,33 @@ class _Patient(HttpToolsProtocol):
         super().on_response_complete()
         self._until = self.loop.time() + IDLE + HEADERS_WITHIN
 
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._left = 0
+
     def _look_at(self, at: float) -> None:
         """See at some time whether it is over: a timer for each request would cost more."""
         self._look = self.loop.call_at(at, self._check)
 
     def _check(self) -> None:
         now = self.loop.time()
-        if self.cycle is not None and not self.cycle.response_complete:
+        left = self.transport.get_write_buffer_size()
+        if self._is_unread(left):
+            self.transport.abort()
+            return
+        self._left = left
+        is_busy = self.cycle is not None and not self.cycle.response_complete
+        if left or is_busy:
             self._look_at(now + HEADERS_WITHIN)
         elif now < self._until:
             self._look_at(self._until)
-        else:
+        if now >= self._until and not is_busy:
             self.transport.close()
+
+    def _is_unread(self, left: int) -> bool:
+        """Tell whether a client has taken next to nothing since it was last looked at."""
+        waits = self.flow.write_paused or self.transport.is_closing()
+        return waits and 0 < self._left < left + LEAST_READ
 
 
 class _Server(uvicorn.Server):
@@ -156,11 +267,18 @@ def open_sockets(place: Place) -> list[socket.socket]:
         opened.bind(address)
     except OSError as error:
         opened.close()
-        where = f"{place.host}:{place.port}"
+        where = f"{_bracketed(place.host)}:{place.port}"
         raise UsageError(
-            f"{where} can't be listened on: {os.strerror(error.errno or 0)}."
+            f"{where} can't be listened on: {os.strerror(error.errno or 0)}.",
+            advice=_ANOTHER_PORT.get(error.errno or 0, "choose another --host or --port."),
         ) from None
     return [opened]
+
+
+_ANOTHER_PORT = {
+    EADDRINUSE: "stop what listens there, or choose another --port; 0 is any that is free.",
+    EACCES: "choose a --port from 1024 on, or have a proxy or systemd listen there.",
+}
 
 
 def _passed() -> list[socket.socket]:
@@ -191,6 +309,47 @@ def _unix(path: str) -> socket.socket:
     return opened
 
 
+def check_certificate(cert: str, key: str) -> None:
+    """Raise a `UsageError` that names the file, if a certificate or its key can't be used."""
+    for option, path, mark in (
+        ("--tls-cert", cert, "-----BEGIN CERTIFICATE-----"),
+        ("--tls-key", key, "PRIVATE KEY-----"),
+    ):
+        try:
+            with open(path, encoding="ascii", errors="replace") as file:
+                text = file.read()
+        except OSError as error:
+            raise UsageError(f"{option}: {path} can't be read: {error.strerror}.") from None
+        if mark not in text:
+            raise UsageError(f"{option}: {path} has no {mark.strip('-')} in it, as PEM files have.")
+        if "ENCRYPTED" in text:
+            raise UsageError(
+                f"{option}: {path} is encrypted; `openssl pkey -in {path} -out FILE` decrypts it."
+            )
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise UsageError(f"{key} isn't the key of the certificate in {cert}.") from None
+        raise UsageError(
+            f"{cert} and {key} can't be used as a certificate and its key: {error.reason}."
+        ) from None
+
+
+def check_closed(opened: Sequence[socket.socket]) -> None:
+    """Raise a `UsageError` if everybody may open a socket by which who comes is believed."""
+    paths = [one.getsockname() for one in opened if one.family == socket.AF_UNIX]
+    if not paths:
+        raise UsageError("--trust-proxy unix is for a proxy that comes by --socket.")
+    for path in paths:
+        # One that has no file is open to all on this host.
+        if isinstance(path, bytes) or os.stat(path).st_mode & stat.S_IWOTH:
+            raise UsageError(
+                f"Everybody may open {os.fsdecode(path)!r}, and could say who they are.",
+                advice="give it SocketMode=0660 in its unit, or take --trust-proxy unix away.",
+            )
+
+
 def make_room(connections: int) -> int:
     """Have the system let us open so many, or as many as we get; returns how many that are.
 
@@ -201,28 +360,66 @@ def make_room(connections: int) -> int:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        return max(soft - FILES_BESIDES, FILES_BESIDES)
+        # Where there are few at all, half of them are for the rest.
+        return max(soft - FILES_BESIDES, soft // 2)
     return connections
 
 
-def url_of(place: Place, opened: socket.socket, base_path: str) -> str:
-    """Return where a browser finds the server."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Where a server is found that listens."""
+
+    listens: str
+    """The address that it listens on itself."""
+    urls: tuple[str, ...]
+    """Where browsers find it, also behind a proxy: one for each name that it has."""
+
+
+def found_at(place: Place, opened: socket.socket, base_path: str) -> Found:
+    """Return where a server is found, going by what it was told."""
+    names = tuple(_bracketed(name) for name in place.names if name != "*")
     if opened.family == socket.AF_UNIX:
-        return f"unix:{opened.getsockname()}"
-    host, port = opened.getsockname()[:2]
-    host = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
-    host = f"[{host}]" if ":" in host else host
-    return f"{'https' if place.cert else 'http'}://{host}:{port}{base_path}"
+        listens = f"unix:{opened.getsockname()}"
+        hosts = names or ("localhost",)
+    else:
+        address, port = opened.getsockname()[:2]
+        at = f"{_bracketed(address)}:{port}"
+        listens = f"{'https' if place.cert else 'http'}://{at}{base_path}"
+        if place.https:
+            # The proxy has a port of its own.
+            hosts = names or (_bracketed(address),)
+        elif ip_address(address).is_unspecified:
+            hosts = tuple(f"{name}:{port}" for name in names or ("localhost",))
+        elif ip_address(address).is_loopback:
+            hosts = (at,)
+        else:
+            hosts = (at, *(f"{name}:{port}" for name in names))
+    scheme = "https" if place.cert or place.https else "http"
+    return Found(
+        listens=listens,
+        urls=tuple(f"{scheme}://{host}{base_path}" for host in dict.fromkeys(hosts)),
+    )
 
 
-def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[str], None]) -> int:
+def _bracketed(host: str) -> str:
+    """Write a host as URLs have it."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[Found], None]) -> int:
     """Serve until somebody says stop; `ready` hears where, once that goes."""
+    if place.cert and place.key:
+        check_certificate(place.cert, place.key)
     opened = open_sockets(place)
     try:
-        url = url_of(place, opened[0], rules.base_path)
+        if UNIX in rules.proxy.networks:
+            check_closed(opened)
+        most = make_room(MOST_CONNECTIONS)
+        opened = [Listening(one, most) for one in opened]
+        found = found_at(place, opened[0], rules.base_path)
         app = App(queue, rules)
         config = uvicorn.Config(
-            app,
+            app if place.log is None else AccessLog(app, place.log),
             http=_Patient,
             ws="none",
             lifespan="off",
@@ -233,16 +430,14 @@ def serve(queue: "Queue", place: Place, rules: "Rules", ready: Callable[[str], N
             proxy_headers=False,
             timeout_keep_alive=IDLE,
             timeout_graceful_shutdown=ENDS_WITHIN,
-            limit_concurrency=make_room(MOST_CONNECTIONS),
             ssl_certfile=place.cert,
             ssl_keyfile=place.key,
         )
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
-        try:
-            config.load()
-        except (OSError, ssl.SSLError) as error:
-            raise UsageError(f"The certificate can't be used: {error}.") from None
-        server = _Server(config, app, lambda: ready(url))
+        # What is wrong with a request is for its sender to know.
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+        config.load()
+        server = _Server(config, app, lambda: ready(found))
         with suppress(KeyboardInterrupt):
             asyncio.run(server.serve(sockets=opened))
         app.live.stop()

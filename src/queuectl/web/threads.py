@@ -5,6 +5,7 @@ work itself is a transaction of a tenth of a millisecond.
 """
 
 import asyncio
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -19,6 +20,7 @@ class _Task(NamedTuple):
     args: tuple[Any, ...]
     loop: asyncio.AbstractEventLoop
     over: "asyncio.Future[Any]"
+    whose: str
 
 
 class Threads:
@@ -31,23 +33,40 @@ class Threads:
         self._asked = 0
         """What is done at the moment, or waits."""
         self._tasks: SimpleQueue[_Task] = SimpleQueue()
+        self._share = max(most * 3 // 4, 1)
+        """Threads that one may have: the others are for others."""
+        self._of: Counter[str] = Counter()
+        """How many each has, or waits for."""
+        self._behind: dict[str, deque[_Task]] = {}
+        """What waits for others of the same."""
 
-    @property
-    def is_full(self) -> bool:
-        """Whether what comes next has to wait."""
-        return self._asked >= self._most
+    def is_full(self, whose: str) -> bool:
+        """Whether what somebody asks for next has to wait."""
+        return self._asked >= self._most or self._of[whose] >= self._share
 
-    def run(self, do: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
-        """Do something in a thread. If who awaits that is cancelled, it goes on all the same."""
+    def run(self, do: Callable[..., T], *args: Any, whose: str = "") -> "asyncio.Future[T]":
+        """Do something in a thread. If who awaits that is cancelled, it goes on all the same.
+
+        What is asked for by one alone leaves some threads to others.
+        """
         loop = asyncio.get_running_loop()
         over: asyncio.Future[T] = loop.create_future()
+        task = _Task(do, args, loop, over, whose)
+        if whose and self._of[whose] >= self._share:
+            self._behind.setdefault(whose, deque()).append(task)
+        else:
+            self._begin(task)
+        return over
+
+    def _begin(self, task: _Task) -> None:
         if self._asked >= self._started < self._most:
             self._started += 1
             # What is left when the server has waited for long enough must not keep it from ending.
             Thread(target=self._work, name=self._name, daemon=True).start()
         self._asked += 1
-        self._tasks.put(_Task(do, args, loop, over))
-        return over
+        if task.whose:
+            self._of[task.whose] += 1
+        self._tasks.put(task)
 
     def _work(self) -> None:
         while True:
@@ -58,11 +77,24 @@ class Threads:
             except BaseException as raised:  # noqa: BLE001 - it is for who asked to see
                 error = raised
             with suppress(RuntimeError):  # the loop is closed: nobody is there any more
-                task.loop.call_soon_threadsafe(self._settle, task.over, found, error)
+                task.loop.call_soon_threadsafe(self._settle, task, found, error)
             del task, found, error
 
-    def _settle(self, over: "asyncio.Future[Any]", found: Any, error: BaseException | None) -> None:
+    def _leave(self, whose: str) -> None:
+        """Let what waits for somebody's turn begin."""
+        self._of[whose] -= 1
+        if (behind := self._behind.get(whose)) is not None:
+            self._begin(behind.popleft())
+            if not behind:
+                del self._behind[whose]
+        elif not self._of[whose]:
+            del self._of[whose]
+
+    def _settle(self, task: _Task, found: Any, error: BaseException | None) -> None:
         self._asked -= 1
+        if task.whose:
+            self._leave(task.whose)
+        over = task.over
         if over.done():
             return
         if error is None:

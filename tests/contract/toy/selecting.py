@@ -5,7 +5,7 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from queuectl.filter import Filter
-from queuectl.job import Job
+from queuectl.job import Job, State
 from queuectl.when import milliseconds
 
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
@@ -23,6 +23,8 @@ def fits(job: Job, which: Filter) -> bool:
         and (not which.queues or job.queue in which.queues)
         and (not which.types or job.type in which.types)
         and set(which.tags) <= set(job.tags)
+        and set(which.keys) <= set(job.keys)
+        and _is_due(job, which)
         and (which.since is None or job.created_at >= milliseconds(which.since))
         and (which.until is None or job.created_at < milliseconds(which.until))
         and (
@@ -35,6 +37,15 @@ def fits(job: Job, which: Filter) -> bool:
         )
         and _says(job, which.text.translate(_LOWER))
     )
+
+
+def _is_due(job: Job, which: Filter) -> bool:
+    since, before = which.due_since, which.due_before
+    if (since, before) == (None, None):
+        return True
+    waits = job.state in (State.PENDING, State.FAILED)
+    is_late = since is None or job.run_at >= milliseconds(since)
+    return waits and is_late and (before is None or job.run_at < milliseconds(before))
 
 
 def _says(job: Job, text: str) -> bool:

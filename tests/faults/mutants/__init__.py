@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tests.faults.mutants import (
     access,
+    api,
     cli,
     guard,
     handlers,
@@ -19,5 +20,5 @@ from tests.faults.mutants import (
 )
 from tests.faults.mutants.mutant import Mutant
 
-ROOMS = (store, queues, reports, webhooks, policy, node, handlers, guard, cli, access)
+ROOMS = (store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api)
 MUTANTS: Sequence[Mutant] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

@@ -247,7 +247,7 @@ class SqliteDriver(Driver):
 
     def check_place(self) -> None:
         """Notice that the file was deleted or replaced: what we write now, nobody will read."""
-        if self.is_absent:
+        if self.is_absent or self._file is None:
             return
         try:
             there = os.stat(self.path)

@@ -377,6 +377,7 @@ WHERE_STATE = "j.listed = :state"
 WHERE_PENDING = """
 j.listed = :state AND j.seq NOT IN (SELECT r.seq FROM {jobs} r WHERE r.held_by >= '')
 """
+WHERE_KEY = 'JSON_CONTAINS(j."keys", JSON_QUOTE(:key{n}))'
 COUNTS = """
 SELECT queue, state, priority, sum(jobs), sum(timed) FROM {counts}
 GROUP BY queue, state, priority

@@ -108,8 +108,12 @@ WHERE_SINCE = "created_at >= :since"
 WHERE_UNTIL = "created_at < :until"
 WHERE_FINISHED_SINCE = "finished_at >= :finished_since"
 WHERE_FINISHED_BEFORE = "finished_at < :finished_before"
+# Those that wait are due then.
+WHERE_DUE_SINCE = "j.ready IS NOT NULL AND j.run_at >= :due_since"
+WHERE_DUE_BEFORE = "j.ready IS NOT NULL AND j.run_at < :due_before"
 WHERE_IN_TAG = "j.seq IN (SELECT y.seq FROM {tags} y WHERE y.tag = :tag0)"
 WHERE_TAGGED = "EXISTS (SELECT 1 FROM {tags} x WHERE x.tag = :tag{n} AND x.seq = j.seq)"
+WHERE_KEY = 'EXISTS (SELECT 1 FROM json_each(j."keys") one WHERE one.value = :key{n})'
 WHERE_TYPE = "j.handler IN ({handlers})"
 WHERE_TEXT = """(
     {contains_text[j.id]} OR {contains_text[j.command]} OR {contains_text[j.error]}

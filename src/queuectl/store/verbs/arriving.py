@@ -12,12 +12,13 @@ from queuectl.facts import Batch, Event
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Job, NewJob, State
 from queuectl.lifecycle import cancelled
+from queuectl.scope import reaches
 from queuectl.store.contract import Changes, Decide, Decision, Edit, EndRun
 from queuectl.store.crowding import Displaced
 from queuectl.store.idiom import Changed, Idiom
-from queuectl.store.naming import Names
+from queuectl.store.naming import Names, told_of
 from queuectl.store.rows import NewRow, stored_job, with_values
-from queuectl.uniqueness import Holding, OnDuplicate, latest_start, taken_by, who_has
+from queuectl.uniqueness import Holding, OnDuplicate, latest_start, taken_by
 from queuectl.values import replace
 from queuectl.when import LATEST
 
@@ -117,11 +118,13 @@ class Arrival:
         if key is None or holder is None:
             return False
         how = new.model.on_duplicate or OnDuplicate.RETURN
-        if how == OnDuplicate.REPLACE:
+        is_ours = reaches(holder.queue)
+        if how == OnDuplicate.REPLACE and is_ours:
             return False
-        if how == OnDuplicate.REJECT or (how == OnDuplicate.DEBOUNCE and not _waits(holder)):
-            only = "; only a job that waits can be debounced" if how != OnDuplicate.REJECT else ""
-            told = f"{who_has(key, holder)}{only}; nothing was enqueued."
+        is_late = is_ours and how == OnDuplicate.DEBOUNCE and not _waits(holder)
+        if not is_ours or how == OnDuplicate.REJECT or is_late:
+            only = "; only a job that waits can be debounced" if is_late else ""
+            told = f"{told_of(key, holder)}{only}; nothing was enqueued."
             if not skip:
                 raise DuplicateError(told)
             self._refused.append(told)

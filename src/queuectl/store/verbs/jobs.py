@@ -7,6 +7,7 @@ from queuectl.errors import DuplicateError, NotFoundError, StateError, UsageErro
 from queuectl.facts import Batch, Count
 from queuectl.filter import Filter, Sort
 from queuectl.job import FINISHED, Job, NewJob, OneOfMany, State
+from queuectl.scope import reaches
 from queuectl.store.contract import (
     LONGEST_PIECE,
     Changes,
@@ -277,7 +278,8 @@ class SqlJobs(Jobs):
         return self._db.transact(lambda: self.change_within(jobs, decide, now)) if jobs else {}
 
     def change_within(self, jobs: Sequence[Job], decide: Decide, now: int | None) -> Changes:
-        held = self.lock([job.seq for job in jobs])
+        found = self.lock([job.seq for job in jobs])
+        held = {seq: job for seq, job in found.items() if reaches(job.queue)}
         now = self._db.driver.clock.now() if now is None else now
         decided = decide(held, now)
         rows, asked, gone = [], [], []
@@ -455,7 +457,7 @@ def _in_line(jobs: Sequence[Job]) -> list[Job]:
 
 def _can_fit(which: Filter) -> bool:
     """Tell whether any job can fit; a text that is too long to search for is a `UsageError`."""
-    words = (which.text, *which.tags, *which.queues, *which.types)
+    words = (which.text, *which.tags, *which.queues, *which.types, *which.keys)
     if not all(storable(word) for word in words):
         return False
     if len(which.text) > LONGEST_TEXT:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from queuectl.admission import Offer, Serving
 from queuectl.facts import Event, Pause
 from queuectl.job import ANY_HANDLER, FINISHED, Job, State
+from queuectl.scope import reaches
 from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Topic, Turned
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rollups import Tally
@@ -125,7 +126,7 @@ class SqlRuns(Runs):
     def _set_paused(self, seqs: Sequence[int], decide: DecidePauses, now: int | None) -> set[int]:
         # Whoever holds a job keeps its run from being ended meanwhile.
         found = self._idiom.jobs(self._sql.LOCK_JOBS, seqs=self._idiom.bind(seqs))
-        jobs = {job.seq: job for job in found}
+        jobs = {job.seq: job for job in found if reaches(job.queue)}
         rows = self._db.rows(self._sql.PAUSES_OF, seqs=self._idiom.bind(seqs))
         known = [_pause(*row) for row in rows]
         paused = {p.seq: p for p in known if p.seq in jobs and p.is_of(jobs[p.seq])}

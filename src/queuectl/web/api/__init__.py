@@ -10,8 +10,9 @@ from queuectl.web.api import (
     queues,
     reports,
     schedules,
+    tokens,
+    webhooks,
 )
-from queuectl.web.api import tokens as tokens
 from queuectl.web.route import Group, Route
 
 PREFIX = "/api/v1"
@@ -22,6 +23,7 @@ GROUPS: tuple[Group, ...] = (
     reports.group,
     queues.group,
     schedules.group,
+    webhooks.group,
     emitted.group,
     nodes.group,
     maintenance.group,

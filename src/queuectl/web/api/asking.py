@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from queuectl.errors import UsageError, shown
-from queuectl.filter import Filter
-from queuectl.job import State
+from queuectl.errors import UsageError, did_you_mean, shown
+from queuectl.filter import Filter, due_bounds
+from queuectl.job import DUE, State
 from queuectl.web import schemas
 from queuectl.web.call import Call, text
 from queuectl.web.route import Param
@@ -37,6 +37,17 @@ FILTERS = (
         many=True,
     ),
     Param(
+        name="key",
+        schema=schemas.TEXT,
+        about="Only jobs with all of these keys, by which limits count.",
+        many=True,
+    ),
+    Param(
+        name="due",
+        schema={"type": "string", "enum": list(DUE)},
+        about="Only jobs that wait: for their time (later), or no longer for that (now).",
+    ),
+    Param(
         name="text",
         schema=schemas.TEXT,
         about="Only jobs with this in their id, command, error or reason.",
@@ -44,40 +55,46 @@ FILTERS = (
     Param(name="since", schema=schemas.TEXT, about="Only jobs enqueued since: 1h (ago), a time."),
     Param(name="until", schema=schemas.TEXT, about="Only jobs enqueued before."),
 )
-_NAMES = {"state": "states", "queue": "queues", "tag": "tags", "type": "types"}
+_SEVERAL = {param.name: f"{param.name}s" for param in FILTERS if param.many}
+"""What a `Filter` calls what there may be several of. In a body that will do as well."""
+_ONE = {several: name for name, several in _SEVERAL.items()}
 FILTER = schemas.takes(
     {},
     {
-        **{name: schemas.array(schemas.NAME) for name in ("states", "queues", "tags")},
-        "states": schemas.array(schemas.STATE),
-        "types": schemas.array(schemas.TEXT),
-        "text": schemas.TEXT,
-        "since": schemas.TEXT,
-        "until": schemas.TEXT,
+        param.name: {"anyOf": [param.schema, schemas.array(param.schema)]}
+        if param.many
+        else param.schema
+        for param in FILTERS
     },
 )
-"""A filter in the body of a request."""
+"""A filter in the body of a request: what a query says, under the same names."""
 
 
 def filter_of(call: Call) -> Filter:
     """Return which jobs a query means, of those that who asks may see."""
-    said = {_NAMES.get(name, name): value for name, value in call.query.items()}
-    return _filter(call, {name: said[name] for name in said if name in FILTER["properties"]})
+    known = FILTER["properties"]
+    return _filter(call, {name: value for name, value in call.query.items() if name in known})
 
 
 def filter_in(call: Call, said: Any) -> Filter:
     """Return which jobs a filter in the body means."""
-    if not isinstance(said, dict) or not said.keys() <= FILTER["properties"].keys():
-        known = ", ".join(FILTER["properties"])
-        raise UsageError(f"A filter is an object of {known}, not {shown(said)}.")
-    for name in ("text", "since", "until"):
-        text(said, name)
-    return _filter(call, said)
+    known = FILTER["properties"]
+    if not isinstance(said, dict):
+        raise UsageError(f"A filter is an object of {', '.join(known)}, not {shown(said)}.")
+    asked: dict[str, Any] = said
+    for name in asked:
+        if name not in known and name not in _ONE:
+            hint = did_you_mean(name, known, f"it takes {', '.join(known)}.")
+            raise UsageError(f"There is no field {shown(name)} in a filter; {hint}")
+    for name in known.keys() - _SEVERAL.keys():
+        text(asked, name)
+    return _filter(call, {_ONE.get(name, name): value for name, value in asked.items()})
 
 
 def _filter(call: Call, said: dict[str, Any]) -> Filter:
     now = call.queue.now()
-    given = {name: value for name, value in said.items() if value is not None}
+    given = {_SEVERAL.get(name, name): it for name, it in said.items() if it is not None}
+    given |= due_bounds(given.pop("due", None), now)
     for name in ("since", "until"):
         if name in given:
             given[name] = parse_moment(given[name], now=now)

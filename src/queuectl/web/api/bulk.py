@@ -18,9 +18,9 @@ from queuectl.job_json import job_dict
 from queuectl.report import change_dict
 from queuectl.web import schemas
 from queuectl.web.api import asking
-from queuectl.web.api.jobs import check_asked, masked
+from queuectl.web.api.jobs import asked_of, masked
 from queuectl.web.call import Call, Lines, flag, text
-from queuectl.web.route import LINES, Group
+from queuectl.web.route import LINES, LONGEST_LIST, Group
 
 group = Group(name="bulk", about=__doc__ or "")
 
@@ -72,8 +72,7 @@ def _added(call: Call) -> Iterator[dict[str, Any]]:
                     raise asked
                 if not isinstance(asked, dict):
                     raise UsageError(f"A job is a JSON object, not {shown(asked)}.")
-                check_asked(call, asked)
-                good[number] = asked
+                good[number] = asked_of(call, asked)
             except QueuectlError as error:
                 told[number] = {"line": number, "id": None, "error": str(error)}
         told |= _stored(call, good)
@@ -114,6 +113,7 @@ def _stored_alone(call: Call, number: int, asked: Any) -> dict[str, Any]:
             "dry_run": schemas.FLAG,
         },
     ),
+    longest=LONGEST_LIST,
     answers=schemas.ref("Change"),
     answers_as=LINES,
 )

@@ -14,7 +14,7 @@ from queuectl.access import Grant, Right
 from queuectl.awaiting import Emission
 from queuectl.changes import Asked, Changed, Refused
 from queuectl.editing import change_of
-from queuectl.errors import NotFoundError, QueuectlError, UsageError, shown
+from queuectl.errors import DuplicateError, NotFoundError, QueuectlError, UsageError, shown
 from queuectl.explain import Reason
 from queuectl.facts import (
     Batch,
@@ -42,7 +42,7 @@ from queuectl.settings import Settings
 from queuectl.telling import check_json, check_result
 from queuectl.values import replace
 from queuectl.web.api.bulk import change_matching
-from queuectl.web.api.jobs import changes_of, check_asked
+from queuectl.web.api.jobs import asked_of, changes_of
 from queuectl.web.api.maintenance import may_set
 from queuectl.web.api.queues import checked_limits
 from queuectl.web.api.schedules import checked_job
@@ -215,9 +215,15 @@ class Answers:
 
     @allowed(Right.SUBMIT)
     def enqueue(self, asked: dict[str, Any], key: str) -> Job:
-        check_asked(self._call, asked)
         digest = sha256(f"{self._call.grant.id}\0{key}".encode("utf-8", "surrogatepass"))
-        return self._queue.enqueue_once(asked, digest.hexdigest())[0]
+        together = self._queue.together
+        prepared = together.prepare(asked_of(self._call, asked), digest=digest.hexdigest())
+        (stored,) = together.add([prepared])
+        if isinstance(stored, Exception):
+            raise stored
+        if self._mine(stored.job) is None:
+            raise DuplicateError("There is such a job in another queue; nothing was enqueued.")
+        return stored.job
 
     @allowed(Right.SUBMIT)
     def enqueue_many(self, keep_going: bool, lines: Iterable[Any]) -> Batch:
@@ -228,8 +234,7 @@ class Answers:
             raise asked
         if not isinstance(asked, dict):
             raise UsageError(f"A job is a JSON object, not {shown(asked)}.")
-        check_asked(self._call, asked)
-        return asked
+        return asked_of(self._call, asked)
 
     # -- changing jobs --------------------------------------------------------------------
 

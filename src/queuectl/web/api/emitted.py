@@ -8,7 +8,7 @@ from queuectl.views import emitted_dict
 from queuectl.web import schemas
 from queuectl.web.api import asking
 from queuectl.web.call import Call
-from queuectl.web.route import Group, Scope
+from queuectl.web.route import LONGEST_LIST, Group, Scope
 
 group = Group(name="emitted", about=__doc__ or "")
 
@@ -35,6 +35,7 @@ def show_emitted(call: Call) -> dict[str, Any]:
     needs=Right.OPERATE,
     scope=Scope.ALL,
     takes=schemas.takes({}, {"payload": schemas.ANY}),
+    longest=LONGEST_LIST,
     optional=True,
     answers=_EMITTED,
 )

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from queuectl.access import Right
@@ -9,12 +10,14 @@ from queuectl.errors import UsageError
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
 from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, step_dict
+from queuectl.request import by_name
+from queuectl.together import Prepared, Stored
 from queuectl.tracecontext import read_trace
 from queuectl.views import job_whole
 from queuectl.web import schemas
 from queuectl.web.api import asking, once
-from queuectl.web.call import Answer, Call, Later, text
-from queuectl.web.route import Group, Param
+from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, text
+from queuectl.web.route import LONGEST_JOB, LONGEST_LIST, Group, Param
 
 LONGEST_WAIT = 60
 """Seconds that an answer may wait for the end of a job."""
@@ -44,21 +47,32 @@ def masked(call: Call, said: dict[str, Any]) -> dict[str, Any]:
     "/jobs",
     needs=Right.SUBMIT,
     takes=schemas.ref("NewJob"),
+    longest=LONGEST_JOB,
     answers=_JOB,
     status=201,
     also=(200,),
+    adds=True,
     headers=(once.KEY,),
 )
-def enqueue(call: Call) -> Answer:
+def enqueue(call: Call) -> Adding:
     """Add a job. When the answer comes, it survives a power cut.
 
     With an `Idempotency-Key`, a request that is sent again adds nothing: the answer is the job that
     the first one has added, with 200. The same key with another body is refused with 422. The key
     is kept as long as the job is.
     """
-    asked = _asked(call)
-    job, new = once.enqueue(call, asked, call.headers.get("idempotency-key"))
-    return Answer(value=told(call, job), status=201 if new else 200, headers=_where(call, job))
+    return _adding(call, once.prepare(call, _asked(call), call.headers.get("idempotency-key")))
+
+
+def _adding(call: Call, prepared: Prepared) -> Adding:
+    def then(stored: Stored) -> Answer:
+        job = once.found(call, prepared, stored.job)
+        status = 201 if stored.is_new else 200
+        return Answer(value=told(call, job), status=status, headers=_where(call, job))
+
+    return Adding(
+        prepared=prepared, then=then, otherwise=partial(once.explained, prepared=prepared)
+    )
 
 
 _ORDER = (
@@ -101,11 +115,12 @@ def list_(call: Call) -> dict[str, Any]:
     "/jobs/{id}",
     needs=Right.SUBMIT,
     takes=schemas.ref("NewJob"),
+    longest=LONGEST_JOB,
     answers=_JOB,
     status=201,
     also=(200,),
 )
-def put(call: Call) -> Answer:
+def put(call: Call) -> Adding:
     """Add a job under this id, once: the same request again answers with the job, and adds nothing.
 
     Another request under an id that is taken is refused with 422.
@@ -114,26 +129,31 @@ def put(call: Call) -> Answer:
     asked = _asked(call)
     if asked.setdefault("id", id) != id:
         raise UsageError(f"The body says another id than the path: {asked['id']!r}.")
-    job, new = once.keep(call, asked, once.digest(call))
-    return Answer(value=told(call, job), status=201 if new else 200, headers=_where(call, job))
+    prepared = call.queue.together.prepare(asked, digest=once.digest(call))
+    return _adding(call, prepared)
 
 
 def _asked(call: Call) -> dict[str, Any]:
     """Return the request of a job, which who asks may make."""
     if not isinstance(call.body, dict):
         raise UsageError('A job is a JSON object, such as {"command": "true"}.')
-    asked = dict(call.body)
-    check_asked(call, asked)
+    asked = asked_of(call, call.body)
     trace = read_trace(call.headers.get("traceparent"), call.headers.get("tracestate"))
     if trace is not None and asked.get("traceparent") is None:
         asked |= trace.named()
     return asked
 
 
-def check_asked(call: Call, asked: Mapping[str, Any]) -> None:
-    """Refuse what can't be asked for from afar, or from who asks."""
-    queue = asked.get("queue")
-    call.need_queue(DEFAULT_QUEUE if queue is None else str(queue))
+def asked_of(call: Call, said: Mapping[str, Any], *, nulls: bool = False) -> dict[str, Any]:
+    """Return the fields of a job by their true names, if who asks may ask for that from afar."""
+    asked = by_name(said, nulls=nulls)
+    call.need_queue(str(asked.get("queue") or DEFAULT_QUEUE))
+    _check_afar(asked)
+    return asked
+
+
+def _check_afar(asked: Mapping[str, Any]) -> None:
+    """Refuse what means something else here than where it was asked for."""
     if asked.get("env_all"):
         raise UsageError("env_all can't be asked for here: it would be that of the server.")
     folder = asked.get("cwd")
@@ -243,7 +263,7 @@ def wait(call: Call) -> Any:
 # -- changing ---------------------------------------------------------------------------
 
 
-@group.patch("/jobs/{id}", needs=Right.OPERATE, takes=schemas.ref("NewJob"), answers=_JOB)
+@group.patch("/jobs/{id}", takes=schemas.ref("NewJob"), longest=LONGEST_LIST, **_OPERATES)
 def edit(call: Call) -> dict[str, Any]:
     """Change what a job that waits is to be.
 
@@ -256,17 +276,45 @@ def changes_of(call: Call, asked: Any) -> Any:
     """Return the fields that are to be changed, as far as who asks may change them."""
     if not isinstance(asked, dict):
         raise UsageError('What is to be changed is a JSON object, such as {"priority": 5}.')
-    # Names may be written in several ways, and have aliases: whatever isn't harmless needs it.
+    asked = by_name(asked, nulls=True)
     if not asked.keys() <= _HARMLESS:
         call.need(Right.SUBMIT, "To change what a job runs")
-    if isinstance(asked.get("queue"), str):
-        call.need_queue(asked["queue"])
+    if asked.get("queue") is not None:
+        call.need_queue(str(asked["queue"]))
+    _check_afar(asked)
     return asked
 
 
-_HARMLESS = frozenset(
-    name for field in REQUESTED if not field.is_work for name in (field.name, *field.also)
+@group.post(
+    "/jobs/{id}/clone",
+    needs=Right.SUBMIT,
+    takes=schemas.takes({}, {"changes": schemas.or_null(schemas.ref("NewJob"))}),
+    longest=LONGEST_JOB,
+    optional=True,
+    answers=schemas.tells({"job": _JOB, "left_out": schemas.array(schemas.TEXT)}),
+    status=201,
 )
+def clone(call: Call) -> Answer:
+    """Add another job with all that one was asked for, also what isn't shown; with changes.
+
+    Says what the other hasn't got: the id, a unique key that another job has. Who may not see what
+    a job was given can't have something else run with it.
+    """
+    found = call.job()
+    changes = changes_of(call, call.said("changes").get("changes") or {})
+    call.need_queue(str(changes.get("queue") or found.queue))
+    was_given = found.env or found.stdin_bytes is not None or found.data is not None
+    if was_given and not changes.keys() <= _HARMLESS and not call.may(Right.SECRETS):
+        raise ForbiddenError(
+            "To have something else run with the variables and data of a job needs the right to"
+            f" {Right.SECRETS}, which {call.grant.name} hasn't."
+        )
+    made = call.queue.clone(found, **changes)
+    value = {"job": told(call, made.job), "left_out": list(made.left_out)}
+    return Answer(value=value, status=201, headers=_where(call, made.job))
+
+
+_HARMLESS = frozenset(field.name for field in REQUESTED if not field.is_work)
 """What may be changed without having anything else run."""
 
 
@@ -297,6 +345,7 @@ def cancel(call: Call) -> dict[str, Any]:
             "from_step": schemas.or_null(schemas.TEXT),
         },
     ),
+    longest=LONGEST_LIST,
     optional=True,
     **_OPERATES,
 )
@@ -311,6 +360,7 @@ def retry(call: Call) -> dict[str, Any]:
 @group.post(
     "/jobs/{id}/finish",
     takes=schemas.takes({}, {"result": schemas.ANY}),
+    longest=LONGEST_LIST,
     optional=True,
     **_OPERATES,
 )

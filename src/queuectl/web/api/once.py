@@ -12,6 +12,7 @@ from typing import Any
 
 from queuectl.errors import DuplicateError, UsageError
 from queuectl.job import Job
+from queuectl.together import Prepared
 from queuectl.web.call import Call
 from queuectl.web.route import Param
 
@@ -27,24 +28,33 @@ class OtherRequestError(UsageError):
     """The id or key is that of another request."""
 
 
-def enqueue(call: Call, asked: dict[str, Any], key: str | None) -> tuple[Job, bool]:
-    """Store a job, once if there is a key; returns it, and whether it is new."""
+def prepare(call: Call, asked: dict[str, Any], key: str | None) -> Prepared:
+    """Read the request of a job, which is stored once if there is a key."""
     if key is None:
-        return call.queue.enqueue(asked), True
+        return call.queue.together.prepare(asked)
     if not 0 < len(key) <= LONGEST_KEY:
         raise UsageError(f"An Idempotency-Key has 1 to {LONGEST_KEY} characters.")
-    asked.setdefault("id", _id_of(call.grant.name, key))
-    return keep(call, asked, digest(call))
+    named = asked.get("id") is not None
+    if not named:
+        asked["id"] = _id_of(call.grant.name, key)
+    return call.queue.together.prepare(asked, digest=digest(call), named=named)
 
 
-def keep(call: Call, asked: dict[str, Any], digest: str) -> tuple[Job, bool]:
-    """Store a job under its id, or return the one that the same request has stored before."""
-    try:
-        return call.queue.enqueue_once(asked, digest)
-    except DuplicateError:
-        raise OtherRequestError(
-            f"Another request was made under {asked['id']!r}; this adds nothing."
-        ) from None
+def found(call: Call, prepared: Prepared, job: Job) -> Job:
+    """Return the job that a request came to, unless it is in a queue that isn't for who asks."""
+    if not call.grant.is_for(job.queue):
+        told = "There is such a job in another queue; nothing was enqueued."
+        raise explained(DuplicateError(told), prepared)
+    return job
+
+
+def explained(error: Exception, prepared: Prepared) -> Exception:
+    """Return what is told of an error: that an id is taken says that it was another request."""
+    if prepared.new.body_digest is None or not isinstance(error, DuplicateError):
+        return error
+    return OtherRequestError(
+        f"Another request was made under {prepared.new.id!r}; this adds nothing."
+    )
 
 
 def digest(call: Call) -> str:

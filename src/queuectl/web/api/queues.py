@@ -9,7 +9,7 @@ from queuectl.report import limits_dict
 from queuectl.views import queue_dict, queue_dicts
 from queuectl.web import schemas
 from queuectl.web.call import Call, text
-from queuectl.web.route import Group, Scope
+from queuectl.web.route import LONGEST_LIST, Group, Scope
 
 group = Group(name="queues", about=__doc__ or "")
 
@@ -49,6 +49,7 @@ def resume_queue(call: Call) -> dict[str, Any]:
     needs=Right.ADMIN,
     scope=Scope.ALL,
     takes=schemas.LIMITS,
+    longest=LONGEST_LIST,
     answers=schemas.LIMITS,
 )
 def set_limits(call: Call) -> dict[str, Any]:

@@ -1,16 +1,16 @@
 """Schedules: what makes jobs at times."""
 
+from itertools import islice
 from typing import Any
 
 from queuectl.access import Right
 from queuectl.errors import UsageError
 from queuectl.report import moment
-from queuectl.schedule import POLICY
-from queuectl.views import schedule_dict, schedule_whole
+from queuectl.views import TICKS_SHOWN, schedule_dict, schedule_whole
 from queuectl.web import schemas
-from queuectl.web.api.jobs import check_asked, told
+from queuectl.web.api.jobs import asked_of, told
 from queuectl.web.call import Answer, Call, flag, text
-from queuectl.web.route import Group, Param, Scope
+from queuectl.web.route import LONGEST_JOB, Group, Param, Scope
 
 group = Group(name="schedules", about=__doc__ or "")
 
@@ -24,7 +24,12 @@ _OPTIONS = {
     "pause_after": schemas.or_null(schemas.COUNT),
     "job": schemas.ref("NewJob"),
 }
-_SUBMITS: dict[str, Any] = {"needs": Right.SUBMIT, "scope": Scope.ALL, "answers": _SCHEDULE}
+_SUBMITS: dict[str, Any] = {
+    "needs": Right.SUBMIT,
+    "scope": Scope.ALL,
+    "answers": _SCHEDULE,
+    "longest": LONGEST_JOB,
+}
 _OPERATES: dict[str, Any] = {"needs": Right.OPERATE, "scope": Scope.ALL, "answers": _SCHEDULE}
 
 
@@ -82,10 +87,8 @@ def checked_job(call: Call, said: Any) -> dict[str, Any]:
     """Return the request of a schedule's jobs, if who asks may make it."""
     if not isinstance(said, dict):
         raise UsageError('The job of a schedule is a JSON object, such as {"command": "true"}.')
-    check_asked(call, said)
-    if odd := said.keys() & {*POLICY, "name", "rule", "what", "self"}:
-        raise UsageError(f"A job has no field {min(odd)!r}.")
-    return said
+    # A field that is null is taken away from the job that is there.
+    return asked_of(call, said, nulls=True)
 
 
 @group.delete("/schedules/{name}", needs=Right.OPERATE, scope=Scope.ALL)
@@ -137,6 +140,43 @@ def next_ticks(call: Call) -> list[Any]:
     """List the next times for which ticks are planned."""
     planned = call.queue.schedules.next(call.path["name"], call.query.get("count", 10))
     return [moment(at) for at in planned]
+
+
+_RULE = (
+    Param(name="rule", schema=schemas.TEXT, about="Such as 0 3 * * *, every 15m, @daily."),
+    Param(name="tz", schema=schemas.TEXT, about="In which time zone; else in that of the server."),
+    Param(
+        name="count",
+        schema={"type": "integer", "minimum": 1, "maximum": 100, "default": TICKS_SHOWN},
+        about="How many of the next times.",
+    ),
+)
+
+
+@group.get(
+    "/rule",
+    query=_RULE,
+    answers=schemas.tells(
+        {
+            "rule": schemas.TEXT,
+            "in_words": schemas.TEXT,
+            "tz": schemas.TEXT,
+            "next": schemas.array(schemas.TIME),
+        }
+    ),
+)
+def read_rule(call: Call) -> dict[str, Any]:
+    """Say in words when a schedule of a rule would tick, with the next times."""
+    if "rule" not in call.query:
+        raise UsageError("Say which rule.", field="rule")
+    found = call.queue.schedules.draft("rule", call.query["rule"], "true", tz=call.query.get("tz"))
+    rule, count = found.read(), call.query.get("count", TICKS_SHOWN)
+    return {
+        "rule": found.rule,
+        "in_words": rule.in_words(),
+        "tz": found.zone,
+        "next": [moment(at) for at in islice(rule.after(found.anchor), count)],
+    }
 
 
 @group.post(

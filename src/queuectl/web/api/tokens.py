@@ -3,7 +3,7 @@
 from typing import Any
 
 from queuectl.access import RIGHTS, Grant, Right, Role, read_roles
-from queuectl.errors import UsageError
+from queuectl.errors import UsageError, about
 from queuectl.report import grant_dict
 from queuectl.web import schemas
 from queuectl.web.call import Answer, Call, ForbiddenError, text
@@ -66,10 +66,13 @@ def add_token(call: Call) -> Answer:
 
 def grantable(call: Call, roles: list[str]) -> tuple[Role, ...]:
     """Return roles, if who asks may give them to others."""
-    asked = read_roles(roles)
+    with about("roles"):
+        asked = read_roles(roles)
     wanted = frozenset().union(*(RIGHTS[role] for role in asked))
     if missing := wanted - call.grant.rights:
-        raise ForbiddenError(f"A right that one doesn't have can't be given: {min(missing)}.")
+        raise ForbiddenError(
+            f"A right that one doesn't have can't be given: {min(missing)}.", field="roles"
+        )
     return asked
 
 

@@ -6,11 +6,13 @@ from queuectl.web.pages import (
     doors,
     job,
     jobs,
+    making,
     nodes,
     overview,
     queues,
     schedules,
     settings,
+    webhooks,
 )
 from queuectl.web.pages.page import Page
 
@@ -21,9 +23,11 @@ PAGES: tuple[Page, ...] = (
     *dead.pages,
     *queues.pages,
     *schedules.pages,
+    *webhooks.pages,
     *nodes.pages,
     *audit.pages,
     *settings.pages,
     *doors.pages,
+    *making.pages,
 )
 """All pages, in the order of the navigation."""

@@ -8,6 +8,7 @@ from queuectl.filter import Filter
 from queuectl.job import Job, State
 from queuectl.report import moment, why_ended
 from queuectl.web.call import Call
+from queuectl.web.pages import words
 from queuectl.web.pages.page import Pages
 
 LOOKED_AT = 1_000
@@ -37,12 +38,12 @@ def grouped(jobs: list[Job]) -> list[dict[str, Any]]:
         groups.setdefault(_NUMBERS.sub("#", why_ended(job)), []).append(job)
     return [
         {
-            "reason": why_ended(some[0]),
+            "reason": words.brief(why_ended(some[0])),
             "ids": [job.id for job in some],
             "queues": sorted({job.queue for job in some}),
             "newest": moment(max(job.finished_at or 0 for job in some)),
             "oldest": moment(min(job.finished_at or 0 for job in some)),
-            "some": [{"id": job.id, "title": job.title} for job in some[:3]],
+            "some": [{"id": job.id, "title": words.brief(job.title)} for job in some[:3]],
         }
         for some in sorted(groups.values(), key=len, reverse=True)
     ]

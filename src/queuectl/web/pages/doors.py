@@ -5,6 +5,7 @@ from typing import Any
 from queuectl.access import Right
 from queuectl.web.api.tokens import told
 from queuectl.web.call import Call
+from queuectl.web.pages import forms
 from queuectl.web.pages.page import Pages
 from queuectl.web.route import Scope
 
@@ -18,4 +19,7 @@ def doors(call: Call) -> dict[str, Any]:
     return {
         "tokens": [told(call, one) for one in access.tokens()],
         "sessions": [told(call, one) for one in access.sessions()],
+        "form": forms.Form(
+            method="POST", path="/tokens", button="Make it", done="", parts=(forms.of_token(),)
+        ),
     }

@@ -1,9 +1,9 @@
 """One job: everything about it."""
 
 import json
+import re
 from typing import Any
 
-from queuectl.access import Right
 from queuectl.errors import NotFoundError
 from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.outputs import STREAMS
@@ -24,8 +24,6 @@ _ATTEMPT = Param(
 _STREAM = Param(
     name="stream", schema={"type": "string", "enum": list(STREAMS)}, about="Which of the two."
 )
-_CLONED = "queue priority timeout max_retries tags keys cwd shell type".split()
-"""What a copy of a job takes over besides what is run."""
 
 
 @pages.show("/jobs/{id}", "job.html")
@@ -48,13 +46,14 @@ def job(call: Call) -> dict[str, Any]:
         "history": history(said),
         "written": _written(call, found),
         "result": None if said["result"] is None else _json(said["result"]),
-        "clone": _json(_clone(call, found, said)),
     }
 
 
 def history(said: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what a job went through, the oldest first."""
-    found = [{"at": said["created_at"], "kind": "created", "text": f"enqueued in {said['queue']}"}]
+    events = said["events"]
+    text = f"enqueued in {_first_queue(said)}"
+    found = [{"at": said["created_at"], "kind": "created", "text": text}]
     for run in said["runs"]:
         where = f"attempt {run['number']} began on {run['node']}"
         found.append({"at": run["started_at"], "kind": "began", "text": where})
@@ -64,15 +63,57 @@ def history(said: dict[str, Any]) -> list[dict[str, Any]]:
     if said["state"] == State.PROCESSING and said["started_at"] is not None:
         text = f"attempt {said['attempts']} began on {said['node']}"
         found.append({"at": said["started_at"], "kind": "began", "text": text})
-    for event in said["events"]:
-        text = f"{event['kind']} by {event['who']}"
-        text += f": {event['detail']}" if event["detail"] else ""
-        found.append({"at": event["at"], "kind": "event", "text": text})
+    found += [
+        {"at": event["at"], "kind": _kind(event), "text": _event_told(event)} for event in events
+    ]
     if said["state"] in ("pending", "failed") and said["run_at"]:
         found.append({"at": said["run_at"], "kind": "due", "text": "due"})
-    if said["state"] in FINISHED and said["finished_at"]:
+    if said["state"] in FINISHED and said["finished_at"] and not _is_told(said):
         found.append({"at": said["finished_at"], "kind": said["state"], "text": said["state"]})
     return sorted(found, key=lambda one: one["at"])
+
+
+_DONE = {
+    "cancel": "called off",
+    "edit": "changed",
+    "hold": "held",
+    "move": "moved",
+    "release": "released",
+    "retry": "retried",
+    "swap": "swapped",
+    "top": "put first",
+}
+"""What was done by hand, as the timeline says it; of others their kind is good enough."""
+_MOVED = re.compile(r"(?:^|; )queue (.+?) -> ")
+
+
+def _first_queue(said: dict[str, Any]) -> str:
+    """Return the queue that a job was enqueued in: of one that was moved, the first one's name."""
+    for event in said["events"]:
+        if event["kind"] in ("move", "edit", "retry") and (
+            found := _MOVED.search(event["detail"] or "")
+        ):
+            return found[1]
+    return str(said["queue"])
+
+
+def _kind(event: dict[str, Any]) -> str:
+    return "dead" if event["kind"] == State.DEAD else "event"
+
+
+def _event_told(event: dict[str, Any]) -> str:
+    detail = f": {event['detail']}" if event["detail"] else ""
+    if event["kind"] == State.DEAD:
+        return f"dead{detail}"
+    return f"{_DONE.get(event['kind'], event['kind'])} by {event['who']}{detail}"
+
+
+def _is_told(said: dict[str, Any]) -> bool:
+    """Tell whether an event says already what the job has come to."""
+    says = {State.DEAD: "dead", State.CANCELLED: "cancel"}.get(said["state"])
+    return any(
+        event["kind"] == says and event["at"] >= said["finished_at"] for event in said["events"]
+    )
 
 
 def _written(call: Call, found: Job) -> list[dict[str, Any]]:
@@ -87,18 +128,6 @@ def _written(call: Call, found: Job) -> list[dict[str, Any]]:
         for name, data, total in streams
         if data
     ]
-
-
-def _clone(call: Call, found: Job, said: dict[str, Any]) -> dict[str, Any]:
-    """Return the request that makes another job like this one; secrets aren't copied."""
-    if not call.may(Right.SUBMIT):
-        return {}
-    same = {name: said[name] for name in _CLONED if said.get(name) not in (None, "", [], {})}
-    if found.command is not None:
-        return {"command": found.command, **same}
-    if found.argv is not None:
-        return {"argv": list(found.argv), **same}
-    return {**same, **({} if said["data"] is None else {"data": said["data"]})}
 
 
 def _json(value: Any) -> str:

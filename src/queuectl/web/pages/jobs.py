@@ -1,12 +1,17 @@
 """The list of jobs: searched, filtered, page by page; and what can be done to many of them."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from queuectl.job import Job, State
+from queuectl import changes, editing
+from queuectl.errors import UsageError
+from queuectl.filter import Filter
+from queuectl.job import OPEN, Job, State
 from queuectl.report import job_dict, progress_dict, why_ended
 from queuectl.web import schemas
 from queuectl.web.api import asking
 from queuectl.web.call import Call
+from queuectl.web.pages import words
 from queuectl.web.pages.page import Pages
 from queuectl.web.route import Param
 
@@ -19,7 +24,22 @@ _MORE = (
 )
 
 
-@pages.show("/jobs", "jobs.html", title="Jobs", query=(*asking.FILTERS, *_MORE))
+def wrong(call: Call, said: Mapping[str, list[str]], error: UsageError) -> dict[str, Any]:
+    """Show what is wrong with a filter beside the form, as it was filled in."""
+    many = {param.name for param in asking.FILTERS if param.many}
+    known = {param.name: said.get(param.name) for param in asking.FILTERS}
+    filled = {name: it if name in many or it is None else it[0] for name, it in known.items()}
+    return {
+        "said": {**filled, "oldest": None},
+        "oldest": said.get("oldest") == ["true"],
+        "total": None,
+        "filtered": True,
+        "queues": _queues(call),
+        "wrong": error.advised,
+    }
+
+
+@pages.show("/jobs", "jobs.html", title="Jobs", query=(*asking.FILTERS, *_MORE), if_wrong=wrong)
 def jobs(call: Call) -> dict[str, Any]:
     """Show a page of the jobs that fit."""
     which = asking.filter_of(call)
@@ -35,10 +55,31 @@ def jobs(call: Call) -> dict[str, Any]:
         "first": after is None,
         "oldest": oldest,
         "total": call.queue.counted(which),
-        "filter": _as_filter(call),
+        "filter": {name: it for name, it in call.query.items() if name in said},
         "filtered": any(said.values()),
         "queues": _queues(call),
+        "deeds": _deeds(which),
+        "wrong": None,
     }
+
+
+def _deeds(which: Filter) -> list[dict[str, Any]]:
+    """Return what can be done to many jobs, and which states are meant where none is asked for."""
+    return [
+        {
+            "name": name,
+            "title": title,
+            "only": None if which.states else " or ".join(usual),
+            "danger": name in ("cancel", "remove"),
+        }
+        for name, title, usual in (
+            ("retry", "Retry", changes.RETRY.usual),
+            ("hold", "Hold", editing.HOLD.usual),
+            ("release", "Release", editing.RELEASE.usual),
+            ("cancel", "Cancel", OPEN),
+            ("remove", "Delete", changes.REMOVE.usual),
+        )
+    ]
 
 
 def told(call: Call, jobs: list[Job]) -> list[dict[str, Any]]:
@@ -51,25 +92,22 @@ def told(call: Call, jobs: list[Job]) -> list[dict[str, Any]]:
         rows.append(
             {
                 **{name: said[name] for name in _ROW},
-                "title": job.title,
-                "why": why_ended(job) if job.state in (State.DEAD, State.CANCELLED) else job.error,
+                "title": words.brief(job.title),
+                "why": words.brief(_why(job) or ""),
                 "progress": progress_dict(progress.get(job.seq)),
             }
         )
     return rows
 
 
+def _why(job: Job) -> str | None:
+    return why_ended(job) if job.state in (State.DEAD, State.CANCELLED) else job.error
+
+
 _ROW = (
     "id queue state priority attempts max_retries tags held paused_at created_at run_at started_at"
     " finished_at duration_ms schedule type task"
 ).split()
-
-
-def _as_filter(call: Call) -> dict[str, Any]:
-    """Return the same filter as the API takes it in a body, for what is done to all that fit."""
-    names = {"state": "states", "queue": "queues", "tag": "tags", "type": "types"}
-    known = {param.name for param in asking.FILTERS}
-    return {names.get(name, name): it for name, it in call.query.items() if name in known}
 
 
 def _queues(call: Call) -> list[str]:

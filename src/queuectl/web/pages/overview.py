@@ -132,7 +132,7 @@ def with_runs(call: Call, nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "id": job.id,
                 "worker": job.worker,
                 "queue": job.queue,
-                "title": job.title,
+                "title": words.brief(job.title),
                 "since": moment(job.started_at),
             }
             for job in jobs

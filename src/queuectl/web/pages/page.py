@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from queuectl.access import Right
+from queuectl.errors import UsageError
 from queuectl.values import dataclass, field
 from queuectl.web.call import Call
 from queuectl.web.route import Param, Scope
@@ -32,6 +33,9 @@ class Page:
     needs: Right = Right.SEE
     scope: Scope = Scope.QUEUE
     query: tuple[Param, ...] = ()
+    if_wrong: Callable[[Call, Mapping[str, list[str]], UsageError], Shown] | None = None
+    """What its template is to show, with 400, if the query can't be understood: by default, an
+    error in the place of the page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,7 @@ def queue(call: Call) -> dict[str, Any]:
         "since": parts[0].as_dict()["at"],
         "until": parts[-1].as_dict()["at"],
         "holders": jobs.told(call, holders),
+        "sees_all": not call.grant.queues,
     }
 
 

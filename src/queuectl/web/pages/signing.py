@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from queuectl.access import Grant, Kind, digest_of
+from queuectl.access import Grant, Kind, Refusal, digest_of
 from queuectl.errors import NotFoundError, StoreError, UsageError
 from queuectl.web.http import Request, Response
 
@@ -29,14 +29,14 @@ class Signing:
         self._rules = rules
         self._gate = gate
 
-    def sign_in(self, secret: str, address: str) -> tuple[Grant, str] | None:
-        """Begin a session by what somebody pasted: a token, or a whole link. None: isn't good."""
-        self._gate.tries.check(address)
+    def sign_in(self, secret: str, address: str) -> tuple[Grant, str] | Refusal:
+        """Begin a session by what somebody pasted: a token, or a whole link; or say why not."""
         given = secret.strip().rpartition("#")[2]
         lasting = self._rules.session_lasts / 1000
         found = self._queue.access.sign_in(given, lasting=lasting)
         if found is None:
             self._gate.tries.failed(address)
+            return self._queue.access.refusal(given)
         return found
 
     def sign_out(self, grant: Grant | None, secret: str | None) -> None:
@@ -83,11 +83,7 @@ async def read_form(request: Request) -> dict[str, str]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise UsageError("That is no form.")
-    body = b""
-    async for piece in request.parts():
-        body += piece
-        if len(body) > LONGEST_FORM:
-            raise UsageError("That is too long for this form.")
+    body = await request.read(LONGEST_FORM)
     try:
         found = parse_qs(body.decode("ascii"), max_num_fields=8)
     except ValueError:

@@ -17,12 +17,11 @@ from urllib.parse import quote, unquote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from queuectl import __version__
-from queuectl.access import Grant, Right
+from queuectl.access import Grant, Refusal, Right
 from queuectl.errors import QueuectlError, UsageError
-from queuectl.host import acting_as
-from queuectl.job import State
+from queuectl.job import DUE, State
 from queuectl.web.api import PREFIX
-from queuectl.web.call import Call, ForbiddenError
+from queuectl.web.call import Call, ForbiddenError, lacking
 from queuectl.web.http import HTML, Request, Response, go
 from queuectl.web.pages import PAGES, words
 from queuectl.web.pages.overview import recall
@@ -42,7 +41,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 GOOD_FOR = 1.0
 """Seconds for which what was asked of the store is shown to others as well."""
-MOST_KEPT = 500
+MOST_KEPT = 200
+"""Pages that are kept for that; of more at a time each asks for itself."""
 HEADERS = {
     "Cache-Control": "no-store",
     # Without a referrer browsers don't say from where a form comes, and the gate wants to know.
@@ -50,6 +50,12 @@ HEADERS = {
     "Vary": "Cookie, X-Part",
 }
 SIGN_IN = "/sign-in"
+WHY_NOT = {
+    Refusal.WRONG: "That isn't good: a link or token that doesn't exist here, or was removed."
+    " See that all of it was copied.",
+    Refusal.USED: "That link was used already, and each signs in once. Ask for another.",
+    Refusal.EXPIRED: "The time of that link or token is over. Ask for another.",
+}
 KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -107,17 +113,20 @@ class Site:
     # -- pages ------------------------------------------------------------------------------
 
     async def _page(self, page: Page, request: Request) -> Response:
-        return await self._threads.run(self._answer, page, request)
+        # Who it is, is found out there; a browser that is signed in says the same each time.
+        whose = request.cookies.get(self._gate.cookie) or f"at {request.address}"
+        return await self._threads.run(self._answer, page, request, whose=whose)
 
     def _answer(self, page: Page, request: Request) -> Response:
         grant = None
         secret = request.cookies.get(self._gate.cookie)
         try:
+            self._gate.check_database()
             grant = self._gate.who(request.headers, request.cookies, request.address)
             if grant is None:
                 return self._stranger(request)
             self._check(page, grant)
-            response = self._show(page, self._call(page, grant, request), request)
+            response = self._shown(page, grant, request)
         except (RefusedError, QueuectlError) as error:
             return self._wrong(error, grant, request)
         if (fresh := self._signing.fresh(grant, secret)) is not None:
@@ -141,7 +150,7 @@ class Site:
 
     def _check(self, page: Page, grant: Grant) -> None:
         if not grant.may(page.needs):
-            raise ForbiddenError(f"That needs the right to {page.needs}, which you haven't.")
+            raise lacking(page.needs, grant.name)
         if page.scope is Scope.ALL and grant.queues:
             raise ForbiddenError("You are let in for some queues only, not for that.")
 
@@ -162,6 +171,22 @@ class Site:
             may_submit=self._rules.may_submit,
         )
 
+    def _shown(self, page: Page, grant: Grant, request: Request) -> Response:
+        """Show a page, also if what was asked of it can't be understood."""
+        try:
+            return self._show(page, self._call(page, grant, request), request)
+        except UsageError as error:
+            if page.if_wrong is None or isinstance(error, ForbiddenError):
+                raise
+            said: dict[str, list[str]] = {}
+            for name, text in request.params:
+                said.setdefault(name, []).append(text)
+            call = Call(queue=self._queue, grant=grant, base=self._rules.base_path)
+            shown = page.if_wrong(call, said, error)
+            response = self._html(page.template, request, call, {"page": page, **shown})
+            response.status = 400
+            return response
+
     def _show(self, page: Page, call: Call, request: Request) -> Response:
         if "x-part" in request.headers and page.template:
             return self._renew(page, call, request)
@@ -179,12 +204,7 @@ class Site:
 
     def _renew(self, page: Page, call: Call, request: Request) -> Response:
         """Show the middle of a page; what another was shown a moment ago will do."""
-        grant = call.grant
-        key = page.path, request.path, request.query, grant.rights, grant.queues
-        with self._lock:
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
-            kept = self._kept.setdefault(key, _Kept())
+        kept = self._kept_for(page, call)
         # Whoever has just changed something wants to see that.
         fresh = request.headers["x-part"] == "fresh"
         with kept.lock:
@@ -202,8 +222,21 @@ class Site:
             return Response(status=304, headers=headers)
         return Response(body, kind=HTML, headers=headers)
 
+    def _kept_for(self, page: Page, call: Call) -> _Kept:
+        """Return what was last shown of a page: to whoever sees the same, and asks for the same."""
+        grant = call.grant
+        query = sorted((name, repr(value)) for name, value in call.query.items())
+        key = page.path, *call.path.values(), *query, grant.rights, grant.queues
+        with self._lock:
+            if key not in self._kept and len(self._kept) >= MOST_KEPT:
+                now = monotonic()
+                self._kept = {key: one for key, one in self._kept.items() if one.until > now}
+            if len(self._kept) >= MOST_KEPT:
+                return _Kept()
+            return self._kept.setdefault(key, _Kept())
+
     def _run(self, page: Page, call: Call) -> Shown | File:
-        with acting_as(call.who):
+        with call.acting():
             return page.run(call)
 
     def _wrong(
@@ -213,7 +246,7 @@ class Site:
         if problem.status == 401:
             return self._stranger(request)
         call = None if grant is None else Call(queue=self._queue, grant=grant)
-        more = error.headers if isinstance(error, RefusedError) else {}
+        more = {**problem.headers, **(error.headers if isinstance(error, RefusedError) else {})}
         response = self._html("error.html", request, call, {"page": None, "problem": problem})
         response.status = problem.status
         response.headers |= {name.lower(): value for name, value in more.items()}
@@ -260,11 +293,16 @@ class Site:
     # -- signing in and out -----------------------------------------------------------------
 
     async def _sign_in_page(self, request: Request) -> Response:
+        try:
+            self._gate.check_database()
+        except QueuectlError as error:
+            return self._wrong(error, None, request)
         to = page_of_ours(request.param("to"), self._pages)
         return self._html("sign-in.html", request, None, {"to": to, "wrong": None})
 
     async def _sign_in(self, request: Request) -> Response:
         try:
+            self._gate.check_database()
             self._gate.check_same_site(request.method, request.headers)
             said = await read_form(request)
             to = page_of_ours(said.get("to"), self._pages)
@@ -272,9 +310,9 @@ class Site:
             found = await self._threads.run(self._signing.sign_in, secret, request.address)
         except (RefusedError, QueuectlError) as error:
             return self._wrong(error, None, request)
-        if found is None:
-            wrong = "That link or token isn't good, or not any more. A link can be used once."
-            response = self._html("sign-in.html", request, None, {"to": to, "wrong": wrong})
+        if isinstance(found, Refusal):
+            shown = {"to": to, "wrong": WHY_NOT[found]}
+            response = self._html("sign-in.html", request, None, shown)
             response.status = 403
             return response
         response = self._go(to)
@@ -337,5 +375,5 @@ def _templates() -> Environment:
         for name in ("duration", "count", "short", "size", "part", "query", "when", "plain")
     }
     digest = sha256(b"".join(data for data, _ in _statics().values())).hexdigest()[:12]
-    made.globals |= {"digest": digest, "STATES": [state.value for state in State]}
+    made.globals |= {"digest": digest, "STATES": [state.value for state in State], "DUE": DUE}
     return made

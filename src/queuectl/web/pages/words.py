@@ -11,6 +11,10 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-
 """What terminals take for colours, titles and other orders."""
 
 
+LONGEST = 300
+"""Letters of a text in a list."""
+
+
 def duration(ms: float | None) -> str:
     """Write a duration in milliseconds; none is a dash."""
     if ms is None:
@@ -60,6 +64,19 @@ def when(iso: str) -> str:
     return f"{iso[:10]} {iso[11:19]} UTC"
 
 
+def brief(text: str) -> str:
+    """Return the beginning of a text for a list, as much as anybody reads of it there."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
 def plain(text: str) -> str:
-    """Return what was written to a terminal as text, without its orders."""
-    return _ESCAPES.sub("", text).replace("\r\n", "\n")
+    """Return what was written to a terminal as text: without orders, lines as they ended up."""
+    lines = _ESCAPES.sub("", text).split("\n")
+    return "\n".join(_overwritten(line) if "\r" in line else line for line in lines)
+
+
+def _overwritten(line: str) -> str:
+    shown = ""
+    for part in line.rstrip("\r").split("\r"):
+        shown = part + shown[len(part) :]
+    return shown

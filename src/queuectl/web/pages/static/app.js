@@ -49,18 +49,39 @@ function toast(text, kind = "good") {
   setTimeout(() => made.remove(), kind === "bad" ? 10000 : 4000);
 }
 
+// What is said on the page that comes next.
+const LATER = "queuectl-said";
+
+function sayThere(text) {
+  try {
+    sessionStorage.setItem(LATER, text);
+  } catch {
+    // Then it goes without saying.
+  }
+}
+
+function sayHere() {
+  try {
+    const text = sessionStorage.getItem(LATER);
+    sessionStorage.removeItem(LATER);
+    if (text) toast(text);
+  } catch {
+    // A browser that keeps nothing has nothing to say.
+  }
+}
+
 // Asks in a dialog, and says whether the answer was yes. What `about` writes into it comes later.
-function ask(text, yes, about) {
+function ask(text, yes, no, about) {
   const dialog = $("dialog");
   const form = $("form");
   form.method = "dialog";
   const title = $("h2", text);
-  const detail = $("p");
+  const detail = $("div");
   detail.setAttribute("role", "status");
   const good = $("button", yes);
   good.value = "yes";
   good.className = "main";
-  const bad = $("button", "No");
+  const bad = $("button", no);
   bad.value = "no";
   const actions = $("div", good, bad);
   actions.className = "actions";
@@ -91,20 +112,20 @@ async function send(method, path, body) {
   }
   const reply = await fetch(api + path, options);
   if (reply.ok) return reply;
-  let detail = `${reply.status} ${reply.statusText}`;
+  let problem = { detail: `${reply.status} ${reply.statusText}` };
   try {
-    detail = (await reply.json()).detail;
+    problem = await reply.json();
   } catch {
     // It wasn't one of our own errors.
   }
-  throw new Error(detail);
+  throw Object.assign(new Error(problem.detail), { field: problem.field });
 }
 
 // Changes many jobs, or says what would be; hears of each as it comes. Returns how many there were.
 async function change(body, heard = () => {}) {
   const reply = await send("POST", "/bulk/changes", body);
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
-  const count = { good: 0, bad: 0, problem: null };
+  const count = { good: 0, bad: 0, why: new Map(), problem: null };
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
@@ -113,7 +134,11 @@ async function change(body, heard = () => {}) {
     for (const line of lines) {
       const said = JSON.parse(line);
       if (said.problem) count.problem = said.problem.detail;
-      else if (said.error) count.bad += 1;
+      else if (said.error) {
+        count.bad += 1;
+        const why = said.error.replaceAll(said.id, "…");
+        count.why.set(why, (count.why.get(why) ?? 0) + 1);
+      }
       else count.good += 1;
     }
     heard(count);
@@ -124,16 +149,22 @@ async function change(body, heard = () => {}) {
 const number = (many) => many.toLocaleString("en");
 const jobs = (many) => `${number(many)} ${many === 1 ? "job" : "jobs"}`;
 const VERBS = {
-  retry: ["Retry", "back in line"],
-  cancel: ["Cancel", "cancelled"],
-  hold: ["Hold", "held"],
-  release: ["Release", "released"],
-  remove: ["Delete", "deleted"],
+  retry: ["Retry", "back in line", "Leave"],
+  cancel: ["Cancel", "cancelled", "Keep"],
+  hold: ["Hold", "held", "Leave"],
+  release: ["Release", "released", "Leave"],
+  remove: ["Delete", "deleted", "Keep"],
 };
 
-async function bulk(what, which) {
-  const [verb, done] = VERBS[what];
-  const sure = await ask(`${verb} jobs`, verb, async (detail, good, title) => {
+// Says why some can't be changed, the most frequent reasons first.
+function reasons(why) {
+  const most = [...why].sort((one, other) => other[1] - one[1]).slice(0, 5);
+  return $("ul", ...most.map(([text, many]) => $("li", `${jobs(many)}: ${text}`)));
+}
+
+async function bulk(what, which, only) {
+  const [verb, done, no] = VERBS[what];
+  const sure = await ask(`${verb} jobs`, `${verb} jobs`, `${no} them`, async (detail, good, title) => {
     detail.textContent = "Counting …";
     try {
       const count = await change({ do: what, dry_run: true, ...which }, (now) => {
@@ -141,9 +172,12 @@ async function bulk(what, which) {
       });
       if (count.problem) throw new Error(count.problem);
       title.textContent = `${verb} ${jobs(count.good)}?`;
-      const passed = count.bad ? ` ${jobs(count.bad)} can't be, and stay as they are.` : "";
-      const ever = what === "remove" ? " That can't be undone." : "";
-      detail.textContent = `This hits ${jobs(count.good)}.${passed}${ever}`;
+      detail.replaceChildren($("p", `This hits ${jobs(count.good)}.`));
+      if (what === "remove") detail.append($("p", "That can't be undone."));
+      if (only) detail.append($("p", `Of those that fit, only jobs that are ${only} are meant.`));
+      if (count.bad) {
+        detail.append($("p", `${jobs(count.bad)} can't be ${done}, and stay as they are:`), reasons(count.why));
+      }
       good.textContent = `${verb} ${jobs(count.good)}`;
       good.disabled = count.good === 0;
       if (!good.disabled) good.focus();
@@ -160,43 +194,92 @@ async function bulk(what, which) {
       pending.textContent = `${verb} … ${number(now.good)}`;
     });
     if (count.problem) throw new Error(count.problem);
-    const left = count.bad ? `, ${number(count.bad)} were not` : "";
+    const left = count.bad ? `, ${number(count.bad)} ${count.bad === 1 ? "was" : "were"} not` : "";
     toast(`${jobs(count.good)} ${done}${left}.`);
   } catch (error) {
     toast(error.message, "bad");
   } finally {
     pending.remove();
+    untick();
     renew(true);
   }
 }
 
 async function act(button) {
-  const { do: method, path, sure, done, body, go } = button.dataset;
-  if (sure && !(await ask(sure, button.textContent.trim()))) return;
+  const { do: method, path, sure, yes, no, done, body, go, tells } = button.dataset;
+  if (sure && !(await ask(sure, yes, no))) return;
   button.disabled = true;
+  // What we take away ourselves isn't looked at any more.
+  over = Boolean(go);
   try {
-    await send(method, path, body ? JSON.parse(body) : undefined);
-    if (done) toast(done);
-    if (go) location.assign(base + go);
-    else renew(true);
+    const reply = await send(method, path, body ? JSON.parse(body) : undefined);
+    if (go) {
+      if (done) sayThere(done);
+      location.assign(base + go);
+      return;
+    }
+    if (tells !== undefined) {
+      const said = await reply.json();
+      toast(said.error ?? `HTTP ${said.status} ${said.reason}`, said.delivered ? "good" : "bad");
+    } else if (done) toast(done);
+    renew(true);
   } catch (error) {
+    over = false;
     toast(error.message, "bad");
   } finally {
     button.disabled = false;
   }
 }
 
+// What a form says, as the API takes it: boxes with a value are a list, and so are names with commas.
+function read(form, method) {
+  const said = {};
+  for (const field of form.elements) {
+    if (!field.name || field.value === field.defaultValue && method === "PATCH") continue;
+    if (field.type === "checkbox") {
+      if (!field.hasAttribute("value")) said[field.name] = field.checked;
+      else if (field.checked) (said[field.name] ??= []).push(field.value);
+    } else if ("list" in field.dataset) {
+      said[field.name] = field.value.split(",").map((name) => name.trim()).filter(Boolean);
+    } else if (field.value || !("optional" in field.dataset)) {
+      said[field.name] = field.type === "number" ? Number(field.value) : field.value;
+    }
+  }
+  return said;
+}
+
+// Shows a secret, which nobody can ask for a second time, until somebody has taken it.
+function show(title, secret) {
+  const form = $("form", $("h2", title), $("p", $("code", secret)), $("p", "It is shown only now."));
+  const close = $("button", "I have it");
+  close.className = "main";
+  form.append(close);
+  form.method = "dialog";
+  const dialog = $("dialog", form);
+  dialog.setAttribute("aria-label", title);
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve();
+    });
+  });
+}
+
 async function submit(form) {
   const { api: method, path, done, raw, go } = form.dataset;
   try {
-    const said = {};
-    for (const field of form.elements) {
-      if (!field.name || field.value === field.defaultValue && method === "PATCH") continue;
-      said[field.name] = field.type === "number" ? Number(field.value) : field.value;
-    }
-    const reply = await send(method, path, raw ? JSON.parse(said[raw]) : said);
+    const said = read(form, method);
+    const at = path.replace(/{(\w+)}/, (_, name) => {
+      const { [name]: value } = said;
+      delete said[name];
+      return encodeURIComponent(value);
+    });
+    const reply = await send(method, at, raw ? JSON.parse(said[raw]) : said);
     const told = reply.status === 204 ? null : await reply.json();
     if (done) toast(done);
+    if (told?.secret) await show(`The secret of ${told.webhook.name}`, told.secret);
     if (go === "job") location.assign(`${base}/jobs/${encodeURIComponent(told.id)}`);
     else if (method === "PUT") location.reload();
     else {
@@ -213,7 +296,14 @@ const chosen = () => boxes().filter((box) => box.checked).map((box) => box.value
 
 function count() {
   const which = document.getElementById("bulk-which");
-  if (which) which.options[0].textContent = `those chosen (${chosen().length})`;
+  if (!which) return;
+  which.options[0].textContent = `those chosen (${chosen().length})`;
+  document.getElementById("frozen").hidden = !chosen().length;
+}
+
+function untick() {
+  for (const box of main.querySelectorAll(".pick input")) box.checked = false;
+  count();
 }
 
 document.addEventListener("click", (event) => {
@@ -224,9 +314,12 @@ document.addEventListener("click", (event) => {
   else if (button.dataset.bulk) {
     const bar = document.getElementById("bulk");
     if (document.getElementById("bulk-which").value === "all") {
-      bulk(button.dataset.bulk, { filter: JSON.parse(bar.dataset.filter) });
+      bulk(button.dataset.bulk, { filter: JSON.parse(bar.dataset.filter) }, button.dataset.only);
     } else if (chosen().length) bulk(button.dataset.bulk, { ids: chosen() });
     else toast("Choose some jobs first, or say that all that fit are meant.", "bad");
+  } else if (button.id === "untick") {
+    untick();
+    renew(true);
   } else if (button.id === "theme") nextTheme(button);
   else if (button.id === "help") help();
 });
@@ -297,13 +390,15 @@ function help() {
 
 const rows = () => [...main.querySelectorAll("[data-row]")];
 
+const opening = (row) => row.querySelector("[data-open]") ?? row.querySelector("a, button");
+
 function move(by) {
   const all = rows();
   if (!all.length) return;
   const at = all.findIndex((row) => row.classList.contains("at"));
   const next = all[Math.min(Math.max(at + by, 0), all.length - 1)];
   for (const row of all) row.classList.toggle("at", row === next);
-  next.querySelector("a, button")?.focus({ preventScroll: true });
+  opening(next)?.focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
 }
 
@@ -331,7 +426,7 @@ document.addEventListener("keydown", (event) => {
     t: () => document.getElementById("theme").click(),
     "?": help,
     Enter: () => {
-      if (current && !event.target.closest("a, button")) current.querySelector("a")?.click();
+      if (current && !event.target.closest("a, button")) opening(current)?.click();
       else return false;
     },
   };
@@ -345,6 +440,7 @@ let every = 2000; // milliseconds; the server says more if many look
 let known = ""; // what we were shown last
 let stale = 0;
 let asking = false;
+let over = false; // whether what the page is about is gone
 
 // Has the live parts of the page drawn anew by the server.
 async function renew(now = false) {
@@ -354,13 +450,15 @@ async function renew(now = false) {
 }
 
 async function look(part = "main") {
-  if (asking || !stale || document.hidden) return;
+  if (asking || over || !stale || document.hidden) return;
   asking = true;
   stale -= 1;
   try {
     const headers = { "X-Part": part, "If-None-Match": known };
     const reply = await fetch(location.pathname + location.search, { headers });
     if (reply.status === 401) return location.reload();
+    if (reply.status === 404) return over || gone();
+    pulse(true);
     known = reply.headers.get("ETag") ?? known;
     if (reply.ok) put(new DOMParser().parseFromString(await reply.text(), "text/html"));
   } catch {
@@ -368,6 +466,16 @@ async function look(part = "main") {
   } finally {
     asking = false;
   }
+}
+
+function gone() {
+  over = true;
+  const said = $("p", "This was deleted meanwhile. What is shown is how it was.");
+  said.className = "note bad";
+  said.id = "gone";
+  said.setAttribute("role", "alert");
+  main.prepend(said);
+  for (const button of main.querySelectorAll("button, .actions a")) button.remove();
 }
 
 function put(fresh) {
@@ -394,9 +502,23 @@ function put(fresh) {
   document.dispatchEvent(new CustomEvent("renewed"));
 }
 
+const LOST_AFTER = 4000; // milliseconds: a server that is restarted is back by then
+let losing = 0;
+
 function pulse(good) {
   const sign = document.getElementById("pulse");
   if (!sign) return;
+  const lost = document.getElementById("lost");
+  if (good) {
+    clearTimeout(losing);
+    losing = 0;
+    if (lost.textContent) toast("The connection is back.");
+    lost.textContent = "";
+  } else if (!losing) {
+    losing = setTimeout(() => {
+      lost.textContent = "The connection is lost. What is shown may be old; we try again by ourselves.";
+    }, LOST_AFTER);
+  }
   sign.classList.toggle("on", good);
   const text = good ? "live" : "connection lost";
   if (sign.firstElementChild.textContent !== text) sign.firstElementChild.textContent = text;
@@ -438,6 +560,7 @@ function listen() {
 }
 
 localise(document);
+sayHere();
 setInterval(() => localise(document), 10000);
 if (main.querySelector("[data-live]")) {
   listen();
