@@ -1,9 +1,9 @@
 """Makes the environment of the benchmarks: `python3 -m bench.environment FOLDER`.
 
 FOLDER becomes a virtual environment with queuectl, as it is in this checkout, the peers that are
-in Python, and what draws. Those that don't bear with the others have folders in `apart`. Peers
-and servers that Debian has are installed if they are missing and we are root. Only the standard
-library is imported here.
+in Python, what draws, and what drives a browser. Peers that don't bear with the others have folders
+in `apart`. Peers, servers and the browser that Debian has are installed if they are missing and we
+are root. Only the standard library is imported here.
 
 Whatever can't be installed is named, and is told again by the benchmarks as not measured.
 """
@@ -26,6 +26,8 @@ PEERS = (
     "redis[hiredis]",
     "psycopg[binary]",
 )
+TOOLS = ("matplotlib", "playwright")
+"""What draws, and what drives a browser."""
 APART = {
     "saq": ("saq[redis,hiredis]",),
     "taskiq": ("taskiq[uv]", "taskiq-redis", "hiredis"),
@@ -39,6 +41,7 @@ PROGRAMS = {
     "redis-server": "redis-server",
     "tsp": "task-spooler",
     "parallel": "parallel",
+    "chromium": "chromium",
 }
 
 
@@ -46,9 +49,9 @@ def main(folder: Path) -> int:
     """Make it, and say what couldn't be; only without queuectl itself there is no point."""
     if not (folder / "bin" / "python").exists():
         venv.create(folder, with_pip=True)
-    if not install(folder, "-e", f"{CHECKOUT}[postgres,mysql]"):
+    if not install(folder, "-e", f"{CHECKOUT}[postgres,mysql,web]"):
         return 1
-    for package in (*PEERS, "matplotlib"):
+    for package in (*PEERS, *TOOLS):
         if not install(folder, package):
             print(f"{package} can't be installed; it won't be measured.", file=sys.stderr)
     for name, packages in APART.items():

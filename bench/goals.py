@@ -216,6 +216,46 @@ def _startup() -> list[Goal]:
     ]
 
 
+def _web() -> list[Goal]:
+    stores = (("sqlite", "SQLite"), ("postgresql", "PostgreSQL"), ("mariadb", "MariaDB"))
+    goals = [
+        Goal(
+            about=f"enqueue through the API on {name}, against `Queue.enqueue`",
+            figure=f"api/{store}/api",
+            against=f"api/{store}/threads",
+            at_least=0.5,
+        )
+        for store, name in stores
+    ]
+    goals += [
+        Goal(
+            about=f"drain on {name} beside open dashboards, against one alone",
+            figure=f"web/{store}/beside",
+            against=f"web/{store}/alone",
+            at_least=0.95,
+        )
+        for store, name in stores
+    ]
+    goals += [
+        Goal(
+            about=f"{what} on {name} with 1,000,000 jobs, p95, ms",
+            figure=f"web/{store}/{id}",
+            at_most=limit,
+        )
+        for store, name in stores[:2]
+        for id, what, limit in (("overview", "overview", 100), ("paint", "first paint", 300))
+    ]
+    goals.append(
+        Goal(
+            about="statements of a web server to which 1,000 listen, against one",
+            figure="web/sqlite/streams/many",
+            against="web/sqlite/streams/one",
+            at_most=1.1,
+        )
+    )
+    return goals
+
+
 GOALS = (
     *_drain(),
     *_latency(),
@@ -224,4 +264,5 @@ GOALS = (
     *_backlog(1_000, 1_000_000),
     *_idle(),
     *_startup(),
+    *_web(),
 )

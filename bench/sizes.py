@@ -46,6 +46,14 @@ class Sizes:
     claim_jobs: int
     claim_batches: tuple[int, ...]
     size_jobs: int
+    month_jobs: int
+    """Jobs of a queue whose dashboard is looked at."""
+    views: int
+    """Looks at each of its pages, in a round."""
+    streams: int
+    """Dashboards that are open at once."""
+    changes: int
+    """Jobs that are enqueued while they listen."""
 
     @property
     def warm_up_jobs(self) -> int:
@@ -64,6 +72,8 @@ FULL = Sizes(
         "warm": 3,
         "parts": 3,
         "enqueue": 5,
+        "api": 5,
+        "web": 5,
         "startup": 3,
         "backlog": 6,
         "idle": 2,
@@ -94,6 +104,10 @@ FULL = Sizes(
     claim_jobs=2_000,
     claim_batches=(1, 4, 16),
     size_jobs=2_000,
+    month_jobs=1_000_000,
+    views=100,
+    streams=1_000,
+    changes=100,
 )
 
 QUICK = Sizes(
@@ -136,6 +150,10 @@ QUICK = Sizes(
     claim_jobs=500,
     claim_batches=(1, 4, 16),
     size_jobs=500,
+    month_jobs=50_000,
+    views=40,
+    streams=200,
+    changes=40,
 )
 
 TINY = Sizes(
@@ -166,6 +184,10 @@ TINY = Sizes(
     claim_jobs=32,
     claim_batches=(1, 16),
     size_jobs=50,
+    month_jobs=100,
+    views=3,
+    streams=5,
+    changes=3,
 )
 
 SIZES = {sizes.name: sizes for sizes in (FULL, QUICK, TINY)}

@@ -35,6 +35,17 @@ PARTS = {
     "guards": "processors: the guards",
     "server": "processors: the database server",
 }
+DASHBOARD = {
+    "overview": "overview with all jobs of a month, p95, ms",
+    "jobs": "its jobs, p95, ms",
+    "search": "a text that none of them has, p95, ms",
+    "paint": "first paint of the overview in a browser, p95, ms",
+    "streams/one": "statements a change while one listens",
+    "streams/many": "statements a change while all listen",
+    "alone": "drain alone, jobs/s",
+    "beside": "drain beside open dashboards, jobs/s",
+}
+AGAINST = {"streams/many": "streams/one", "beside": "alone"}
 COMMANDS = {
     "enqueue": "queuectl enqueue true",
     "help": "queuectl --help",
@@ -157,6 +168,35 @@ def _over_limit(book: Book, figure: Figure) -> str:
     return f"; {ratio(figure, other)} x raw" if other else ""
 
 
+def api(book: Book) -> Table:
+    """Return rates of the API and of programs, and how they compare."""
+    rows = []
+    for figure in book.matching("api/*/api"):
+        store = figure.id.split("/")[1]
+        threads, alone = (book.figures.get(f"api/{store}/{how}") for how in ("threads", "alone"))
+        cells = (_cell(figure), _cell(threads), ratio(figure, threads), _cell(alone))
+        rows.append((who(store), *cells))
+    headings = ("who", "API, jobs/s", "threads, jobs/s", "ratio", "one thread, jobs/s")
+    return Table(measure="api", headings=headings, rows=tuple(rows))
+
+
+def web(book: Book) -> Table:
+    """Return what a dashboard costs."""
+    found = [*book.matching("web/*/*"), *book.matching("web/*/*/*")]
+    stores = list(dict.fromkeys(figure.id.split("/")[1] for figure in found))
+    rows = []
+    for part, title in DASHBOARD.items():
+        cells = []
+        for store in stores:
+            figure = book.figures.get(f"web/{store}/{part}")
+            other = book.figures.get(f"web/{store}/{AGAINST.get(part)}")
+            more = f"; {ratio(figure, other)} x" if figure and other else ""
+            cells.append(_cell(figure) + more)
+        rows.append((title, *cells))
+    headings = ("what", *(f"on {STORES[store]}" for store in stores))
+    return Table(measure="web", headings=headings, rows=tuple(rows) if found else ())
+
+
 def startup(book: Book) -> Table:
     """Return milliseconds, and how they compare with the least."""
     least = book.figures.get("startup/imports")
@@ -270,11 +310,13 @@ _MAKERS: Sequence[Callable[[Book], Table]] = (
     warm,
     parts,
     enqueue,
+    api,
     startup,
     idle,
     claims,
     size,
     backlog,
+    web,
 )
 
 # -- cells ------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The measures, in the order in which they are run: what disturbs the disk most comes last."""
 
 from bench.measures import (
+    api,
     backlog,
     claims,
     drain,
@@ -13,6 +14,7 @@ from bench.measures import (
     startup,
     tasks,
     warm,
+    web,
 )
 from bench.subject import Measure
 
@@ -26,10 +28,12 @@ MEASURES: dict[str, Measure] = {
         warm,
         parts,
         enqueue,
+        api,
         startup,
         idle,
         claims,
         size,
         backlog,
+        web,
     )
 }

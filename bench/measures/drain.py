@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import zip_longest
 from pathlib import Path
 
@@ -89,6 +89,7 @@ class Ours(Timed):
         # The workers are shared out among the nodes: the machine doesn't grow with them.
         each = max(1, self._workers // self._nodes)
         with self.lab.queue(self._store) as queue, ExitStack() as stack:
+            stack.enter_context(self.beside(queue))
             groups = [stack.enter_context(self.lab.node(queue, each)) for _ in range(self._nodes)]
             queue.pause("default")
             queue.enqueue_many(["true"] * jobs)
@@ -97,6 +98,10 @@ class Ours(Timed):
             queue.resume("default")
             watch(lambda: completed(queue), jobs, lambda: check_all(groups))
             return jobs / (time.monotonic() - began)
+
+    def beside(self, queue: Queue) -> AbstractContextManager[None]:
+        """Have what goes on beside it; mostly nothing."""
+        return nullcontext()
 
 
 def completed(queue: Queue) -> int:

@@ -64,7 +64,7 @@ def singly(lab: Lab, store: str) -> Iterable[Reading]:
         for turn in range(TURNS):
             for name in sorted(clients, reverse=bool(turn % 2)):
                 seconds[name] += clients[name]("single", command="true", times=each)["seconds"]
-        _check(urls[store], 10 + TURNS * each)
+        check(urls[store], 10 + TURNS * each)
     return [_rate(f"{name}/single", TURNS * each, took) for name, took in seconds.items()]
 
 
@@ -76,7 +76,7 @@ def ours(lab: Lab, store: str) -> Iterable[Reading]:
         crowd = client("threaded", command="true", times=single, threads=THREADS)
         os.sync()
         many = client("many", command="true", times=bulk)["seconds"]
-        _check(url, 10 + crowd["times"] + bulk)
+        check(url, 10 + crowd["times"] + bulk)
     return [
         _rate(f"{store}/threaded", crowd["times"], crowd["seconds"]),
         _rate(f"{store}/bulk", bulk, many),
@@ -102,7 +102,7 @@ def jsonl(lab: Lab, store: str) -> Iterable[Reading]:
             check=True,
         )
         took = time.perf_counter() - began
-        _check(url, bulk)
+        check(url, bulk)
     return [_rate(f"{store}/jsonl", bulk, took)]
 
 
@@ -113,7 +113,7 @@ def limit(lab: Lab, store: str, name: str, app: str) -> Iterable[Reading]:
         client("single", command="true", times=10)
         os.sync()
         many = client("many", command="true", times=bulk)["seconds"]
-        _check(url, 1 + 10 + bulk)
+        check(url, 1 + 10 + bulk)
     return [_rate(f"{name}/bulk", bulk, many)]
 
 
@@ -130,7 +130,7 @@ def _rate(id: str, jobs: int, seconds: float) -> Reading:
     return Reading(id=f"enqueue/{id}", value=jobs / seconds, unit="jobs/s")
 
 
-def _check(url: str, jobs: int) -> None:
+def check(url: str, jobs: int) -> None:
     with Queue(url) as queue:
         found = sum(count.jobs for count in queue.store.jobs.counts())
     if found != jobs:

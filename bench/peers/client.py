@@ -52,6 +52,12 @@ class Client:
             thread.join()
         return {"seconds": time.perf_counter() - began, "times": each * threads}
 
+    def connected(self, command: str, times: int, connections: int) -> Json:
+        """The same over several connections of an app that has them, so many times in all."""
+        began = time.perf_counter()
+        self._app.enqueue_from(command, times, connections)
+        return {"seconds": time.perf_counter() - began}
+
     def many(self, command: str, times: int) -> Json:
         """Enqueue a command so many times, in the quickest way that the app has."""
         began = time.perf_counter()

@@ -38,6 +38,18 @@ NEW_SECRET = 32
 _GONE_STATUS = 410
 _NAT64 = "64:ff9b::/96"
 """IPv6 addresses that stand for those of IPv4."""
+_OWN = (
+    "192.0.0.0/24",  # of protocols
+    "192.88.99.0/24",  # to relays of 6to4
+    "168.63.129.16/32",  # of the host beneath, in a cloud
+    "64:ff9b:1::/48",  # for IPv4 addresses of a network of one's own
+    "100::/64",  # for what is dropped
+    "2001::/23",  # of protocols
+    "3fff::/20",  # for documentation
+    "5f00::/16",  # of segments of a network
+    "fec0::/10",  # of sites, once
+)
+"""Addresses that Python, in one version or another, takes for public."""
 
 
 class UndeliveredError(QueuectlError):
@@ -152,8 +164,10 @@ def is_public(address: str) -> bool:
 
 
 def _is_global(ip: "IPv4Address | IPv6Address") -> bool:
-    is_local = getattr(ip, "is_site_local", False)
-    return ip.is_global and not (ip.is_multicast or ip.is_reserved or is_local)
+    from ipaddress import ip_network
+
+    is_own = any(ip in ip_network(network) for network in _OWN)
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved or is_own)
 
 
 def _addresses(host: str, port: int, *, private: bool) -> "list[tuple[Any, Any]]":

@@ -4,7 +4,7 @@ What can be said of a value by itself is in `report`. Only ever extend these dic
 """
 
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import NotFoundError, QueuectlError
@@ -41,8 +41,13 @@ WAITING_OVERLAPS = (Overlap.LATEST, Overlap.ALL, Overlap.CANCEL)
 # -- jobs -------------------------------------------------------------------------------
 
 
-def job_whole(queue: "Queue", job: Job) -> dict[str, Any]:
-    """Describe a job with its runs, hooks, its history, why it waits, and what it tells."""
+def job_whole(
+    queue: "Queue", job: Job, *, sees: Callable[[str], bool] = lambda _: True
+) -> dict[str, Any]:
+    """Describe a job with its runs, hooks, its history, why it waits, and what it tells.
+
+    Of hooks those are told that are in queues which who asks `sees`.
+    """
     events = list(queue.iterate_events(job.id))[::-1]
     hooks = list(queue.hooks(job)) if any(event.kind == "hook" for event in events) else []
     pause = queue.pauses().get(job.seq) if job.state == State.PROCESSING else None
@@ -52,7 +57,7 @@ def job_whole(queue: "Queue", job: Job) -> dict[str, Any]:
         "waits_for": [reason.as_dict() for reason in reasons],
         "runs": [attempt_dict(run) for run in queue.attempts(job.id)],
         "events": [event_dict(event) for event in events],
-        "hooks": [{"id": hook.id, "state": str(hook.state)} for hook in hooks],
+        "hooks": [{"id": hook.id, "state": str(hook.state)} for hook in hooks if sees(hook.queue)],
         "progress": progress_dict(queue.progress([job]).get(job.seq)),
         "result": queue.results([job]).get(job.seq),
         "sleep": sleep_dict(queue.sleeps([job]).get(job.seq)),
@@ -107,13 +112,16 @@ def _one_queue(name: str, states: dict[State, int], info: QueueInfo | None) -> d
     }
 
 
-def queue_dict(queue: "Queue", name: str) -> dict[str, Any]:
-    """Describe a queue with all there is to it; one that nobody uses is an error."""
+def queue_dict(queue: "Queue", name: str, *, hints: bool = True) -> dict[str, Any]:
+    """Describe a queue with all there is to it; one that nobody uses is an error.
+
+    With `hints` that names another queue which may have been meant.
+    """
     found = {row["name"]: row for row in queue_dicts(queue)}.get(name)
     if found is None:
         unused = queue.unused([name])
         if name in unused:
-            meant = f"did you mean {unused[name]!r}?" if unused[name] else ""
+            meant = f"did you mean {unused[name]!r}?" if hints and unused[name] else ""
             advice = meant or "see queuectl queue list."
             raise NotFoundError(f"Nothing is in queue {name!r}, or set on it.", advice=advice)
         found = _one_queue(name, dict.fromkeys(State, 0), None)

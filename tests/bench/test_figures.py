@@ -102,6 +102,11 @@ def full_book() -> Book:
         parts__sqlite__claim=[40, 44],
         enqueue__sqlite__single=[600, 660],
         enqueue__apsw__single=[1000, 1000],
+        api__sqlite__api=[600, 630],
+        api__sqlite__threads=[1000, 1000],
+        web__sqlite__overview=[20, 22],
+        web__sqlite__alone=[2000, 2000],
+        web__sqlite__beside=[1900, 1960],
         startup__enqueue=[60, 61],
         startup__enqueue__cpu=[50, 51],
         startup__imports=[50, 50],
@@ -135,6 +140,10 @@ def test_tables_show_medians_spread_and_ratios() -> None:
     assert "| at the store: claim | 42.0 (40.0-44.0) |" in found["parts"].markdown()
     assert "630 (600-660); 0.63 x raw" in found["enqueue"].text()
     assert "; 0.95 x" in found["backlog"].text()
+    assert "| queuectl on SQLite | 615 (600-630) | 1,000 (1,000-1,000) | 0.61 | - |" in (
+        found["api"].markdown()
+    )
+    assert "1,930 (1,900-1,960); 0.96 x" in found["web"].text()
     assert "1.21" in found["startup"].text()
     for table in found.values():
         assert all(len(row) == len(table.headings) for row in table.rows)

@@ -17,7 +17,7 @@ from bench.processes import BenchError, Group, is_alive
 from bench.run import Runner
 from bench.sizes import TINY
 from bench.subject import Measure, Plain, Subject
-from bench.tables import PARTS
+from bench.tables import DASHBOARD, PARTS
 from bench.weather import Disturbance, Weather
 from queuectl.place import default_path
 from tests.support import wait_for
@@ -106,6 +106,22 @@ def test_tasks_that_do_nothing_are_measured(monkeypatch: pytest.MonkeyPatch) -> 
     assert book.figures["warm/sqlite/p50"].summary.median > 0
     assert {figure.id.split("/")[2] for figure in book.matching("parts/sqlite/*")} == set(PARTS)
     assert not lab.folder.exists()
+
+
+def test_what_the_web_costs_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enqueues through the API; pages, also in a browser; who listens; a drain beside it."""
+    monkeypatch.setattr("bench.run.rest", lambda: None)
+    book = Book()
+    with Lab(TINY, stores=[SQLITE], peers=False) as lab:
+        runner = Runner(lab, book, rounds=1, weather=Forecast())
+        for name in ("api", "web"):
+            runner.run(MEASURES[name])
+    assert book.missing == {}
+    assert {figure.id for figure in book.matching("api/sqlite/*")} == {
+        f"api/sqlite/{how}" for how in ("api", "threads", "alone")
+    }
+    for part in DASHBOARD:
+        assert book.figures[f"web/sqlite/{part}"].summary.median > 0
 
 
 def test_subjects_take_turns_and_one_that_fails_is_named(

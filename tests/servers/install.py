@@ -31,6 +31,8 @@ PACKAGES = {
     "strace": "strace",
     "jq": "jq",
     "promtool": "prometheus",
+    "nginx": "nginx",
+    "caddy": "caddy",
     "zsh": "zsh",
     "fish": "fish",
 }

@@ -69,6 +69,13 @@ class TestWords:
     def test_orders_of_terminals_are_left_out(self) -> None:
         text = "\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;http://a\x1b\\y\x1bMz\r\n"
         assert words.plain(text) == "red xyz\n"
+        assert [words.span(one) for one in (1800, 90, 3600, 90_061, 0.25)] == [
+            "30 minutes",
+            "1 minute 30 seconds",
+            "1 hour",
+            "1 day 1 hour 1 minute 1 second",
+            "250ms",
+        ]
         assert words.plain("10%\r50%\r100% done\nab\r\nabc\rx\r") == "100% done\nab\nxbc"
 
     def test_numbers(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from queuectl.access import Role
+from queuectl.web.app import App
 from tests.support import PATIENCE, Lab
 
 ALL = tuple(Role)
@@ -143,6 +144,30 @@ class Server:
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
             stream.close()
+
+
+async def asked(app: App, target: str, **headers: str) -> Reply:
+    """Ask an application in this process for a page, as a server does."""
+    told: dict[str, Any] = {"body": b""}
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    async def send(message: Any) -> None:
+        told.update(message)
+
+    path, _, query = target.partition("?")
+    given = {"host": "localhost", **headers}
+    scope = {
+        "method": "GET",
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(name.replace("_", "-").encode(), it.encode()) for name, it in given.items()],
+        "client": None,
+    }
+    await app(scope, receive, send)
+    named = {name.decode(): it.decode() for name, it in told["headers"]}
+    return Reply(told["status"], named, told["body"])
 
 
 Serve = Callable[..., Server]

@@ -1,5 +1,6 @@
 """Who may: each route, each role, each way of not being let in. Only what this table says."""
 
+import asyncio
 import json
 import re
 import sqlite3
@@ -8,11 +9,15 @@ from datetime import timedelta
 
 import pytest
 
+from queuectl import __version__
 from queuectl.access import Role
+from queuectl.errors import StoreUnreachableError
 from queuectl.web.api import routes
+from queuectl.web.app import App
+from queuectl.web.gate import Gate, Rules
 from queuectl.web.route import LINES, Route
 from tests.support import Lab, wait_for
-from tests.web.conftest import Client, Serve, Server
+from tests.web.conftest import Client, Serve, Server, asked
 
 VIEW = {Role.VIEW, Role.OPERATE, Role.SUBMIT, Role.ADMIN}
 OPERATE = {Role.OPERATE, Role.ADMIN}
@@ -312,6 +317,70 @@ class TestQueues:
 
 ODD = ("queue ", " queue", "\tqueue")
 """Names that a field may have as well."""
+
+
+class TestStrangers:
+    """Who isn't known is told nothing of what is here."""
+
+    def test_pages(self, lab: Lab, server: Server) -> None:
+        stranger = Client(server.port, base="")
+        known = Client(server.port, server.client("view").headers, base="")
+        some = Client(server.port, server.client("view", queues=("mail",)).headers, base="")
+        file = lab.db.name.encode()
+        assert file in known.get("/").body
+        for client, path in ((stranger, "/sign-in"), (some, "/")):
+            assert file not in client.get(path).body
+        assert __version__.encode() not in stranger.get("/sign-in").body
+
+    @pytest.mark.parametrize("path", ["/health", "/", "/sign-in", "/api/v1/me"])
+    def test_a_database_that_cannot_be_used(
+        self, lab: Lab, monkeypatch: pytest.MonkeyPatch, path: str
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise StoreUnreachableError("no /srv/queue.db", advice="see 10.0.0.7")
+
+        monkeypatch.setattr(lab.queue.store.grants, "find", fail)
+        monkeypatch.setattr(lab.queue.store.jobs, "counts", fail)
+        cookie = f"{Gate(lab.queue, Rules()).cookie}=qts_x"
+        for headers in ({"authorization": "Bearer qtl_x"}, {"cookie": cookie}):
+            reply = asyncio.run(asked(App(lab.queue, Rules()), path, **headers))
+            assert reply.status == (200 if path == "/sign-in" else 503)
+            assert b"/srv/" not in reply.body
+            assert b"10.0.0.7" not in reply.body
+
+
+def test_no_hint_names_a_queue_of_others(lab: Lab, server: Server) -> None:
+    lab.queue.enqueue("true", queue="mails")
+    reply = server.client("view", queues=("mail",)).get("/queues/mail")
+    assert reply.status == 404
+    assert b"mails" not in reply.body
+    assert b"mails" in server.client("view").get("/queues/mail").body
+
+
+def test_hooks_that_were_moved_away_are_not_shown(lab: Lab, server: Server) -> None:
+    lab.queue.enqueue("true", id="j", queue="mail", on_success="true")
+    lab.queue.force_finish("j")
+    (hook,) = lab.queue.hooks("j")
+    mail, everybody = server.client("view", queues=("mail",)), server.client("view")
+    assert [one["id"] for one in mail.get("/jobs/j").json["hooks"]] == [hook.id]
+    lab.queue.move(hook, "away")
+    assert [one["id"] for one in everybody.get("/jobs/j").json["hooks"]] == [hook.id]
+    assert mail.get("/jobs/j").json["hooks"] == []
+    assert mail.get("/jobs/j/hooks").json == []
+
+
+@pytest.mark.parametrize("path", ["/jobs/%00", "/queues/a%00b", "/jobs?queue=%00", "/jobs/%ff"])
+def test_names_that_no_database_keeps(server: Server, path: str) -> None:
+    assert server.client(*Role).get(path).status == 400
+    pages = Client(server.port, server.client(*Role).headers, base="")
+    assert pages.get(path).status == 400
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_names_that_no_path_can_have(anyone: Client, name: str) -> None:
+    assert anyone.post("/jobs", {"command": "true", "id": name}).status == 400
+    assert anyone.post("/jobs", {"command": "true", "queue": name}).status == 400
+    assert anyone.put(f"/jobs/{name.replace('.', '%2e')}", {"command": "true"}).status == 400
 
 
 class TestUnique:

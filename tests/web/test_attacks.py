@@ -320,6 +320,10 @@ def test_who_says_to_be_the_proxy_is_believed_only_where_it_is(serve: Serve) -> 
     options = ("--proxy-header", "X-User", "--proxy-role", "view", "--no-link")
     here = serve("--trust-proxy", "127.0.0.1", *options)
     elsewhere = serve("--trust-proxy", "10.0.0.0/8", *options)
+    twice = f"GET {API}/me HTTP/1.1\r\nHost: localhost\r\nX-User: bob\r\nX-User: ann\r\n\r\n"
+    with closing(socket.create_connection(("127.0.0.1", here.port), PATIENCE)) as wire:
+        wire.sendall(twice.encode())
+        assert wire.recv(10_000).startswith(b"HTTP/1.1 400")
     claims = {"X-User": "ann"}
     assert Client(here.port, claims).get("/me").json["name"] == "ann"
     assert Client(elsewhere.port, claims).get("/me").status == 403

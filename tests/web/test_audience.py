@@ -17,7 +17,7 @@ from queuectl.web.app import App
 from queuectl.web.live import Live
 from queuectl.web.pages import site
 from tests.support import PATIENCE, Lab, wait_for
-from tests.web.conftest import Client, Server
+from tests.web.conftest import Client, Server, asked
 
 MANY = 1_000
 CHANGES = 5
@@ -122,36 +122,18 @@ def test_a_page_by_another_query_is_the_same_page(
     _, secret = lab.queue.access.add_token("ann", ["view"])
     with counted() as seen, Queue(lab.url) as queue:
         app = App(queue, gate.Rules())
-        first = asyncio.run(asked(app, secret, ["queue=mail"]))
+        first = asyncio.run(renewed(app, secret, ["queue=mail"]))
         seen.clear()
         odd = [f"queue=mail&x{number}=" for number in range(20)]
-        again = asyncio.run(asked(app, secret, [*odd, "text=&queue=mail"]))
+        again = asyncio.run(renewed(app, secret, [*odd, "text=&queue=mail"]))
     assert set(again) == set(first)
     assert seen == []
 
 
-async def asked(app: App, secret: str, queries: list[str]) -> list[bytes]:
+async def renewed(app: App, secret: str, queries: list[str]) -> list[bytes]:
     """Return what is shown of the list of jobs by each of these queries."""
-    bodies = []
-
-    async def receive() -> Any:
-        return {"type": "http.request"}
-
-    async def send(message: Any) -> None:
-        if "body" in message:
-            bodies.append(message["body"])
-
-    headers = {"host": "localhost", "x-part": "main", "authorization": f"Bearer {secret}"}
-    for query in queries:
-        scope = {
-            "method": "GET",
-            "raw_path": b"/jobs",
-            "query_string": query.encode(),
-            "headers": [(name.encode(), it.encode()) for name, it in headers.items()],
-            "client": None,
-        }
-        await app(scope, receive, send)
-    return bodies
+    headers = {"x_part": "main", "authorization": f"Bearer {secret}"}
+    return [(await asked(app, f"/jobs?{query}", **headers)).body for query in queries]
 
 
 def viewers(server: Server) -> tuple[Client, Client]:

@@ -280,6 +280,18 @@ class TestLive:
         go(page, server, "/jobs/silent")
         assert page.inner_text("#terminal") == "No output yet."
 
+    def test_a_job_that_is_retried_is_followed_again(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        lab.node()
+        lab.queue.enqueue("echo run $QUEUECTL_ATTEMPT; exit 3", id="again", max_retries=0)
+        lab.wait_state("again", State.DEAD)
+        sign_in(page, server)
+        go(page, server, "/jobs/again")
+        page.wait_for_selector("#output[data-ended=dead]")
+        lab.queue.retry("again")
+        page.wait_for_selector("#terminal pre:has-text('run 2')")
+
     def test_what_nobody_looks_at_goes_on_where_it_was(
         self, page: Page, lab: Lab, server: Server
     ) -> None:
@@ -668,6 +680,27 @@ def test_the_keyboard_is_enough(page: Page, lab: Lab, server: Server) -> None:
     page.keyboard.press("q")
     page.wait_for_url(server.url + "/queues")
     seen.check()
+
+
+def test_charts_are_read_by_keyboard_and_as_tables(page: Page, busy: Server) -> None:
+    sign_in(page, busy)
+    page.focus(".plot")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".reading:has-text('completed')")
+    last = page.inner_text(".reading")
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text(".reading") != last
+    page.click(".numbers summary")
+    assert page.locator(".chart >> nth=0 >> tbody tr:visible").count() == 60
+
+
+def test_a_slip_in_the_name_of_a_queue_is_asked_about(page: Page, busy: Server) -> None:
+    sign_in(page, busy)
+    go(page, busy, "/jobs?queue=thumb")
+    page.click("a:text-is('thumbs')")
+    page.wait_for_url(lambda url: "queue=thumbs" in url)
+    page.goto(f"{busy.url}/queues/thumb")
+    assert "did you mean 'thumbs'?" in page.inner_text("main")
 
 
 def test_colours_can_be_chosen_and_are_remembered(page: Page, busy: Server) -> None:

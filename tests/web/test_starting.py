@@ -11,10 +11,12 @@ from queue import SimpleQueue
 from threading import Thread
 
 import pytest
+from markupsafe import escape
 
 from queuectl import Queue
 from queuectl.access import Role
 from queuectl.errors import UsageError
+from queuectl.web.gate import GONE
 from queuectl.web.server import Place, check_closed, found_at, open_sockets
 from tests.support import PATIENCE, Lab, wait_for
 from tests.web.conftest import Client, Serve
@@ -117,12 +119,12 @@ class TestGone:
         sentence = f"{lab.db} was {how} while it was in use; restart queuectl web."
         for asked in (plain.get("/health"), client.get("/jobs/ghost"), client.get("/live")):
             assert (asked.status, asked.problem) == (503, "missing")
-            assert asked.json["detail"] == sentence
+            assert asked.json["detail"] == GONE
             assert asked.headers["retry-after"]
         for path in ("/", "/jobs", "/sign-in"):
             page = browser.get(path)
             assert page.status == 503, path
-            assert sentence in page.body.decode()
+            assert str(escape(GONE)) in page.body.decode()
             assert page.headers["content-type"].startswith("text/html")
         assert client.post("/jobs/ghost/hold").status == 503
         # Who listens is sent away, and asks again.

@@ -9,7 +9,6 @@ from hashlib import sha256
 from itertools import islice
 from threading import Event
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from queuectl.access import Grant, Kind
 from queuectl.errors import QueuectlError, UsageError, shown
@@ -23,8 +22,8 @@ from queuectl.web.gate import Gate, Rules, unknown
 from queuectl.web.http import GoneError, Receive, Request, Response, Send, encoded
 from queuectl.web.live import Live
 from queuectl.web.pages.site import Site
-from queuectl.web.problems import Problem, RefusedError, problem_of, refused
-from queuectl.web.query import read_query
+from queuectl.web.problems import Problem, RefusedError, outline_of, problem_of, refused
+from queuectl.web.query import read_names, read_query
 from queuectl.web.route import JSON, LINES, LONGEST, LONGEST_JOB, STREAM, Route, Scope
 from queuectl.web.routing import Answering, Routes
 from queuectl.web.standing import Standing
@@ -143,6 +142,8 @@ class App:
         if base and request.path != base and not request.path.startswith(f"{base}/"):
             raise refused(404, "no-path", "Not found", f"Everything here is under {base}/.")
         self.gate.check_host(request.headers)
+        if request.repeated:
+            self.gate.check_once(request.repeated)
         request.path = request.path[len(base) :] or "/"
         found = self._at.find(request.path)
         if found is None:
@@ -166,7 +167,7 @@ class App:
         call = Call(
             queue=self.queue,
             grant=grant,
-            path=_names(request),
+            path=read_names(request.names),
             query=read_query(route.query, request.params),
             headers=request.headers,
             body=body,
@@ -230,9 +231,11 @@ class App:
         if (known := self.gate.remembered(request.headers)) is not None:
             return known
         given = request.headers, request.cookies, request.address
-        found: Grant | None = await self._quick.run(
-            self.gate.who, *given, whose=f"at {request.address}"
-        )
+        at = f"at {request.address}"
+        try:
+            found: Grant | None = await self._quick.run(self.gate.who, *given, whose=at)
+        except QueuectlError as error:
+            raise RefusedError(outline_of(error)) from None
         return found
 
     def _check(self, route: Route, grant: Grant) -> None:
@@ -317,7 +320,7 @@ class App:
     async def _follow(self, request: Request) -> Response:
         grant = await self.admit(request)
         await request.read(LONGEST_NOTHING)
-        call = Call(queue=self.queue, grant=grant, path=_names(request))
+        call = Call(queue=self.queue, grant=grant, path=read_names(request.names))
         job = await self._quick.run(call.job, whose=grant.root)
         if self._slow.is_full(grant.root) or self.standing.count(grant) >= MOST_OF_ONE:
             raise busy()
@@ -343,8 +346,11 @@ class App:
         return Response(found.body, kind=found.content_type, headers=NO_STORE)
 
     async def _health(self, _: Request) -> Response:
-        self.gate.check_database()
-        await self._quick.run(self.queue.counts)
+        try:
+            self.gate.check_database()
+            await self._quick.run(self.queue.counts)
+        except QueuectlError as error:
+            raise RefusedError(outline_of(error)) from None
         return Response(b'{"ok":true}', kind=JSON)
 
 
@@ -453,14 +459,6 @@ def _line(line: bytes, number: int) -> Any:
         return parsed(line)
     except UsageError:
         return UsageError(f"Line {number} isn't JSON.")
-
-
-def _names(request: Request) -> dict[str, str]:
-    """Return the names in the path of a request."""
-    try:
-        return {name: unquote(text, errors="strict") for name, text in request.names.items()}
-    except UnicodeDecodeError:
-        raise UsageError("A name in the path isn't UTF-8.") from None
 
 
 def _since(request: Request) -> str | None:

@@ -6,7 +6,7 @@ known is refused: else a page of somebody else could have that name point here.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
@@ -18,13 +18,14 @@ from urllib.parse import urlsplit
 from queuectl.access import Grant, Kind, Role, digest_of
 from queuectl.errors import StoreError, StoreMissingError
 from queuectl.grants import is_to_be_noted
-from queuectl.values import dataclass, field
+from queuectl.values import dataclass, field, replace
 from queuectl.web.http import UNIX
-from queuectl.web.problems import RefusedError, refused
+from queuectl.web.problems import RefusedError, problem_of, refused
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
 
+GONE = "The database isn't at its place any more; restart queuectl web."
 _log = logging.getLogger(__name__)
 KNOWN_FOR = 1.0
 """Seconds for which a secret is taken for good without asking again: so long a revocation takes."""
@@ -34,6 +35,8 @@ TRIES, TRIES_WITHIN = 10, 60.0
 PROXY = "proxy:"
 """How the ids of those begin of whom a proxy says who they are: nothing is kept of them."""
 SAFE = ("GET", "HEAD", "OPTIONS")
+ONCE = ("authorization", "content-type", "host", "origin", "sec-fetch-site")
+"""Headers of which there can be one."""
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -126,7 +129,9 @@ class Gate:
         """When grants were used, by their ids, which is to be noted yet."""
         self.tries = Tries()
         name = sha256(f"{queue.url}{rules.base_path}".encode()).hexdigest()[:8]
-        prefix = "__Host-" if rules.secure and not rules.base_path else ""
+        # The first one is for the whole host, and nothing below it.
+        whole = "__Host-" if not rules.base_path else "__Secure-"
+        prefix = whole if rules.secure else ""
         self.cookie = f"{prefix}queuectl-{name}"
         """Cookies know no ports: two servers on one host would take each other's for theirs."""
 
@@ -141,7 +146,8 @@ class Gate:
             if not self._is_gone:
                 _log.error(gone.advised)
             self._is_gone = True
-            raise gone from None
+            # Where it was is for the log, as nobody was asked yet who they are.
+            raise RefusedError(replace(problem_of(gone), detail=GONE)) from None
         self._is_gone = False
 
     # -- where it comes from --------------------------------------------------------------
@@ -162,6 +168,11 @@ class Gate:
             )
         if len(self._hosts) < MOST_KNOWN:
             self._hosts.add(host)
+
+    def check_once(self, repeated: Collection[str]) -> None:
+        """Refuse a request that says twice what it is, or who: somebody else may read the other."""
+        if twice := {*ONCE, self.rules.proxy.header.lower()} & set(repeated):
+            raise refused(400, "twice", "Said twice", f"There may be one header {min(twice)} only.")
 
     def check_same_site(self, method: str, headers: Mapping[str, str]) -> None:
         """Refuse what a page of somebody else has a browser send along with our cookie."""

@@ -1,6 +1,7 @@
 """Requests and answers as a server of ASGI hands them over, and what of HTTP is used here."""
 
 import asyncio
+from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -47,6 +48,11 @@ class Request:
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in reversed(scope["headers"])
         }
+        self.repeated: frozenset[str] = frozenset()
+        """Headers that there are several of."""
+        if len(self.headers) < len(scope["headers"]):
+            names = Counter(name.decode("latin-1") for name, _ in scope["headers"])
+            self.repeated = frozenset(name for name, times in names.items() if times > 1)
         self.address: str = scope["client"][0] if scope["client"] else UNIX
         self.names: dict[str, str] = {}
         """What stands in the path where its route has names."""

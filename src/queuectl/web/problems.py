@@ -19,7 +19,7 @@ from queuectl.errors import (
     UsageError,
 )
 from queuectl.remote.wire import error_dict
-from queuectl.values import dataclass
+from queuectl.values import dataclass, replace
 from queuectl.web.api.once import OtherRequestError
 from queuectl.web.call import ForbiddenError
 
@@ -93,6 +93,12 @@ _KINDS: tuple[tuple[type[QueuectlError], int, str, str], ...] = (
 )
 _REFUSED = (QueuectlError, 400, "refused", "Refused")
 STATUSES = tuple(sorted({status for _, status, _, _ in _KINDS}))
+
+
+def outline_of(error: QueuectlError) -> Problem:
+    """Say it to somebody who isn't known: what the matter is, and nothing of what is here."""
+    problem = problem_of(error)
+    return replace(problem, detail=f"{problem.title}.", error=None)
 
 
 def problem_of(error: QueuectlError) -> Problem:

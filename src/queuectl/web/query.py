@@ -1,10 +1,26 @@
 """Reads the query of a request by the parameters that its route knows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from queuectl.errors import UsageError, did_you_mean, shown
 from queuectl.web.route import Param
+
+
+def read_names(given: Mapping[str, str]) -> dict[str, str]:
+    """Return what stands in a path where its route has names."""
+    try:
+        return {name: _clean(unquote(text, errors="strict")) for name, text in given.items()}
+    except UnicodeDecodeError:
+        raise UsageError("A name in the path isn't UTF-8.") from None
+
+
+def _clean(text: str) -> str:
+    """Return a text unless it has what no database keeps in one."""
+    if "\0" in text:
+        raise UsageError(f"There can't be a NUL in {shown(text)}.")
+    return text
 
 
 def read_query(params: Sequence[Param], given: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -16,7 +32,7 @@ def read_query(params: Sequence[Param], given: Iterable[tuple[str, str]]) -> dic
         if param is None:
             hint = did_you_mean(name, known, f"it takes {', '.join(known) or 'none'}.")
             raise UsageError(f"There is no parameter {shown(name)} here; {hint}")
-        value = _read(param, text)
+        value = _read(param, _clean(text))
         if param.many:
             said.setdefault(name, []).append(value)
         elif name in said:

@@ -126,6 +126,7 @@ def put(call: Call) -> Adding:
     Another request under an id that is taken is refused with 422.
     """
     id = call.path["id"]
+    _check_part("id", id)
     asked = _asked(call)
     if asked.setdefault("id", id) != id:
         raise UsageError(f"The body says another id than the path: {asked['id']!r}.")
@@ -148,8 +149,16 @@ def asked_of(call: Call, said: Mapping[str, Any], *, nulls: bool = False) -> dic
     """Return the fields of a job by their true names, if who asks may ask for that from afar."""
     asked = by_name(said, nulls=nulls)
     call.need_queue(str(asked.get("queue") or DEFAULT_QUEUE))
+    for name in ("id", "queue"):
+        _check_part(name, asked.get(name))
     _check_afar(asked)
     return asked
+
+
+def _check_part(name: str, value: object) -> None:
+    """Refuse what could be named in no path: browsers and proxies take it for another one."""
+    if value in (".", ".."):
+        raise UsageError(f"The {name} {value!r} can't be asked for here: no path could name it.")
 
 
 def _check_afar(asked: Mapping[str, Any]) -> None:
@@ -173,7 +182,7 @@ def _where(call: Call, job: Job) -> dict[str, str]:
 @group.get("/jobs/{id}", answers=schemas.ref("JobWhole"))
 def show(call: Call) -> dict[str, Any]:
     """Show everything about a job: fields, runs, history, and why it waits."""
-    return masked(call, job_whole(call.queue, call.job()))
+    return masked(call, job_whole(call.queue, call.job(), sees=call.grant.is_for))
 
 
 @group.get("/jobs/{id}/attempts", answers=schemas.array(schemas.ref("Attempt")))

@@ -18,6 +18,11 @@ _WORK = frozenset(field.name for field in REQUESTED if field.is_work)
 _WHOLE = schemas.ref("QueueWhole")
 
 
+def told(call: Call, name: str) -> dict[str, Any]:
+    """Describe a queue; who sees some only gets no hint at others."""
+    return queue_dict(call.queue, name, hints=not call.grant.queues)
+
+
 @group.get("/queues", answers=schemas.array(schemas.ref("Queue")))
 def list_queues(call: Call) -> list[dict[str, Any]]:
     """List the queues: what is in them, and what they allow."""
@@ -27,21 +32,21 @@ def list_queues(call: Call) -> list[dict[str, Any]]:
 @group.get("/queues/{name}", answers=_WHOLE)
 def show_queue(call: Call) -> dict[str, Any]:
     """Show a queue with its limits, its keys, and who serves it."""
-    return queue_dict(call.queue, call.need_queue(call.path["name"]))
+    return told(call, call.need_queue(call.path["name"]))
 
 
 @group.post("/queues/{name}/pause", needs=Right.OPERATE, answers=_WHOLE)
 def pause_queue(call: Call) -> dict[str, Any]:
     """Stop giving out jobs of a queue; those that run go on."""
     call.queue.pause(call.need_queue(call.path["name"]))
-    return queue_dict(call.queue, call.path["name"])
+    return told(call, call.path["name"])
 
 
 @group.post("/queues/{name}/resume", needs=Right.OPERATE, answers=_WHOLE)
 def resume_queue(call: Call) -> dict[str, Any]:
     """Give out jobs of a queue again."""
     call.queue.resume(call.need_queue(call.path["name"]))
-    return queue_dict(call.queue, call.path["name"])
+    return told(call, call.path["name"])
 
 
 @group.patch(
@@ -88,7 +93,7 @@ def rename_queue(call: Call) -> dict[str, Any]:
     """Call a queue otherwise, with its jobs, limits, keys, history and schedules."""
     to = text(call.said("to", need=("to",)), "to") or ""
     call.queue.rename_queue(call.path["name"], to)
-    return queue_dict(call.queue, to)
+    return told(call, to)
 
 
 @group.delete("/queues/{name}", needs=Right.ADMIN, scope=Scope.ALL)

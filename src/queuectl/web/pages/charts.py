@@ -22,11 +22,13 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
-    """A part of a chart that says what it stands for."""
+    """A part of a chart, to be pointed at, and what it stands for in numbers."""
 
     x: str
     width: str
-    text: str
+    at: str
+    cells: tuple[str, ...]
+    """What each of the columns of the chart says then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class Chart:
     about: str
     """What it says, for who can't see it."""
     layers: tuple[Layer, ...]
+    columns: tuple[str, ...]
+    """What is told of each part."""
     spots: tuple[Spot, ...]
     top: str
     """The number at the top, as it is written there."""
@@ -91,11 +95,11 @@ def area(values: Sequence[float], top: float) -> str:
     return f"M0 {HEIGHT}{''.join(points)}L{WIDTH} {HEIGHT}Z"
 
 
-def spots(texts: Sequence[str]) -> Iterator[Spot]:
-    """Yield the places to point at, one for each part."""
-    step = WIDTH / max(len(texts), 1)
-    for number, text in enumerate(texts):
-        yield Spot(x=_n(number * step), width=_n(step), text=text)
+def spots(rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Spot]:
+    """Yield the places to point at, one for each part: when that was, and its numbers."""
+    step = WIDTH / max(len(rows), 1)
+    for number, (at, cells) in enumerate(rows):
+        yield Spot(x=_n(number * step), width=_n(step), at=at, cells=tuple(cells))
 
 
 def _y(value: float, top: float) -> float:

@@ -30,10 +30,7 @@ _STREAM = Param(
 def job(call: Call) -> dict[str, Any]:
     """Show a job."""
     found = call.job()
-    said = masked(call, job_whole(call.queue, found))
-    said["hooks"] = [
-        hook for hook in said["hooks"] if call.grant.is_for(call.queue.get(hook["id"]).queue)
-    ]
+    said = masked(call, job_whole(call.queue, found, sees=call.grant.is_for))
     return {
         "job": said,
         "title": found.title,

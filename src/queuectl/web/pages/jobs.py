@@ -1,6 +1,6 @@
 """The list of jobs: searched, filtered, page by page; and what can be done to many of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from queuectl import changes, editing
@@ -57,6 +57,7 @@ def jobs(call: Call) -> dict[str, Any]:
         "total": call.queue.counted(which),
         "filter": {name: it for name, it in call.query.items() if name in said},
         "filtered": any(said.values()),
+        "unused": {} if rows else _unused(call, which.queues),
         "queues": _queues(call),
         "deeds": _deeds(which),
         "wrong": None,
@@ -108,6 +109,15 @@ _ROW = (
     "id queue state priority attempts max_retries tags held paused_at created_at run_at started_at"
     " finished_at duration_ms schedule type task"
 ).split()
+
+
+def _unused(call: Call, names: Sequence[str]) -> dict[str, str | None]:
+    """Return those of these queues that nobody uses, each with the name that may be meant."""
+    found = call.queue.unused(names)
+    return {
+        name: near if near is not None and call.grant.is_for(near) else None
+        for name, near in found.items()
+    }
 
 
 def _queues(call: Call) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from queuectl.job import WAITING, State
+from queuectl.job import State
 from queuectl.report import moment
 from queuectl.values import dataclass
 from queuectl.views import queue_dicts
@@ -73,7 +73,6 @@ def overview(call: Call) -> dict[str, Any]:
         "ranges": list(RANGES),
         "states": states,
         "pace": sum(sum(part.runs.values()) for part in lately[-6:-1]) / 5,
-        "waiting": sum(states[state.value] for state in WAITING),
         "charts": drawn(parts, chosen.span),
         "since": moment(parts[0].at),
         "until": moment(parts[-1].at + chosen.span),
@@ -149,7 +148,10 @@ def drawn(parts: "Sequence[Part]", span: int) -> list[charts.Chart]:
 def _ended(parts: "Sequence[Part]", span: int) -> charts.Chart:
     stacks = [[part.runs.get(name, 0) for part in parts] for name, _ in _ENDS]
     top = charts.nice(max(map(sum, zip(*stacks, strict=True)), default=0), least=4)
-    texts = [_told(part) for part in parts]
+    rows = [
+        (_at(part), [words.count(stack[number]) for stack in stacks])
+        for number, part in enumerate(parts)
+    ]
     totals = [sum(stack) for stack in stacks]
     each = {MINUTE: "minute", HOUR: "hour", 24 * HOUR: "day"}.get(span, words.duration(span))
     return charts.Chart(
@@ -164,15 +166,15 @@ def _ended(parts: "Sequence[Part]", span: int) -> charts.Chart:
                 charts.bars(stacks, top), totals, _ENDS, strict=True
             )
         ),
-        spots=tuple(charts.spots(texts)),
+        columns=tuple(name for name, _ in _ENDS),
+        spots=tuple(charts.spots(rows)),
         top=words.short(top),
         middle=words.short(top / 2),
     )
 
 
-def _told(part: "Part") -> str:
-    said = ", ".join(f"{words.count(count)} {name}" for name, count in part.runs.items())
-    return f"{words.when(moment(part.at) or '')}: {said or 'nothing'}"
+def _at(part: "Part") -> str:
+    return moment(part.at) or ""
 
 
 def _times(parts: "Sequence[Part]", what: str) -> charts.Chart:
@@ -180,9 +182,8 @@ def _times(parts: "Sequence[Part]", what: str) -> charts.Chart:
     middle, most = [one.median for one in found], [one.p95 for one in found]
     known = [value for value in (*middle, *most) if value is not None]
     top = charts.nice(max(known, default=0), least=10)
-    texts = [
-        f"{words.when(moment(part.at) or '')}: p50 {words.duration(one.median)}, p95"
-        f" {words.duration(one.p95)}"
+    rows = [
+        (_at(part), (words.duration(one.median), words.duration(one.p95), words.count(one.count)))
         for part, one in zip(parts, found, strict=True)
     ]
     title = {"run": "Run time", "wait": "Wait for a worker"}[what]
@@ -199,7 +200,8 @@ def _times(parts: "Sequence[Part]", what: str) -> charts.Chart:
             charts.Layer(kind="line far", path=charts.line(most, top), label="p95"),
             charts.Layer(kind="line mid", path=charts.line(middle, top), label="p50"),
         ),
-        spots=tuple(charts.spots(texts)),
+        columns=("p50", "p95", "runs"),
+        spots=tuple(charts.spots(rows)),
         top=words.duration(top),
         middle=words.duration(top / 2),
     )

@@ -4,7 +4,8 @@ from typing import Any
 
 from queuectl.filter import Filter
 from queuectl.job import State
-from queuectl.views import queue_dict, queue_dicts
+from queuectl.views import queue_dicts
+from queuectl.web.api.queues import told
 from queuectl.web.call import Call
 from queuectl.web.pages import jobs, overview
 from queuectl.web.pages.page import Pages
@@ -28,7 +29,7 @@ def queues(call: Call) -> dict[str, Any]:
 def queue(call: Call) -> dict[str, Any]:
     """Show one queue: how it went, what it allows, and which jobs hold its places."""
     name = call.need_queue(call.path["name"])
-    found = queue_dict(call.queue, name)
+    found = told(call, name)
     chosen = overview.RANGES[call.query.get("range", "hour")]
     parts = overview.series(call, chosen, [name])
     holders = call.queue.list(

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -28,8 +28,8 @@ from queuectl.web.pages.overview import recall
 from queuectl.web.pages.page import File, Page, Shown
 from queuectl.web.pages.safe import page_of_ours
 from queuectl.web.pages.signing import Signing, read_form
-from queuectl.web.problems import RefusedError, problem_of
-from queuectl.web.query import read_query
+from queuectl.web.problems import RefusedError, outline_of, problem_of
+from queuectl.web.query import read_names, read_query
 from queuectl.web.route import Scope
 from queuectl.web.routing import Routes
 from queuectl.web.threads import Threads
@@ -157,14 +157,10 @@ class Site:
     def _call(self, page: Page, grant: Grant, request: Request) -> Call:
         # A form sends its empty fields as well.
         said = [pair for pair in request.params if pair[1]]
-        try:
-            path = {name: unquote(text, errors="strict") for name, text in request.names.items()}
-        except UnicodeDecodeError:
-            raise UsageError("A name in the path isn't UTF-8.") from None
         return Call(
             queue=self._queue,
             grant=grant,
-            path=path,
+            path=read_names(request.names),
             query=read_query(page.query, said),
             headers=request.headers,
             base=self._rules.base_path,
@@ -242,7 +238,8 @@ class Site:
     def _wrong(
         self, error: RefusedError | QueuectlError, grant: Grant | None, request: Request
     ) -> Response:
-        problem = error.problem if isinstance(error, RefusedError) else problem_of(error)
+        told = problem_of if grant is not None else outline_of
+        problem = error.problem if isinstance(error, RefusedError) else told(error)
         if problem.status == 401:
             return self._stranger(request)
         call = None if grant is None else Call(queue=self._queue, grant=grant)
@@ -267,8 +264,8 @@ class Site:
                 "has_session": self._gate.cookie in request.cookies,
                 "pages": [] if call is None else self._reachable(call.grant),
                 "read_only": self._rules.read_only,
-                "database": self._queue.url,
-                "version": __version__,
+                "database": None if call is None or call.grant.queues else self._queue.url,
+                "version": None if call is None else __version__,
                 **shown,
             }
         )
@@ -295,7 +292,7 @@ class Site:
     async def _sign_in_page(self, request: Request) -> Response:
         try:
             self._gate.check_database()
-        except QueuectlError as error:
+        except (RefusedError, QueuectlError) as error:
             return self._wrong(error, None, request)
         to = page_of_ours(request.param("to"), self._pages)
         return self._html("sign-in.html", request, None, {"to": to, "wrong": None})
@@ -372,7 +369,7 @@ def _templates() -> Environment:
     )
     made.filters |= {
         name: getattr(words, name)
-        for name in ("duration", "count", "short", "size", "part", "query", "when", "plain")
+        for name in ("duration", "span", "count", "short", "size", "part", "query", "when", "plain")
     }
     digest = sha256(b"".join(data for data, _ in _statics().values())).hexdigest()[:12]
     made.globals |= {"digest": digest, "STATES": [state.value for state in State], "DUE": DUE}

@@ -22,6 +22,19 @@ def duration(ms: float | None) -> str:
     return f"{ms:.0f} ms" if ms < 1000 else human(ms)
 
 
+def span(seconds: float) -> str:
+    """Write seconds in words, in whole units: 30 minutes, 1 hour 5 minutes."""
+    left = round(seconds)
+    if left != seconds or not left:
+        return human(seconds * 1000)
+    parts = []
+    for least, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
+        many, left = divmod(left, least)
+        if many:
+            parts.append(f"{many} {unit}{'' if many == 1 else 's'}")
+    return " ".join(parts)
+
+
 def count(number: int | None) -> str:
     """Write a number with its thousands apart."""
     return "—" if number is None else f"{number:,}"

@@ -364,15 +364,22 @@ function label(button) {
 // -- keys ----------------------------------------------------------------------------------------
 
 const KEYS = [
-  ["/", "search"],
+  ["/", "search; on the page of a job, find in its output"],
+  ["Enter, Shift Enter", "in that field: the next and the previous that was found"],
+  ["Esc", "leave a field, or a dialog"],
   ["j  k", "next and previous row"],
   ["Enter", "open the row"],
   ["x", "choose the row"],
-  ["g then o j d q s n a", "go to overview, jobs, dead letters, queues, schedules, nodes, audit log"],
+  ["g then o j d q s w n a", "go to overview, jobs, dead letters, queues, schedules, webhooks, nodes, audit log"],
+  ["g then e c", "go to settings, access"],
+  ["← →", "on a chart: what was when"],
   ["t", "change the colours"],
   ["?", "this help"],
 ];
-const PLACES = { o: "/", j: "/jobs", d: "/dead", q: "/queues", s: "/schedules", n: "/nodes", a: "/events" };
+const PLACES = {
+  o: "/", j: "/jobs", d: "/dead", q: "/queues", s: "/schedules", w: "/webhooks", n: "/nodes", a: "/events",
+  e: "/settings", c: "/access",
+};
 let going = false;
 
 function help() {
@@ -434,6 +441,37 @@ document.addEventListener("keydown", (event) => {
   if (deed && deed() !== false && event.key !== "Enter") event.preventDefault();
 });
 
+// -- charts: what was when ---------------------------------------------------------------------------
+
+function point(chart, at) {
+  const spots = [...chart.querySelectorAll(".spot")];
+  const now = Math.min(Math.max(at, 0), spots.length - 1);
+  spots.forEach((spot, number) => spot.classList.toggle("on", number === now));
+  const cells = [...(chart.querySelectorAll("tbody tr")[now]?.cells ?? [])];
+  const names = [...chart.querySelectorAll("thead th")].map((one) => one.textContent);
+  const said = cells.map((cell, number) => (number ? `${names[number]} ${cell.textContent}` : cell.textContent.trim()));
+  chart.querySelector(".reading").textContent = said.join(" · ");
+  chart.dataset.at = now;
+}
+
+document.addEventListener("pointermove", (event) => {
+  const drawn = event.target.closest?.(".chart svg");
+  if (!drawn) return;
+  const { left, width } = drawn.getBoundingClientRect();
+  const chart = drawn.closest(".chart");
+  const many = chart.querySelectorAll(".spot").length;
+  point(chart, Math.floor(((event.clientX - left) / width) * many));
+});
+
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!step || !event.target.matches?.(".plot")) return;
+  event.preventDefault();
+  const chart = event.target.closest(".chart");
+  const last = chart.querySelectorAll(".spot").length - 1;
+  point(chart, "at" in chart.dataset ? Number(chart.dataset.at) + step : last);
+});
+
 // -- what is new -----------------------------------------------------------------------------------
 
 let every = 2000; // milliseconds; the server says more if many look
@@ -492,7 +530,13 @@ function put(fresh) {
     localise(made);
     const same = piece.contains(focused) ? [...piece.querySelectorAll("a, button")].indexOf(focused) : -1;
     const scrolled = [...piece.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+    const open = [...piece.querySelectorAll("details[open][id]")].map((one) => one.id);
+    const plot = piece.contains(focused) && focused.matches(".plot") ? [...piece.querySelectorAll(".plot")].indexOf(focused) : -1;
+    const points = [...piece.querySelectorAll(".chart")].map((one) => one.dataset.at);
     piece.replaceChildren(...made.childNodes);
+    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+    piece.querySelectorAll(".chart").forEach((one, at) => points[at] !== undefined && point(one, Number(points[at])));
+    piece.querySelectorAll(".plot")[plot]?.focus({ preventScroll: true });
     piece.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = scrolled[at] ?? 0; });
     if (same >= 0) piece.querySelectorAll("a, button")[same]?.focus({ preventScroll: true });
   }

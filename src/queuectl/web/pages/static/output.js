@@ -230,6 +230,7 @@
   const decoder = (text) => new TextDecoder().decode(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)));
 
   let source = null;
+  let next = 1; // the attempt that comes if it is retried
   let last = "";
 
   function follow() {
@@ -250,7 +251,9 @@
     heard("trouble", (said) => { source.close(); note(said.detail, "bad"); });
     heard("end", (said) => {
       source.close();
+      source = null;
       if (fresh) { screen.replaceChildren(); fresh = false; note("Nothing was written."); }
+      next = said.attempt;
       place.dataset.ended = said.state ?? "gone";
       place.classList.remove("live");
     });
@@ -310,6 +313,15 @@
   }
 
   follow();
+  // One that was over, and goes on: somebody has retried it.
+  document.addEventListener("renewed", () => {
+    const now = document.querySelector("#head [data-runs]");
+    if (!place.dataset.ended || !now) return;
+    const isOver = now.dataset.state === place.dataset.ended && Number(now.dataset.runs) < next;
+    if (isOver) return;
+    delete place.dataset.ended;
+    follow();
+  });
   // As the stream of news: what nobody looks at goes on from here when somebody does again.
   document.addEventListener("visibilitychange", () => (document.hidden ? rest() : follow()));
   addEventListener("pagehide", rest);
