@@ -1,5 +1,6 @@
 """Two queues with the same in them: one that is opened as a file, one behind a server."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ import pytest
 from queuectl import Queue
 from queuectl.access import Role
 from tests.support import Lab, lab_in
-from tests.web.conftest import Server
+from tests.web.conftest import Server, serve, server
+
+__all__ = ["Pair", "pair", "serve", "server", "token_of"]
 
 
 def token_of(lab: Lab, name: str, *roles: Role | str, queues: tuple[str, ...] = ()) -> str:
@@ -58,7 +61,8 @@ def fill(queue: Queue) -> None:
     """Enqueue what is run at once."""
     queue.enqueue("echo out; echo err >&2", id="good", tags=["nightly"], env={"SECRET": "hush"})
     queue.enqueue("printf '\\377\\001\\033[31mred'; exit 3", id="bad", max_retries=0)
-    queue.enqueue("seq 3; queuectl result '{\"rows\": 3}'", id="rows", queue="mail", priority=5)
+    ours = Path(sys.executable).with_name("queuectl")
+    queue.enqueue(f"seq 3; {ours} result '{{\"rows\": 3}}'", id="rows", queue="mail", priority=5)
     queue.push("data", b"\xff\x00odd", type="thumb", queue="none")
 
 

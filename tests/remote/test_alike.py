@@ -44,6 +44,14 @@ output bad --stdout
 output rows good
 output later
 output good --attempt 7
+logs good
+logs good --stderr
+logs bad --json
+logs --tag nightly
+logs later
+logs good -f
+logs good bad -f
+logs rows data --json
 result rows
 result good
 result later

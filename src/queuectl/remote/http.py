@@ -184,7 +184,7 @@ class Client:
                 return self._once(method, path, body, headers or {}, within)
             except LostError as error:
                 until = max(patience, self._patience or 0)
-                may_wait = self._was_there or self._patience is not None
+                may_wait = self._was_there or error.heard or self._patience is not None
                 if (error.heard and not again) or not may_wait or monotonic() >= until:
                     raise self.lost(error, again=again) from None
                 # A crowd that was cut off together doesn't come back together.
@@ -214,7 +214,6 @@ class Client:
         headers: Mapping[str, str],
         within: float,
     ) -> Reply:
-        connection = self._connection(within)
         sent: Any = body() if callable(body) else body
         said = {
             "Authorization": f"Bearer {self._token()}",
@@ -222,6 +221,7 @@ class Client:
             "Accept": "application/json",
             **headers,
         }
+        connection = self._connection(within)
         with self.guarded(connection, heard=True):
             # Who refuses a long body may say so before all of it was sent, and hang up.
             with suppress(BrokenPipeError, ConnectionResetError):

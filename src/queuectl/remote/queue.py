@@ -55,7 +55,7 @@ from queuectl.when import milliseconds
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from queuectl import changes, outputs
+    from queuectl import changes, following, outputs
     from queuectl.awaiting import Emission
     from queuectl.explain import Reason
     from queuectl.grants import Access
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from queuectl.schedules import Schedules
     from queuectl.settings import Settings
 
+    Followers = list[following.Follower]
     Reasons = list[Reason]
     AllSeries = list[list[Part]]
 
@@ -387,6 +388,45 @@ class RemoteQueue(Queue):
         if limit is not None and limit <= MOST:
             return iter(self._ask.events(name, limit))
         return _first(self._ask.all_events(name), limit)
+
+    # -- following ------------------------------------------------------------
+
+    def follower(
+        self,
+        job: Job,
+        sink: "following.Sink",
+        *,
+        first: int = 1,
+        seen: tuple[int, int] = (0, 0),
+        last: int | None = None,
+        talk: "following.Talk" = lambda _: None,
+    ) -> "following.Follower":
+        from queuectl.remote.following import RemoteFollower
+
+        return RemoteFollower(self, job, sink, first=first, seen=seen, last=last, talk=talk)
+
+    def follow(self, followers: "Followers", *, tick: "following.Tick" = lambda: None) -> None:
+        from queuectl.remote.following import follow_jobs
+
+        follow_jobs(self._client, followers, tick=tick)
+
+    def follow_all(
+        self,
+        which: Filter,
+        make: "following.Make",
+        *,
+        whole: bool = False,
+        tick: "following.Tick" = lambda: None,
+    ) -> None:
+        from queuectl.remote.following import follow_all
+
+        follow_all(self, self._client, which, make, whole=whole, tick=tick)
+
+    def show_all(
+        self, which: Filter, make: "following.Make", *, warn: "following.Talk" = lambda _: None
+    ) -> None:
+        for job in self.iterate(which, oldest=True):
+            make(job, max(job.attempts, 1)).show(warn=warn)
 
     # -- reports --------------------------------------------------------------
 

@@ -48,7 +48,7 @@ from queuectl.web.api.queues import checked_limits
 from queuectl.web.api.schedules import checked_job
 from queuectl.web.api.tokens import grantable
 from queuectl.web.call import Call, ForbiddenError, Lines
-from queuectl.web.route import JSON, LINES, Group, Param, Route, Schema, Scope
+from queuectl.web.route import JSON, LINES, LONGEST_JOB, Group, Param, Route, Schema, Scope
 
 MOST = 1_000
 """Items that come in one answer at most; more come as lines."""
@@ -617,6 +617,7 @@ def _route(name: str) -> Route:
         run=partial(_answer, name, shape),
         takes={} if shape.takes_lines else _arguments(shape),
         takes_as=LINES if shape.takes_lines else JSON,
+        longest=LONGEST_JOB,
         query=tuple(_params(shape)) if shape.takes_lines else (),
         answers=shape.gives.schema,
         answers_as=LINES if shape.yields else JSON,
