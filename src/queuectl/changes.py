@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from queuectl import finding, lifecycle
+from queuectl.action import Action, current_action, one_action
 from queuectl.errors import (
     DuplicateError,
     NotFoundError,
@@ -20,7 +21,7 @@ from queuectl.errors import (
 from queuectl.filter import Filter
 from queuectl.history import event_of
 from queuectl.host import whoami
-from queuectl.job import FINISHED, OPEN, Job, Named, State
+from queuectl.job import FINISHED, OPEN, Job, Named, State, Transition
 from queuectl.listing import check_filter
 from queuectl.request import check_text
 from queuectl.scope import reaches
@@ -269,7 +270,8 @@ PURGE = only_dead(REMOVE)
 
 def make(store: Store, jobs: Sequence[Job], change: Change) -> list[Job]:
     """Change jobs, and return them as they are then; those that are gone, as they were."""
-    return [each.after or each.before for each in _make(store, jobs, change)]
+    with one_action():
+        return [each.after or each.before for each in _make(store, jobs, change)]
 
 
 def _make(
@@ -314,8 +316,34 @@ def _make_now(store: Store, jobs: Sequence[Job], change: Change) -> list[Changed
 def _decided(
     change: Change, jobs: Mapping[int, Job], which: Iterable[int], now: int
 ) -> dict[int, Decision]:
-    decided = {seq: change.decide(jobs[seq], now) for seq in which}
-    return {seq: decision for seq, decision in decided.items() if decision is not None}
+    found = {seq: change.decide(jobs[seq], now) for seq in which}
+    decided = {
+        seq: decision._replace(keeps=_can_be_undone(jobs[seq], decision))
+        for seq, decision in found.items()
+        if decision is not None
+    }
+    if (action := current_action()) is not None:
+        action.can_be_undone |= any(decision.keeps for decision in decided.values())
+    return decided
+
+
+def _can_be_undone(job: Job, decision: Decision) -> bool:
+    """Tell whether what a change makes of a job is something from which it can come back."""
+    match decision.to:
+        case _ if decision.forget is not None:
+            return False
+        case Edit(job=to):
+            # What variables were isn't kept: they may be secrets.
+            return dict(to.env) == dict(job.env)
+        case Transition(state=State.COMPLETED):
+            # Hooks were called.
+            return False
+        case Transition(state=State.CANCELLED):
+            # Its schedule has gone on.
+            return job.tick is None
+        case Transition():
+            return True
+    return False
 
 
 def make_all(store: Store, call: str, jobs: Iterable[Named], change: Change) -> list[Job]:
@@ -324,6 +352,18 @@ def make_all(store: Store, call: str, jobs: Iterable[Named], change: Change) -> 
 
 
 def make_named(
+    store: Store,
+    ids: Iterable[Named],
+    change: Change,
+    told: Callable[[Changed | Refused], None],
+    *,
+    dry_run: bool,
+) -> None:
+    with one_action():
+        _make_named(store, ids, change, told, dry_run=dry_run)
+
+
+def _make_named(
     store: Store,
     ids: Iterable[Named],
     change: Change,
@@ -408,10 +448,11 @@ def make_matching(
 ) -> int:
     which = filter_for(change, check_filter(which))
     after: int | None = None
-    total = 0
+    total, action = 0, Action()
     while True:
         jobs = store.jobs.select(which, limit=PAGE, after=after, oldest=change.oldest_first)
-        page = _make_page(store, jobs, which, change, dry_run=dry_run)
+        with one_action(action):
+            page = _make_page(store, jobs, which, change, dry_run=dry_run)
         total += len(page)
         told(page)
         if len(jobs) < PAGE:

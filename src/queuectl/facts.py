@@ -249,6 +249,10 @@ class QueueUse:
         return info is not None and (info.paused_at is not None or info.is_limited)
 
 
+UNDO_FOR = 600_000
+"""Milliseconds for which what was done by hand can be undone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """Something done by hand, a rescue or a death: who did what, when."""
@@ -259,6 +263,10 @@ class Event:
     node: str | None
     who: str
     detail: str | None
+    action: str | None = field(default=None, compare=False)
+    """What it was done with: one command, request or call is one action."""
+    was: str | None = field(default=None, compare=False)
+    """What the job was before, if that can be undone: its columns, as JSON; set by the store."""
     seq: int = field(default=0, compare=False)
     """Its place among the events; set by the store."""
 
@@ -266,6 +274,11 @@ class Event:
     def time(self) -> "datetime":
         """When it was done."""
         return moment(self.at)
+
+
+def undo_until(event: Event) -> int | None:
+    """Return until when what was done can be undone, if its job doesn't change; None if never."""
+    return None if event.was is None else event.at + UNDO_FOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,8 @@ GOOD_FOR = timedelta(minutes=15)
 """How long one can sign in with a link, unless somebody says otherwise."""
 LONGEST_SESSION = 366 * DAY
 LONGEST_LINK = 24 * HOUR
+MOST_SESSIONS = 100
+"""Sessions of a token at a time. One more ends the one that got its secret first."""
 HOLDS_ON = MINUTE
 """Milliseconds for which the old secret of a session is good when it has a new one: requests that
 were sent before are on their way."""
@@ -86,11 +88,13 @@ class Access:
         *,
         queues: Sequence[str] = (),
         expires: "str | int | float | timedelta | datetime | None" = None,
+        maker: Grant | None = None,
     ) -> tuple[Grant, str]:
         """Add a token, and return it with its secret, which can't be had a second time.
 
         It is good for these queues, or for all; until a time, or for a duration: text such as
-        "90d" or "2030-01-31", a timedelta, a datetime, or a number of seconds.
+        "90d" or "2030-01-31", a timedelta, a datetime, or a number of seconds. It ends with the
+        token by which its `maker` is let in at the latest, but stays if that is removed before.
 
         Raises:
             UsageError: The name, a role, a queue or the time can't be; nothing was stored.
@@ -100,11 +104,28 @@ class Access:
         with about("name"):
             name = check_name(name)
         with about("expires"):
-            expires_at = _read_expiry(expires, now)
+            expires_at = self._bounded(_read_expiry(expires, now), maker)
         token, secret = _new(Kind.TOKEN, name, roles, queues, now, expires_at=expires_at)
         event = event_of(now, "token-add", detail=_described(token))
         self._store.grants.add(token, now=now, event=event)
         return token, secret
+
+    def _bounded(self, end: int | None, maker: Grant | None) -> int | None:
+        """Return the end of a token, which isn't behind that of what its maker has."""
+        bound = self._end_of(maker)
+        if bound is None or end is None:
+            return bound if end is None else end
+        if end > bound:
+            raise UsageError(f"It can be good until {iso(bound)}, as what you are let in by ends.")
+        return end
+
+    def _end_of(self, grant: Grant | None) -> int | None:
+        """Return the end of the token by which somebody is let in, if it is one, and has one."""
+        for _ in range(DEEPEST):
+            if grant is None or grant.kind == Kind.TOKEN:
+                break
+            grant = None if grant.parent is None else self._store.grants.get(grant.parent)
+        return None if grant is None else grant.expires_at
 
     def get_token(self, name: str) -> Grant:
         """Return the token of this name; there must be one."""
@@ -208,8 +229,16 @@ class Access:
                 return None
         else:
             session = replace(session, parent=known.id)
+            self._make_room(known)
             self._store.grants.add(session, now=now - REMEMBERED, event=event)
         return session, new
+
+    def _make_room(self, token: Grant) -> None:
+        """End the oldest sessions of a token if there are very many."""
+        there = [session for session in self.sessions() if session.parent == token.id]
+        there.sort(key=lambda one: one.created_at)
+        for old in there[: max(len(there) + 1 - MOST_SESSIONS, 0)]:
+            self._store.grants.remove(old.id)
 
     def refusal(self, secret: str) -> Refusal:
         """Say why nobody can sign in with a secret; of a link that is long over, it is `WRONG`."""

@@ -1,5 +1,6 @@
 """History: the events that are kept of what people do to jobs and to the queue itself."""
 
+from queuectl.action import current_action
 from queuectl.facts import Event
 from queuectl.host import whoami
 from queuectl.store.contract import Store
@@ -14,7 +15,16 @@ def event_of(
     detail: str | None = None,
 ) -> Event:
     """Describe what is done now, by the user of this process."""
-    return Event(at=now, kind=kind, job=job, node=node, who=whoami(), detail=detail)
+    action = current_action()
+    return Event(
+        at=now,
+        kind=kind,
+        job=job,
+        node=node,
+        who=whoami(),
+        detail=detail,
+        action=None if action is None else action.id,
+    )
 
 
 def record(store: Store, kind: str, *, node: str | None = None, detail: str | None = None) -> None:

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         queues,
         roster,
         told,
+        undoing,
         waiting,
         watches,
     )
@@ -103,7 +104,7 @@ else:
 
     _PARTS = (
         "awaiting changes cloning configuration editing figures finding following listing"
-        " maintenance outputs overview pausing queues roster told waiting watches"
+        " maintenance outputs overview pausing queues roster told undoing waiting watches"
     )
     globals().update((name, _Part(name)) for name in _PARTS.split())
 
@@ -966,6 +967,28 @@ class Queue:
         changed in each transaction, and told once that can't be undone any more.
         """
         return changes.make_matching(self.store, which, change, told, dry_run=dry_run)
+
+    def undo(
+        self,
+        action: str | None = None,
+        *,
+        dry_run: bool = False,
+        may_change_work: bool = True,
+        told: "Callable[[Sequence[changes.Changed | changes.Refused]], None]" = lambda _: None,
+    ) -> "undoing.Undone":
+        """Take back what an action did to jobs, or the last one of who asks, within ten minutes.
+
+        Those that have changed since, or run, stay as they are: what became of each is told.
+        Cancellations, holds, releases, moves, retries, edits and new places can be taken back, as
+        far as jobs didn't run. Unless `may_change_work`, what jobs run stays.
+
+        Raises:
+            NotFoundError: There is no such action, or none in the last ten minutes.
+            StateError: It was done longer ago.
+        """
+        return undoing.undo(
+            self.store, action, told, may_change_work=may_change_work, dry_run=dry_run
+        )
 
     # -- settings -------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from queuectl.facts import (
     Step,
     count_unhandled,
     count_unserved,
+    undo_until,
 )
 from queuectl.fields import REQUESTED
 from queuectl.job import FINISHED, Attempt, Job, State
@@ -144,6 +145,8 @@ def event_dict(event: Event) -> dict[str, Any]:
         "node": event.node,
         "who": event.who,
         "detail": event.detail,
+        "action": event.action,
+        "undo_until": moment(undo_until(event)),
     }
 
 

@@ -12,7 +12,7 @@ from queuectl.filter import Filter
 from queuectl.job import NewJob, State
 from queuectl.store import Store
 from queuectl.store.dialects import MYSQL, POSTGRESQL, SQLITE, Dialect
-from queuectl.store.statements.shared import EDITED
+from queuectl.store.statements.shared import EDITED, RESTORED
 from queuectl.values import replace
 from tests.contract.tools import (
     HOUR,
@@ -57,6 +57,7 @@ VALUES: dict[str, Any] = {
     "error": None,
     "excluded": [],
     "exit_code": 0,
+    "action": "action 5",
     "failures": 0,
     "final": 1,
     "finished_at": NOW,
@@ -107,7 +108,7 @@ VALUES: dict[str, Any] = {
     "to": -5,
     "vtime": 0,
 }
-VALUES |= {name: None for name in EDITED if name not in VALUES}
+VALUES |= {name: None for name in (*EDITED, *RESTORED) if name not in VALUES}
 """A value for every name that a hot statement binds. Lists become what the dialect binds."""
 
 HOT = [
@@ -177,6 +178,7 @@ HOT = [
     "ASK_CANCEL",
     "REMOVE",
     "EDIT",
+    "RESTORE",
     "HELD_BY_HAND",
     "FIRST_READY",
     "FIRST_OF_KEY",
@@ -189,6 +191,8 @@ HOT = [
     "OLD",
     "RENEW",
     "EVENTS_OF_JOB",
+    "EVENTS_OF_ACTION",
+    "LAST_EVENTS",
     "ATTEMPTS",
     "OUTPUT",
     "ADD_INPUT",

@@ -8,7 +8,8 @@ same order.
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,11 +24,12 @@ from hypothesis.stateful import (
 )
 
 from queuectl.admission import Serving
+from queuectl.facts import Event
 from queuectl.filter import Filter
 from queuectl.job import WAITING, Exited, Job, Lost, NewJob, Outcome, Released, State, Strategy
 from queuectl.lifecycle import Policy, cancelled, retried
 from queuectl.store import Store, open_store
-from queuectl.store.contract import Ended
+from queuectl.store.contract import Decision, Edit, Ended, Restore
 from queuectl.webhook import QUEUE, News, Webhook
 from tests.contract.tools import (
     NOW,
@@ -121,6 +123,27 @@ class StoreMachine(RuleBasedStateMachine):
             a_node(self.store, id)
 
     # -- what may happen --------------------------------------------------------------
+
+    @rule(
+        data=st.data(),
+        changes=st.sampled_from([{"parked": ""}, {"queue": "elsewhere"}, {"priority": 5}]),
+    )
+    def change_and_take_it_back(self, data: st.DataObject, changes: dict[str, Any]) -> None:
+        """A job that waits is changed by hand, and is then again what it was."""
+        waiting = [job for job in self.line if job.state in (State.PENDING, State.FAILED)]
+        if not waiting:
+            return
+        job = the(self.store, data.draw(st.sampled_from(waiting)).id)
+        event = Event(
+            at=self.now, kind="edit", job=job.id, node=None, who="me", detail=None, action="a"
+        )
+        edited = Decision(Edit(replace(job, **changes)), event, keeps=True)
+        self.store.jobs.change([job], lambda held, _: dict.fromkeys(held, edited), now=self.now)
+        [kept] = self.store.history.events(job.id, limit=1)
+        assert kept.was is not None
+        back = Decision(Restore(was=kept.was))
+        self.store.jobs.change([job], lambda held, _: dict.fromkeys(held, back), now=self.now)
+        assert the(self.store, job.id) == replace(job, updated_at=self.now)
 
     @rule(
         queue=st.sampled_from(QUEUES),

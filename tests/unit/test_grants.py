@@ -169,6 +169,49 @@ class TestTokens:
         assert len(told(queue)) == 2
 
 
+class TestMakers:
+    """A token that somebody makes who has one themselves."""
+
+    def test_it_ends_no_later(self, access: Access) -> None:
+        maker, secret = access.add_token("boss", "admin", expires="1h")
+        assert access.add_token("a", "view", maker=maker)[0].expires_at == NOW + HOUR
+        assert access.add_token("b", "view", expires="5m", maker=maker)[0].expires_at is not None
+        with pytest.raises(UsageError, match="It can be good until 2025-11-08T14:00:00"):
+            access.add_token("c", "view", expires="2h", maker=maker)
+        made = access.sign_in(secret)
+        assert made is not None
+        rotated = access.rotate(made[0])
+        assert rotated is not None
+        former = access.known(made[1])
+        for session in (rotated[0], former):
+            token, _ = access.add_token(f"of-{session and session.id}", "view", maker=session)
+            assert token.expires_at == NOW + HOUR
+
+    def test_who_came_by_a_link_has_no_end_to_pass_on(self, access: Access) -> None:
+        made = access.sign_in(access.link("ann", "admin"))
+        assert made is not None
+        assert access.add_token("a", "view", maker=made[0])[0].expires_at is None
+        boss, _ = access.add_token("boss", "admin")
+        assert access.add_token("b", "view", maker=boss)[0].expires_at is None
+
+    def test_a_token_has_so_many_sessions_at_a_time(
+        self, access: Access, clock: StillClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("queuectl.grants.MOST_SESSIONS", 3)
+        _, secret = access.add_token("ci", "view")
+        _, other = access.add_token("other", "view")
+        assert access.sign_in(other) is not None
+        ids = []
+        for number in range(5):
+            clock.at = NOW + number
+            made = access.sign_in(secret)
+            assert made is not None
+            ids.append(made[0].id)
+        there = {one.id for one in access.sessions() if one.name == "ci"}
+        assert there == set(ids[2:])
+        assert [one.name for one in access.sessions()].count("other") == 1
+
+
 class TestKnown:
     def test_by_its_secret(self, access: Access) -> None:
         token, secret = access.add_token("ci", "view")

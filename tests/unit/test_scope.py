@@ -25,6 +25,10 @@ CHANGES: dict[str, Callable[[Queue, Job], object]] = {
     "retry as another": lambda queue, job: queue.retry(job, changed={"priority": 9}),
     "pause": lambda queue, job: queue.pause_jobs([job]),
     "resume": lambda queue, job: queue.resume_jobs([job]),
+    # What is named as it was found is looked at in the transaction only.
+    "cancel some": lambda queue, job: queue.cancel_all([job]),
+    "edit some": lambda queue, job: queue.edit_all([job], priority=9),
+    "remove some": lambda queue, job: queue.remove_all([job]),
     "swap": lambda queue, job: queue.swap(job, queue.get("own")),
 }
 

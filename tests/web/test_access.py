@@ -53,6 +53,7 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "GET /bulk/jobs": (VIEW, True),
     "POST /bulk/jobs": (SUBMIT, True),
     "POST /bulk/changes": (OPERATE, True),
+    "POST /actions/{id}/undo": (OPERATE, True),
     "GET /status": (VIEW, False),
     "GET /stats": (VIEW, True),
     "GET /events": (VIEW, False),

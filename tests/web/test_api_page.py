@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import queuectl.web
-from queuectl.errors import QueuectlError
+from queuectl.errors import QueuectlError, UsageError
 from queuectl.web.problems import problem_of
 from tests.support import PATIENCE, Lab
 from tests.web import document
@@ -87,7 +87,8 @@ def every_error() -> Iterator[QueuectlError]:
         seen.add(kind := found.pop())
         found += [each for each in kind.__subclasses__() if each not in seen]
         error = kind.__new__(kind)
-        QueuectlError.__init__(error, "x")
+        plain = UsageError if issubclass(kind, UsageError) else QueuectlError
+        plain.__init__(error, "x")
         yield error
 
 

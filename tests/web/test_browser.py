@@ -425,6 +425,30 @@ class TestChanging:
         assert page.locator(".pick input:checked").count() == 0
         seen.check()
 
+    def test_what_was_done_is_undone_from_where_it_is_told_and_from_the_audit_log(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        for number in range(3):
+            lab.queue.enqueue("true", id=f"j{number}")
+        seen = Seen(page, server)
+        sign_in(page, server)
+        go(page, server, "/jobs")
+        page.check("#all")
+        page.click("#bulk button:has-text('Cancel')")
+        page.click("dialog button:has-text('Cancel 3 jobs')")
+        page.click(".toast:has-text('3 jobs cancelled.') button:has-text('Undo')")
+        page.wait_for_selector(".toast:has-text('3 jobs brought back.')")
+        assert lab.queue.count(state="pending") == 3
+        go(page, server, "/jobs/j1")
+        page.click("button:has-text('Hold')")
+        page.wait_for_selector("#head .tag:has-text('held')")
+        go(page, server, "/events")
+        page.locator("tr:has-text('hold') button:has-text('Undo')").click()
+        page.click("dialog button:has-text('Bring back 1 job')")
+        page.wait_for_selector(".toast:has-text('1 job brought back.')")
+        assert not lab.queue.get("j1").is_held
+        seen.check()
+
     def test_what_is_wrong_with_a_filter_is_said_beside_it(
         self, page: Page, lab: Lab, server: Server
     ) -> None:
@@ -595,7 +619,8 @@ class TestChanging:
         page.check("[name=roles][value=submit]")
         page.fill("[name=queues]", "mail, reports")
         page.click("button:has-text('Make it')")
-        secret = page.inner_text("#made code")
+        secret = page.inner_text("dialog code")
+        page.click("dialog button:has-text('I have it')")
         page.wait_for_selector("#tokens td:has-text('ci')")
         grant = lab.queue.access.known(secret, (Kind.TOKEN,))
         assert grant is not None

@@ -314,6 +314,40 @@ class TestBulk:
             meant = anyone.post("/bulk/changes", body).lines
             assert {line["id"] for line in meant} == set(ids), filter
 
+    def test_what_was_done_is_taken_back(self, lab: Lab, server: Server, anyone: Client) -> None:
+        lab.queue.enqueue_many([{"command": "true", "id": f"j{n}"} for n in range(700)])
+        dry = anyone.post("/bulk/changes", {"do": "cancel", "filter": {}, "dry_run": True})
+        assert "queuectl-action" not in dry.headers
+        done = anyone.post("/bulk/changes", {"do": "cancel", "filter": {}})
+        action = done.headers["queuectl-action"]
+        anyone.post("/jobs/j3/retry")
+        assert {event["action"] for event in anyone.get("/events?limit=3").json[1:]} == {action}
+        foreseen = anyone.post(f"/actions/{action}/undo", {"dry_run": True}).lines
+        assert lab.queue.count(state="cancelled") == 699
+        told = anyone.post(f"/actions/{action}/undo").lines
+        for lines in (foreseen, told):
+            wrong = {line["id"]: line["error"] for line in lines if line["error"]}
+            assert wrong == {"j3": "Job j3 has changed since; it is pending."}
+            assert len(lines) == 700
+        assert lab.queue.count(state="pending") == 700
+        assert anyone.post("/actions/none/undo").problem == "not-found"
+
+    def test_one_job_is_brought_back_by_who_may(
+        self, lab: Lab, server: Server, anyone: Client
+    ) -> None:
+        lab.queue.enqueue("true", id="a", queue="mail")
+        mail, other = (server.client("operate", queues=(name,)) for name in ("mail", "other"))
+        reply = anyone.patch("/jobs/a", {"command": "false"})
+        action = reply.headers["queuectl-action"]
+        [line] = mail.post(f"/actions/{action}/undo").lines
+        assert "run something else" in line["error"]
+        [line] = other.post(f"/actions/{action}/undo").lines
+        assert (line["command"], "isn't here" in line["error"]) == (None, True)
+        [line] = anyone.post(f"/actions/{action}/undo").lines
+        assert (line["id"], line["error"]) == ("a", None)
+        assert lab.queue.get("a").command == "true"
+        assert "queuectl-action" not in anyone.delete("/jobs/a").headers
+
     def test_errors_show_what_was_sent_and_no_python(self, anyone: Client) -> None:
         body = {"do": "hold", "filter": [{"a": None, "b": True}]}
         assert '[{"a": null, "b": true}]' in anyone.post("/bulk/changes", body).json["detail"]

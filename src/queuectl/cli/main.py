@@ -106,6 +106,9 @@ COMMANDS: dict[str, Entry] = {
     "top": Entry(_CHANGE, "edit:top", "Put jobs before all others of their queue and priority."),
     "swap": Entry(_CHANGE, "edit:swap", "Have two jobs take each other's place in the line."),
     "move": Entry(_CHANGE, "edit:move", "Have jobs that wait do so in another queue."),
+    "undo": Entry(
+        _CHANGE, "undo:undo", "Take back what was done to jobs by hand, within ten minutes."
+    ),
     "rm": Entry(
         _CHANGE, "change:rm", "Delete jobs that don't run, with their attempts and output."
     ),

@@ -108,7 +108,9 @@ class RemoteAccess(Access):
         *,
         queues: Sequence[str] = (),
         expires: str | int | float | timedelta | datetime | None = None,
+        maker: Grant | None = None,
     ) -> tuple[Grant, str]:
+        # Whoever asks is the maker, and the server knows who that is.
         several = [roles] if isinstance(roles, str) else [str(role) for role in roles]
         until: Any = expires
         if isinstance(expires, timedelta):

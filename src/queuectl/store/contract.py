@@ -191,16 +191,26 @@ class Edit:
     """What brings it back in line, if it needn't wait yet."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """That a job is again what it was before something was done to it by hand."""
+
+    was: str
+    """What the event of that keeps."""
+
+
 class Decision(NamedTuple):
     """What is made of a job by hand; with None, it is deleted."""
 
-    to: Transition | Edit | EndRun | None
+    to: Transition | Edit | EndRun | Restore | None
     event: Event | None = None
     """What is kept of that."""
     forget: str | None = None
     """The step that is forgotten, with all after it; that there is none is a `NotFoundError`."""
     result: str | None = None
     """What the job came to, as JSON."""
+    keeps: bool = False
+    """Whether the event keeps what the job was, so that this can be undone."""
 
 
 Decide = Callable[[Mapping[int, Job], int], Mapping[int, Decision]]
@@ -579,9 +589,21 @@ class History(ABC):
 
     @abstractmethod
     def events(
-        self, job: str | None = None, *, limit: int = 100, before: int | None = None
+        self,
+        job: str | None = None,
+        *,
+        action: str | None = None,
+        limit: int = 100,
+        before: int | None = None,
     ) -> list[Event]:
-        """Return events, newest first: of one job, or all; behind the one with seq `before`."""
+        """Return events, newest first: of one job, of one action, or all.
+
+        They go on behind the one with seq `before`.
+        """
+
+    @abstractmethod
+    def last_of(self, jobs: Sequence[str]) -> dict[str, int]:
+        """Return the seq of the last event that each of these jobs has of any action."""
 
     @abstractmethod
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:

@@ -24,7 +24,7 @@ from queuectl.job import (
 from queuectl.store.contract import Ended
 from queuectl.store.driver import Row
 from queuectl.store.ids import job_ids
-from queuectl.store.statements.shared import EDITED, NEW_COLUMNS
+from queuectl.store.statements.shared import EDITED, NEW_COLUMNS, RESTORED
 from queuectl.values import fields, replace
 from queuectl.when import LATEST
 
@@ -214,14 +214,55 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
 def edited_row(job: Job, was: Job, now: int) -> dict[str, Any]:
     """Describe what becomes of a job that waits, if it is to be like this."""
     is_ready = job.state == State.PENDING and job.parked is None and job.run_at <= now
-    values = {name: getattr(job, name) for name in EDITED if name != "ready"}
+    row = {"ready": int(is_ready), "now": now, "was": was.state.value}
+    values = restorable(job)
+    return fence(was) | {name: values[name] for name in EDITED if name != "ready"} | row
+
+
+def restorable(job: Job) -> dict[str, Any]:
+    """Describe all of a job that is changed by hand, as its columns have it."""
+    values = {name: getattr(job, name) for name in RESTORED}
     for field in COPIED:
         if field.kind in _WRITE and field.column == field.name:
             value = values[field.column]
             values[field.column] = _WRITE[field.kind](value) if value else None
-    argv = None if job.argv is None else _json(job.argv)
-    row = {"ready": int(is_ready), "argv": argv, "now": now, "was": was.state.value}
-    return fence(was) | values | row
+    values["argv"] = None if job.argv is None else _json(job.argv)
+    values["state"] = job.state.value
+    return values
+
+
+_BY_STATE = "state run_at expires_at failures crashes reason parked finished_at".split()
+_FENCE = ("seq", "attempts")
+
+
+def kept(before: Job, after: Job | None) -> str:
+    """Write what a job was, for `restored`: all that a state changes, or that it isn't any more."""
+    values = restorable(before)
+    changed = {} if after is None else restorable(after)
+    names = _BY_STATE if after is None or before.state != after.state else ["parked", "vtime"]
+    was = {
+        name: values[name]
+        for name in RESTORED
+        if name in names or (name in changed and values[name] != changed[name])
+    }
+    return _json(was | {name: getattr(before, name) for name in _FENCE})
+
+
+def restored(job: Job, was: str) -> Job:
+    """Return a job as it was; whether its keys have room for it is asked anew."""
+    import json
+
+    raw = restorable(job) | {k: v for k, v in json.loads(was).items() if k not in _FENCE}
+    again = Job.from_row([raw.get(name, getattr(job, name)) for name in JOB_COLUMNS])
+    return replace(again, parked=None) if again.parked else again
+
+
+def restored_row(again: Job, now: Job, at: int) -> dict[str, Any]:
+    """Describe what becomes of a job that is to be again what it was."""
+    waits = again.state not in FINISHED
+    is_ready = again.state == State.PENDING and again.parked is None and again.run_at <= at
+    row = {"ready": int(is_ready) if waits else None, "now": at, "was": now.state.value}
+    return fence(now) | restorable(again) | row
 
 
 def claimed_job(row: Sequence[Any], run: Mapping[str, Any]) -> Job:

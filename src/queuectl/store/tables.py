@@ -96,7 +96,7 @@ TABLES = (
     Table(
         name="events",
         key=("seq",),
-        columns=("seq", "at", "kind", "job", "node", "who", "detail"),
+        columns=("seq", "at", "kind", "job", "node", "who", "detail", "action", "was"),
         numbered=True,
     ),
     Table(name="config", key=("name",), columns=("name", "value", "updated_at")),

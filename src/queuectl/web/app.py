@@ -32,6 +32,8 @@ from queuectl.web.threads import Threads
 if TYPE_CHECKING:
     from queuectl.queue import Queue
 
+ACTION = "queuectl-action"
+"""The header that says which action a request was, if that can be undone."""
 LONGEST_NOTHING = 1 << 10
 """Bytes of a body that says nothing, as of a form without fields."""
 LINE_WITHIN = 60.0
@@ -189,9 +191,13 @@ class App:
             then = found.then
             found = await threads.run(lambda: _respond(route, then(), request), whose=grant.root)
         if isinstance(found, Lines):
-            return self._send_lines(found, call)
-        assert isinstance(found, Response)
-        return found
+            response = self._send_lines(found, call)
+        else:
+            assert isinstance(found, Response)
+            response = found
+        if call.action.can_be_undone:
+            response.headers[ACTION] = call.action.id
+        return response
 
     def _run(self, route: Route, request: Request, call: Call) -> Response | Lines | Later | Adding:
         with call.acting():

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from queuectl.access import RIGHTS, Grant, Right, Role
+from queuectl.action import Action, one_action
 from queuectl.errors import NotFoundError, UsageError, did_you_mean, shown
 from queuectl.filter import Filter
 from queuectl.host import acting_as
@@ -91,6 +92,9 @@ class Call:
     may_submit: bool = True
     """Whether anything may be made to run through this server at all."""
 
+    action: Action = field(default_factory=Action)
+    """All that is done for this request."""
+
     # -- who may ------------------------------------------------------------------------
 
     @property
@@ -101,7 +105,7 @@ class Call:
     @contextmanager
     def acting(self) -> Iterator[None]:
         """Let what is done inside be on record as done for who asks, and keep to their queues."""
-        with acting_as(self.who), keeping_to(self.grant.queues):
+        with acting_as(self.who), keeping_to(self.grant.queues), one_action(self.action):
             yield
 
     def may(self, right: Right) -> bool:

@@ -247,6 +247,8 @@ EVENT = tells(
         "node": or_null(TEXT),
         "who": TEXT,
         "detail": or_null(TEXT),
+        "action": or_null(TEXT),
+        "undo_until": or_null(TIME),
     }
 )
 STEP = tells({"name": TEXT, "attempt": COUNT, "done_at": TIME, "output": TEXT})

@@ -26,11 +26,23 @@ class ToyHistory(History):
         self._memory.events += events
 
     def events(
-        self, job: str | None = None, *, limit: int = 100, before: int | None = None
+        self,
+        job: str | None = None,
+        *,
+        action: str | None = None,
+        limit: int = 100,
+        before: int | None = None,
     ) -> list[Event]:
-        numbered = [replace(event, seq=n) for n, event in enumerate(self._memory.events, 1)]
-        fit = [event for event in numbered[::-1] if job is None or event.job == job]
+        fit = [event for event in self._numbered()[::-1] if job is None or event.job == job]
+        fit = [event for event in fit if action is None or event.action == action]
         return [event for event in fit if before is None or event.seq < before][:limit]
+
+    def _numbered(self) -> list[Event]:
+        return [replace(event, seq=n) for n, event in enumerate(self._memory.events, 1)]
+
+    def last_of(self, jobs: Sequence[str]) -> dict[str, int]:
+        known = [event for event in self._numbered() if event.action is not None]
+        return {str(event.job): event.seq for event in known if event.job in jobs}
 
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         sums = Memory()

@@ -24,8 +24,9 @@ from queuectl.job import (
 )
 from queuectl.lifecycle import cancelled
 from queuectl.limits import Limits, Shares
-from queuectl.store.contract import Changes, Check, Decide, Edit, EndRun, Jobs, Swapped
+from queuectl.store.contract import Changes, Check, Decide, Edit, EndRun, Jobs, Restore, Swapped
 from queuectl.store.ids import free_ids, job_ids
+from queuectl.store.rows import kept, restored
 from queuectl.store.webhooks import GONE
 from queuectl.uniqueness import OnDuplicate, taken_by, who_has
 from queuectl.webhook import delivery_of, hearers, wants_no_more
@@ -226,13 +227,16 @@ class ToyJobs(Jobs):
         for job in jobs:
             found = self._memory.by_seq(job.seq)
             held = {} if found is None else {found.seq: found}
-            for seq, (to, event, forget, result) in decide(held, at).items():
+            for seq, (to, event, forget, result, keeps) in decide(held, at).items():
                 if forget is not None:
                     self._forget(held[seq], forget)
                 if isinstance(to, Edit) and to.first:
                     first.append((held[seq], to))
                 else:
                     made[seq] = self._make(held[seq], to, at)
+                if keeps and event is not None:
+                    after = made.get(seq) if isinstance(to, Edit) else None
+                    event = replace(event, was=kept(held[seq], after))
                 self._memory.keep(event)
                 if isinstance(to, Transition) and to.state == State.COMPLETED:
                     self._complete(made[seq], result)
@@ -289,7 +293,9 @@ class ToyJobs(Jobs):
             raise NotFoundError(f"Job {job.id} isn't here, or was removed meanwhile.")
         return found
 
-    def _make(self, job: Job, to: Transition | Edit | EndRun | None, now: int) -> Job | None:
+    def _make(
+        self, job: Job, to: Transition | Edit | EndRun | Restore | None, now: int
+    ) -> Job | None:
         memory = self._memory
         if (job.state == State.PROCESSING) != isinstance(to, EndRun):
             raise StateError(f"Job {job.id} is {job.state}; that can't be done to it then.")
@@ -301,6 +307,8 @@ class ToyJobs(Jobs):
             memory.line[job.id] = replace(
                 job, cancel_reason=to.reason, forced=to.forced, updated_at=now
             )
+        elif isinstance(to, Restore):
+            self._restore(job, restored(job, to.was), now)
         elif isinstance(to, Edit):
             if to.retried is not None:
                 job = self._apply(job, to.retried, now)
@@ -309,7 +317,19 @@ class ToyJobs(Jobs):
             self._apply(job, to, now)
         return memory.line[job.id]
 
-    def _take_again(self, job: Job, to: Transition, now: int) -> None:
+    def _restore(self, job: Job, again: Job, now: int) -> None:
+        """Have a job be again what it was."""
+        memory, sleep = self._memory, self._memory.sleeps.get(job.id)
+        if again.attempts and again.state == State.PENDING and sleep is not None and sleep.woken:
+            again = replace(again, run_at=min(again.run_at, now))
+        self._take_again(job, again, now)
+        memory.ready.pop(job.id, None)
+        if again.state not in FINISHED:
+            waits = again.state == State.PENDING and again.parked is None
+            memory.ready[job.id] = int(waits and again.run_at <= now)
+        memory.line[job.id] = replace(again, updated_at=now)
+
+    def _take_again(self, job: Job, to: Transition | Job, now: int) -> None:
         key = job.unique_key
         if key is None or job.state not in FINISHED or to.state in FINISHED:
             return

@@ -16,9 +16,10 @@ from tests.faults.mutants import (
     queues,
     reports,
     store,
+    web,
     webhooks,
 )
 from tests.faults.mutants.mutant import Mutant
 
-ROOMS = (store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api)
+ROOMS = (store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api, web)
 MUTANTS: Sequence[Mutant] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

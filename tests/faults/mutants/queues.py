@@ -7,6 +7,7 @@ from tests.faults.mutants.mutant import Edit, Mutant
 LIMITS = "tests/contract/test_limits.py"
 UNIQUE = "tests/contract/test_unique.py"
 EDITS = "tests/contract/test_edit.py"
+UNDO = "tests/contract/test_undo.py"
 
 MUTANTS: Sequence[Mutant] = (
     Mutant(
@@ -80,7 +81,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="unique-twice-by-retry",
         broken="A job that is retried doesn't ask whether another one has its unique key.",
-        edits=[Edit(old="            take_again(self._db, again, now)", new="            pass")],
+        edits=[Edit(old="            take_again(self._db, back, now)", new="            pass")],
         tests=[f"{UNIQUE}::TestRetry"],
     ),
     Mutant(
@@ -103,6 +104,39 @@ MUTANTS: Sequence[Mutant] = (
         broken="A schedule takes the job that its own has swapped places with for its own.",
         edits=[Edit(old="db.change(sql.MOVE_LAST, of_schedule)", new="pass")],
         tests=[f"{EDITS}::test_a_schedule_knows_its_job_in_another_place"],
+    ),
+    Mutant(
+        name="undo-over-what-came-later",
+        broken="What was done to a job is undone though somebody has changed it since.",
+        edits=[
+            Edit(
+                old="if job.updated_at != event.at or last.get(job.id) != event.seq:",
+                new="if False:",
+            )
+        ],
+        tests=[f"{UNDO}::TestStays::test_a_job_that_was_changed_or_deleted_since"],
+    ),
+    Mutant(
+        name="undo-takes-the-unique-key",
+        broken="A job that is brought back doesn't ask whether another one has its unique key.",
+        edits=[
+            Edit(old="back += [", new="_ = [", inside="SqlJobs.change_within"),
+        ],
+        tests=[f"{UNDO}::TestMany::test_one_whose_unique_key_was_taken_keeps_none_of_the_others"],
+    ),
+    Mutant(
+        name="undo-in-name-only",
+        broken="A job is said to be brought back, and stays what it was made.",
+        edits=[
+            Edit(old="replace(again, parked=None) if again.parked else again", new="job"),
+        ],
+        tests=[f"{UNDO}::TestComesBack::test_a_job_is_again_what_it_was"],
+    ),
+    Mutant(
+        name="undo-for-ever",
+        broken="What was done can be undone however long ago that was.",
+        edits=[Edit(old="if newest[0].at + UNDO_FOR < store.clock.now():", new="if False:")],
+        tests=[f"{UNDO}::TestStays::test_what_was_done_too_long_ago"],
     ),
     Mutant(
         name="waiting-tick-never-woken",

@@ -19,6 +19,7 @@ MIGRATIONS: tuple[str, ...] = (
     "m0010_access",
     "m0011_webhooks",
     "m0012_traces",
+    "m0013_undo",
 )
 """Packages in this one, oldest first, with a module per dialect."""
 

@@ -326,10 +326,10 @@ ON DUPLICATE KEY UPDATE
 
 # Keep events.
 RECORD = for_rows(
-    "at kind job node who detail",
+    "at kind job node who detail action was",
     """
-INSERT INTO {events} (at, kind, job, node, who, detail)
-VALUES (:at, :kind, :job, :node, :who, :detail)
+INSERT INTO {events} (at, kind, job, node, who, detail, action, was)
+VALUES (:at, :kind, :job, :node, :who, :detail, :action, :was)
 """,
 )
 

@@ -326,13 +326,14 @@ ON CONFLICT (at, queue, node, measure, bucket) DO UPDATE SET
 
 # Keep events.
 RECORD = for_rows(
-    "at kind job node who detail",
+    "at kind job node who detail action was",
     """
-INSERT INTO {events} (at, kind, job, node, who, detail)
-SELECT at_, kind_, job_, node_, who_, detail_
+INSERT INTO {events} (at, kind, job, node, who, detail, action, was)
+SELECT at_, kind_, job_, node_, who_, detail_, action_, was_
 FROM json_to_recordset(:rows) AS r (
     at_ bigint, kind_ text COLLATE "C", job_ text COLLATE "C", node_ text COLLATE "C",
-    who_ text COLLATE "C", detail_ text COLLATE "C"
+    who_ text COLLATE "C", detail_ text COLLATE "C", action_ text COLLATE "C",
+    was_ text COLLATE "C"
 )
 """,
 )

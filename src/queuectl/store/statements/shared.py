@@ -24,6 +24,10 @@ EDITED = (
     *"command argv ready run_at expires_at vtime parked handler".split(),
     *(field.column for field in fields.COPIED),
 )
+RESTORED = (
+    *(name for name in EDITED if name != "ready"),
+    *"state failures crashes reason finished_at".split(),
+)
 
 # Store jobs; the store adds a place for each value of each.
 ENQUEUE = f"INSERT INTO {{jobs}} ({NEW_JOB}) VALUES "
@@ -339,6 +343,13 @@ EDIT = f"""
 UPDATE {{jobs}} SET {", ".join(f"{columns([name])} = :{name}" for name in EDITED)},
     updated_at = :now
 WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was AND ready IS NOT NULL
+"""
+
+# Have a job be what it was before something was done to it, if it is still what came of that.
+RESTORE = f"""
+UPDATE {{jobs}} SET {", ".join(f"{columns([name])} = :{name}" for name in RESTORED)},
+    ready = :ready, updated_at = :now
+WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was AND state <> 'processing'
 """
 
 # How far in front the first of a line and priority is, of those in line and of those that wait for
@@ -668,14 +679,17 @@ INSERT INTO {config} (name, value, updated_at) VALUES (:name, :value, :now)
 # Forget one.
 UNSET_CONFIG = "DELETE FROM {config} WHERE name = :name"
 
-# The newest events, of all or of one job, behind one that was read before.
+# The newest events, of all, of one job or of one action, behind one that was read before.
 EVENTS = """
-SELECT at, kind, job, node, who, detail, seq FROM {events} WHERE seq < :before
+SELECT at, kind, job, node, who, detail, action, was, seq FROM {events} WHERE seq < :before
 ORDER BY seq DESC LIMIT :limit
 """
-EVENTS_OF_JOB = """
-SELECT at, kind, job, node, who, detail, seq FROM {events} WHERE job = :job AND seq < :before
-ORDER BY seq DESC LIMIT :limit
+EVENTS_OF_JOB = EVENTS.replace("WHERE ", "WHERE job = :job AND ")
+EVENTS_OF_ACTION = EVENTS.replace("WHERE ", "WHERE action = :action AND ")
+
+# Which event of an action is the last of each of some jobs.
+LAST_EVENTS = """
+SELECT job, max(seq) FROM {events} WHERE job {in_ids} AND action IS NOT NULL GROUP BY job
 """
 
 # The oldest events, as far as they are from before a time. They were kept in the order of time,

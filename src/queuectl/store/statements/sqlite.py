@@ -159,8 +159,8 @@ ON CONFLICT (at, queue, node, measure, bucket) DO UPDATE SET
 
 # Keep events.
 RECORD = for_rows(
-    "at kind job node who detail",
-    "INSERT INTO {events} (at, kind, job, node, who, detail) VALUES :rows",
+    "at kind job node who detail action was",
+    "INSERT INTO {events} (at, kind, job, node, who, detail, action, was) VALUES :rows",
 )
 
 # -- by hand --------------------------------------------------------------------

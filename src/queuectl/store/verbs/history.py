@@ -45,15 +45,26 @@ class SqlHistory(History):
             self._db.atomic(lambda: self._db.insert(self._sql.RECORD, rows))
 
     def events(
-        self, job: str | None = None, *, limit: int = 100, before: int | None = None
+        self,
+        job: str | None = None,
+        *,
+        action: str | None = None,
+        limit: int = 100,
+        before: int | None = None,
     ) -> list[Event]:
         page = {"limit": limit, "before": FOREVER if before is None else before}
-        if job is None:
+        if action is not None:
+            rows = self._db.rows(self._sql.EVENTS_OF_ACTION, action=action, **page)
+        elif job is None:
             rows = self._db.rows(self._sql.EVENTS, **page)
         else:
             rows = self._db.rows(self._sql.EVENTS_OF_JOB, job=job, **page)
         names = [f.name for f in fields(Event)]
         return [Event(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def last_of(self, jobs: Sequence[str]) -> dict[str, int]:
+        ids = self._db.driver.dialect.bind_list(list(jobs))
+        return dict(self._db.rows(self._sql.LAST_EVENTS, ids=ids)) if jobs else {}
 
     def rollups(self, *, since: int | None = None, queue: str | None = None) -> list[Rollup]:
         span = {"since": EVER, "until": EVER}

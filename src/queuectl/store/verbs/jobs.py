@@ -13,9 +13,11 @@ from queuectl.store.contract import (
     Changes,
     Check,
     Decide,
+    Decision,
     Edit,
     EndRun,
     Jobs,
+    Restore,
     Swapped,
     Topic,
     chunks,
@@ -27,12 +29,16 @@ from queuectl.store.rows import (
     counted,
     edited_row,
     fence,
+    kept,
     new_rows,
     one_of_many,
+    restored,
+    restored_row,
     storable,
     stored_job,
     transition_row,
 )
+from queuectl.store.verbs.reports import sleep_of
 from queuectl.values import replace
 
 NEW = Changed(State.PENDING, (), wakes=True, new=True)
@@ -284,13 +290,16 @@ class SqlJobs(Jobs):
         decided = decide(held, now)
         rows, asked, gone = [], [], []
         edits: dict[int, Edit] = {}
-        for seq, (to, _, forget, _) in decided.items():
+        again: list[Job] = []
+        for seq, (to, _, forget, _, _) in decided.items():
             job = held[seq]
             if forget is not None:
                 self._forget_steps(job, forget)
             was = {"now": now, "was": job.state.value}
             if isinstance(to, EndRun):
                 asked.append(fence(job) | {"reason": to.reason, "forced": to.forced, "now": now})
+            elif isinstance(to, Restore):
+                again.append(restored(job, to.was))
             elif isinstance(to, Edit):
                 edits[seq] = to
                 if to.retried is not None:
@@ -299,21 +308,26 @@ class SqlJobs(Jobs):
                 rows.append(fence(job) | transition_row(to, now) | was)
             elif job.state != State.PROCESSING:
                 gone.append(seq)
-        again = [job for row in rows if _comes_back(job := held[row["seq"]], row)]
-        if again:
+        back = [job for row in rows if _comes_back(job := held[row["seq"]], row["final"])]
+        back += [
+            held[job.seq] for job in again if _comes_back(held[job.seq], job.state in FINISHED)
+        ]
+        if back:
             from queuectl.store.naming import take_again
 
-            take_again(self._db, again, now)
+            take_again(self._db, back, now)
         done = self._db.update(self._sql.APPLY, rows) if rows else set()
         done |= self._db.update(self._sql.ASK_CANCEL, asked) if asked else set()
         edited = self._edit(edits, held, now) if edits else NOT_EDITED
         done = (done - edits.keys()) | set(edited.jobs)
+        undone = self._restore(again, held, now) if again else []
+        done |= {seq for change in undone for seq in change.jobs}
         if gone:
             self._db.change(self._sql.REMOVE, {"seqs": self._idiom.bind(gone)})
         for seq in decided.keys() - done - set(gone):
             state = held[seq].state
             raise StateError(f"Job {held[seq].id} is {state}; that can't be done to it then.")
-        self._idiom.record([each.event for each in decided.values() if each.event is not None])
+        self._record(decided, held, now)
         removed = [held[seq] for seq in gone]
         ticked = [job for job in removed if job.tick is not None]
         completed = [row["seq"] for row in rows if row["state"] == State.COMPLETED]
@@ -325,6 +339,7 @@ class SqlJobs(Jobs):
         self._idiom.after_change(
             *_moved(rows, held, self.lock(hooked), self.lock(told)),
             edited,
+            *undone,
             Changed(None, gone, ticked=ticked, left=_in_line(removed)),
         )
         if asked:
@@ -347,6 +362,41 @@ class SqlJobs(Jobs):
             raise no_step(job, name)
         self._db.change(self._sql.FORGET_STEPS, {"seq": job.seq, "place": place})
         self._db.change(self._sql.DROP_SLEEP, {"seq": job.seq})
+
+    def _record(self, decided: Mapping[int, Decision], held: Mapping[int, Job], now: int) -> None:
+        """Keep the events of changes, some with what the jobs were."""
+        edited = [seq for seq, each in decided.items() if each.keeps and isinstance(each.to, Edit)]
+        after = self.lock(edited)
+        self._idiom.record(
+            [
+                replace(each.event, was=kept(held[seq], after.get(seq)))
+                if each.keeps
+                else each.event
+                for seq, each in decided.items()
+                if each.event is not None
+            ]
+        )
+
+    def _restore(self, again: Sequence[Job], held: Mapping[int, Job], now: int) -> list[Changed]:
+        """Have jobs be again what they were; says what follows from that."""
+        slept = [job.seq for job in again if job.attempts and job.state == State.PENDING]
+        rows = self._db.rows(self._sql.SLEEPS, seqs=self._idiom.bind(slept)) if slept else []
+        # What they slept for may have come meanwhile.
+        awake = {sleep.seq for row in rows if (sleep := sleep_of(*row)).woken}
+        found: dict[State, list[int]] = {}
+        for job in again:
+            to = replace(job, run_at=min(job.run_at, now)) if job.seq in awake else job
+            if self._db.change(self._sql.RESTORE, restored_row(to, held[job.seq], now)):
+                found.setdefault(to.state, []).append(job.seq)
+        return [
+            Changed(
+                state,
+                seqs,
+                wakes=state not in FINISHED,
+                left=_in_line([held[seq] for seq in seqs if held[seq].state not in FINISHED]),
+            )
+            for state, seqs in found.items()
+        ]
 
     def _edit(self, edits: dict[int, Edit], held: Mapping[int, Job], now: int) -> Changed:
         """Make other jobs of some that wait, each in its place; says which ones it could."""
@@ -435,9 +485,9 @@ def no_step(job: Job, name: str) -> NotFoundError:
     )
 
 
-def _comes_back(job: Job, row: Params) -> bool:
+def _comes_back(job: Job, final: int) -> bool:
     """Tell whether a job that was finished wants its unique key again."""
-    return job.unique_key is not None and job.state in FINISHED and not row["final"]
+    return job.unique_key is not None and job.state in FINISHED and not final
 
 
 def _needs_care(model: NewJob) -> bool:

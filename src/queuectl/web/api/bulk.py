@@ -1,6 +1,6 @@
 """Many jobs at once, as lines of JSON that are read, and answered, as they come."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -137,6 +137,29 @@ def change_many(call: Call) -> Lines:
     return Lines(values=_named(call, ids, change, dry_run=dry_run))
 
 
+@group.post(
+    "/actions/{id}/undo",
+    needs=Right.OPERATE,
+    takes=schemas.takes({}, {"dry_run": schemas.FLAG}),
+    optional=True,
+    answers=schemas.ref("Change"),
+    answers_as=LINES,
+)
+def undo(call: Call) -> Lines:
+    """Take back what an action did to jobs, within ten minutes, as far as they are what came of it.
+
+    What became of each is a line of JSON, with the reason for those that stay as they are. The
+    header `Queuectl-Action` of an answer says which action a request was.
+    """
+    dry_run = flag(call.said("dry_run"), "dry_run")
+    may = call.may(Right.SUBMIT)
+
+    def run(tell: Tell) -> None:
+        call.queue.undo(call.path["id"], dry_run=dry_run, may_change_work=may, told=tell)
+
+    return Lines(values=_as_told(run))
+
+
 def _named(
     call: Call, ids: list[str], change: changes.Change, *, dry_run: bool
 ) -> Iterator[dict[str, Any]]:
@@ -154,21 +177,31 @@ def _named(
 def _matching(
     call: Call, which: Filter, change: changes.Change, *, dry_run: bool
 ) -> Iterator[dict[str, Any]]:
-    for page in change_matching(call, which, change, dry_run=dry_run):
+    """Change all that fit."""
+    return _as_told(
+        lambda tell: call.queue.change_matching(which, change, dry_run=dry_run, told=tell)
+    )
+
+
+Tell = Callable[[Sequence[changes.Changed | changes.Refused]], None]
+
+
+def _as_told(make: Callable[[Tell], object]) -> Iterator[dict[str, Any]]:
+    """Change jobs in a thread, and yield what is told of each, as soon as it is."""
+    for page in pages_told(make):
         yield from map(change_dict, page)
 
 
-def change_matching(
-    call: Call, which: Filter, change: changes.Change, *, dry_run: bool
-) -> Iterator[Sequence[changes.Changed]]:
-    """Change all that fit in a thread, and yield what is told of it, as soon as it is."""
+def pages_told(
+    make: Callable[[Tell], object],
+) -> Iterator[Sequence[changes.Changed | changes.Refused]]:
+    """Change jobs in a thread, and yield what is told, page by page, as soon as it is."""
     pipe: Pipe[Any] = Pipe(maxsize=PAGES)
     gone = Event()
 
     def run() -> None:
         try:
-            told = partial(_put, pipe, gone)
-            call.queue.change_matching(which, change, dry_run=dry_run, told=told)
+            make(partial(_put, pipe, gone))
             _put(pipe, gone, None)
         except QueuectlError as error:
             _put(pipe, gone, error)

@@ -41,7 +41,7 @@ from queuectl.schedule import POLICY, Schedule
 from queuectl.settings import Settings
 from queuectl.telling import check_json, check_result
 from queuectl.values import replace
-from queuectl.web.api.bulk import change_matching
+from queuectl.web.api.bulk import pages_told
 from queuectl.web.api.jobs import asked_of, changes_of
 from queuectl.web.api.maintenance import may_set
 from queuectl.web.api.queues import checked_limits
@@ -272,7 +272,10 @@ class Answers:
     @allowed(Right.OPERATE)
     def change_matching(self, which: Filter, asked: Asked, dry_run: bool) -> Iterator[list[Result]]:
         change, which = self._change(asked), self._call.within(which)
-        for page in change_matching(self._call, which, change, dry_run=dry_run):
+        pages = pages_told(
+            lambda tell: self._queue.change_matching(which, change, dry_run=dry_run, told=tell)
+        )
+        for page in pages:
             yield [*map(_result, page)]
 
     @allowed(Right.OPERATE)
@@ -515,7 +518,9 @@ class Answers:
         self, name: str, roles: list[str], queues: list[str], expires: str | int | float | None
     ) -> tuple[Grant, str]:
         roles_given = grantable(self._call, roles)
-        return self._queue.access.add_token(name, roles_given, queues=queues, expires=expires)
+        return self._queue.access.add_token(
+            name, roles_given, queues=queues, expires=expires, maker=self._call.grant
+        )
 
     @allowed(Right.ADMIN, Scope.ALL)
     def remove_token(self, name: str) -> list[Grant]:

@@ -48,7 +48,7 @@ def list_tokens(call: Call) -> list[dict[str, Any]]:
 def add_token(call: Call) -> Answer:
     """Add a token. Its secret is in this answer, and nowhere else ever again.
 
-    Nobody can give away rights that they don't have.
+    Nobody can give away rights that they don't have, nor for longer than they have them.
     """
     said = call.said("name", "roles", "queues", "expires", need=("name", "roles"))
     roles, queues = said["roles"], said.get("queues") or []
@@ -60,6 +60,7 @@ def add_token(call: Call) -> Answer:
         grantable(call, roles),
         queues=queues,
         expires=text(said, "expires"),
+        maker=call.grant,
     )
     return Answer(value={"token": told(call, grant), "secret": secret}, status=201)
 

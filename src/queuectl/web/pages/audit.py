@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from queuectl.facts import undo_until
 from queuectl.report import event_dict
 from queuectl.web.api import asking
 from queuectl.web.call import Call
@@ -17,6 +18,7 @@ def events(call: Call) -> dict[str, Any]:
     """Show who did what, newest first."""
     limit = call.query.get("limit", USUAL)
     page = call.queue.page_events(limit=limit)
-    rows = [event_dict(event) for event in page]
+    now = call.queue.now()
+    rows = [event_dict(event) | {"is_fresh": (undo_until(event) or 0) > now} for event in page]
     more = min(limit * 5, asking.MOST)
     return {"events": rows, "more": more if page.more and more > limit else None}

@@ -42,11 +42,18 @@ function localise(root) {
 
 // -- what is said ------------------------------------------------------------------------------
 
-function toast(text, kind = "good") {
+// With an action, what is said can be undone; the audit log has it for ten minutes.
+function toast(text, kind = "good", action = null) {
   const made = $("p", text);
   made.className = `toast ${kind}`;
+  if (action) {
+    const button = $("button", "Undo");
+    button.type = "button";
+    button.addEventListener("click", () => { made.remove(); undo(action); });
+    made.append(" ", button);
+  }
   document.getElementById("toasts").append(made);
-  setTimeout(() => made.remove(), kind === "bad" ? 10000 : 4000);
+  setTimeout(() => made.remove(), action ? 30000 : kind === "bad" ? 10000 : 4000);
 }
 
 // What is said on the page that comes next.
@@ -122,10 +129,10 @@ async function send(method, path, body) {
 }
 
 // Changes many jobs, or says what would be; hears of each as it comes. Returns how many there were.
-async function change(body, heard = () => {}) {
-  const reply = await send("POST", "/bulk/changes", body);
+async function change(body, heard = () => {}, path = "/bulk/changes") {
+  const reply = await send("POST", path, body);
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
-  const count = { good: 0, bad: 0, why: new Map(), problem: null };
+  const count = { good: 0, bad: 0, why: new Map(), problem: null, action: reply.headers.get("Queuectl-Action") };
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
@@ -195,12 +202,42 @@ async function bulk(what, which, only) {
     });
     if (count.problem) throw new Error(count.problem);
     const left = count.bad ? `, ${number(count.bad)} ${count.bad === 1 ? "was" : "were"} not` : "";
-    toast(`${jobs(count.good)} ${done}${left}.`);
+    toast(`${jobs(count.good)} ${done}${left}.`, "good", count.action);
   } catch (error) {
     toast(error.message, "bad");
   } finally {
     pending.remove();
     untick();
+    renew(true);
+  }
+}
+
+// Takes back what an action did, if need be after a look at what that would be.
+async function undo(action, look = false) {
+  const path = `/actions/${encodeURIComponent(action)}/undo`;
+  const about = async (detail, good, title) => {
+    try {
+      const count = await change({ dry_run: true }, undefined, path);
+      if (count.problem) throw new Error(count.problem);
+      title.textContent = `Undo that for ${jobs(count.good)}?`;
+      good.textContent = `Bring back ${jobs(count.good)}`;
+      good.disabled = count.good === 0;
+      if (count.bad) {
+        detail.replaceChildren($("p", `${jobs(count.bad)} can't be, and stay as they are:`), reasons(count.why));
+      }
+    } catch (error) {
+      detail.textContent = error.message;
+    }
+  };
+  if (look && !(await ask("Undo that?", "Bring back jobs", "Leave them", about))) return;
+  try {
+    const count = await change({}, undefined, path);
+    if (count.problem) throw new Error(count.problem);
+    if (count.good) toast(`${jobs(count.good)} brought back.`);
+    for (const [why, many] of count.why) toast(`${jobs(many)}: ${why}`, "bad");
+  } catch (error) {
+    toast(error.message, "bad");
+  } finally {
     renew(true);
   }
 }
@@ -221,7 +258,7 @@ async function act(button) {
     if (tells !== undefined) {
       const said = await reply.json();
       toast(said.error ?? `HTTP ${said.status} ${said.reason}`, said.delivered ? "good" : "bad");
-    } else if (done) toast(done);
+    } else if (done) toast(done, "good", reply.headers.get("Queuectl-Action"));
     renew(true);
   } catch (error) {
     over = false;
@@ -278,7 +315,7 @@ async function submit(form) {
     });
     const reply = await send(method, at, raw ? JSON.parse(said[raw]) : said);
     const told = reply.status === 204 ? null : await reply.json();
-    if (done) toast(done);
+    if (done) toast(done, "good", reply.headers.get("Queuectl-Action"));
     if (told?.secret) await show(`The secret of ${told.webhook.name}`, told.secret);
     if (go === "job") location.assign(`${base}/jobs/${encodeURIComponent(told.id)}`);
     else if (method === "PUT") location.reload();
@@ -310,6 +347,7 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (!button) return;
   if (button.dataset.do) act(button);
+  else if (button.dataset.undo) undo(button.dataset.undo, true);
   else if (button.dataset.group) bulk(button.dataset.group, { ids: JSON.parse(button.dataset.ids) });
   else if (button.dataset.bulk) {
     const bar = document.getElementById("bulk");

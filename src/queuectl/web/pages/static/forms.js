@@ -105,31 +105,19 @@
       const { done, go } = form.dataset;
       if (go) {
         const made = told?.job ?? told;
-        sayThere([done, ...(told?.left_out ?? []).slice(0, -1)].join(" "));
+        const known = [...document.querySelectorAll(".leaves li")].map((one) => one.textContent);
+        const fresh = (told?.left_out ?? []).filter((one) => !known.includes(one));
+        sayThere([done, ...fresh.map((one) => `Left out: ${one}`)].join(" "));
         location.assign(base + (go === "job" ? `/jobs/${encodeURIComponent(made.id)}` : filled(form, go)));
         return;
       }
       form.reset();
-      showSecret(told.secret);
+      await show(`The token ${told.token.name}`, told.secret);
       renew(true);
     } catch (error) {
       refuse(form, error);
     }
     button.disabled = false;
-  }
-
-  // A token is shown once: it is in the answer, and nowhere else ever again.
-  function showSecret(secret) {
-    const copy = $("button", "Copy");
-    copy.type = "button";
-    copy.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(secret);
-      toast("It is copied.");
-    });
-    const place = document.getElementById("made");
-    place.replaceChildren($("p", "This is the token. It is shown this once."), $("p", $("code", secret)));
-    // Where a page isn't trusted by the browser, it may not write to the clipboard.
-    if (navigator.clipboard) place.append(copy);
   }
 
   document.addEventListener("submit", (event) => {

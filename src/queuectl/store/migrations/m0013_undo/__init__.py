@@ -1,0 +1,1 @@
+"""Undo: which events are one action, and what jobs were before it."""

@@ -1,0 +1,190 @@
+"""Taking back what was done to jobs by hand: as far as they are still what came of it.
+
+All events of one command, request or call have the same action; those of changes that can be
+taken back keep what each job was. Undoing an action is done in transactions of some hundred jobs,
+as it was done itself, and is an action of its own.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from queuectl import finding
+from queuectl.action import one_action
+from queuectl.changes import Changed, Refused
+from queuectl.errors import DuplicateError, NotFoundError, QueuectlError, StateError
+from queuectl.facts import UNDO_FOR, Event, undo_until
+from queuectl.fields import FIELDS
+from queuectl.history import event_of
+from queuectl.host import whoami
+from queuectl.job import FINISHED, Job, State
+from queuectl.scope import reaches
+from queuectl.store.contract import Decision, Restore, Store
+from queuectl.values import dataclass, replace
+
+PAGE = 500
+"""Jobs that are brought back in one transaction."""
+LOOKED_AT = 1_000
+"""Events among which the last action is looked for."""
+_WORK = frozenset(field.column for field in FIELDS if field.is_work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What came of undoing an action."""
+
+    action: str
+    jobs: int
+    """How many are what they were."""
+    refused: int
+    """How many aren't, each for a reason of its own."""
+
+
+Told = Callable[[Sequence[Changed | Refused]], None]
+
+
+def _is_fresh(event: Event, now: int) -> bool:
+    """Tell whether what was done can still be undone, if its job hasn't changed since."""
+    until = undo_until(event)
+    return until is not None and until >= now
+
+
+def last_action(store: Store) -> str:
+    """Return the last action of who asks that can be undone."""
+    who, now = whoami(), store.clock.now()
+    for event in store.history.events(limit=LOOKED_AT):
+        if event.action is not None and event.who == who and _is_fresh(event, now):
+            return event.action
+    raise NotFoundError(
+        "You have done nothing in the last 10 minutes that can be undone.",
+        advice="queuectl events lists what was done, with its actions.",
+    )
+
+
+def undo(
+    store: Store, action: str | None, told: Told, *, may_change_work: bool, dry_run: bool = False
+) -> Undone:
+    """Undo an action, or the last one of who asks."""
+    action = last_action(store) if action is None else action
+    _check(store, action)
+    done = refused = 0
+    before: int | None = None
+    with one_action():
+        while events := store.history.events(action=action, limit=PAGE, before=before):
+            before = events[-1].seq
+            meant = [event for event in events if event.job is not None]
+            found = _undo_page(store, meant, may_change_work=may_change_work, dry_run=dry_run)
+            done += sum(isinstance(one, Changed) for one in found)
+            refused += sum(isinstance(one, Refused) for one in found)
+            told(found)
+    if not done + refused:
+        raise StateError("That was done to no jobs; there is nothing to undo.")
+    return Undone(action=action, jobs=done, refused=refused)
+
+
+def _check(store: Store, action: str) -> None:
+    """Raise why nothing of an action can be undone, if that can be told at once."""
+    newest = store.history.events(action=action, limit=1)
+    if not newest:
+        raise NotFoundError(
+            f"There is no action {action[:60]!r}.", advice="queuectl events --json has them."
+        )
+    if newest[0].at + UNDO_FOR < store.clock.now():
+        raise StateError("That was done more than 10 minutes ago; it can't be undone any more.")
+
+
+def _undo_page(
+    store: Store, events: Sequence[Event], *, may_change_work: bool, dry_run: bool
+) -> list[Changed | Refused]:
+    """Undo what was done to some jobs: all that can be, in one transaction."""
+    if not events:
+        return []
+    meant = {place: event for event in events if (place := _place(event)) is not None}
+    before: dict[int, Job] = {}
+    refused: dict[str, QueuectlError] = {}
+
+    def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+        before.clear()
+        refused.clear()
+        last = store.history.last_of([str(event.job) for event in meant.values()])
+        for seq, event in meant.items():
+            try:
+                before[seq] = _checked(held.get(seq), event, last, now, may_work=may_change_work)
+            except QueuectlError as error:
+                refused[str(event.job)] = error
+        return {seq: _back(before[seq], meant[seq], now) for seq in before}
+
+    jobs = store.jobs.at(list(meant))
+    after: dict[int, Job | None] = {}
+    if dry_run:
+        decide({job.seq: job for job in jobs if reaches(job.queue)}, store.clock.now())
+    else:
+        try:
+            after = store.jobs.change(jobs, decide) if jobs else {}
+        except DuplicateError as error:
+            # One of them can't have its unique key again: the others can come back without it.
+            if len(events) == 1:
+                return [Refused(name=str(events[0].job), job=jobs[0], error=error)]
+            return [
+                found
+                for event in events
+                for found in _undo_page(
+                    store, [event], may_change_work=may_change_work, dry_run=False
+                )
+            ]
+    if not jobs:
+        decide({}, store.clock.now())
+    made = {before[seq].id: Changed(before=before[seq], after=after.get(seq)) for seq in before}
+    return [_told(event, made, refused) for event in events]
+
+
+def _told(
+    event: Event, made: Mapping[str, Changed], refused: Mapping[str, QueuectlError]
+) -> Changed | Refused:
+    id = str(event.job)
+    if event.was is not None:
+        return made.get(id) or Refused(name=id, job=None, error=refused[id])
+    why = StateError(f"Job {id}: {event.kind} can't be undone{_WHY.get(event.kind, '')}.")
+    return Refused(name=id, job=None, error=why)
+
+
+_WHY = {
+    "rm": "; it is deleted",
+    "cancel": " once it ran, or its schedule has gone on",
+    "edit": " where it changed variables: what they were isn't kept",
+    "retry": " from a step on, or with other variables",
+    "force-finish": "; its hooks were called",
+}
+
+
+def _place(event: Event) -> int | None:
+    return None if event.was is None else int(json.loads(event.was)["seq"])
+
+
+def _checked(
+    job: Job | None, event: Event, last: Mapping[str, int], now: int, *, may_work: bool
+) -> Job:
+    """Return a job that can be brought back to what it was, or raise why it can't."""
+    was = json.loads(event.was or "{}")
+    if job is None or job.id != event.job:
+        raise NotFoundError(f"Job {event.job} isn't here any more, or has another place.")
+    if event.at + UNDO_FOR < now:
+        raise StateError(f"Job {job.id}: more than 10 minutes ago; it can't be undone any more.")
+    if job.state == State.PROCESSING:
+        raise StateError(f"Job {job.id} runs by now.")
+    if job.attempts != was["attempts"]:
+        raise StateError(f"Job {job.id} has run since; it is {job.state}.")
+    if job.updated_at != event.at or last.get(job.id) != event.seq:
+        raise StateError(f"Job {job.id} has changed since; it is {job.state}.")
+    if not reaches(was.get("queue", job.queue)):
+        raise finding.gone(job)
+    if not may_work and _WORK & was.keys():
+        raise StateError(f"Job {job.id} would run something else; you may not change that.")
+    expires = was.get("expires_at", job.expires_at)
+    if was.get("state", job.state) not in FINISHED and expires is not None and expires <= now:
+        raise StateError(f"Job {job.id} would be brought back to expire at once.")
+    return job
+
+
+def _back(job: Job, event: Event, now: int) -> Decision:
+    undone = event_of(now, "undo", job=job.id, detail=f"{event.kind} by {event.who}")
+    return Decision(Restore(was=event.was or ""), replace(undone, was=None))
