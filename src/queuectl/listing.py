@@ -10,7 +10,7 @@ from queuectl.filter import Filter, Names, Sort
 from queuectl.finding import get
 from queuectl.job import ANY_TYPE, TYPE, Job, Named, State
 from queuectl.store.contract import Store, chunks
-from queuectl.values import replace
+from queuectl.values import dataclass, replace
 
 T = TypeVar("T")
 
@@ -105,6 +105,17 @@ def _read_one(word: str) -> Sort:
     return Sort(column, descending=word.startswith("-"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """Some jobs that fit, and how far was looked for them."""
+
+    jobs: list[Job]
+    next: Job | None
+    """Behind which one there may be others."""
+    stopped: bool
+    """Whether it was looked at so many that don't fit that it is enough for once."""
+
+
 def narrowed(
     which: Filter | None,
     *,
@@ -142,6 +153,28 @@ def snapshot(
         return [*iterate(store, which, limit=limit, after=after, oldest=oldest, sort=sort)]
     seq = None if after is None else get(store, after).seq
     return store.jobs.select(which, limit=check_limit(limit), after=seq, oldest=oldest)
+
+
+def search(
+    store: Store, which: Filter, *, limit: int, looks: int, after: Named | None, oldest: bool
+) -> Searched:
+    """Return the first jobs that fit, of so many at most that may fit."""
+    seq = None if after is None else get(store, after).seq
+    horizon = None
+    if not _is_by_index(which):
+        horizon = store.jobs.horizon(which, looks=looks, after=seq, oldest=oldest)
+    last = None if horizon is None else horizon.seq
+    found = store.jobs.select(which, limit=limit + 1, after=seq, last=last, oldest=oldest)
+    if len(found) > limit:
+        return Searched(jobs=found[:limit], next=found[limit - 1], stopped=False)
+    return Searched(jobs=found, next=horizon, stopped=horizon is not None)
+
+
+def _is_by_index(which: Filter) -> bool:
+    """Tell whether all jobs that are looked at fit."""
+    if which.tags:
+        return which == Filter(tags=which.tags[:1])
+    return which == Filter(states=which.states, queues=which.queues)
 
 
 def iterate(

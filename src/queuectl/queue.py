@@ -493,6 +493,23 @@ class Queue:
             limit,
         )
 
+    def search(
+        self,
+        which: Filter,
+        *,
+        limit: int = 50,
+        looks: int = 10_000,
+        after: Named | None = None,
+        oldest: bool = False,
+    ) -> "listing.Searched":
+        """Return jobs as `iterate` does, and look at no more than about so many to find them.
+
+        So it takes no longer where there are millions. It says behind which job to go on.
+        """
+        return listing.search(
+            self.store, which, limit=limit, looks=looks, after=after, oldest=oldest
+        )
+
     def jobs_like(self, prefix: str, states: Sequence[State] = (), *, limit: int = 50) -> Jobs:
         """Return some jobs in these states, or in any, whose ids begin with a prefix."""
         return listing.like(self.store, prefix, states, limit=limit)

@@ -39,6 +39,8 @@ BIG = ("jobs", "attempts", "outputs", "inputs", "tags", "events")
 
 VALUES: dict[str, Any] = {
     "after": 900,
+    "last": 850,
+    "looks": 19,
     "attempt": 1,
     "before": NOW,
     "beyond": "job 5\U0010ffff",
@@ -204,6 +206,7 @@ COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
         "SELECT_RUNNING",
         "SELECT_TAGGED",
         "SELECT_SORTED",
+        "HORIZON",
         # All jobs of a queue.
         "RENAME_JOBS",
         "LEFT_IN_QUEUE",
@@ -242,6 +245,12 @@ SELECTED: dict[str, tuple[str, list[str]]] = {
     "SELECT by tag": ("SELECT_TAGGED", []),
     "SELECT by tag, next page": ("SELECT_TAGGED", ["WHERE_TAG_BEFORE"]),
     "SELECT by two tags": ("SELECT_TAGGED", ["WHERE_TAGGED", "WHERE_STATE"]),
+    "SELECT up to a horizon": ("SELECT", ["WHERE_QUEUE", "WHERE_STATE", "WHERE_DOWN_TO"]),
+    "SELECT by tag up to one": ("SELECT_TAGGED", ["WHERE_TAG_DOWN_TO", "WHERE_TYPE"]),
+    "HORIZON of all": ("HORIZON", ["WHERE_BEFORE"]),
+    "HORIZON by queue and state": ("HORIZON", ["WHERE_QUEUE", "WHERE_STATE", "WHERE_BEFORE"]),
+    "HORIZON of what is pending": ("HORIZON", ["WHERE_QUEUE", "WHERE_PENDING", "WHERE_BEFORE"]),
+    "HORIZON of a tag": ("HORIZON_TAGGED", ["WHERE_TAG_BEFORE"]),
 }
 """Listings: a statement, and its conditions."""
 

@@ -320,6 +320,59 @@ def in_order(store: Store, *by: Sort, limit: int | None = None, **which: object)
     return ids(store.jobs.at(places))
 
 
+class TestHorizon:
+    """Listings that look at no more than so many jobs."""
+
+    @pytest.fixture
+    def line(self, store: Store) -> Store:
+        """Twelve jobs: of two queues in turns, each third with a tag."""
+        for number in range(12):
+            tags = ("third",) if number % 3 == 0 else ()
+            add(store, f"j{number:02}", queue=("even", "odd")[number % 2], tags=tags)
+        return store
+
+    @pytest.mark.parametrize(
+        ("which", "after", "oldest", "last"),
+        [
+            ({}, None, False, "j08"),
+            ({}, None, True, "j03"),
+            ({}, "j05", False, "j01"),
+            ({}, "j05", True, "j09"),
+            ({}, "j04", False, "j00"),
+            ({}, "j03", False, None),
+            ({"text": "nothing"}, None, False, "j08"),
+            ({"queues": "odd"}, None, False, "j05"),
+            ({"queues": "odd", "text": "nothing"}, "j05", False, None),
+            ({"states": "pending", "queues": "odd"}, None, True, "j07"),
+            ({"states": "dead"}, None, False, None),
+            ({"tags": "third"}, None, False, "j00"),
+            ({"tags": "third", "queues": "odd"}, None, True, "j09"),
+            ({"tags": "third"}, "j09", False, None),
+        ],
+    )
+    def test_it_is_the_last_that_is_looked_at(
+        self, line: Store, which: dict[str, str], after: str | None, oldest: bool, last: str | None
+    ) -> None:
+        seq = None if after is None else the(line, after).seq
+        found = line.jobs.horizon(Filter(**which), looks=4, after=seq, oldest=oldest)  # type: ignore[arg-type]
+        assert (None if found is None else found.id) == last
+
+    @pytest.mark.parametrize(
+        "which", [{}, {"queues": ("even", "odd")}, {"tags": "third"}, {"text": "j0"}]
+    )
+    @pytest.mark.parametrize("oldest", [False, True])
+    def test_nothing_behind_it_is_found(
+        self, line: Store, which: dict[str, str], oldest: bool
+    ) -> None:
+        last = the(line, "j06").seq
+        listed = line.jobs.select(Filter(**which), limit=None, oldest=oldest)  # type: ignore[arg-type]
+        part = line.jobs.select(Filter(**which), limit=None, last=last, oldest=oldest)  # type: ignore[arg-type]
+        assert ids(part) == [
+            job.id for job in listed if (job.seq <= last if oldest else job.seq >= last)
+        ]
+        assert "j06" in ids(part)
+
+
 class TestSorted:
     def test_by_one_column_and_of_equals_the_newest_first(self, store: Store) -> None:
         for n in range(6):

@@ -118,3 +118,33 @@ def test_events_come_page_by_page(queue: Queue) -> None:
     assert [event.at for event in queue.iterate_events(limit=PAGE + 1)][-1] == MANY - PAGE - 1
     assert list(queue.iterate_events(limit=0)) == []
     assert len(queue.events()) == 100
+
+
+class TestSearch:
+    """A search that looks at so many jobs, and says how far that was."""
+
+    def test_it_goes_on_where_it_stopped(self, tmp_path: Path) -> None:
+        with Queue(tmp_path / "queue.db") as queue:
+            queue.enqueue_many({"command": f"echo {n}", "id": f"j{n}"} for n in range(10))
+            which = Filter(text="echo 2")
+            first = queue.search(which, looks=4)
+            assert (first.jobs, first.stopped) == ([], True)
+            assert first.next is not None
+            assert first.next.id == "j6"
+            second = queue.search(which, looks=4, after=first.next)
+            assert [job.id for job in second.jobs] == ["j2"]
+            assert second.next is not None
+            assert second.next.id == "j2"
+            third = queue.search(which, looks=4, after=second.next)
+            assert (third.jobs, third.next, third.stopped) == ([], None, False)
+
+    def test_what_an_index_finds_is_only_limited_by_the_page(self, tmp_path: Path) -> None:
+        with Queue(tmp_path / "queue.db") as queue:
+            queue.enqueue_many({"command": "true", "id": f"j{n}", "tags": ["a"]} for n in range(10))
+            for which in (Filter(), Filter(states=(State.PENDING,)), Filter(tags=("a",))):
+                found = queue.search(which, limit=6, looks=2)
+                assert [job.id for job in found.jobs] == ["j9", "j8", "j7", "j6", "j5", "j4"]
+                assert found.next is not None
+                assert (found.next.id, found.stopped) == ("j4", False)
+                rest = queue.search(which, limit=6, looks=2, after=found.next)
+                assert (len(rest.jobs), rest.next) == (4, None)

@@ -293,6 +293,21 @@ class TestBulk:
             "j2": False,
         }
 
+    def test_a_search_among_very_many_goes_on_where_it_stopped(
+        self, lab: Lab, anyone: Client
+    ) -> None:
+        lab.queue.enqueue("echo needle", id="needle")
+        lab.queue.enqueue_many(["true"] * 10_000)
+        first = anyone.get("/jobs?text=needle").json
+        assert first["items"] == []
+        assert first["next"] is not None
+        rest = anyone.get(f"/jobs?text=needle&after={first['next']}").json
+        assert ([job["id"] for job in rest["items"]], rest["next"]) == (["needle"], None)
+        page = Client(anyone.port, anyone.headers, "").get("/jobs?text=needle").body.decode()
+        assert "Search on" in page
+        assert f"after={first['next']}" in page
+        assert "No jobs fit" not in page
+
     def test_a_filter_has_the_names_of_the_query(self, lab: Lab, anyone: Client) -> None:
         lab.queue.enqueue("true", id="a", keys=["k", "l"], tags=["x"], delay="1h")
         lab.queue.enqueue("true", id="b", keys=["k"], tags=["x"])

@@ -49,8 +49,12 @@ class TestBodies:
 
     def test_that_come_byte_by_byte(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(http, "BODY_WITHIN", 0.2)
+        came = 0
 
         async def receive() -> Any:
+            nonlocal came
+            came += 1
+            assert came < 100, "it is waited for"
             await asyncio.sleep(0.05)
             return {"type": "http.request", "body": b"x", "more_body": True}
 

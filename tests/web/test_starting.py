@@ -41,6 +41,7 @@ class Said:
     def rest(self) -> list[str]:
         """Return all that was said, once the program is over."""
         self._thread.join(PATIENCE)
+        self._pipe.close()
         return self.lines
 
 
@@ -58,9 +59,9 @@ class TestFirstRun:
             stderr=subprocess.PIPE,
             text=True,
         )
+        assert process.stdout is not None
+        said = Said(process)
         try:
-            assert process.stdout is not None
-            said = Said(process)
             link = process.stdout.readline().strip()
             path = home / ".local/share/queuectl/queue.db"
             assert said.lines[0] == f"Made a new queue at sqlite:{path}."
@@ -83,7 +84,9 @@ class TestFirstRun:
             assert place.ask("GET", "/api/v1/jobs/first", headers=cookie).status == 200
         finally:
             process.kill()
-            process.communicate()
+            process.wait(PATIENCE)
+            said.rest()
+            process.stdout.close()
 
     def test_where_nothing_is_changed_nothing_is_made(self, lab: Lab) -> None:
         there = lab.folder / "none.db"
@@ -373,6 +376,8 @@ class TestAccessLog:
         said = Said(server.process)
         Client(server.port, base="").get("/health")
         wait_for(lambda: any("GET /health 200" in line for line in said.lines))
+        assert server.stop() == 0
+        said.rest()
 
     def test_without_it_there_is_none(self, lab: Lab, serve: Serve) -> None:
         server = serve("--no-link")

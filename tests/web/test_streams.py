@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -43,6 +44,12 @@ class Stream:
             elif "data" in said:
                 yield Told(said["event"], json.loads(said["data"]), said.get("id"))
                 said = {}
+
+    def hear_out(self) -> None:
+        """Listen until the end, which must come."""
+        deadline = monotonic() + PATIENCE
+        while self._reply.readline():
+            assert monotonic() < deadline, "it goes on"
 
     def close(self) -> None:
         self._connection.close()
@@ -122,7 +129,7 @@ class TestEnd:
             with closing(Stream(client, path)) as stream:
                 assert stream.status == 200
                 lab.queue.access.remove_token("bot")
-                list(stream)
+                stream.hear_out()
             lab.queue.access.add_token("bot", ["view"])
 
     def test_of_another_one_it_goes_on(self, lab: Lab, bot: Client, viewer: Client) -> None:
@@ -131,7 +138,7 @@ class TestEnd:
             told = iter(stream)
             assert next(one for one in told if one.name == "status")
             lab.queue.access.remove_token("bot")
-            list(ending)
+            ending.hear_out()
             lab.queue.hold("j")
             assert next(one for one in told if one.name == "event" and one.data["job"] == "j")
 
@@ -146,7 +153,7 @@ class TestEnd:
             first = reply.readline()
             lab.queue.access.remove_token("bot")
             # All that goes on for a token is ended at once; this one is read till then.
-            list(stream)
+            stream.hear_out()
             *_, last = reply.read().splitlines()
         assert json.loads(first)["command"] == text
         assert json.loads(last)["problem"]["status"] == 401

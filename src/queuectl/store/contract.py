@@ -301,9 +301,28 @@ class Jobs(ABC):
 
     @abstractmethod
     def select(
-        self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
+        self,
+        which: Filter,
+        *,
+        limit: int | None,
+        after: int | None = None,
+        last: int | None = None,
+        oldest: bool = False,
     ) -> list[Job]:
-        """Return jobs, newest first (or `oldest` first), after the one with seq `after`."""
+        """Return jobs, newest first (or `oldest` first), after the one with seq `after`.
+
+        None is behind the place `last`.
+        """
+
+    @abstractmethod
+    def horizon(
+        self, which: Filter, *, looks: int, after: int | None = None, oldest: bool = False
+    ) -> Job | None:
+        """Return the job up to which `select` looks at no more than so many; None, if at no more.
+
+        Jobs of other states, queues and, if there is one, without the first tag are none that are
+        looked at.
+        """
 
     @abstractmethod
     def places(self, which: Filter, by: Sequence[Sort], *, limit: int | None) -> list[int]:

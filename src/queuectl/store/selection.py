@@ -30,6 +30,7 @@ def select_seqs(
     needle: Callable[[str], str],
     limit: int | None,
     after: int | None,
+    last: int | None,
     oldest: bool,
 ) -> list[int]:
     """Return the places in the line of the jobs that fit, in the order of the listing."""
@@ -37,13 +38,17 @@ def select_seqs(
     direction = "ASC" if oldest else "DESC"
     if after is not None:
         params["after"] = after
+    if last is not None:
+        params["last"] = last
     if which.tags:
-        page = sql.WHERE_TAG_AFTER if oldest else sql.WHERE_TAG_BEFORE
-        statement = sql.SELECT_TAGGED.replace("{page}", "1 = 1" if after is None else page)
+        page = _page(sql, after, last, oldest=oldest)
+        statement = sql.SELECT_TAGGED.replace("{page}", page)
         conditions += _pair_conditions(which.queues, which.states, params)
         return look(statement, conditions, direction, params)
     if after is not None:
         conditions.append(sql.WHERE_AFTER if oldest else sql.WHERE_BEFORE)
+    if last is not None:
+        conditions.append(sql.WHERE_UP_TO if oldest else sql.WHERE_DOWN_TO)
     if not which.states and not which.queues:
         return look(sql.SELECT, conditions, direction, params)
     found: list[int] = []
@@ -53,10 +58,58 @@ def select_seqs(
         statement = sql.SELECT_RUNNING
         if state != State.PROCESSING:
             statement = sql.SELECT
-            narrowed.append(sql.WHERE_PENDING if state == State.PENDING else sql.WHERE_STATE)
+            narrowed.append(_where_state(sql, state))
         found += look(statement, narrowed, direction, params | pair)
     found.sort(reverse=not oldest)
     return found if limit is None else found[:limit]
+
+
+def _page(sql: ModuleType, after: int | None, last: int | None, *, oldest: bool) -> str:
+    """Say between which places a listing by tag looks."""
+    page: list[str] = []
+    if after is not None:
+        page.append(sql.WHERE_TAG_AFTER if oldest else sql.WHERE_TAG_BEFORE)
+    if last is not None:
+        page.append(sql.WHERE_TAG_UP_TO if oldest else sql.WHERE_TAG_DOWN_TO)
+    return " AND ".join(page) or "1 = 1"
+
+
+def horizon(
+    sql: ModuleType,
+    look: Look,
+    counts: Callable[[], Iterable[Count]],
+    which: Filter,
+    *,
+    looks: int,
+    after: int | None,
+    oldest: bool,
+) -> int | None:
+    """Return the last place that a listing looks at; None, if no more than so many are left."""
+    direction = "ASC" if oldest else "DESC"
+    params: dict[str, Any] = {} if after is None else {"after": after}
+    if which.tags:
+        statement = sql.HORIZON_TAGGED.replace("{page}", _page(sql, after, None, oldest=oldest))
+        asked = params | {"tag0": which.tags[0], "looks": looks - 1}
+        found = look(statement, [], direction, asked)
+        return found[0] if found else None
+    conditions = [] if after is None else [sql.WHERE_AFTER if oldest else sql.WHERE_BEFORE]
+    if not which.states and not which.queues:
+        found = look(sql.HORIZON, conditions, direction, params | {"looks": looks - 1})
+        return found[0] if found else None
+    # Those that run are few.
+    pairs = [pair for pair in _pairs(counts(), which) if pair[1] != State.PROCESSING]
+    found = []
+    for queue, state in pairs:
+        narrowed = [sql.WHERE_QUEUE, _where_state(sql, state), *conditions]
+        asked = {"queue": queue, "state": state, "looks": max(looks // len(pairs), 1) - 1}
+        found += look(sql.HORIZON, narrowed, direction, params | asked)
+    # Up to the nearest of them, none has more than its share.
+    return (min if oldest else max)(found, default=None)
+
+
+def _where_state(sql: ModuleType, state: str) -> str:
+    found: str = sql.WHERE_PENDING if state == State.PENDING else sql.WHERE_STATE
+    return found
 
 
 def sorted_seqs(

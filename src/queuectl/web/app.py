@@ -127,16 +127,27 @@ class App:
         try:
             response = await self._found(request)(request)
         except RefusedError as error:
-            response = problem_response(error.problem, error.headers)
+            response = self._problem(request, error.problem, error.headers)
         except QueuectlError as error:
-            response = problem_response(problem_of(error))
+            response = self._problem(request, problem_of(error))
         except GoneError:
             return
         except Exception as error:
             # Say no more than that; who serves us puts the rest into the log.
-            await _bug(error).send(request, send, self._always)
+            await self._problem(request, _bug(error)).send(request, send, self._always)
             raise
         await response.send(request, send, self._always)
+
+    def _problem(
+        self, request: Request, problem: Problem, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """Answer with a problem: to a browser that wants a page as one."""
+        response = problem_response(problem, headers)
+        if _wants_page(request):
+            page = self._site.wrong(request, problem)
+            response.body = page.body
+            response.headers |= page.headers
+        return response
 
     def _found(self, request: Request) -> Answering:
         """Return who answers a request, if it calls us by our name and asks for what is here."""
@@ -476,6 +487,12 @@ def _place(said: str | None) -> int | None:
     return int(said) if said is not None and said.isdecimal() and len(said) < 19 else None
 
 
-def _bug(error: Exception) -> Response:
+def _wants_page(request: Request) -> bool:
+    """Tell whether somebody looks for a page, not for what programs are answered."""
+    for_programs = request.path.startswith((f"{PREFIX}/", "/static/", "/health", "/metrics"))
+    return not for_programs and "text/html" in request.headers.get("accept", "")
+
+
+def _bug(error: Exception) -> Problem:
     detail = f"Something went wrong here ({type(error).__name__}); the log has more."
-    return problem_response(Problem(status=500, kind="bug", title="A fault of ours", detail=detail))
+    return Problem(status=500, kind="bug", title="A fault of ours", detail=detail)

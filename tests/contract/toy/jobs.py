@@ -174,7 +174,13 @@ class ToyJobs(Jobs):
                 memory.line[made.id] = replace(made, handler="")
 
     def select(
-        self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
+        self,
+        which: Filter,
+        *,
+        limit: int | None,
+        after: int | None = None,
+        last: int | None = None,
+        oldest: bool = False,
     ) -> list[Job]:
         if len(which.text) > 1_000:
             raise UsageError("A text to search for can have 1,000 characters at most.")
@@ -183,7 +189,18 @@ class ToyJobs(Jobs):
             line.reverse()
         if after is not None:
             line = [job for job in line if (job.seq > after if oldest else job.seq < after)]
+        if last is not None:
+            line = [job for job in line if (job.seq <= last if oldest else job.seq >= last)]
         return [job for job in line if fits(job, which)][:limit]
+
+    def horizon(
+        self, which: Filter, *, looks: int, after: int | None = None, oldest: bool = False
+    ) -> Job | None:
+        by_index = Filter(tags=which.tags[:1])
+        if not which.tags:
+            by_index = Filter(states=which.states, queues=which.queues)
+        looked_at = self.select(by_index, limit=looks, after=after, oldest=oldest)
+        return looked_at[-1] if len(looked_at) == looks else None
 
     def places(self, which: Filter, by: Sequence[Sort], *, limit: int | None) -> list[int]:
         found = self.select(which, limit=None)

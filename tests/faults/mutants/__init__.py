@@ -11,15 +11,20 @@ from tests.faults.mutants import (
     cli,
     guard,
     handlers,
+    metrics,
     node,
     policy,
     queues,
     reports,
     store,
+    traces,
     web,
     webhooks,
 )
 from tests.faults.mutants.mutant import Mutant
 
-ROOMS = (store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api, web)
+ROOMS = (
+    *(store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api, web),
+    *(metrics, traces),
+)
 MUTANTS: Sequence[Mutant] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

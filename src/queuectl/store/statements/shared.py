@@ -96,6 +96,17 @@ WHERE t.tag = :tag0 AND {page}
 ORDER BY t.seq {direction} LIMIT :limit
 """
 
+# The place up to which a listing goes that looks at no more than so many jobs of those.
+HORIZON = """
+SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY j.seq {direction} LIMIT 1 OFFSET :looks
+"""
+
+# The same for jobs with a tag.
+HORIZON_TAGGED = """
+SELECT t.seq FROM {tags} t WHERE t.tag = :tag0 AND {page}
+ORDER BY t.seq {direction} LIMIT 1 OFFSET :looks
+"""
+
 # Places in the line of jobs that fit, sorted by columns that the store names. No index has them so:
 # all that fit are looked at, and as many kept as are wanted.
 SELECT_SORTED = "SELECT j.seq FROM {jobs} j WHERE {conditions} ORDER BY {order} LIMIT :limit"
@@ -106,8 +117,12 @@ WHERE_PENDING = WHERE_STATE
 WHERE_QUEUE = "j.queue = :queue"
 WHERE_AFTER = "j.seq > :after"
 WHERE_BEFORE = "j.seq < :after"
+WHERE_UP_TO = "j.seq <= :last"
+WHERE_DOWN_TO = "j.seq >= :last"
 WHERE_TAG_AFTER = "t.seq > :after"
 WHERE_TAG_BEFORE = "t.seq < :after"
+WHERE_TAG_UP_TO = "t.seq <= :last"
+WHERE_TAG_DOWN_TO = "t.seq >= :last"
 WHERE_SINCE = "created_at >= :since"
 WHERE_UNTIL = "created_at < :until"
 WHERE_FINISHED_SINCE = "finished_at >= :finished_since"

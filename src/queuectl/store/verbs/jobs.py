@@ -210,7 +210,13 @@ class SqlJobs(Jobs):
         return found[:limit]
 
     def select(
-        self, which: Filter, *, limit: int | None, after: int | None = None, oldest: bool = False
+        self,
+        which: Filter,
+        *,
+        limit: int | None,
+        after: int | None = None,
+        last: int | None = None,
+        oldest: bool = False,
     ) -> list[Job]:
         from queuectl.store.selection import select_seqs
 
@@ -225,10 +231,30 @@ class SqlJobs(Jobs):
                 needle=self._db.driver.dialect.needle,
                 limit=limit,
                 after=after,
+                last=last,
                 oldest=oldest,
             )
             jobs = self._at(seqs)
         return jobs if oldest else jobs[::-1]
+
+    def horizon(
+        self, which: Filter, *, looks: int, after: int | None = None, oldest: bool = False
+    ) -> Job | None:
+        from queuectl.store.selection import horizon
+
+        if not _can_fit(which):
+            return None
+        with self._db.snapshot():
+            seq = horizon(
+                self._sql,
+                self._look,
+                self.counts,
+                which,
+                looks=looks,
+                after=after,
+                oldest=oldest,
+            )
+            return None if seq is None else next(iter(self._at([seq])), None)
 
     def places(self, which: Filter, by: Sequence[Sort], *, limit: int | None) -> list[int]:
         from queuectl.store.selection import sorted_seqs

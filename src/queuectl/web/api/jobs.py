@@ -91,24 +91,27 @@ _ORDER = (
     answers=schemas.page_of("Job"),
 )
 def list_(call: Call) -> dict[str, Any]:
-    """List jobs, newest first, by any filter, page by page."""
+    """List jobs, newest first, by any filter, page by page.
+
+    What no index finds is looked for among some thousands at a time: a page may have few items, or
+    none, and there are others behind it as long as it says what is `next`.
+    """
     query, limit = call.query, asking.limit_of(call)
     after = None if (id := query.get("after")) is None else call.job(id)
-    page = call.queue.page(
-        asking.filter_of(call),
-        limit=limit,
-        after=after,
-        oldest=query.get("oldest", False),
-        sort=query.get("sort"),
-    )
+    which, oldest, sort = asking.filter_of(call), query.get("oldest", False), query.get("sort")
+    if sort is None:
+        found = call.queue.search(which, limit=limit, after=after, oldest=oldest)
+        page, behind = found.jobs, found.next
+    else:
+        page = call.queue.list(which, limit=limit, after=after, oldest=oldest, sort=sort)
+        behind = None
     pauses, progress = call.queue.pauses(), call.queue.running_progress()
     items = []
     for job in page:
         pause = pauses.get(job.seq)
         said = job_dict(job, pause if pause is not None and pause.is_of(job) else None)
         items.append(masked(call, said) | {"progress": progress_dict(progress.get(job.seq))})
-    last = page.last.id if page.more and page.last is not None and "sort" not in query else None
-    return {"items": items, "next": last}
+    return {"items": items, "next": None if behind is None else behind.id}
 
 
 @group.put(

@@ -7,6 +7,7 @@ from queuectl import changes, editing
 from queuectl.errors import UsageError
 from queuectl.filter import Filter
 from queuectl.job import OPEN, Job, State
+from queuectl.job_json import moment
 from queuectl.report import job_dict, progress_dict, why_ended
 from queuectl.web import schemas
 from queuectl.web.api import asking
@@ -46,18 +47,18 @@ def jobs(call: Call) -> dict[str, Any]:
     after = None if (id := call.query.get("after")) is None else call.job(id)
     oldest = call.query.get("oldest", False)
     said = {param.name: call.query.get(param.name) for param in asking.FILTERS}
-    page = call.queue.page(which, limit=PAGE, after=after, oldest=oldest)
-    rows = list(page)
+    found = call.queue.search(which, limit=PAGE, after=after, oldest=oldest)
     return {
-        "jobs": told(call, rows),
-        "next": page.last.id if page.more and page.last is not None else None,
+        "jobs": told(call, found.jobs),
+        "next": None if found.next is None else found.next.id,
+        "reached": moment(found.next.created_at) if found.stopped and found.next else None,
         "said": {**said, "oldest": "true" if oldest else None},
         "first": after is None,
         "oldest": oldest,
         "total": call.queue.counted(which),
         "filter": {name: it for name, it in call.query.items() if name in said},
         "filtered": any(said.values()),
-        "unused": {} if rows else _unused(call, which.queues),
+        "unused": {} if found.jobs else _unused(call, which.queues),
         "queues": _queues(call),
         "deeds": _deeds(which),
         "wrong": None,

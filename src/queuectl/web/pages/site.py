@@ -28,7 +28,7 @@ from queuectl.web.pages.overview import recall
 from queuectl.web.pages.page import File, Page, Shown
 from queuectl.web.pages.safe import page_of_ours
 from queuectl.web.pages.signing import Signing, read_form
-from queuectl.web.problems import RefusedError, outline_of, problem_of
+from queuectl.web.problems import Problem, RefusedError, outline_of, problem_of
 from queuectl.web.query import read_names, read_query
 from queuectl.web.route import Scope
 from queuectl.web.routing import Routes
@@ -248,6 +248,10 @@ class Site:
         response.status = problem.status
         response.headers |= {name.lower(): value for name, value in more.items()}
         return response
+
+    def wrong(self, request: Request, problem: Problem) -> Response:
+        """Show what is wrong to whoever it is, who may have asked for no page that there is."""
+        return self._html("error.html", request, None, {"page": None, "problem": problem})
 
     def _html(
         self, template: str, request: Request, call: Call | None, shown: Mapping[str, Any]
