@@ -64,6 +64,59 @@ class Address:
             raise UsageError(f"{self.hosts!r} isn't a host and port.") from None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """Where a `queuectl web` is that is asked for its queue."""
+
+    is_secure: bool
+    host: str
+    port: int
+    base: str
+    """What comes before all paths there."""
+
+    @property
+    def url(self) -> str:
+        """Its URL, in one way of writing it."""
+        usual = 443 if self.is_secure else 80
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == usual else f":{self.port}"
+        return f"http{'s' if self.is_secure else ''}://{host}{port}{self.base}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is on this host, so that nobody reads along."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+def is_remote(url: str) -> bool:
+    """Tell whether a URL names a queue behind `queuectl web`."""
+    return url[:8].lower().startswith(("http://", "https://"))
+
+
+def read_remote(url: str) -> Remote:
+    """Take the URL of a `queuectl web` apart; a wrong one is a `UsageError`."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise UsageError(
+            "A URL is no place for a token: others see it there.",
+            advice="queuectl login URL keeps it, or $QUEUECTL_TOKEN has it.",
+        )
+    if parts.query or parts.fragment:
+        raise UsageError(f"The URL of a server ends with its path, unlike {url!r}.")
+    secure = parts.scheme.lower() == "https"
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or not url.isascii() or not url.isprintable() or " " in url:
+        raise UsageError(f"{url!r} isn't the URL of a host.")
+    usual = 443 if secure else 80
+    base = parts.path.rstrip("/")
+    return Remote(is_secure=secure, host=host, port=port or usual, base=base)
+
+
 def is_server(url: str) -> bool:
     """Tell whether a URL names a server rather than a file."""
     return url.partition("://")[0].lower() in SCHEMES and "://" in url
@@ -114,6 +167,9 @@ def read_address(url: str) -> Address:
 
 def without_secrets(url: str) -> str:
     """Return a URL or path as it may be shown to anybody."""
+    if is_remote(url):
+        before, at, after = url.partition("@")
+        return f"{before.partition(':')[0]}://{after}" if at else url
     if not is_server(url):
         return url
     try:

@@ -83,7 +83,7 @@ def sleeps(store: Store, jobs: Sequence[Job]) -> dict[int, Sleep]:
 
 def emit(store: Store, name: str, value: Any, connection: Any = None) -> Emission:
     """Emit something, as a part of the transaction of a connection, if there is one."""
-    return emit_text(store, name, _json(value), connection)
+    return emit_text(store, name, payload_of(value), connection)
 
 
 def emit_text(store: Store, name: str, payload: str, connection: Any = None) -> Emission:
@@ -105,7 +105,8 @@ def read_payload(data: bytes) -> str:
     return check_json(data, "What is emitted")
 
 
-def _json(value: Any) -> str:
+def payload_of(value: Any) -> str:
+    """Return what is emitted as JSON; what JSON can't say is a `UsageError`."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         size = len(text.encode())

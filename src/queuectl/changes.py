@@ -6,6 +6,7 @@ do it to as many as are meant, in transactions small enough that workers don't w
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from queuectl import finding, lifecycle
 from queuectl.action import Action, current_action, one_action
@@ -35,9 +36,24 @@ PAGE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is to be done to jobs, in words that can be sent: `editing.change_of` reads them."""
+
+    do: str
+    reason: str | None = None
+    joining: bool = False
+    result: str | None = None
+    given: Mapping[str, Any] | None = None
+    """The fields of a request, of jobs that are to be others."""
+    from_step: str | None = None
+    only_dead: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """Something that people do to jobs."""
 
+    asked: Asked
     done: str
     """What jobs then are, as in "can't be cancelled"."""
     allowed: tuple[State, ...]
@@ -94,6 +110,7 @@ def cancelling(reason: str | None = None, *, joining: bool = False) -> Change:
             check_cancel(job, now)
 
     return Change(
+        asked=Asked(do="cancel", reason=reason, joining=joining),
         done="cancelled",
         allowed=OPEN,
         usual=OPEN,
@@ -109,6 +126,7 @@ def finishing(result: str | None = None) -> Change:
     """
     why = f"finished by {whoami()}"
     return Change(
+        asked=Asked(do="finish", result=result),
         done="finished",
         allowed=OPEN,
         usual=OPEN,
@@ -199,10 +217,11 @@ def retrying_from(step: str, change: "Change | None" = None) -> "Change":
         decided = decide(job, now)
         return None if decided is None else decided._replace(forget=step)
 
-    return replace(change, decide=forgetting)
+    return replace(change, asked=replace(change.asked, from_step=step), decide=forgetting)
 
 
 RETRY = Change(
+    asked=Asked(do="retry"),
     done="retried",
     allowed=(State.DEAD, State.FAILED, State.CANCELLED, State.COMPLETED),
     usual=(State.DEAD, State.FAILED, State.CANCELLED),
@@ -214,7 +233,13 @@ RETRY = Change(
 _IDLE = tuple(state for state in State if state != State.PROCESSING)
 
 REMOVE = Change(
-    done="removed", allowed=_IDLE, usual=_IDLE, check=check_remove, decide=_remove, deletes=True
+    asked=Asked(do="remove"),
+    done="removed",
+    allowed=_IDLE,
+    usual=_IDLE,
+    check=check_remove,
+    decide=_remove,
+    deletes=True,
 )
 """Deletes jobs that don't run, with all that is kept of them."""
 
@@ -226,7 +251,8 @@ def only_dead(change: Change) -> Change:
         check_dead(job)
         change.check(job, now)
 
-    return replace(change, allowed=(State.DEAD,), usual=(State.DEAD,), check=check)
+    asked = replace(change.asked, only_dead=True)
+    return replace(change, asked=asked, allowed=(State.DEAD,), usual=(State.DEAD,), check=check)
 
 
 def check_dead(job: Job) -> None:

@@ -9,8 +9,19 @@ from contextlib import suppress
 from typing import Any
 
 from queuectl import finding, lifecycle
-from queuectl.changes import Change, check_retry, retry_detail
-from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError
+from queuectl.changes import (
+    REMOVE,
+    RETRY,
+    Asked,
+    Change,
+    cancelling,
+    check_retry,
+    finishing,
+    only_dead,
+    retry_detail,
+    retrying_from,
+)
+from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError, shown
 from queuectl.facts import Event
 from queuectl.fields import FIELDS, REQUESTED
 from queuectl.history import event_of
@@ -50,12 +61,14 @@ def editing(given: Mapping[str, object]) -> Change:
 
     Tags and keys replace those that were there; variables are laid over them.
     """
-    return _editing(checked(given), "edit", "edited")
+    given = checked(given)
+    return _editing(given, "edit", "edited", Asked(do="edit", given=given))
 
 
 def moving(queue: str) -> Change:
     """Have jobs wait in another queue."""
-    change = _editing({"queue": check_name("queue", queue)}, "move", "moved")
+    given = {"queue": check_name("queue", queue)}
+    change = _editing(given, "move", "moved", Asked(do="move", given=given))
 
     def check(job: Job, now: int) -> None:
         change.check(job, now)
@@ -65,7 +78,7 @@ def moving(queue: str) -> Change:
     return replace(change, check=check)
 
 
-def _editing(given: Mapping[str, object], kind: str, done: str) -> Change:
+def _editing(given: Mapping[str, object], kind: str, done: str, asked: Asked) -> Change:
     def check(job: Job, now: int) -> None:
         check_waiting(job, now)
         edited(job, given, now)
@@ -78,7 +91,13 @@ def _editing(given: Mapping[str, object], kind: str, done: str) -> Change:
         )
 
     return Change(
-        done=done, allowed=_LINE, usual=_LINE, check=check, decide=decide, oldest_first=True
+        asked=asked,
+        done=done,
+        allowed=_LINE,
+        usual=_LINE,
+        check=check,
+        decide=decide,
+        oldest_first=True,
     )
 
 
@@ -193,11 +212,26 @@ def _put_first(job: Job, now: int) -> Decision:
     return Decision(Edit(job, first=True), event_of(now, "top", job=job.id))
 
 
-HOLD = Change(done="held", allowed=_LINE, usual=_LINE, check=check_hold, decide=_hold)
+HOLD = Change(
+    asked=Asked(do="hold"),
+    done="held",
+    allowed=_LINE,
+    usual=_LINE,
+    check=check_hold,
+    decide=_hold,
+)
 """Keeps jobs that wait from running until they are released."""
-RELEASE = Change(done="released", allowed=_LINE, usual=_LINE, check=check_release, decide=_release)
+RELEASE = Change(
+    asked=Asked(do="release"),
+    done="released",
+    allowed=_LINE,
+    usual=_LINE,
+    check=check_release,
+    decide=_release,
+)
 """Lets them run again."""
 TOP = Change(
+    asked=Asked(do="top"),
     done="put first",
     allowed=_LINE,
     usual=_LINE,
@@ -210,8 +244,6 @@ TOP = Change(
 
 def retrying(given: Mapping[str, object]) -> Change:
     """Put jobs back in line as others, by the fields of a request."""
-    from queuectl.changes import RETRY
-
     given = checked(given)
 
     def check(job: Job, now: int) -> None:
@@ -225,7 +257,33 @@ def retrying(given: Mapping[str, object]) -> Change:
         event = event_of(now, "retry", job=job.id, detail=detail)
         return Decision(Edit(to, retried=lifecycle.retried(to.run_at)), event)
 
-    return replace(RETRY, check=check, decide=decide)
+    return replace(RETRY, asked=Asked(do="retry", given=given), check=check, decide=decide)
+
+
+def change_of(asked: Asked) -> Change:
+    """Return the change that was asked for in words."""
+    change = _plain_change(asked)
+    if asked.from_step is not None:
+        change = retrying_from(asked.from_step, change)
+    return only_dead(change) if asked.only_dead else change
+
+
+def _plain_change(asked: Asked) -> Change:
+    match asked.do:
+        case "cancel":
+            return cancelling(asked.reason, joining=asked.joining)
+        case "finish":
+            return finishing(asked.result)
+        case "edit":
+            return editing(asked.given or {})
+        case "move":
+            return moving((asked.given or {}).get("queue", ""))
+        case "retry" if asked.given is not None:
+            return retrying(asked.given)
+    known = {"retry": RETRY, "remove": REMOVE, "hold": HOLD, "release": RELEASE, "top": TOP}
+    if asked.do not in known:
+        raise UsageError(f"Nothing called {shown(asked.do)} can be done to jobs.")
+    return known[asked.do]
 
 
 def _retried(job: Job, given: Mapping[str, object], now: int) -> Job:

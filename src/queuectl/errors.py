@@ -126,6 +126,7 @@ class UsageError(QueuectlError):
     """The request itself is wrong; nothing was changed."""
 
     exit_code = EXIT_USAGE
+    field = ""
 
     def __init__(self, text: str = "", *, advice: str = "", field: str = "") -> None:
         """`field` is the name of what is wrong about the request, where it is one thing."""

@@ -12,7 +12,7 @@ SHORTEST_PREFIX = 4
 
 
 def get(store: Store, named: Named) -> Job:
-    name = _id(named)
+    name = name_of(named)
     job = store.jobs.get(name)
     if job is not None:
         if not reaches(job.queue):
@@ -43,7 +43,7 @@ def gone(job: Job) -> NotFoundError:
 
 def meant(store: Store, named: Named) -> Job:
     job = get(store, named)
-    if job.id == _id(named) or looks_made(job.id):
+    if job.id == name_of(named) or looks_made(job.id):
         return job
     raise NotFoundError(f"There is no job {named!r}; {job.id!r} must be named in full.")
 
@@ -63,7 +63,8 @@ def several(call: str, jobs: Iterable[Named]) -> Iterable[Named]:
     return jobs
 
 
-def _id(named: Named) -> str:
+def name_of(named: Named) -> str:
+    """Return the id, or the beginning of one, by which a job is named."""
     if isinstance(named, Job):
         return named.id
     if not isinstance(named, str):

@@ -136,7 +136,7 @@ class Follower:
         self._sink.end_run()
         self._begin(attempt.number + 1)
         if attempt.error is not None or self.job.state not in FINISHED:
-            self._talk(_between(attempt, self.job, self._store.clock.now()))
+            self._talk(between(attempt, self.job, self._store.clock.now()))
 
     def _begin(self, number: int) -> None:
         self._number = number
@@ -146,23 +146,8 @@ class Follower:
 
     def _rest(self, stream: int, data: bytes, total: int) -> None:
         """Pass on what the store has of a stream behind the point we reached."""
-        from queuectl.guard.output import gap_at
-
-        seen = self._seen[stream]
-        missing = max(total - len(data), 0)
-        if not missing:
-            # A job can empty its own output; then what is kept was written since.
-            emptied = seen > total or (self._live is not None and self._live.torn[stream])
-            seen = 0 if emptied else seen
-            self._sink.write(stream, data[seen:])
-            return
-        head, tail = data[: gap_at(len(data))], data[gap_at(len(data)) :]
-        tail_at = len(head) + missing
-        if seen < len(head):
-            self._sink.write(stream, head[seen:])
-        if seen < tail_at:
-            self._sink.gap(stream, tail_at - max(seen, len(head)))
-        self._sink.write(stream, tail[max(seen - tail_at, 0) :])
+        torn = self._live is not None and self._live.torn[stream]
+        pass_on(self._sink, stream, data, total, seen=0 if torn else self._seen[stream])
 
     def _read_live(self) -> None:
         if self._live is None:
@@ -176,11 +161,29 @@ class Follower:
                 self._seen[stream] = piece.start + len(piece.data)
 
 
+def pass_on(sink: Sink, stream: int, data: bytes, total: int, *, seen: int = 0) -> None:
+    """Pass on what is kept of a stream of `total` bytes, behind those that were `seen`."""
+    from queuectl.guard.output import gap_at
+
+    missing = max(total - len(data), 0)
+    if not missing:
+        # A job can empty its own output; then what is kept was written since.
+        sink.write(stream, data[0 if seen > total else seen :])
+        return
+    head, tail = data[: gap_at(len(data))], data[gap_at(len(data)) :]
+    tail_at = len(head) + missing
+    if seen < len(head):
+        sink.write(stream, head[seen:])
+    if seen < tail_at:
+        sink.gap(stream, tail_at - max(seen, len(head)))
+    sink.write(stream, tail[max(seen - tail_at, 0) :])
+
+
 Make = Callable[[Job, int], Follower]
 """Makes a follower for a job, from a run on."""
 
 
-def _between(attempt: Attempt, job: Job, now: int) -> str:
+def between(attempt: Attempt, job: Job, now: int) -> str:
     from queuectl.when import until
 
     text = f"Job {job.id}, attempt {attempt.number}: {attempt.error or attempt.outcome}"

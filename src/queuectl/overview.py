@@ -18,7 +18,7 @@ from queuectl.explain import (
 )
 from queuectl.facts import Event, Node, Pause
 from queuectl.filter import Filter, Names
-from queuectl.job import FINISHED, WAITING, Job, State
+from queuectl.job import FINISHED, OPEN, WAITING, Job, State
 from queuectl.place import Place
 from queuectl.request import check_sought
 from queuectl.store.contract import Store
@@ -128,6 +128,17 @@ def explain_some(store: Store, place: Place, which: Sequence[str] | Filter) -> l
         return explain_job(store, place, waiting[0])
     queues = {job.queue for job in waiting}
     return explain_unstarted(store, place, jobs if len(ids) <= LOOKED_AT else [], queues)
+
+
+def explain_open(store: Store, place: Place, queues: Collection[str]) -> list[Reason]:
+    waiting = {
+        count.queue
+        for count in store.jobs.counts()
+        if count.jobs and count.state in WAITING and (not queues or count.queue in queues)
+    }
+    which = Filter(states=OPEN, queues=tuple(queues))
+    jobs = store.jobs.select(which, limit=LOOKED_AT + 1)
+    return explain_unstarted(store, place, jobs if len(jobs) <= LOOKED_AT else [], waiting)
 
 
 def _waiting(store: Store, which: Filter) -> list[str]:

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Mapping
 
-from queuectl.errors import BadSettingError
+from queuectl.address import is_remote, without_secrets
+from queuectl.errors import BadSettingError, UsageError
 from queuectl.settings import (
     Layer,
     Settings,
@@ -37,6 +38,16 @@ class Place:
     def settings(self, shared: Mapping[str, str]) -> tuple[Settings, dict[str, str]]:
         """Merge with the store's shared settings; says where each value came from."""
         return layered([*self.layers, Layer("the config table", shared)])
+
+
+def near(place: Place) -> Place:
+    """Return a place whose database is reached from here; one behind a server is an error."""
+    if is_remote(place.url):
+        raise UsageError(
+            f"That can't be done through {without_secrets(place.url)}.",
+            advice="do it on a host that reaches the database, with --db naming that.",
+        )
+    return place
 
 
 def find_place(

@@ -23,6 +23,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
+from queuectl.address import is_remote
 from queuectl.enqueueing import Enqueuer, Request
 from queuectl.facts import (
     Batch,
@@ -107,6 +108,12 @@ else:
     )
     globals().update((name, _Part(name)) for name in _PARTS.split())
 
+
+def _named(url: str | os.PathLike[str] | None, place: Place | None) -> str:
+    """Return where a queue is."""
+    return (place or find_place()).url if url is None else os.fspath(url)
+
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -128,6 +135,19 @@ FOLLOWED_WITHIN = 3.0
 
 class Queue:
     """A job queue in a store. Safe to share between threads; open a new one after a fork."""
+
+    def __new__(
+        cls,
+        url: str | os.PathLike[str] | None = None,
+        *,
+        place: Place | None = None,
+        **_: Any,
+    ) -> "Queue":
+        """Make one that asks a server, if the URL names one, and else one with a store."""
+        if cls is Queue and is_remote(_named(url, place)):
+            # By its name: it is one of us, so it imports us.
+            cls = import_module("queuectl.remote.queue").RemoteQueue
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -699,6 +719,10 @@ class Queue:
         """
         return overview.explain_some(self.store, self.place, which)
 
+    def explain_open(self, queues: Collection[str] = ()) -> "Reasons":
+        """Say why the jobs of these queues, or of any, wait that aren't finished."""
+        return overview.explain_open(self.store, self.place, queues)
+
     def hindrances(self, queues: Collection[str]) -> "Reasons":
         """Say what keeps all jobs of these queues from being started, if anything does."""
         (found,) = overview.explain_queues(self.store, [queues])
@@ -783,7 +807,7 @@ class Queue:
         Tells `tick` how many are left, whenever that may have changed and every second. Raises
         `TimeoutError` when the `timeout` is over: seconds, a text such as "5m", or a timedelta.
         """
-        return watches.wait_for(self.store, self.place, ids, timeout=timeout, tick=tick)
+        return watches.wait_for(self, ids, timeout=timeout, tick=tick)
 
     def watch(
         self,
@@ -797,7 +821,7 @@ class Queue:
         Those with these ids; or all that have these tags, which must be some; or all of these
         queues, or of any, that aren't finished.
         """
-        return watches.watch(self.store, self.place, ids, queues=queues, tags=tags)
+        return watches.watch(self, ids, queues=queues, tags=tags)
 
     def wait_until(
         self,
@@ -942,6 +966,10 @@ class Queue:
         They exchange their priorities, and also their places in lists.
         """
         return editing.swap(self.store, one, other)
+
+    def change_all(self, jobs: Iterable[Named], change: "changes.Change") -> Jobs:
+        """Make a change to several jobs: to all of them or, if one can't be changed, to none."""
+        return changes.make_all(self.store, "change_all", jobs, change)
 
     def change_named(
         self,

@@ -349,7 +349,7 @@ class Schedules:
         if given.get("env_all") and "env_all" in asked:
             # Of whoever adds it: nobody else's could be meant.
             given["env"] = job.env
-        return _plain(given)
+        return plain_fields(given)
 
     def _unknown(self, name: str) -> NotFoundError:
         return _unknown(name, [schedule.name for schedule in self.all()])
@@ -381,7 +381,7 @@ def _unknown(name: str, known: Iterable[str]) -> NotFoundError:
     )
 
 
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+def plain_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields as JSON has them."""
     from datetime import datetime, timedelta
 

@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["dataclass", "field", "fields", "in_order", "quicken", "replace", "rowclass"]
+__all__ = [
+    "dataclass",
+    "field",
+    "fields",
+    "in_order",
+    "names_of",
+    "needed_of",
+    "quicken",
+    "replace",
+    "rowclass",
+]
 
 try:
     # What a namedtuple reads its fields with: in a third of the time that a property takes.
@@ -71,6 +81,20 @@ def _row_in_order(kind: Any, values: Iterable[Any]) -> Any:
         wanted = len(kind._values_)
         raise ValueError(f"{kind.__name__} takes {wanted} arguments in order, not {len(made)}")
     return made
+
+
+def names_of(kind: Any) -> list[str]:
+    """Return the names of the fields of a class of values, or of a named tuple; none of others."""
+    if (known := getattr(kind, "_values_", None)) is not None:
+        return [spec.name for spec in known]
+    return list(getattr(kind, "_fields", ()))
+
+
+def needed_of(kind: Any) -> list[str]:
+    """Return the names of those that have no default."""
+    if (known := getattr(kind, "_values_", None)) is not None:
+        return [s.name for s in known if s.default is _MISSING and s.default_factory is None]
+    return [name for name in kind._fields if name not in kind._field_defaults]
 
 
 def quicken(*kinds: Any) -> None:

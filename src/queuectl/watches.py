@@ -2,20 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from queuectl import overview
 from queuectl.errors import NotFoundError, UsageError
 from queuectl.explain import Reason
+from queuectl.facts import Count
 from queuectl.filter import Filter
-from queuectl.finding import meant
-from queuectl.job import FINISHED, OPEN, WAITING, Job, Named, State
-from queuectl.place import Place
+from queuectl.job import FINISHED, OPEN, Job, Named, State
 from queuectl.request import read_duration
-from queuectl.store.contract import Store
 from queuectl.values import replace
-from queuectl.waiting import wait_until
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -26,24 +22,64 @@ Ends = Counter[State | None]
 """How many jobs are in which state; None is that of those that were removed."""
 
 
+Jobs = list[Job]
+Counts = list[Count]
+Reasons = list[Reason]
+
+
+class Asked(Protocol):
+    """Who is asked how jobs stand: a queue, wherever it is."""
+
+    def now(self) -> int:
+        """Return the clock of the queue."""
+
+    def meant(self, id: Named) -> Job:
+        """Return a job by its id."""
+
+    def find(self, id: str) -> Job | None:
+        """Return the job with exactly this id."""
+
+    def states(self, ids: Sequence[str]) -> dict[str, State]:
+        """Return the states of jobs."""
+
+    def counts(self) -> Counts:
+        """Count jobs by queue, state and priority."""
+
+    def list(self, which: Filter, *, limit: int | None, oldest: bool) -> Jobs:
+        """Return the jobs that fit, as they are at one moment."""
+
+    def explain_some(self, which: Sequence[str]) -> Reasons:
+        """Say why jobs wait."""
+
+    def explain_open(self, queues: Collection[str]) -> Reasons:
+        """Say why the jobs of queues wait."""
+
+    def wait_until(
+        self,
+        remaining: Callable[[], int],
+        *,
+        timeout: float | None = None,
+        tick: Callable[[int], None] | None = None,
+    ) -> None:
+        """Wait until nothing remains."""
+
+
 def watch(
-    store: Store,
-    place: Place,
+    queue: Asked,
     ids: Sequence[str] | None,
     *,
     queues: Sequence[str],
     tags: Sequence[str],
 ) -> "Watch":
     if ids is not None:
-        return _ById(store, place, ids)
+        return _ById(queue, ids)
     if tags:
-        return _Tagged(store, place, Filter(queues=tuple(queues), tags=tuple(tags)))
-    return _Counted(store, place, queues)
+        return _Tagged(queue, Filter(queues=tuple(queues), tags=tuple(tags)))
+    return _Counted(queue, queues)
 
 
 def wait_for(
-    store: Store,
-    place: Place,
+    queue: Asked,
     ids: Sequence[Named],
     *,
     timeout: "str | float | timedelta | None",
@@ -52,10 +88,10 @@ def wait_for(
     if not all(isinstance(id, str | Job) for id in ids):
         raise UsageError("wait takes ids one by one: wait(id), wait(first, second), wait(*ids).")
     seconds = None if timeout is None else read_duration("timeout", timeout) / 1000
-    jobs = [meant(store, id) for id in ids]
-    watched = _ById(store, place, [job.id for job in jobs])
-    wait_until(watched.remaining, store.changed, timeout=seconds, tick=tick)
-    return [store.jobs.get(job.id) or job for job in jobs]
+    jobs = [queue.meant(id) for id in ids]
+    watched = _ById(queue, [job.id for job in jobs])
+    queue.wait_until(watched.remaining, timeout=seconds, tick=tick)
+    return [queue.find(job.id) or job for job in jobs]
 
 
 class Watch(ABC):
@@ -70,10 +106,9 @@ class Watch(ABC):
     found = True
     """Whether there was anything to wait for."""
 
-    def __init__(self, store: Store, place: Place, which: Filter) -> None:
+    def __init__(self, queue: Asked, which: Filter) -> None:
         self.which = which
-        self._store = store
-        self._place = place
+        self._queue = queue
 
     @abstractmethod
     def remaining(self) -> int:
@@ -99,46 +134,44 @@ class Watch(ABC):
 class _ById(Watch):
     """Jobs known by their ids."""
 
-    def __init__(
-        self, store: Store, place: Place, ids: Sequence[str], which: Filter | None = None
-    ) -> None:
-        super().__init__(store, place, which or Filter())
+    def __init__(self, queue: Asked, ids: Sequence[str], which: Filter | None = None) -> None:
+        super().__init__(queue, which or Filter())
         self._ids = list(dict.fromkeys(ids))
         self._open = set(self._ids)
         self.total = len(self._ids)
         self.only = self._ids[0] if len(self._ids) == 1 else None
 
     def remaining(self) -> int:
-        states = self._store.jobs.states(sorted(self._open))
+        states = self._queue.states(sorted(self._open))
         self._open = {id for id in self._open if states.get(id) not in (None, *FINISHED)}
         self.dead += sum(state == State.DEAD for state in states.values())
         return len(self._open)
 
     def why(self) -> list[Reason]:
-        return overview.explain_some(self._store, self._place, sorted(self._open))
+        return self._queue.explain_some(sorted(self._open))
 
     def ends(self) -> Ends:
-        states = self._store.jobs.states(self._ids)
+        states = self._queue.states(self._ids)
         return Counter(states.get(id) for id in self._ids)
 
     def failed(self, most: int) -> dict[str, Job | None]:
-        states = self._store.jobs.states(self._ids)
+        states = self._queue.states(self._ids)
         failed = [id for id in self._ids if states.get(id) != State.COMPLETED]
-        return {id: self._store.jobs.get(id) for id in failed[:most]}
+        return {id: self._queue.find(id) for id in failed[:most]}
 
     def as_dict(self) -> dict[str, Any]:
-        states = self._store.jobs.states(self._ids)
+        states = self._queue.states(self._ids)
         return {"jobs": {id: states[id].value if id in states else None for id in self._ids}}
 
 
 class _Tagged(_ById):
     """All jobs with a tag, now or later, finished or not: how it ends doesn't hang on timing."""
 
-    def __init__(self, store: Store, place: Place, which: Filter) -> None:
-        jobs = store.jobs.select(which, limit=None, oldest=True)
+    def __init__(self, queue: Asked, which: Filter) -> None:
+        jobs = queue.list(which, limit=None, oldest=True)
         if not jobs:
             raise none_tagged(which)
-        super().__init__(store, place, [job.id for job in jobs], which)
+        super().__init__(queue, [job.id for job in jobs], which)
         self.only = None
         self._open = {job.id for job in jobs if job.state not in FINISHED}
         self._dead = {job.id for job in jobs if job.state == State.DEAD}
@@ -146,14 +179,14 @@ class _Tagged(_ById):
     def _add(self, states: tuple[State, ...]) -> list[str]:
         """Take in the jobs that are in these states now; returns them."""
         which = replace(self.which, states=states)
-        found = [job.id for job in self._store.jobs.select(which, limit=None, oldest=True)]
+        found = [job.id for job in self._queue.list(which, limit=None, oldest=True)]
         self._ids = list(dict.fromkeys([*self._ids, *found]))
         self.total = len(self._ids)
         return found
 
     def remaining(self) -> int:
         before, self._open = self._open, set(self._add(OPEN))
-        states = self._store.jobs.states(sorted(before - self._open))
+        states = self._queue.states(sorted(before - self._open))
         self._dead |= {id for id, state in states.items() if state == State.DEAD}
         self._dead -= self._open  # somebody has retried them
         self.dead = len(self._dead)
@@ -167,14 +200,14 @@ class _Tagged(_ById):
 class _Counted(Watch):
     """All jobs of some queues or of all, by the counters: it costs the same with ten million."""
 
-    def __init__(self, store: Store, place: Place, queues: Sequence[str]) -> None:
-        super().__init__(store, place, Filter(queues=tuple(queues)))
-        self._began = store.clock.now()
+    def __init__(self, queue: Asked, queues: Sequence[str]) -> None:
+        super().__init__(queue, Filter(queues=tuple(queues)))
+        self._began = queue.now()
         self._before = self._count()
 
     def _count(self) -> dict[State, int]:
         states = dict.fromkeys(State, 0)
-        for count in self._store.jobs.counts():
+        for count in self._queue.counts():
             if not self.which.queues or count.queue in self.which.queues:
                 states[count.state] += count.jobs
         return states
@@ -188,18 +221,7 @@ class _Counted(Watch):
         return left
 
     def why(self) -> list[Reason]:
-        waiting = {
-            count.queue
-            for count in self._store.jobs.counts()
-            if count.jobs
-            and count.state in WAITING
-            and (not self.which.queues or count.queue in self.which.queues)
-        }
-        some = replace(self.which, states=OPEN)
-        jobs = self._store.jobs.select(some, limit=overview.LOOKED_AT + 1)
-        if len(jobs) > overview.LOOKED_AT:
-            jobs = []
-        return overview.explain_unstarted(self._store, self._place, jobs, waiting)
+        return self._queue.explain_open(self.which.queues)
 
     def ends(self) -> Ends:
         states = self._count()
@@ -207,7 +229,7 @@ class _Counted(Watch):
 
     def failed(self, most: int) -> dict[str, Job | None]:
         which = replace(self.which, states=NOT_COMPLETED, finished_since=self._began)
-        return {job.id: job for job in self._store.jobs.select(which, limit=most, oldest=True)}
+        return {job.id: job for job in self._queue.list(which, limit=most, oldest=True)}
 
     def as_dict(self) -> dict[str, Any]:
         ends = self.ends()

@@ -36,7 +36,8 @@ def db_option() -> click.Option:
     return click.Option(
         ["--db"],
         metavar="URL",
-        help="The queue: a path, sqlite:PATH, postgresql://... or mysql://...",
+        help="The queue: a path, sqlite:PATH, postgresql://..., mysql://... or, behind a"
+        " queuectl web, https://...",
         expose_value=False,
         callback=_remember_db,
     )

@@ -23,6 +23,7 @@ from queuectl.cli.render import (
     write_result,
 )
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, StateError, StoreMissingError
+from queuectl.place import near
 from queuectl.queue import Queue
 
 BESIDE = ("", "-journal", "-wal", "-shm")
@@ -233,7 +234,7 @@ def init(group: str | None, as_json: bool) -> None:
     With --group, whoever is in the group may use the file as its owner does, and so run commands
     as the user of the workers. The file must lie in a folder of its own.
     """
-    place = here()
+    place = near(here())
     if group is not None:
         from queuectl.maintenance import check_sharing
 

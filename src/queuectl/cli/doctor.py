@@ -19,6 +19,7 @@ from queuectl.cli.render import (
     write_json,
 )
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_STORE
+from queuectl.place import near
 
 TITLES = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
 COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
@@ -44,7 +45,7 @@ def doctor(as_json: bool) -> int:
     from queuectl.maintenance import examine
     from queuectl.report import finding_dict
 
-    place = here(check=False)
+    place = near(here(check=False))
     found, trouble = examine(place)
     findings = [finding_dict(finding) for finding in found]
     if trouble is not None:

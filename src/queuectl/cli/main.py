@@ -120,6 +120,10 @@ COMMANDS: dict[str, Entry] = {
     "token": Entry(
         _SET_UP, "token:token", "Let programs and people in over HTTP, and see who is signed in."
     ),
+    "login": Entry(
+        _SET_UP, "login:login", "Keep a token for a queuectl web, so that --db can be its URL."
+    ),
+    "logout": Entry(_SET_UP, "login:logout", "Forget the token that is kept for a server."),
     "db": Entry(_SET_UP, "db:db", "Make, check, back up, copy, compact or empty the database."),
     "hook": Entry(_SET_UP, "hook:hook", "Tell others over HTTP what became of jobs: webhooks."),
     "doctor": Entry(

@@ -136,11 +136,13 @@ def note_unknown_tags(queue: "Queue", tags: Iterable[str]) -> None:
 
 def again(command: str) -> str:
     """Write a command for the same queue: with `--db`, if that was given."""
+    from queuectl.address import is_remote, without_secrets
+
     url: str | None = click.get_current_context().meta.get(DB)
     if url is None:
         return f"queuectl {command}"
+    if is_remote(url) and command.startswith("worker start"):
+        return f"queuectl {command}, on a host that reaches the database"
     from shlex import quote
-
-    from queuectl.address import without_secrets
 
     return f"queuectl --db {quote(without_secrets(url))} {command}"

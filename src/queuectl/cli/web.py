@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.options import open_queue
+from queuectl.cli.options import here, open_queue
 from queuectl.cli.render import say, write
 from queuectl.cli.token import LINK_NAME, LINK_ROLES
 from queuectl.errors import UsageError, how_to_install
+from queuectl.place import near
 
 if TYPE_CHECKING:
     from queuectl.web.gate import Rules
@@ -118,6 +119,7 @@ def web(**given: Any) -> int:
         raise click.UsageError("--tls-cert and --tls-key go together")
     rules = _rules(given)
     link_roles = read_roles(given["link_role"])
+    near(here())
     # What is only shown needs something to be shown of.
     create = not rules.read_only
     with open_queue(create=create, must_exist=not create, for_others=True) as queue:

@@ -40,6 +40,7 @@ from queuectl.cli.successor import ASKED, answer, start_again
 from queuectl.cli.tuning import tuning_options
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, UsageError
 from queuectl.host import host_identity, is_running
+from queuectl.place import near
 from queuectl.queue import Queue
 from queuectl.when import format_duration, local, parse_time
 
@@ -199,7 +200,7 @@ def start(
     if programs.shared_by > 1:
         count = (count or 1) * programs.shared_by
     options = NodeOptions(
-        place=here(),
+        place=near(here()),
         count=count,
         queues=serving,
         programs=programs,
@@ -492,8 +493,11 @@ def list_nodes(as_json: bool, quiet: bool) -> None:
 
 def _log_here(queue: Queue, node: str) -> str | None:
     """Return the log that a node in the background keeps on this host, if there is one."""
+    from queuectl.address import is_remote
     from queuectl.node.logfiles import log_of
 
+    if is_remote(queue.url):
+        return None
     log = log_of(queue, node)
     return log if os.path.exists(log) else None
 

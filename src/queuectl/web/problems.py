@@ -1,5 +1,6 @@
 """Errors as problem+json (RFC 9457), with the sentence that the command would print."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from queuectl.errors import (
@@ -17,6 +18,7 @@ from queuectl.errors import (
     TaskFailedError,
     UsageError,
 )
+from queuectl.remote.wire import error_dict
 from queuectl.values import dataclass, replace
 from queuectl.web.api.once import OtherRequestError
 from queuectl.web.call import ForbiddenError
@@ -37,6 +39,8 @@ class Problem:
     detail: str
     field: str = ""
     """The field of the body that it is about, where it is one."""
+    error: Mapping[str, str] | None = None
+    """The error of ours that it is, for a `Queue` that makes it again."""
 
     def as_dict(self) -> dict[str, Any]:
         """Describe it as the media type has it."""
@@ -46,6 +50,7 @@ class Problem:
             "status": self.status,
             "detail": self.detail,
             **({"field": self.field} if self.field else {}),
+            **(self.error or {}),
         }
 
     @property
@@ -86,19 +91,24 @@ _KINDS: tuple[tuple[type[QueuectlError], int, str, str], ...] = (
     (StoreReadOnlyError, 503, "read-only", "The database can't be written"),
     (StoreError, 503, "store", "The database can't be used"),
 )
+_REFUSED = (QueuectlError, 400, "refused", "Refused")
 STATUSES = tuple(sorted({status for _, status, _, _ in _KINDS}))
 
 
 def outline_of(error: QueuectlError) -> Problem:
     """Say it to somebody who isn't known: what the matter is, and nothing of what is here."""
     problem = problem_of(error)
-    return replace(problem, detail=f"{problem.title}.")
+    return replace(problem, detail=f"{problem.title}.", error=None)
 
 
 def problem_of(error: QueuectlError) -> Problem:
     """Say what an error of ours is to who asked over HTTP."""
-    for known, status, kind, title in _KINDS:
-        if isinstance(error, known):
-            field = error.field if isinstance(error, UsageError) else ""
-            return Problem(status=status, kind=kind, title=title, detail=error.advised, field=field)
-    return Problem(status=400, kind="refused", title="Refused", detail=error.advised)
+    _, status, kind, title = next((row for row in _KINDS if isinstance(error, row[0])), _REFUSED)
+    return Problem(
+        status=status,
+        kind=kind,
+        title=title,
+        detail=error.advised,
+        field=error.field if isinstance(error, UsageError) else "",
+        error=error_dict(error),
+    )

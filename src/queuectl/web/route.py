@@ -77,11 +77,13 @@ class Route:
     status: int = 200
     also: tuple[int, ...] = ()
     """Other answers that are no errors of all routes."""
+    reads: bool = False
+    """Whether it changes nothing, though its method says that it may."""
 
     @property
     def changes(self) -> bool:
         """Whether it may change anything."""
-        return self.method not in ("GET", "HEAD")
+        return not self.reads and self.method not in ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from queuectl.web.api import (
     bulk,
+    calls,
     emitted,
     jobs,
     maintenance,
@@ -27,6 +28,7 @@ GROUPS: tuple[Group, ...] = (
     nodes.group,
     maintenance.group,
     tokens.group,
+    calls.group,
 )
 
 

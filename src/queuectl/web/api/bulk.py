@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from itertools import islice
 from queue import Full
 from queue import Queue as Pipe
@@ -25,6 +26,8 @@ group = Group(name="bulk", about=__doc__ or "")
 
 PART = 1_000
 """Jobs that are stored in one transaction, and told together."""
+PAGES = 2
+"""Transactions whose changes may be untold while the next goes on."""
 WHAT = ("cancel", "retry", "hold", "release", "remove", "top", "move", "finish")
 
 
@@ -151,7 +154,7 @@ def undo(call: Call) -> Lines:
     dry_run = flag(call.said("dry_run"), "dry_run")
     may = call.may(Right.SUBMIT)
 
-    def run(tell: _Tell) -> None:
+    def run(tell: Tell) -> None:
         call.queue.undo(call.path["id"], dry_run=dry_run, may_change_work=may, told=tell)
 
     return Lines(values=_as_told(run))
@@ -180,33 +183,37 @@ def _matching(
     )
 
 
-_Tell = Callable[[Sequence[changes.Changed | changes.Refused]], None]
+Tell = Callable[[Sequence[changes.Changed | changes.Refused]], None]
 
 
-def _as_told(make: Callable[[_Tell], object]) -> Iterator[dict[str, Any]]:
-    """Change jobs in a thread, and yield what is told of it, as soon as it is."""
-    pipe: Pipe[Any] = Pipe(maxsize=2 * changes.PAGE)
+def _as_told(make: Callable[[Tell], object]) -> Iterator[dict[str, Any]]:
+    """Change jobs in a thread, and yield what is told of each, as soon as it is."""
+    for page in pages_told(make):
+        yield from map(change_dict, page)
+
+
+def pages_told(
+    make: Callable[[Tell], object],
+) -> Iterator[Sequence[changes.Changed | changes.Refused]]:
+    """Change jobs in a thread, and yield what is told, page by page, as soon as it is."""
+    pipe: Pipe[Any] = Pipe(maxsize=PAGES)
     gone = Event()
-
-    def tell(some: Sequence[changes.Changed | changes.Refused]) -> None:
-        for one in some:
-            _put(pipe, one, gone)
 
     def run() -> None:
         try:
-            make(tell)
-            _put(pipe, None, gone)
+            make(partial(_put, pipe, gone))
+            _put(pipe, gone, None)
         except QueuectlError as error:
-            _put(pipe, error, gone)
+            _put(pipe, gone, error)
         except _GoneError:
             return
 
     Thread(target=copy_context().run, args=[run], daemon=True, name="bulk").start()
     try:
-        while (one := pipe.get()) is not None:
-            if isinstance(one, QueuectlError):
-                raise one
-            yield change_dict(one)
+        while (page := pipe.get()) is not None:
+            if isinstance(page, QueuectlError):
+                raise page
+            yield page
     finally:
         gone.set()
 
@@ -215,10 +222,10 @@ class _GoneError(Exception):
     """Nobody hears what is told any more, so no more is done."""
 
 
-def _put(pipe: "Pipe[Any]", one: Any, gone: Event) -> None:
+def _put(pipe: "Pipe[Any]", gone: Event, told: Any) -> None:
     while not gone.is_set():
         with suppress(Full):
-            pipe.put(one, timeout=0.5)
+            pipe.put(told, timeout=0.5)
             return
     raise _GoneError
 

@@ -281,10 +281,10 @@ def edit(call: Call) -> dict[str, Any]:
 
     What says what is run (command, variables, hooks ...) needs the right to submit as well.
     """
-    return told(call, call.queue.edit(call.job(), **_changes(call, call.body)))
+    return told(call, call.queue.edit(call.job(), **changes_of(call, call.body)))
 
 
-def _changes(call: Call, asked: Any) -> Any:
+def changes_of(call: Call, asked: Any) -> Any:
     """Return the fields that are to be changed, as far as who asks may change them."""
     if not isinstance(asked, dict):
         raise UsageError('What is to be changed is a JSON object, such as {"priority": 5}.')
@@ -313,7 +313,7 @@ def clone(call: Call) -> Answer:
     a job was given can't have something else run with it.
     """
     found = call.job()
-    changes = _changes(call, call.said("changes").get("changes") or {})
+    changes = changes_of(call, call.said("changes").get("changes") or {})
     call.need_queue(str(changes.get("queue") or found.queue))
     was_given = found.env or found.stdin_bytes is not None or found.data is not None
     if was_given and not changes.keys() <= _HARMLESS and not call.may(Right.SECRETS):
@@ -364,7 +364,7 @@ def cancel(call: Call) -> dict[str, Any]:
 def retry(call: Call) -> dict[str, Any]:
     """Put a job back in line, to run now; with changes, or from one of its steps on."""
     said = call.said("changes", "from_step")
-    changed = None if said.get("changes") is None else _changes(call, said["changes"])
+    changed = None if said.get("changes") is None else changes_of(call, said["changes"])
     step = text(said, "from_step")
     return told(call, call.queue.retry(call.job(), changed=changed, from_step=step))
 

@@ -39,7 +39,7 @@ def set_setting(call: Call) -> dict[str, Any]:
     value = call.said("value", need=("value",))["value"]
     if not isinstance(value, str | int | float):
         raise UsageError("A value is text, a number, or true or false.")
-    name = _allowed(call)
+    name = may_set(call, call.path["name"])
     name, _ = call.queue.set_setting(name, value)
     return setting_dict(name, *call.queue.explain_settings())
 
@@ -47,11 +47,12 @@ def set_setting(call: Call) -> dict[str, Any]:
 @group.delete("/settings/{name}", scope=Scope.ALL, needs=Right.ADMIN)
 def unset_setting(call: Call) -> None:
     """Forget a setting, so that its default holds again."""
-    call.queue.unset_setting(_allowed(call))
+    call.queue.unset_setting(may_set(call, call.path["name"]))
 
 
-def _allowed(call: Call) -> str:
-    name = canonical(call.path["name"])
+def may_set(call: Call, name: str) -> str:
+    """Return the name of a setting, if who asks may change it."""
+    name = canonical(name)
     if name in RUNS:
         call.need(Right.SUBMIT, f"To change the setting {name}")
     return name

@@ -64,11 +64,16 @@ def set_limits(call: Call) -> dict[str, Any]:
     """
     if not isinstance(call.body, dict):
         raise UsageError('Limits are a JSON object, such as {"limit": 3}.')
-    if odd := call.body.keys() & {"self", "name"}:
+    return limits_dict(call.queue.limits.set(call.path["name"], **checked_limits(call, call.body)))
+
+
+def checked_limits(call: Call, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return what is to be set on a queue, if who asks may."""
+    if odd := changes.keys() & {"self", "name"}:
         raise UsageError(f"There is nothing called {min(odd)!r} to set on a queue.")
-    if not _WORK.isdisjoint(call.body):
+    if not _WORK.isdisjoint(changes):
         call.need(Right.SUBMIT, "To say what else runs for the jobs of a queue")
-    return limits_dict(call.queue.limits.set(call.path["name"], **call.body))
+    return changes
 
 
 @group.delete("/queues/{name}/limits", needs=Right.ADMIN, scope=Scope.ALL)

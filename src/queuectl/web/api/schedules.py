@@ -62,7 +62,7 @@ def _told(call: Call, said: dict[str, Any]) -> dict[str, Any]:
 def add_schedule(call: Call) -> Answer:
     """Add a schedule that makes jobs at the times of a rule; one that is there is a conflict."""
     said = call.said("rule", *_OPTIONS, need=("rule", "job"))
-    rule, what = text(said, "rule") or "", _job(call, said.pop("job"))
+    rule, what = text(said, "rule") or "", checked_job(call, said.pop("job"))
     del said["rule"]
     given = {name: value for name, value in said.items() if value is not None}
     made = call.queue.schedules.add(call.path["name"], rule, what, **given)
@@ -79,11 +79,12 @@ def edit_schedule(call: Call) -> dict[str, Any]:
     """
     said = call.said("rule", *_OPTIONS)
     job = said.pop("job", None)
-    changes = {**said, **({} if job is None else _job(call, job))}
+    changes = {**said, **({} if job is None else checked_job(call, job))}
     return _told(call, schedule_dict(call.queue.schedules.edit(call.path["name"], **changes)))
 
 
-def _job(call: Call, said: Any) -> dict[str, Any]:
+def checked_job(call: Call, said: Any) -> dict[str, Any]:
+    """Return the request of a schedule's jobs, if who asks may make it."""
     if not isinstance(said, dict):
         raise UsageError('The job of a schedule is a JSON object, such as {"command": "true"}.')
     # A field that is null is taken away from the job that is there.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from queuectl.access import RIGHTS, Grant, Right, read_roles
+from queuectl.access import RIGHTS, Grant, Right, Role, read_roles
 from queuectl.errors import UsageError, about
 from queuectl.report import grant_dict
 from queuectl.web import schemas
@@ -55,6 +55,18 @@ def add_token(call: Call) -> Answer:
     for names in (roles, queues):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise UsageError("roles and queues are lists of names.")
+    grant, secret = call.queue.access.add_token(
+        text(said, "name") or "",
+        grantable(call, roles),
+        queues=queues,
+        expires=text(said, "expires"),
+        maker=call.grant,
+    )
+    return Answer(value={"token": told(call, grant), "secret": secret}, status=201)
+
+
+def grantable(call: Call, roles: list[str]) -> tuple[Role, ...]:
+    """Return roles, if who asks may give them to others."""
     with about("roles"):
         asked = read_roles(roles)
     wanted = frozenset().union(*(RIGHTS[role] for role in asked))
@@ -62,14 +74,7 @@ def add_token(call: Call) -> Answer:
         raise ForbiddenError(
             f"A right that one doesn't have can't be given: {min(missing)}.", field="roles"
         )
-    grant, secret = call.queue.access.add_token(
-        text(said, "name") or "",
-        asked,
-        queues=queues,
-        expires=text(said, "expires"),
-        maker=call.grant,
-    )
-    return Answer(value={"token": told(call, grant), "secret": secret}, status=201)
+    return asked
 
 
 @group.delete("/tokens/{name}", needs=Right.ADMIN, scope=Scope.ALL)
