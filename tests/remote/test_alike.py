@@ -61,6 +61,7 @@ stats --json
 stats --queue mail
 events -q
 events --limit 3
+events good --json
 dlq list
 dlq list --json
 dlq show bad

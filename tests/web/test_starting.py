@@ -323,7 +323,7 @@ class TestProxyBySocket:
     def test_over_a_port_it_is_refused(self, lab: Lab) -> None:
         done = lab.run("web", "--trust-proxy", "unix", *self.HEADER)
         assert done.returncode == 2
-        assert "--trust-proxy unix is for a proxy that comes by --socket." in done.stderr
+        assert "--trust-proxy unix goes with --socket." in done.stderr
 
     def test_a_socket_that_everybody_may_open_is_refused(self, tmp_path: Path) -> None:
         with closing(socket.socket(socket.AF_UNIX)) as opened:
@@ -389,7 +389,7 @@ class TestAccessLog:
     def test_one_that_cannot_be_written(self, lab: Lab) -> None:
         done = lab.run("web", "--access-log", "/none/access.log")
         assert done.returncode == 2
-        assert "--access-log: /none/access.log can't be written: No such file" in done.stderr
+        assert "The access log /none/access.log can't be written: No such file" in done.stderr
 
 
 def test_what_is_refused_says_the_next_step(serve: Serve) -> None:

@@ -211,11 +211,13 @@ class Calls(Protocol):
     # -- reports --------------------------------------------------------------------------
 
     @reads
-    def events(self, id: str | None, limit: int) -> list[Event]:
+    def events(
+        self, id: str | None, action: str | None, before: int | None, limit: int
+    ) -> list[Event]:
         """List events, newest first, up to 1,000."""
 
     @reads
-    def all_events(self, id: str | None) -> Iterator[Event]:
+    def all_events(self, id: str | None, action: str | None, before: int | None) -> Iterator[Event]:
         """List all events, as they come."""
 
     @reads

@@ -382,12 +382,19 @@ class RemoteQueue(Queue):
     def emitted_like(self, prefix: str, *, came: bool | None = None, limit: int = 50) -> Texts:
         return self._ask.emitted_like(prefix, came, limit)
 
-    def iterate_events(self, id: Named | None = None, *, limit: int | None = None) -> Iterator[Any]:
+    def iterate_events(
+        self,
+        id: Named | None = None,
+        *,
+        action: str | None = None,
+        before: int | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Any]:
         limit = listing.check_limit(limit)
         name = None if id is None else finding.name_of(id)
         if limit is not None and limit <= MOST:
-            return iter(self._ask.events(name, limit))
-        return _first(self._ask.all_events(name), limit)
+            return iter(self._ask.events(name, action, before, limit))
+        return _first(self._ask.all_events(name, action, before), limit)
 
     # -- following ------------------------------------------------------------
 

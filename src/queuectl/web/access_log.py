@@ -67,4 +67,4 @@ def _handler(file: str) -> logging.Handler:
         # One that is moved away is opened anew.
         return WatchedFileHandler(file, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--access-log: {file} can't be written: {error.strerror}.") from None
+        raise UsageError(f"The access log {file} can't be written: {error.strerror}.") from None

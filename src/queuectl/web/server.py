@@ -340,7 +340,10 @@ def check_closed(opened: Sequence[socket.socket]) -> None:
     """Raise a `UsageError` if everybody may open a socket by which who comes is believed."""
     paths = [one.getsockname() for one in opened if one.family == socket.AF_UNIX]
     if not paths:
-        raise UsageError("--trust-proxy unix is for a proxy that comes by --socket.")
+        raise UsageError(
+            "Nobody comes by a socket here, so none can be trusted as a proxy.",
+            advice="--trust-proxy unix goes with --socket.",
+        )
     for path in paths:
         # One that has no file is open to all on this host.
         if isinstance(path, bytes) or os.stat(path).st_mode & stat.S_IWOTH:

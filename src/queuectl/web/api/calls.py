@@ -297,17 +297,23 @@ class Answers:
     # -- reports --------------------------------------------------------------------------
 
     @allowed()
-    def events(self, id: str | None, limit: int) -> list[Event]:
-        return self._queue.events(self._whose(id), limit=min(limit, MOST))
+    def events(
+        self, id: str | None, action: str | None, before: int | None, limit: int
+    ) -> list[Event]:
+        whose, limit = self._whose(id), min(limit, MOST)
+        return [*self._queue.iterate_events(whose, action=action, before=before, limit=limit)]
 
     @allowed()
-    def all_events(self, id: str | None) -> Iterator[Event]:
-        return self._queue.iterate_events(self._whose(id))
+    def all_events(self, id: str | None, action: str | None, before: int | None) -> Iterator[Event]:
+        return self._queue.iterate_events(self._whose(id), action=action, before=before)
 
-    def _whose(self, id: str | None) -> Job | None:
-        if id is None and self._call.grant.queues:
+    def _whose(self, id: str | None) -> str | Job | None:
+        if not self._call.grant.queues:
+            # A job may be gone, and its events still there.
+            return id
+        if id is None:
             raise ForbiddenError(f"{self._call.grant.name} is let in for some queues only.")
-        return None if id is None else self.get(id)
+        return self.get(id)
 
     @allowed()
     def explain(self, id: str) -> list[Reason]:
