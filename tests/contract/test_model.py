@@ -301,6 +301,8 @@ class StoreMachine(RuleBasedStateMachine):
         done = apply(self.store, the(self.store, model.id), retried(self.now), now=self.now)
         assert done == (model.state != State.PROCESSING)
         if done:
+            if model.has_expired(self.now):
+                model.expires_at = None
             model.state, model.run_at = State.PENDING, self.now
             model.failures = model.crashes = 0
 

@@ -418,7 +418,7 @@ BY_NAME: dict[str, Completer] = {
     **dict.fromkeys(
         ("--daemon", "--db", "--exec", "--file", "--lines", "--log", "--stdin"), complete_files
     ),
-    **dict.fromkeys(("--socket", "--tls-cert", "--tls-key"), complete_files),
+    **dict.fromkeys(("--access-log", "--socket", "--tls-cert", "--tls-key"), complete_files),
     **dict.fromkeys(("file", "source", "target", "text"), complete_files),
 }
 """What completes an option, or an argument by its name, in whatever command it is."""

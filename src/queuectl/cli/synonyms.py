@@ -75,7 +75,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("tokens", "token list"),
         **_all("sessions", "token sessions"),
         **_all("grant apikey api-key users user auth", "token add NAME --role ROLE"),
-        **_all("logout signout sign-out", "token sign-out"),
+        **_all("signout sign-out", "token sign-out"),
         **_all("diagnose health check", "doctor"),
         **_all("init", "db init"),
         **_all("migrate upgrade", "db migrate"),
