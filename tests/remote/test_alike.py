@@ -165,6 +165,11 @@ token rm t1
 token rm t1
 worker stop
 hold --tag nightly --dry-run --json
+hold exact m1 nothing
+undo --dry-run
+undo --json
+undo
+undo nosuch
 """.strip().splitlines()
 
 ALIKE = (

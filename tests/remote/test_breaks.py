@@ -188,6 +188,33 @@ def test_a_token_for_a_queue_sees_nothing_else(pair: Pair, monkeypatch: pytest.M
             queue.status()
 
 
+def test_undo_is_of_who_asks_and_only_of_what_that_one_may(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = pair.far.queue
+    for id, name in (("ours", "mail"), ("theirs", "other")):
+        here.enqueue("true", id=id, queue=name, delay="1d")
+    here.hold("theirs")
+    here.edit("ours", command="false")
+    held, edited = (here.events(id, limit=1)[0].action for id in ("theirs", "ours"))
+    clerk = token_of(pair.far, "clerk", Role.OPERATE, queues=("mail",))
+    with monkeypatch.context() as changed, pair.remote() as queue:
+        changed.setenv("QUEUECTL_TOKEN", clerk)
+        with pytest.raises(NotFoundError, match="You have done nothing"):
+            queue.undo()
+        for action in (held, edited):
+            undone = queue.undo(action)
+            assert (undone.action, undone.jobs, undone.refused) == (action, 0, 1)
+        queue.hold("ours")
+        assert queue.undo(dry_run=True).jobs == 1 and here.get("ours").is_held
+        assert queue.undo().jobs == 1 and not here.get("ours").is_held
+    assert here.get("theirs").is_held
+    with pair.remote() as queue:
+        queue.edit("theirs", command="false")
+        assert queue.undo(may_change_work=False).refused == 1
+        assert queue.undo().jobs == 1 and here.get("theirs").command == "true"
+
+
 @pytest.mark.parametrize("secret", ["qtl_wrong", "odd token", ""])
 def test_a_wrong_token_is_said(
     pair: Pair, secret: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -55,7 +55,7 @@ from queuectl.when import milliseconds
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from queuectl import changes, following, outputs
+    from queuectl import changes, following, outputs, undoing
     from queuectl.awaiting import Emission
     from queuectl.explain import Reason
     from queuectl.grants import Access
@@ -600,6 +600,25 @@ class RemoteQueue(Queue):
             total += len(page)
             told([_told(one) for one in page])
         return total
+
+    def undo(
+        self,
+        action: str | None = None,
+        *,
+        dry_run: bool = False,
+        may_change_work: bool = True,
+        told: Callable[[Any], None] = lambda _: None,
+    ) -> "undoing.Undone":
+        from queuectl.undoing import Undone
+
+        which, done, refused = action or "", 0, 0
+        for named, page in self._ask.undo(action, may_change_work, dry_run):
+            which = named
+            refusals = sum(one.error is not None for one in page)
+            refused += refusals
+            done += len(page) - refusals
+            told([_told(one) for one in page])
+        return Undone(action=which, jobs=done, refused=refused)
 
     # -- settings -------------------------------------------------------------
 

@@ -40,6 +40,7 @@ from queuectl.report import Part, Stats, Status
 from queuectl.schedule import POLICY, Schedule
 from queuectl.settings import Settings
 from queuectl.telling import check_json, check_result
+from queuectl.undoing import last_action
 from queuectl.values import replace
 from queuectl.web.api.bulk import pages_told
 from queuectl.web.api.jobs import asked_of, changes_of
@@ -277,6 +278,18 @@ class Answers:
         )
         for page in pages:
             yield [*map(_result, page)]
+
+    @allowed(Right.OPERATE)
+    def undo(
+        self, action: str | None, may_change_work: bool, dry_run: bool
+    ) -> Iterator[tuple[str, list[Result]]]:
+        which = last_action(self._queue.store) if action is None else action
+        may = may_change_work and self._call.may(Right.SUBMIT)
+        pages = pages_told(
+            lambda tell: self._queue.undo(which, dry_run=dry_run, may_change_work=may, told=tell)
+        )
+        for page in pages:
+            yield which, [*map(_result, page)]
 
     @allowed(Right.OPERATE)
     def swap(self, one: str, other: str) -> tuple[Job, Job]:
