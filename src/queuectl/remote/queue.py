@@ -43,7 +43,7 @@ from queuectl.remote import requests
 from queuectl.remote.caller import caller
 from queuectl.remote.calls import Result
 from queuectl.remote.http import Client
-from queuectl.remote.parts import RemoteAccess, RemoteLimits, RemoteSchedules
+from queuectl.remote.parts import RemoteAccess, RemoteLimits, RemoteSchedules, RemoteWebhooks
 from queuectl.remote.tokens import check_way, token_for
 from queuectl.request import Values, read_duration
 from queuectl.schedules import plain_fields
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from queuectl.report import Part, Stats, Status
     from queuectl.schedules import Schedules
     from queuectl.settings import Settings
+    from queuectl.webhooks import Webhooks
 
     Followers = list[following.Follower]
     Reasons = list[Reason]
@@ -136,6 +137,10 @@ class RemoteQueue(Queue):
     @cached_property
     def access(self) -> "Access":
         return RemoteAccess(self._ask)
+
+    @cached_property
+    def webhooks(self) -> "Webhooks":
+        return RemoteWebhooks(self._ask)
 
     # -- enqueue --------------------------------------------------------------
 
