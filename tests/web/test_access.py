@@ -159,6 +159,7 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "POST /calls/change_all": (OPERATE, True),
     "POST /calls/change_named": (OPERATE, True),
     "POST /calls/change_matching": (OPERATE, True),
+    "POST /calls/last_action": (OPERATE, True),
     "POST /calls/undo": (OPERATE, True),
     "POST /calls/swap": (OPERATE, True),
     "POST /calls/pause_jobs": (OPERATE, True),

@@ -195,10 +195,12 @@ class Calls(Protocol):
     def change_matching(self, which: Filter, asked: Asked, dry_run: bool) -> Iterator[list[Result]]:
         """Change all jobs that fit."""
 
-    def undo(
-        self, action: str | None, may_change_work: bool, dry_run: bool
-    ) -> Iterator[tuple[str, list[Result]]]:
-        """Take back what an action did, or the last one of who asks; says which, page by page."""
+    @reads
+    def last_action(self) -> str:
+        """Return the last action of who asks that can be undone."""
+
+    def undo(self, action: str, may_change_work: bool, dry_run: bool) -> Iterator[list[Result]]:
+        """Take back what an action did to jobs."""
 
     def swap(self, one: str, other: str) -> tuple[Job, Job]:
         """Have two jobs that wait take each other's place."""

@@ -606,6 +606,9 @@ class RemoteQueue(Queue):
             told([_told(one) for one in page])
         return total
 
+    def last_action(self) -> str:
+        return self._ask.last_action()
+
     def undo(
         self,
         action: str | None = None,
@@ -616,9 +619,9 @@ class RemoteQueue(Queue):
     ) -> "undoing.Undone":
         from queuectl.undoing import Undone
 
-        which, done, refused = action or "", 0, 0
-        for named, page in self._ask.undo(action, may_change_work, dry_run):
-            which = named
+        which = self.last_action() if action is None else action
+        done = refused = 0
+        for page in self._ask.undo(which, may_change_work, dry_run):
             refusals = sum(one.error is not None for one in page)
             refused += refusals
             done += len(page) - refusals

@@ -41,7 +41,6 @@ from queuectl.report import Part, Stats, Status
 from queuectl.schedule import POLICY, Schedule
 from queuectl.settings import Settings
 from queuectl.telling import check_json, check_result
-from queuectl.undoing import last_action
 from queuectl.values import replace
 from queuectl.web.api import webhooks
 from queuectl.web.api.bulk import pages_told
@@ -286,16 +285,17 @@ class Answers:
             yield [*map(_result, page)]
 
     @allowed(Right.OPERATE)
-    def undo(
-        self, action: str | None, may_change_work: bool, dry_run: bool
-    ) -> Iterator[tuple[str, list[Result]]]:
-        which = last_action(self._queue.store) if action is None else action
+    def last_action(self) -> str:
+        return self._queue.last_action()
+
+    @allowed(Right.OPERATE)
+    def undo(self, action: str, may_change_work: bool, dry_run: bool) -> Iterator[list[Result]]:
         may = may_change_work and self._call.may(Right.SUBMIT)
         pages = pages_told(
-            lambda tell: self._queue.undo(which, dry_run=dry_run, may_change_work=may, told=tell)
+            lambda tell: self._queue.undo(action, dry_run=dry_run, may_change_work=may, told=tell)
         )
         for page in pages:
-            yield which, [*map(_result, page)]
+            yield [*map(_result, page)]
 
     @allowed(Right.OPERATE)
     def swap(self, one: str, other: str) -> tuple[Job, Job]:
