@@ -1001,6 +1001,14 @@ class Queue:
         """
         return changes.make_matching(self.store, which, change, told, dry_run=dry_run)
 
+    def last_action(self) -> str:
+        """Return the last action of who asks that can be undone.
+
+        Raises:
+            NotFoundError: There is none in the last ten minutes.
+        """
+        return undoing.last_action(self.store)
+
     def undo(
         self,
         action: str | None = None,

@@ -72,10 +72,7 @@ class Webhooks:
 
     def get(self, name: str) -> Webhook:
         """Return the webhook of this name; there must be one."""
-        known = {webhook.name: webhook for webhook in self.all()}
-        if name not in known:
-            raise _unknown(name, known)
-        return known[name]
+        return named(name, self.all())
 
     def deliveries(self, name: str, *, limit: int | None = 50) -> list[Job]:
         """Return the deliveries of a webhook that are still here, newest first."""
@@ -115,6 +112,10 @@ class Webhooks:
             with_data=with_data,
             via=via,
         )
+        return self.add_read(new)
+
+    def add_read(self, new: Webhook) -> Webhook:
+        """Add a webhook that was read."""
         known = {webhook.name for webhook in self.all()}
         if len(known) >= MOST and new.name not in known:
             raise StateError(f"A queue can have {MOST} webhooks at most.")
@@ -305,6 +306,14 @@ def tested_dict(name: str, tested: Tested) -> dict[str, object]:
         "error": tested.error,
         "duration_ms": round(tested.seconds * 1000),
     }
+
+
+def named(name: str, known: Iterable[Webhook]) -> Webhook:
+    """Return the webhook of this name among those; it must be there."""
+    by_name = {webhook.name: webhook for webhook in known}
+    if name not in by_name:
+        raise _unknown(name, by_name)
+    return by_name[name]
 
 
 def _unknown(name: str, known: Iterable[str]) -> NotFoundError:

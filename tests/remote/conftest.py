@@ -73,4 +73,5 @@ def wait_there(queue: Queue) -> None:
     queue.limits.set("mail", limit=2, max_waiting=100)
     queue.pause("mail")
     queue.schedules.add("backup", "0 3 * * *", "backup.sh", tz="UTC", env={"SECRET": "hush"})
+    queue.webhooks.add("https://ops.example.com/hook", ["cancelled"], name="ops", queues=["odd"])
     queue.emit("paid", {"order": 7})

@@ -72,6 +72,14 @@ queue show default
 queues
 emitted
 emitted paid --json
+hook list
+hook list --json
+hook list -q
+hook show ops
+hook show ops --json
+hook show odd
+hook show opps
+hook pause odd
 schedule list
 schedule show backup
 schedule show odd
@@ -165,6 +173,29 @@ token rm t1
 token rm t1
 worker stop
 hold --tag nightly --dry-run --json
+hold exact m1 nothing
+undo --dry-run
+undo --json
+undo
+undo nosuch
+hook add https://hooks.example.com/a --on dead,cancelled --queue mail
+hook add https://hooks.example.com/a
+hook add https://hooks.example.com/b --name second --via mine --data --json
+hook add ftp://hooks.example.com
+hook add https://hooks.example.com/b --name third --on dad
+hook pause second hooks.example.com
+hook pause second --json
+hook resume second odd
+hook resume second hooks.example.com
+hook add http://127.0.0.1:1/ --allow-private --name local
+hook test local
+hook test local --json
+hook test odd
+cancel exact
+hook show hooks.example.com
+hook show hooks.example.com --json
+hook rm second odd
+hook rm second hooks.example.com --json
 """.strip().splitlines()
 
 ALIKE = (
@@ -175,6 +206,8 @@ ALIKE = (
     (r"(\"\w*_ms\"|\"worker\"|\"pid\"|\"at\"): [\d.]+", r"\1"),
     (r"\S+@\S+|laptop \(web\)", "WHO"),
     (r"sqlite:\S+?/queue.db|http://127.0.0.1:\d+", "WHERE"),
+    (r"\(\d+\.\d\d s\)", "(SPAN)"),
+    (r"whsec_\S+", "SECRET"),
     (r"-{3,}", "---"),
     (r" +", " "),
 )

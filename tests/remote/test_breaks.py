@@ -188,6 +188,80 @@ def test_a_token_for_a_queue_sees_nothing_else(pair: Pair, monkeypatch: pytest.M
             queue.status()
 
 
+def test_a_webhook_shows_its_secret_to_who_adds_it(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, url = pair.far.queue.webhooks, "https://hooks.example.com/secret-part"
+    with pair.remote() as queue:
+        made = queue.webhooks.add(url, ["cancelled"], name="mine", queues=["mail"])
+        assert made == here.get("mine")
+        assert queue.webhooks.get("mine").secret == ""
+        queue.cancel(queue.enqueue("true", id="off", queue="mail"))
+        [told], [known] = queue.webhooks.deliveries("mine"), here.deliveries("mine")
+        assert (told.id, told.hook_of, told.data) == (known.id, "off", None) and known.data
+    refused = pair.far.run("hook", "show", "mine", "--secret")
+    assert (refused.returncode, refused.stdout) == (5, "")
+    assert "doesn't tell the secret of webhook 'mine'" in refused.stderr
+    here.add(url, name="all")
+    with monkeypatch.context() as changed, pair.remote() as queue:
+        changed.setenv("QUEUECTL_TOKEN", token_of(pair.far, "hooker", Role.VIEW, queues=("mail",)))
+        [seen] = queue.webhooks.all()
+        assert (seen.name, seen.url) == ("mine", "https://hooks.example.com/…")
+        with pytest.raises(StoreDeniedError):
+            queue.webhooks.pause("mine")
+        changed.setenv(
+            "QUEUECTL_TOKEN",
+            token_of(pair.far, "adder", Role.SUBMIT, Role.OPERATE, queues=("mail",)),
+        )
+        for wanted in (
+            {"queues": ["other"]},
+            {"via": "other"},
+            {"private": True},
+            {"with_data": True},
+        ):
+            with pytest.raises(StoreDeniedError):
+                queue.webhooks.add(url, name="more", **wanted)
+        for deed in (queue.webhooks.pause, queue.webhooks.remove, queue.webhooks.test):
+            with pytest.raises(NotFoundError, match="There is no webhook 'all'"):
+                deed("all")
+        assert queue.webhooks.add(url, name="more").queues == ("mail",)
+        assert queue.webhooks.pause("more")
+        assert str(here.get("more").paused_by).startswith("adder (web)")
+
+
+def test_an_exported_crontab_says_that_values_are_left_out(pair: Pair) -> None:
+    done = pair.far.run("crontab", "export", "backup")
+    assert done.returncode == 0 and "backup.sh" in done.stdout and "hush" not in done.stdout
+    assert "doesn't tell the values of variables" in done.stderr
+
+
+def test_undo_is_of_who_asks_and_only_of_what_that_one_may(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = pair.far.queue
+    for id, name in (("ours", "mail"), ("theirs", "other")):
+        here.enqueue("true", id=id, queue=name, delay="1d")
+    here.hold("theirs")
+    here.edit("ours", command="false")
+    held, edited = (here.events(id, limit=1)[0].action for id in ("theirs", "ours"))
+    clerk = token_of(pair.far, "clerk", Role.OPERATE, queues=("mail",))
+    with monkeypatch.context() as changed, pair.remote() as queue:
+        changed.setenv("QUEUECTL_TOKEN", clerk)
+        with pytest.raises(NotFoundError, match="You have done nothing"):
+            queue.undo()
+        for action in (held, edited):
+            undone = queue.undo(action)
+            assert (undone.action, undone.jobs, undone.refused) == (action, 0, 1)
+        queue.hold("ours")
+        assert queue.undo(dry_run=True).jobs == 1 and here.get("ours").is_held
+        assert queue.undo().jobs == 1 and not here.get("ours").is_held
+    assert here.get("theirs").is_held
+    with pair.remote() as queue:
+        queue.edit("theirs", command="false")
+        assert queue.undo(may_change_work=False).refused == 1
+        assert queue.undo().jobs == 1 and here.get("theirs").command == "true"
+
+
 @pytest.mark.parametrize("secret", ["qtl_wrong", "odd token", ""])
 def test_a_wrong_token_is_said(
     pair: Pair, secret: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from queuectl.address import is_remote
 from queuectl.cli.command import Group
 from queuectl.cli.feed import read_stdin
 from queuectl.cli.interrupts import truthful
@@ -170,6 +171,11 @@ def export(schedule_names: tuple[str, ...], as_json: bool) -> None:
         names = list(dict.fromkeys(schedule_names))
         chosen = [queue.schedules.get(name) for name in names] or queue.schedules.all()
     text = write_crontab(chosen, home=os.path.expanduser("~"))
+    if chosen and is_remote(queue.url):
+        say(
+            "Note: a server doesn't tell the values of variables, and stdin only to who is admin;"
+            " add what is missing."
+        )
     if as_json:
         write_json({"crontab": text})
     elif text:

@@ -21,7 +21,7 @@ from queuectl.cli.render import (
     write_json,
     write_table,
 )
-from queuectl.errors import EXIT_DONE, EXIT_FAILED, QueuectlError, UsageError
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, QueuectlError, StoreDeniedError, UsageError
 
 if TYPE_CHECKING:
     from queuectl.job import Job
@@ -208,6 +208,11 @@ def show(webhook_name: str, with_secret: bool, as_json: bool) -> None:
     with open_queue() as queue:
         found = queue.webhooks.get(webhook_name)
         newest = queue.webhooks.deliveries(found.name, limit=DELIVERIES_SHOWN)
+    if with_secret and not found.secret:
+        raise StoreDeniedError(
+            f"The server doesn't tell the secret of webhook {found.name!r}.",
+            advice="where the database is, this prints it.",
+        )
     if as_json:
         told = webhook_dict(found, with_secret=with_secret)
         write_json(told | {"deliveries": [delivery_dict(job) for job in newest]})

@@ -11,7 +11,17 @@ from queuectl.remote.http import FOR_LONG, WITHIN, Client, LostError, Reply
 from queuectl.remote.wire import MisfitError, error_of
 
 CHUNK = 1 << 16
-SLOW = frozenset({"enqueue_many", "change_named", "change_matching", "change_all", "prune"})
+SLOW = frozenset(
+    {
+        "enqueue_many",
+        "change_named",
+        "change_matching",
+        "change_all",
+        "undo",
+        "prune",
+        "test_webhook",
+    }
+)
 """What may take minutes, and says nothing meanwhile."""
 Before = Callable[[], Callable[[], None] | None]
 

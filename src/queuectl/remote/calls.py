@@ -37,6 +37,8 @@ from queuectl.report import Part, Stats, Status
 from queuectl.schedule import Schedule
 from queuectl.store.contract import Tick
 from queuectl.values import dataclass
+from queuectl.webhook import Webhook
+from queuectl.webhooks import Tested
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KIND = "queuectl_kind"
@@ -192,6 +194,13 @@ class Calls(Protocol):
 
     def change_matching(self, which: Filter, asked: Asked, dry_run: bool) -> Iterator[list[Result]]:
         """Change all jobs that fit."""
+
+    @reads
+    def last_action(self) -> str:
+        """Return the last action of who asks that can be undone."""
+
+    def undo(self, action: str, may_change_work: bool, dry_run: bool) -> Iterator[list[Result]]:
+        """Take back what an action did to jobs."""
 
     def swap(self, one: str, other: str) -> tuple[Job, Job]:
         """Have two jobs that wait take each other's place."""
@@ -377,6 +386,33 @@ class Calls(Protocol):
 
     def backfill(self, name: str, begin: str | int, end: str | int, dry_run: bool) -> list[int]:
         """Make the jobs of ticks of the past."""
+
+    # -- webhooks ---------------------------------------------------------------------------
+
+    @reads
+    def webhooks(self) -> list[Webhook]:
+        """List the webhooks, by name, without their secrets."""
+
+    @reads
+    def deliveries(self, name: str, limit: int) -> list[Job]:
+        """List the newest deliveries of a webhook."""
+
+    def add_webhook(self, name: str, asked: dict[str, Any]) -> Webhook:
+        """Tell a URL of the ends of jobs; its secret comes along."""
+
+    @again
+    def pause_webhook(self, name: str) -> bool:
+        """Tell a webhook nothing."""
+
+    @again
+    def resume_webhook(self, name: str) -> bool:
+        """Tell a webhook again of what ends."""
+
+    def remove_webhook(self, name: str) -> int:
+        """Remove a webhook, and cancel its deliveries that wait."""
+
+    def test_webhook(self, name: str) -> Tested:
+        """Send a message to see, from the host of the server."""
 
     # -- what is emitted ----------------------------------------------------------------------
 

@@ -14,7 +14,13 @@ from queuectl.remote.calls import Calls
 from queuectl.schedule import POLICY, Schedule
 from queuectl.schedules import Schedules, plain_fields
 from queuectl.store.contract import Tick
+from queuectl.values import replace
+from queuectl.webhook import Webhook
+from queuectl.webhooks import Tested, Webhooks
 from queuectl.when import iso, milliseconds
+
+MOST_DELIVERIES = 1_000
+"""Deliveries that one answer has at most."""
 
 
 class RemoteSchedules(Schedules):
@@ -130,6 +136,43 @@ class RemoteAccess(Access):
 
     def remove_sessions(self, of: str | None = None) -> list[Grant]:
         return self._ask.remove_sessions(of)
+
+
+class RemoteWebhooks(Webhooks):
+    """The webhooks of a queue behind a server, which doesn't tell their secrets."""
+
+    def __init__(self, ask: Calls) -> None:
+        self._ask = ask
+
+    def all(self) -> list[Webhook]:
+        return self._ask.webhooks()
+
+    def deliveries(self, name: str, *, limit: int | None = 50) -> list[Job]:
+        return self._ask.deliveries(name, MOST_DELIVERIES if limit is None else limit)
+
+    def add_read(self, new: Webhook) -> Webhook:
+        asked = {
+            "url": new.url,
+            "on": [*new.news],
+            "queues": [*new.queues],
+            "secret": new.secret,
+            "allow_private": new.private,
+            "data": new.with_data,
+            "via": new.via,
+        }
+        return replace(self._ask.add_webhook(new.name, asked), secret=new.secret)
+
+    def pause(self, name: str) -> bool:
+        return self._ask.pause_webhook(name)
+
+    def resume(self, name: str) -> bool:
+        return self._ask.resume_webhook(name)
+
+    def remove(self, name: str) -> int:
+        return self._ask.remove_webhook(name)
+
+    def test(self, name: str) -> Tested:
+        return self._ask.test_webhook(name)
 
 
 def _moment(value: str | int | datetime) -> str | int:

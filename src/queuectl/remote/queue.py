@@ -43,7 +43,7 @@ from queuectl.remote import requests
 from queuectl.remote.caller import caller
 from queuectl.remote.calls import Result
 from queuectl.remote.http import Client
-from queuectl.remote.parts import RemoteAccess, RemoteLimits, RemoteSchedules
+from queuectl.remote.parts import RemoteAccess, RemoteLimits, RemoteSchedules, RemoteWebhooks
 from queuectl.remote.tokens import check_way, token_for
 from queuectl.request import Values, read_duration
 from queuectl.schedules import plain_fields
@@ -55,7 +55,7 @@ from queuectl.when import milliseconds
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from queuectl import changes, following, outputs
+    from queuectl import changes, following, outputs, undoing
     from queuectl.awaiting import Emission
     from queuectl.explain import Reason
     from queuectl.grants import Access
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from queuectl.report import Part, Stats, Status
     from queuectl.schedules import Schedules
     from queuectl.settings import Settings
+    from queuectl.webhooks import Webhooks
 
     Followers = list[following.Follower]
     Reasons = list[Reason]
@@ -136,6 +137,10 @@ class RemoteQueue(Queue):
     @cached_property
     def access(self) -> "Access":
         return RemoteAccess(self._ask)
+
+    @cached_property
+    def webhooks(self) -> "Webhooks":
+        return RemoteWebhooks(self._ask)
 
     # -- enqueue --------------------------------------------------------------
 
@@ -600,6 +605,28 @@ class RemoteQueue(Queue):
             total += len(page)
             told([_told(one) for one in page])
         return total
+
+    def last_action(self) -> str:
+        return self._ask.last_action()
+
+    def undo(
+        self,
+        action: str | None = None,
+        *,
+        dry_run: bool = False,
+        may_change_work: bool = True,
+        told: Callable[[Any], None] = lambda _: None,
+    ) -> "undoing.Undone":
+        from queuectl.undoing import Undone
+
+        which = self.last_action() if action is None else action
+        done = refused = 0
+        for page in self._ask.undo(which, may_change_work, dry_run):
+            refusals = sum(one.error is not None for one in page)
+            refused += refusals
+            done += len(page) - refusals
+            told([_told(one) for one in page])
+        return Undone(action=which, jobs=done, refused=refused)
 
     # -- settings -------------------------------------------------------------
 

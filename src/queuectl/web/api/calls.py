@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from queuectl.access import Grant, Right
 from queuectl.awaiting import Emission
 from queuectl.changes import Asked, Changed, Refused
+from queuectl.delivery import Answer
 from queuectl.editing import change_of
 from queuectl.errors import DuplicateError, NotFoundError, QueuectlError, UsageError, shown
 from queuectl.explain import Reason
@@ -41,6 +42,7 @@ from queuectl.schedule import POLICY, Schedule
 from queuectl.settings import Settings
 from queuectl.telling import check_json, check_result
 from queuectl.values import replace
+from queuectl.web.api import webhooks
 from queuectl.web.api.bulk import pages_told
 from queuectl.web.api.jobs import asked_of, changes_of
 from queuectl.web.api.maintenance import may_set
@@ -49,6 +51,8 @@ from queuectl.web.api.schedules import checked_job
 from queuectl.web.api.tokens import grantable
 from queuectl.web.call import Call, ForbiddenError, Lines
 from queuectl.web.route import JSON, LINES, LONGEST_JOB, Group, Param, Route, Schema, Scope
+from queuectl.webhook import Webhook
+from queuectl.webhooks import Tested
 
 MOST = 1_000
 """Items that come in one answer at most; more come as lines."""
@@ -58,11 +62,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 _ALLOWED = "queuectl_allowed"
 
 
-def allowed(needs: Right = Right.SEE, scope: Scope = Scope.QUEUE) -> Callable[[F], F]:
-    """Say who may make a call."""
+def allowed(
+    needs: Right = Right.SEE, scope: Scope = Scope.QUEUE, *, slow: bool = False
+) -> Callable[[F], F]:
+    """Say who may make a call, and whether it waits for somebody else."""
 
     def mark(call: F) -> F:
-        setattr(call, _ALLOWED, (needs, scope))
+        setattr(call, _ALLOWED, (needs, scope, slow))
         return call
 
     return mark
@@ -274,6 +280,19 @@ class Answers:
         change, which = self._change(asked), self._call.within(which)
         pages = pages_told(
             lambda tell: self._queue.change_matching(which, change, dry_run=dry_run, told=tell)
+        )
+        for page in pages:
+            yield [*map(_result, page)]
+
+    @allowed(Right.OPERATE)
+    def last_action(self) -> str:
+        return self._queue.last_action()
+
+    @allowed(Right.OPERATE)
+    def undo(self, action: str, may_change_work: bool, dry_run: bool) -> Iterator[list[Result]]:
+        may = may_change_work and self._call.may(Right.SUBMIT)
+        pages = pages_told(
+            lambda tell: self._queue.undo(action, dry_run=dry_run, may_change_work=may, told=tell)
         )
         for page in pages:
             yield [*map(_result, page)]
@@ -494,6 +513,39 @@ class Answers:
     def backfill(self, name: str, begin: str | int, end: str | int, dry_run: bool) -> list[int]:
         return self._queue.schedules.backfill(name, begin, end, dry_run=dry_run)
 
+    # -- webhooks ---------------------------------------------------------------------------
+
+    @allowed()
+    def webhooks(self) -> list[Webhook]:
+        return webhooks.seen(self._call)
+
+    @allowed()
+    def deliveries(self, name: str, limit: int) -> list[Job]:
+        one = webhooks.found(self._call, name)
+        newest = self._queue.webhooks.deliveries(one.name, limit=min(limit, MOST))
+        # They are told of, and wait in a queue that who asks may have nothing to do with.
+        return [replace(job, data=None) for job in newest]
+
+    @allowed(Right.SUBMIT)
+    def add_webhook(self, name: str, asked: dict[str, Any]) -> Webhook:
+        return self._queue.webhooks.add_read(webhooks.asked(self._call, name, asked))
+
+    @allowed(Right.OPERATE)
+    def pause_webhook(self, name: str) -> bool:
+        return self._queue.webhooks.pause(webhooks.found(self._call, name).name)
+
+    @allowed(Right.OPERATE)
+    def resume_webhook(self, name: str) -> bool:
+        return self._queue.webhooks.resume(webhooks.found(self._call, name).name)
+
+    @allowed(Right.OPERATE)
+    def remove_webhook(self, name: str) -> int:
+        return self._queue.webhooks.remove(webhooks.found(self._call, name).name)
+
+    @allowed(Right.OPERATE, slow=True)
+    def test_webhook(self, name: str) -> Tested:
+        return self._queue.webhooks.test(webhooks.found(self._call, name).name)
+
     # -- what is emitted ----------------------------------------------------------------------
 
     @allowed(Right.OPERATE, Scope.ALL)
@@ -583,6 +635,10 @@ def _seen(call: Call, value: Any) -> Any:
             return replace(value, request=_seen_request(call, value.request))
         case Grant():
             return replace(value, digest="")
+        case Webhook():
+            return webhooks.shown_to(call, value)
+        case Tested(answer=Answer() as answer) if not call.may(Right.SECRETS):
+            return replace(value, answer=replace(answer, text=""))
     return value
 
 
@@ -616,7 +672,7 @@ def _answer(name: str, shape: Shape, call: Call) -> Any:
 
 def _route(name: str) -> Route:
     shape = shape_of(name)
-    needs, scope = getattr(getattr(Answers, name), _ALLOWED)
+    needs, scope, slow = getattr(getattr(Answers, name), _ALLOWED)
     return Route(
         method="POST",
         path=f"/calls/{name}",
@@ -625,6 +681,7 @@ def _route(name: str) -> Route:
         about=getattr(Calls, name).__doc__ or "",
         needs=needs,
         scope=scope,
+        slow=slow,
         run=partial(_answer, name, shape),
         takes={} if shape.takes_lines else _arguments(shape),
         takes_as=LINES if shape.takes_lines else JSON,

@@ -1,18 +1,20 @@
 """Webhooks: who is told over HTTP what became of jobs."""
 
+from collections.abc import Mapping
 from hmac import compare_digest
 from typing import Any
 from urllib.parse import urlsplit
 
 from queuectl.access import Right
-from queuectl.errors import DuplicateError, NotFoundError, UsageError, shown
+from queuectl.errors import DuplicateError, UsageError, shown
+from queuectl.values import replace
 from queuectl.web import schemas
 from queuectl.web.api import asking
 from queuectl.web.api.once import OtherRequestError
 from queuectl.web.call import Answer, Call, flag, text
 from queuectl.web.route import Group
 from queuectl.webhook import QUEUE, Webhook
-from queuectl.webhooks import delivery_dict, read_webhook, tested_dict, webhook_dict
+from queuectl.webhooks import delivery_dict, named, read_webhook, tested_dict, webhook_dict
 
 group = Group(name="webhooks", about=__doc__ or "")
 
@@ -29,12 +31,17 @@ _OPERATES: dict[str, Any] = {"needs": Right.OPERATE, "answers": _WEBHOOK}
 
 
 def told(call: Call, webhook: Webhook) -> dict[str, Any]:
-    """Describe a webhook, without its secret; a URL can be one, too, so not all are told it."""
-    said = webhook_dict(webhook)
+    """Describe a webhook as it is shown to who asks."""
+    return webhook_dict(shown_to(call, webhook))
+
+
+def shown_to(call: Call, webhook: Webhook) -> Webhook:
+    """Leave out the secret of a webhook; a URL can be one, too, so not all are told it."""
+    url = webhook.url
     if not (call.grant.may(Right.SUBMIT) or call.grant.may(Right.SECRETS)):
-        parts = urlsplit(webhook.url)
-        said["url"] = f"{parts.scheme}://{parts.netloc}/…"
-    return said
+        parts = urlsplit(url)
+        url = f"{parts.scheme}://{parts.netloc}/…"
+    return replace(webhook, url=url, secret="")
 
 
 def seen(call: Call) -> list[Webhook]:
@@ -42,12 +49,9 @@ def seen(call: Call) -> list[Webhook]:
     return [one for one in call.queue.webhooks.all() if _is_for(call, one)]
 
 
-def found(call: Call) -> Webhook:
+def found(call: Call, name: str | None = None) -> Webhook:
     """Return the webhook that is asked for; one that tells of other queues isn't there."""
-    webhook = call.queue.webhooks.get(call.path["name"])
-    if not _is_for(call, webhook):
-        raise NotFoundError(f"There is no webhook {shown(webhook.name)}.")
-    return webhook
+    return named(call.path["name"] if name is None else name, seen(call))
 
 
 def _is_for(call: Call, webhook: Webhook) -> bool:
@@ -83,21 +87,13 @@ def add_webhook(call: Call) -> Answer:
     The same request again answers with the webhook, with 200 and without the secret. To be told of
     data takes the right to secrets, and addresses that aren't public the right to admin.
     """
-    wanted, secret = _asked(call)
+    said = call.said("url", *_OPTIONS, need=("url",))
+    wanted = asked(call, call.path["name"], said)
     try:
-        made = call.queue.webhooks.add(
-            wanted.url,
-            wanted.news,
-            name=wanted.name,
-            queues=wanted.queues,
-            secret=secret,
-            private=wanted.private,
-            with_data=wanted.with_data,
-            via=wanted.via,
-        )
+        made = call.queue.webhooks.add_read(wanted)
     except DuplicateError:
         there = call.queue.webhooks.get(wanted.name)
-        if not _is_same(there, wanted, secret):
+        if not _is_same(there, wanted, text(said, "secret")):
             raise OtherRequestError(
                 f"There is another webhook {shown(wanted.name)}; choose another name."
             ) from None
@@ -105,21 +101,19 @@ def add_webhook(call: Call) -> Answer:
     return Answer(value={"webhook": told(call, made), "secret": made.secret}, status=201)
 
 
-def _asked(call: Call) -> tuple[Webhook, str | None]:
-    """Return the webhook that is asked for, and its secret if that is brought along."""
-    said = call.said("url", *_OPTIONS, need=("url",))
+def asked(call: Call, name: str, said: Mapping[str, Any]) -> Webhook:
+    """Return the webhook that is asked for, if who asks may add it."""
     queues = _names(said, "queues") or call.grant.queues
     via = text(said, "via", QUEUE) or ""
     if via != QUEUE:
         # That one is for the deliveries of all.
         call.need_queue(via)
-    secret = text(said, "secret")
     wanted = read_webhook(
         text(said, "url") or "",
         _names(said, "on") or ["dead"],
-        name=call.path["name"],
-        queues=[call.need_queue(name) for name in queues],
-        secret=secret,
+        name=name,
+        queues=[call.need_queue(queue) for queue in queues],
+        secret=text(said, "secret"),
         private=flag(said, "allow_private"),
         with_data=flag(said, "data"),
         via=via,
@@ -128,10 +122,10 @@ def _asked(call: Call) -> tuple[Webhook, str | None]:
         call.need(Right.SECRETS, "To tell data to others")
     if wanted.private:
         call.need(Right.ADMIN, "An address that isn't public")
-    return wanted, secret
+    return wanted
 
 
-def _names(said: dict[str, Any], name: str) -> list[str]:
+def _names(said: Mapping[str, Any], name: str) -> list[str]:
     value = said.get(name) or []
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise UsageError(f"{name} is a list of names.")
