@@ -58,6 +58,8 @@ FOR_ENQUEUE = (
     FOR_PLACE
     | QUOTING
     | {
+        "_contextvars",
+        "contextvars",
         "queuectl.cli.enqueue",
         "queuectl.cli.notes",
         "queuectl.cli.options",
@@ -72,6 +74,7 @@ FOR_ENQUEUE = (
         "queuectl.queue",
         "queuectl.request",
         "queuectl.roster",
+        "queuectl.scope",
         "queuectl.sharing",
         "queuectl.store",
         "queuectl.store.administration",

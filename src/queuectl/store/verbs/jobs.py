@@ -38,7 +38,6 @@ from queuectl.store.rows import (
     stored_job,
     transition_row,
 )
-from queuectl.store.verbs.reports import sleep_of
 from queuectl.values import replace
 
 NEW = Changed(State.PENDING, (), wakes=True, new=True)
@@ -405,6 +404,8 @@ class SqlJobs(Jobs):
 
     def _restore(self, again: Sequence[Job], held: Mapping[int, Job], now: int) -> list[Changed]:
         """Have jobs be again what they were; says what follows from that."""
+        from queuectl.store.verbs.reports import sleep_of
+
         slept = [job.seq for job in again if job.attempts and job.state == State.PENDING]
         rows = self._db.rows(self._sql.SLEEPS, seqs=self._idiom.bind(slept)) if slept else []
         # What they slept for may have come meanwhile.
