@@ -123,6 +123,7 @@ class TestGone:
         for asked in (plain.get("/health"), client.get("/jobs/ghost"), client.get("/live")):
             assert (asked.status, asked.problem) == (503, "missing")
             assert asked.json["detail"] == GONE
+            assert lab.db.name not in asked.body.decode()
             assert asked.headers["retry-after"]
         for path in ("/", "/jobs", "/sign-in"):
             page = browser.get(path)

@@ -121,7 +121,7 @@ COMMANDS: dict[str, Entry] = {
         _SET_UP, "token:token", "Let programs and people in over HTTP, and see who is signed in."
     ),
     "login": Entry(
-        _SET_UP, "login:login", "Keep a token for a queuectl web, so that --db can be its URL."
+        _SET_UP, "login:login", "Keep a token for a server, so that --db with its URL finds it."
     ),
     "logout": Entry(_SET_UP, "login:logout", "Forget the token that is kept for a server."),
     "db": Entry(_SET_UP, "db:db", "Make, check, back up, copy, compact or empty the database."),

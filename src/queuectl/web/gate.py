@@ -18,14 +18,17 @@ from urllib.parse import urlsplit
 from queuectl.access import Grant, Kind, Role, digest_of
 from queuectl.errors import StoreError, StoreMissingError
 from queuectl.grants import is_to_be_noted
-from queuectl.values import dataclass, field, replace
+from queuectl.values import dataclass, field
 from queuectl.web.http import UNIX
 from queuectl.web.problems import RefusedError, problem_of, refused
 
 if TYPE_CHECKING:
     from queuectl.queue import Queue
 
-GONE = "The database isn't at its place any more; restart queuectl web."
+_RESTART = "restart queuectl web."
+_GONE = StoreMissingError("The database isn't at its place any more.", advice=_RESTART)
+"""Where it was is for the log, as nobody was asked yet who they are."""
+GONE = _GONE.advised
 _log = logging.getLogger(__name__)
 KNOWN_FOR = 1.0
 """Seconds for which a secret is taken for good without asking again: so long a revocation takes."""
@@ -142,12 +145,10 @@ class Gate:
         try:
             self._queue.check_place()
         except StoreMissingError as error:
-            gone = StoreMissingError(str(error), advice="restart queuectl web.")
             if not self._is_gone:
-                _log.error(gone.advised)
+                _log.error(StoreMissingError(str(error), advice=_RESTART).advised)
             self._is_gone = True
-            # Where it was is for the log, as nobody was asked yet who they are.
-            raise RefusedError(replace(problem_of(gone), detail=GONE)) from None
+            raise RefusedError(problem_of(_GONE)) from None
         self._is_gone = False
 
     # -- where it comes from --------------------------------------------------------------

@@ -25,7 +25,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="changes-unchecked",
         broken="What can't be asked for from afar can be made of a job that is there.",
-        edits=[Edit(old="_check_afar(asked)", new="pass", inside="_changes")],
+        edits=[Edit(old="_check_afar(asked)", new="pass", inside="changes_of")],
         tests=[f"{ACCESS}::TestNames::test_of_a_folder[cwd]"],
     ),
     Mutant(
@@ -99,7 +99,10 @@ MUTANTS: Sequence[Mutant] = (
         name="errors-for-strangers",
         broken="Strangers are told where the database is when it can't be used.",
         edits=[
-            Edit(old='return replace(problem, detail=f"{problem.title}.")', new="return problem")
+            Edit(
+                old='return replace(problem, detail=f"{problem.title}.", error=None)',
+                new="return problem",
+            )
         ],
         tests=[f"{ACCESS}::TestStrangers::test_a_database_that_cannot_be_used"],
     ),
