@@ -77,7 +77,7 @@ def shown(value: object, longest: int = 60) -> str:
 
 def _is_json(value: object) -> bool:
     """Tell whether Python writes something otherwise than whoever has sent it."""
-    return value is None or isinstance(value, bool | dict | list | tuple)
+    return value is None or isinstance(value, bool | dict | list)
 
 
 def _as_json(value: object) -> str:
