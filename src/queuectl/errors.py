@@ -65,10 +65,13 @@ EXIT_STORE = 5
 EXIT_INTERRUPTED = 130
 
 
-def shown(value: object, longest: int = 60) -> str:
-    """Write a value for an error sentence: short, and whatever it is; no text, as JSON has it."""
+def shown(value: object, longest: int = 60, *, as_json: bool = True) -> str:
+    """Write a value for an error sentence: short, and whatever it is.
+
+    What was asked for in JSON is written so, unless it was a Python program that said it.
+    """
     try:
-        text = _as_json(value) if _is_json(value) else str(value)
+        text = _as_json(value) if as_json and _is_json(value) else str(value)
     except ValueError:
         # Python refuses to write integers of thousands of digits.
         return "a number of thousands of digits"

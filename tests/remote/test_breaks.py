@@ -6,7 +6,7 @@ import ssl
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from socket import create_connection, create_server, socket
 from threading import Event, Thread
@@ -385,6 +385,15 @@ def test_a_certificate_that_nobody_has_signed_is_refused(
         assert queue.counts() == []
 
 
+def connections(pid: int) -> int:
+    """Count the connections of a process."""
+    found = 0
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found += os.readlink(file).startswith("socket:")
+    return found
+
+
 def test_waiting_and_following_outlast_a_restart_of_the_server(lab: Lab, serve: Serve) -> None:
     server = serve("--no-link", "--allow-submit")
     lab.extra_env["QUEUECTL_TOKEN"] = token_of(lab, "laptop", *Role)
@@ -407,6 +416,8 @@ def test_waiting_and_following_outlast_a_restart_of_the_server(lab: Lab, serve: 
     with begin("wait", "slow", "--json") as waiting, begin("logs", "slow", "-f") as following:
         assert following.stdout is not None
         assert following.stdout.readline() == "before\n"
+        # It has asked, and listens: who never found a server isn't waiting for it to come back.
+        wait_for(lambda: connections(waiting.pid) == 2, "somebody who waits")
         assert server.stop(by=signal.SIGTERM) == 0
         again = serve("--no-link", "--allow-submit", "--port", str(server.port))
         wait_for(lambda: again.process.poll() is None, "a server that is there again")

@@ -125,7 +125,7 @@ def test_what_is_read_is_what_was_written(annotation: Any, value: Any) -> None:
 
 REFUSED: list[tuple[Any, Any, str, str]] = [
     (int, "1", "", "must be int, not str '1'"),
-    (int, True, "", "must be int, not bool 'true'"),
+    (int, True, "", "must be int, not bool 'True'"),
     (int, 1.0, "", "must be int, not float '1.0'"),
     (float, float("nan"), "", "must be a number that JSON has, not nan"),
     (float, 10**400, "", "must be a number that a float can hold"),

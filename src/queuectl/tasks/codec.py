@@ -67,8 +67,12 @@ def _cached(annotation: Any) -> Codec:
 # -- JSON as it is ----------------------------------------------------------------------
 
 
+def _shown(value: object) -> str:
+    return shown(value, 40, as_json=False)
+
+
 def _misfit(wanted: str, value: object) -> MisfitError:
-    return MisfitError(f"must be {wanted}, not {type(value).__name__} {shown(value, 40)}")
+    return MisfitError(f"must be {wanted}, not {type(value).__name__} {_shown(value)}")
 
 
 def _one_of(name: str, *kinds: type) -> Codec:
@@ -303,9 +307,9 @@ def _mapping(key: Any, item: Any) -> Codec:
             raise _misfit(name, value)
         made = {}
         for one, what in value.items():
-            written = _at(f"[{shown(one, 40)}]", keys.encode, one)
+            written = _at(f"[{_shown(one)}]", keys.encode, one)
             text = written if isinstance(written, str) else json.dumps(written)
-            made[text] = _at(f"[{shown(one, 40)}]", items.encode, what)
+            made[text] = _at(f"[{_shown(one)}]", items.encode, what)
         if len(made) < len(value):
             raise MisfitError("has keys that are written alike")
         return made
