@@ -164,6 +164,8 @@ def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
         *(("steps", "dead"), ("result", "--of", "dead"), ("progress", "5"), ("push", "d", "x")),
         *(("step", "one", "--", "true"), ("submit", "e", "x"), ("force-finish", "d")),
         *(("sleep", "2d"), ("await", "x"), ("emit", "x"), ("emitted",)),
+        *(("undo", "--dry-run", "--json"), ("undo",), ("events", "--json")),
+        *(("login", "nowhere"), ("logout", "nowhere")),
         ("token", "list"),
         ("hook", "list"),
         # What a server says is looked at where it is asked.

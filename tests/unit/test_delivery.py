@@ -494,7 +494,13 @@ def _mute(
         with connection:
             connection.recv(1 << 16)
             connection.sendall(said)
-            for _ in range(0 if hang_up else DRIPS):
+            if hang_up:
+                connection.shutdown(socket.SHUT_WR)
+                # To hang up with something unread would be to refuse what was said, too.
+                while connection.recv(1 << 16):
+                    pass
+                return
+            for _ in range(DRIPS):
                 if over.wait(0.05) and left is None:
                     return
                 try:
