@@ -49,7 +49,10 @@ def login(url: str | None) -> None:
 @click.command(cls=Command, examples="queuectl logout https://jobs.example.com/queue")
 @click.argument("url", required=False)
 def logout(url: str | None) -> None:
-    """Forget the token that is kept for a server. It stays good: `queuectl token rm` ends it."""
+    """Forget the token that is kept for a server.
+
+    It stays good: `queuectl token rm` ends it.
+    """
     from queuectl.remote.tokens import is_kept, keep
 
     remote = _remote(url)
