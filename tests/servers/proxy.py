@@ -75,6 +75,8 @@ class Proxy:
         self._target = (target_host, target_port)
         self._trap: _Trap | None = None
         self._links: set[asyncio.Task[None]] = set()
+        self._asked: set[_Link] = set()
+        """Those whose server hasn't answered yet what the client sent last."""
         self._listener: socket.socket | None = None
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -112,13 +114,14 @@ class Proxy:
     def cut_when(self, needle: bytes, *, when: Moment, times: int = 1, shut: bool = False) -> None:
         """Reset a connection when its client sends some bytes; replaces what was set before.
 
-        With `shut`, new connections are refused from then on.
+        What is under way is waited for: it has been sent already, and might do afterwards what
+        was to be cut. With `shut`, new connections are refused from then on.
 
         - before: the server never gets what the client sent with them.
         - during: the server gets it; nobody waits for the answer.
         - after: the server has begun to answer; the client never gets the answer.
         """
-        self._trap = _Trap(needle, when, times, shut)
+        self._call(self._set(_Trap(needle, when, times, shut)))
 
     def close(self) -> None:
         """Reset all connections and end the proxy."""
@@ -139,6 +142,11 @@ class Proxy:
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run something in the thread of the proxy."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)
+
+    async def _set(self, trap: _Trap) -> None:
+        while self._asked:
+            await asyncio.sleep(0.001)
+        self._trap = trap
 
     async def _flow(self, flowing: bool) -> None:
         if flowing:
@@ -186,10 +194,10 @@ class Proxy:
             for side in (client, server):
                 side.setblocking(False)
                 side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            link = _Link(client, server)
             try:
                 await self._flowing.wait()
                 await self._loop.sock_connect(server, self._target)
-                link = _Link(client, server)
                 async with asyncio.TaskGroup() as both:
                     both.create_task(self._forward_requests(link))
                     both.create_task(self._forward_answers(link))
@@ -199,10 +207,13 @@ class Proxy:
                 # Both sides have said goodbye, and what is under way may still arrive.
                 for side in (client, server):
                     side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_RESET)
+            finally:
+                self._asked.discard(link)
 
     async def _forward_requests(self, link: _Link) -> None:
         while data := await self._loop.sock_recv(link.client, CHUNK):
             await self._flowing.wait()
+            self._asked.add(link)
             moment = self._spring(link, data)
             if moment == "before":
                 self._fire()
@@ -214,6 +225,7 @@ class Proxy:
 
     async def _forward_answers(self, link: _Link) -> None:
         while data := await self._loop.sock_recv(link.server, CHUNK):
+            self._asked.discard(link)
             await self._flowing.wait()
             if link.drops_answer:
                 self._fire()
