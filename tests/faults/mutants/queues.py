@@ -120,7 +120,11 @@ MUTANTS: Sequence[Mutant] = (
         name="undo-takes-the-unique-key",
         broken="A job that is brought back doesn't ask whether another one has its unique key.",
         edits=[
-            Edit(old="back += [", new="_ = [", inside="SqlJobs.change_within"),
+            Edit(
+                old="states |= {seq: job.state",
+                new="_ = {seq: job.state",
+                inside="Decided._take_keys",
+            ),
         ],
         tests=[f"{UNDO}::TestMany::test_one_whose_unique_key_was_taken_keeps_none_of_the_others"],
     ),

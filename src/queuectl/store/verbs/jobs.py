@@ -3,23 +3,18 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from queuectl.errors import DuplicateError, NotFoundError, StateError, UsageError
+from queuectl.errors import DuplicateError, UsageError
 from queuectl.facts import Batch, Count
 from queuectl.filter import Filter, Sort
-from queuectl.job import FINISHED, Job, NewJob, OneOfMany, State
+from queuectl.job import Job, NewJob, OneOfMany, State
 from queuectl.scope import reaches
 from queuectl.store.contract import (
     LONGEST_PIECE,
     Changes,
     Check,
     Decide,
-    Decision,
-    Edit,
-    EndRun,
     Jobs,
-    Restore,
     Swapped,
-    Topic,
     chunks,
 )
 from queuectl.store.driver import Params
@@ -27,18 +22,11 @@ from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rows import (
     NewRow,
     counted,
-    edited_row,
-    fence,
-    kept,
     new_rows,
     one_of_many,
-    restored,
-    restored_row,
     storable,
     stored_job,
-    transition_row,
 )
-from queuectl.values import replace
 
 NEW = Changed(State.PENDING, (), wakes=True, new=True)
 NOT_EDITED = Changed(State.PENDING, ())
@@ -309,146 +297,15 @@ class SqlJobs(Jobs):
         return self._db.transact(lambda: self.change_within(jobs, decide, now)) if jobs else {}
 
     def change_within(self, jobs: Sequence[Job], decide: Decide, now: int | None) -> Changes:
+        from queuectl.store.verbs.decided import Decided
+
         found = self.lock([job.seq for job in jobs])
         held = {seq: job for seq, job in found.items() if reaches(job.queue)}
         now = self._db.driver.clock.now() if now is None else now
         decided = decide(held, now)
-        rows, asked, gone = [], [], []
-        edits: dict[int, Edit] = {}
-        again: list[Job] = []
-        for seq, (to, _, forget, _, _) in decided.items():
-            job = held[seq]
-            if forget is not None:
-                self._forget_steps(job, forget)
-            was = {"now": now, "was": job.state.value}
-            if isinstance(to, EndRun):
-                asked.append(fence(job) | {"reason": to.reason, "forced": to.forced, "now": now})
-            elif isinstance(to, Restore):
-                again.append(restored(job, to.was))
-            elif isinstance(to, Edit):
-                edits[seq] = to
-                if to.retried is not None:
-                    rows.append(fence(job) | transition_row(to.retried, now) | was)
-            elif to is not None:
-                rows.append(fence(job) | transition_row(to, now) | was)
-            elif job.state != State.PROCESSING:
-                gone.append(seq)
-        back = [job for row in rows if _comes_back(job := held[row["seq"]], row["final"])]
-        back += [
-            held[job.seq] for job in again if _comes_back(held[job.seq], job.state in FINISHED)
-        ]
-        if back:
-            from queuectl.store.naming import take_again
-
-            take_again(self._db, back, now)
-        done = self._db.update(self._sql.APPLY, rows) if rows else set()
-        done |= self._db.update(self._sql.ASK_CANCEL, asked) if asked else set()
-        edited = self._edit(edits, held, now) if edits else NOT_EDITED
-        done = (done - edits.keys()) | set(edited.jobs)
-        undone = self._restore(again, held, now) if again else []
-        done |= {seq for change in undone for seq in change.jobs}
-        if gone:
-            self._db.change(self._sql.REMOVE, {"seqs": self._idiom.bind(gone)})
-        for seq in decided.keys() - done - set(gone):
-            state = held[seq].state
-            raise StateError(f"Job {held[seq].id} is {state}; that can't be done to it then.")
-        self._record(decided, held, now)
-        removed = [held[seq] for seq in gone]
-        ticked = [job for job in removed if job.tick is not None]
-        completed = [row["seq"] for row in rows if row["state"] == State.COMPLETED]
-        for seq in completed:
-            self._set_result(held[seq], decided[seq].result)
-        may_tell = self._idiom.may_tell()
-        hooked = [seq for seq in completed if held[seq].has_hooks]
-        told = [row["seq"] for row in rows if row["final"] and may_tell(held[row["seq"]])]
-        self._idiom.after_change(
-            *_moved(rows, held, self.lock(hooked), self.lock(told)),
-            edited,
-            *undone,
-            Changed(None, gone, ticked=ticked, left=_in_line(removed)),
-        )
-        if asked:
-            self._db.nudge(Topic.CONTROL)
+        Decided(self._idiom, self.lock, held, decided, now).carry_out()
         after = self.lock(list(decided))
         return {seq: after.get(seq) for seq in decided}
-
-    def _set_result(self, job: Job, result: str | None) -> None:
-        """Keep what a job came to that is completed without a run; that of a run gives way."""
-        if result is None:
-            self._db.change(self._sql.DROP_RESULT, {"seq": job.seq})
-            return
-        row = {"seq": job.seq, "number": job.attempts, "value": result}
-        self._db.change(self._sql.KEEP_RESULT, row)
-
-    def _forget_steps(self, job: Job, name: str) -> None:
-        """Have the next run do a step, and those after it, once more."""
-        place = self._db.value(self._sql.PLACE_OF_STEP, seq=job.seq, name=name)
-        if place is None:
-            raise no_step(job, name)
-        self._db.change(self._sql.FORGET_STEPS, {"seq": job.seq, "place": place})
-        self._db.change(self._sql.DROP_SLEEP, {"seq": job.seq})
-
-    def _record(self, decided: Mapping[int, Decision], held: Mapping[int, Job], now: int) -> None:
-        """Keep the events of changes, some with what the jobs were."""
-        edited = [seq for seq, each in decided.items() if each.keeps and isinstance(each.to, Edit)]
-        after = self.lock(edited)
-        self._idiom.record(
-            [
-                replace(each.event, was=kept(held[seq], after.get(seq)))
-                if each.keeps
-                else each.event
-                for seq, each in decided.items()
-                if each.event is not None
-            ]
-        )
-
-    def _restore(self, again: Sequence[Job], held: Mapping[int, Job], now: int) -> list[Changed]:
-        """Have jobs be again what they were; says what follows from that."""
-        from queuectl.store.verbs.reports import sleep_of
-
-        slept = [job.seq for job in again if job.attempts and job.state == State.PENDING]
-        rows = self._db.rows(self._sql.SLEEPS, seqs=self._idiom.bind(slept)) if slept else []
-        # What they slept for may have come meanwhile.
-        awake = {sleep.seq for row in rows if (sleep := sleep_of(*row)).woken}
-        found: dict[State, list[int]] = {}
-        for job in again:
-            to = replace(job, run_at=min(job.run_at, now)) if job.seq in awake else job
-            if self._db.change(self._sql.RESTORE, restored_row(to, held[job.seq], now)):
-                found.setdefault(to.state, []).append(job.seq)
-        return [
-            Changed(
-                state,
-                seqs,
-                wakes=state not in FINISHED,
-                left=_in_line([held[seq] for seq in seqs if held[seq].state not in FINISHED]),
-            )
-            for state, seqs in found.items()
-        ]
-
-    def _edit(self, edits: dict[int, Edit], held: Mapping[int, Job], now: int) -> Changed:
-        """Make other jobs of some that wait, each in its place; says which ones it could."""
-        from queuectl.store.placing import placed
-
-        done, left, parked = [], [], []
-        last_first = [seq for seq in reversed(edits) if edits[seq].first]
-        front = 0
-        for seq in [seq for seq in edits if not edits[seq].first] + last_first:
-            edit, was = edits[seq], held[seq]
-            if edit.retried is not None:
-                was = replace(was, state=State.PENDING)
-            job = placed(self._idiom, edit, was, now, before=front)
-            front = min(front, job.vtime)
-            row = edited_row(job, was, now)
-            if not self._db.change(self._sql.EDIT, row):
-                continue
-            done.append(seq)
-            if job.parked:
-                parked.append(job)
-            elif edit.retried is None and (not row["ready"] or _elsewhere(job, was)):
-                left.append(was)
-        if parked:
-            self._idiom.limiting.look_again(parked)
-        return Changed(State.PENDING, done, wakes=True, left=_in_line(left))
 
     def swap(self, first: Job, second: Job, check: Check, *, now: int | None = None) -> Swapped:
         from queuectl.store.placing import swap
@@ -480,56 +337,9 @@ class SqlJobs(Jobs):
         return pruned
 
 
-def _moved(
-    rows: Sequence[Params],
-    held: Mapping[int, Job],
-    hooked: Mapping[int, Job],
-    told: Mapping[int, Job],
-) -> list[Changed]:
-    """Say which jobs came into which states, which of them call hooks, and of which is told."""
-    found: dict[tuple[State, bool], list[int]] = {}
-    for row in rows:
-        found.setdefault((State(row["state"]), row["ready"] == 1), []).append(row["seq"])
-    return [
-        Changed(
-            state,
-            seqs,
-            wakes=ready,
-            ticked=[held[seq] for seq in seqs if held[seq].tick is not None and state in FINISHED],
-            left=_in_line([held[seq] for seq in seqs]),
-            hooked=[(hooked[seq], None) for seq in seqs if seq in hooked],
-            told=[(told[seq], None) for seq in seqs if seq in told],
-        )
-        for (state, ready), seqs in found.items()
-    ]
-
-
-def no_step(job: Job, name: str) -> NotFoundError:
-    """Say that a step can't be forgotten."""
-    return NotFoundError(
-        f"Job {job.id} has no step {name!r} that is done.",
-        advice=f"queuectl steps {job.id} lists those that are.",
-    )
-
-
-def _comes_back(job: Job, final: int) -> bool:
-    """Tell whether a job that was finished wants its unique key again."""
-    return job.unique_key is not None and job.state in FINISHED and not final
-
-
 def _needs_care(model: NewJob) -> bool:
     """Tell whether a new job is more than a row: unique keys or limits decide about it."""
     return model.unique is not None or bool(model.keys) or model.is_limited
-
-
-def _elsewhere(job: Job, was: Job) -> bool:
-    """Tell whether a job waits in another line than it did."""
-    return (job.queue, job.keys) != (was.queue, was.keys)
-
-
-def _in_line(jobs: Sequence[Job]) -> list[Job]:
-    """Return those of these jobs that may have had a slot of a key waiting for them."""
-    return [job for job in jobs if job.keys and job.parked is None]
 
 
 def _can_fit(which: Filter) -> bool:
