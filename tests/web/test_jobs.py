@@ -372,7 +372,9 @@ class TestBulk:
         done = anyone.post("/bulk/changes", {"do": "cancel", "filter": {}})
         action = done.headers["queuectl-action"]
         anyone.post("/jobs/j3/retry")
-        assert {event["action"] for event in anyone.get("/events?limit=3").json[1:]} == {action}
+        assert {event["action"] for event in anyone.get("/events?limit=3").json["items"][1:]} == {
+            action
+        }
         foreseen = anyone.post(f"/actions/{action}/undo", {"dry_run": True}).lines
         assert lab.queue.count(state="cancelled") == 699
         told = anyone.post(f"/actions/{action}/undo").lines
@@ -433,12 +435,16 @@ def test_events_go_on_where_a_page_ended(lab: Lab, anyone: Client) -> None:
         lab.queue.enqueue("true", id=f"j{number}")
         lab.queue.hold(f"j{number}")
     first = anyone.get("/events?limit=3").json
-    rest = anyone.get(f"/events?limit=3&before={first[-1]['seq']}").json
-    assert [event["job"] for event in first + rest][:5] == ["j4", "j3", "j2", "j1", "j0"]
+    rest = anyone.get(f"/events?limit=3&before={first['next']}").json
+    held = [event["job"] for event in first["items"] + rest["items"]][:5]
+    assert held == ["j4", "j3", "j2", "j1", "j0"]
+    assert first["previous"] is None
+    again = anyone.get(f"/events?limit=3&after={rest['previous']}").json
+    assert again["items"] == first["items"]
     anyone.delete("/jobs/j2")
-    gone = anyone.get("/events?job=j2").json
+    gone = anyone.get("/events?job=j2").json["items"]
     assert [event["kind"] for event in gone] == ["rm", "hold"]
-    [same] = anyone.get(f"/events?action={gone[1]['action']}").json
+    [same] = anyone.get(f"/events?action={gone[1]['action']}").json["items"]
     assert same == gone[1]
     assert anyone.get("/events?job=none").problem == "not-found"
     assert anyone.get("/events?job=j2&action=a").problem == "bad-request"

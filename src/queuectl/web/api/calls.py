@@ -30,7 +30,7 @@ from queuectl.facts import (
     Sleep,
     Step,
 )
-from queuectl.filter import Filter
+from queuectl.filter import ANY_EVENT, EventFilter, Filter
 from queuectl.job import Attempt, Job, Output, State
 from queuectl.limits import Limits
 from queuectl.outputs import Written
@@ -322,14 +322,32 @@ class Answers:
 
     @allowed()
     def events(
-        self, id: str | None, action: str | None, before: int | None, limit: int
+        self,
+        id: str | None,
+        action: str | None,
+        which: EventFilter | None,
+        before: int | None,
+        limit: int,
     ) -> list[Event]:
-        whose, limit = self._whose(id), _most(limit)
-        return [*self._queue.iterate_events(whose, action=action, before=before, limit=limit)]
+        return [*self._events(id, action, which, before, _most(limit))]
 
     @allowed()
-    def all_events(self, id: str | None, action: str | None, before: int | None) -> Iterator[Event]:
-        return self._queue.iterate_events(self._whose(id), action=action, before=before)
+    def all_events(
+        self, id: str | None, action: str | None, which: EventFilter | None, before: int | None
+    ) -> Iterator[Event]:
+        return self._events(id, action, which, before, None)
+
+    def _events(
+        self,
+        id: str | None,
+        action: str | None,
+        which: EventFilter | None,
+        before: int | None,
+        limit: int | None,
+    ) -> Iterator[Event]:
+        return self._queue.iterate_events(
+            self._whose(id), action=action, which=which or ANY_EVENT, before=before, limit=limit
+        )
 
     def _whose(self, id: str | None) -> str | Job | None:
         if not self._call.grant.queues:
