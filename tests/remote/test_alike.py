@@ -61,6 +61,8 @@ stats --json
 stats --queue mail
 events -q
 events --limit 3
+events --kind hold --text o --since 1d --json
+events --who nobody
 events good --json
 dlq list
 dlq list --json

@@ -24,7 +24,7 @@ from queuectl.errors import (
 )
 from queuectl.facts import Batch, Node, Pause, QueueUse, RunProgress, Sleep
 from queuectl.fields import Keywords
-from queuectl.filter import Filter, Names
+from queuectl.filter import ANY_EVENT, EventFilter, Filter, Names
 from queuectl.job import Job, Named, Output, State
 from queuectl.place import Place, find_place, near
 from queuectl.queue import (
@@ -398,14 +398,15 @@ class RemoteQueue(Queue):
         id: Named | None = None,
         *,
         action: str | None = None,
+        which: EventFilter = ANY_EVENT,
         before: int | None = None,
         limit: int | None = None,
     ) -> Iterator[Any]:
         limit = listing.check_limit(limit)
         name = None if id is None else finding.name_of(id)
         if limit is not None and limit <= MOST:
-            return iter(self._ask.events(name, action, before, limit))
-        return _first(self._ask.all_events(name, action, before), limit)
+            return iter(self._ask.events(name, action, which, before, limit))
+        return _first(self._ask.all_events(name, action, which, before), limit)
 
     # -- following ------------------------------------------------------------
 
