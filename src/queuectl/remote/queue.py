@@ -19,6 +19,7 @@ from queuectl.errors import (
     BadJobError,
     DuplicateError,
     NotFoundError,
+    StoreUnsettledError,
     UsageError,
 )
 from queuectl.facts import Batch, Node, Pause, QueueUse, RunProgress, Sleep
@@ -161,7 +162,12 @@ class RemoteQueue(Queue):
         _check_connection(connection)
         # It may be sent again: under its key, it is added once.
         (id,) = job_ids(1)
-        return self._ask.enqueue({"id": id, **requests.written(values)}, str(uuid4()))
+        asked = {"id": id, **requests.written(values)}
+        try:
+            return self._ask.enqueue(asked, str(uuid4()))
+        except StoreUnsettledError as error:
+            error.advice = f"queuectl show {asked['id']} says whether the job is there."
+            raise
 
     def enqueue_many(
         self,
