@@ -402,6 +402,19 @@ def test_what_is_no_server_of_ours_is_said(
             queue.now()
 
 
+def test_a_path_at_which_there_is_no_queue_is_named(
+    lab: Lab, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUEUECTL_TOKEN", token_of(lab, "laptop", *Role))
+    server = serve("--base-path", "/queue", "--no-link")
+    for base, said in (("", "Everything here is under /queue/"), ("/queue/api/v1", "There is no")):
+        with Queue(url_at(server.port) + base) as queue, pytest.raises(StoreError, match=said) as e:
+            queue.now()
+        assert "base path" in e.value.advice
+    with Queue(f"{url_at(server.port)}/queue") as queue:
+        assert queue.count() == 0
+
+
 def test_an_answer_that_is_not_understood_may_be_that_of_a_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

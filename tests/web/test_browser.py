@@ -560,7 +560,7 @@ class TestChanging:
 
     def test_schedules_queues_and_settings(self, page: Page, lab: Lab, server: Server) -> None:
         lab.queue.schedules.add("tick", "0 3 * * *", "echo tick")
-        lab.queue.enqueue("true", queue="q")
+        lab.queue.enqueue("true", queue="Q")
         seen = Seen(page, server)
         sign_in(page, server)
         go(page, server, "/schedules")
@@ -569,13 +569,29 @@ class TestChanging:
         page.click("td button:has-text('Pause')")
         page.wait_for_selector(".tag:has-text('paused')")
         go(page, server, "/queues")
-        page.click("tr[data-row=q] button:has-text('Pause')")
-        page.wait_for_selector("tr[data-row=q] .tag:has-text('paused')")
+        page.click("tr[data-row=Q] button:has-text('Pause')")
+        page.wait_for_selector("tr[data-row=Q] .tag:has-text('paused')")
+        page.click("td a:text-is('Q')")
+        page.wait_for_selector(".note:has-text('Queue Q is paused by ann (web)')")
         go(page, server, "/settings")
         page.fill("input[aria-label=max_retries]", "9")
         page.press("input[aria-label=max_retries]", "Enter")
         page.wait_for_selector("tr[data-row=max_retries] button:has-text('Unset')")
         assert lab.queue.settings.max_retries == 9
+        # What is changed elsewhere is seen, but for where somebody writes.
+        page.wait_for_selector("#pulse.on", state="attached")
+        page.fill("input[aria-label=workers]", "5")
+        page.focus("input[aria-label=jitter]")
+        lab.queue.set_setting("workers", 3)
+        lab.queue.set_setting("retention", "5d")
+        lab.queue.set_setting("backoff", "linear")
+        page.wait_for_selector("tr[data-row=retention] input[value='5d']")
+        assert page.input_value("input[aria-label=workers]") == "5"
+        assert page.input_value("select[aria-label=backoff]") == "linear"
+        page.click("tr[data-row=max_retries] button:has-text('Unset')")
+        page.wait_for_selector("tr[data-row=max_retries] button:has-text('Unset')", state="hidden")
+        assert page.input_value("input[aria-label=max_retries]") == "3"
+        assert lab.queue.settings.max_retries == 3
         seen.check()
 
     def test_a_new_job_and_what_is_wrong_with_it(

@@ -361,6 +361,11 @@ class Client:
         if kind in ("too-many", "busy"):
             return LostError(detail, heard=False, told=StoreBusyError(detail))
         if kind == "no-path":
+            return StoreError(
+                f"There is no queue at {self.remote.url}: {detail.rstrip('.')}.",
+                advice="the URL is that of the dashboard: with its base path, and nothing behind.",
+            )
+        if kind == "no-call":
             return StoreTooOldError(
                 f"The server at {self.remote.url} is an older one, which can't do that."
             )

@@ -162,7 +162,8 @@ class App:
         found = self._at.find(request.path)
         if found is None:
             told = f"There is no {request.path[:200]!r}; {base}{PREFIX}/openapi.json says what is."
-            raise refused(404, "no-path", "Not found", told)
+            kind = "no-call" if request.path.startswith(f"{PREFIX}/calls/") else "no-path"
+            raise refused(404, kind, "Not found", told)
         methods, request.names = found
         answer = methods.get(request.method)
         if answer is None:

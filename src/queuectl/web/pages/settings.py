@@ -3,7 +3,7 @@
 from typing import Any
 
 from queuectl.access import Right
-from queuectl.settings import NAMES
+from queuectl.settings import NAMES, SPECS
 from queuectl.views import setting_dict
 from queuectl.web.api.maintenance import RUNS
 from queuectl.web.call import Call
@@ -20,6 +20,11 @@ def settings(call: Call) -> dict[str, Any]:
     rows = [setting_dict(name, found, sources) for name in NAMES]
     return {
         "settings": [
-            {**row, "is_mine": row["name"] not in RUNS or call.may(Right.SUBMIT)} for row in rows
+            {
+                **row,
+                "is_mine": row["name"] not in RUNS or call.may(Right.SUBMIT),
+                "choices": SPECS[row["name"]].kind.choices,
+            }
+            for row in rows
         ]
     }

@@ -386,7 +386,18 @@ def _templates() -> Environment:
     )
     made.filters |= {
         name: getattr(words, name)
-        for name in ("duration", "span", "count", "short", "size", "part", "query", "when", "plain")
+        for name in (
+            "duration",
+            "span",
+            "count",
+            "short",
+            "size",
+            "part",
+            "query",
+            "when",
+            "plain",
+            "sentence",
+        )
     }
     digest = sha256(b"".join(data for data, _ in _statics().values())).hexdigest()[:12]
     made.globals |= {"digest": digest, "STATES": [state.value for state in State], "DUE": DUE}

@@ -82,6 +82,11 @@ def brief(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
+def sentence(text: str) -> str:
+    """Begin a text with a capital letter; the names in it stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
 def plain(text: str) -> str:
     """Return what was written to a terminal as text: without orders, lines as they ended up."""
     lines = _ESCAPES.sub("", text).split("\n")

@@ -260,6 +260,7 @@ async function act(button) {
       const said = await reply.json();
       toast(said.error ?? `HTTP ${said.status} ${said.reason}`, said.delivered ? "good" : "bad");
     } else if (done) toast(done, "good", reply.headers.get("Queuectl-Action"));
+    for (const form of button.closest("[data-row]")?.querySelectorAll("form") ?? []) form.reset();
     renew(true);
   } catch (error) {
     over = false;
@@ -562,12 +563,16 @@ function gone() {
   for (const button of main.querySelectorAll("button, .actions a")) button.remove();
 }
 
+const FIELDS = "input:not([type=checkbox]), textarea, select";
+const isChanged = (field) => (field.options ? ![...field.selectedOptions].every((one) => one.defaultSelected) : field.value !== field.defaultValue);
+
+// What somebody writes just now is left alone.
 function put(fresh) {
   const current = main.querySelector("[data-row].at")?.dataset.row;
   const focused = document.activeElement;
   for (const piece of main.querySelectorAll("[data-live]")) {
     const other = fresh.getElementById(piece.id);
-    const busy = piece.contains(focused) && focused.matches("input:not([type=checkbox]), textarea, select");
+    const busy = piece.contains(focused) && focused.matches(FIELDS) || [...piece.querySelectorAll(FIELDS)].some(isChanged);
     if (!other || busy || piece.querySelector("td.pick input:checked")) {
       known = "";
       continue;
