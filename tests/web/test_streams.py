@@ -178,7 +178,8 @@ class TestOutput:
             assert next(one for one in told if one.name == "output").data["text"] == "one\n"
             gate.touch()
             assert next(one for one in told if one.name == "output").data["text"] == "two\n"
-            assert next(one for one in told if one.name == "end").data["state"] == "completed"
+            end = next(one for one in told if one.name == "end").data
+            assert (end["state"], end["attempt"]) == ("completed", 1)
             assert list(told) == []
 
     def test_who_comes_back_goes_on_where_it_was(self, lab: Lab, viewer: Client) -> None:
