@@ -77,7 +77,16 @@ class TestCrossSite:
 class TestNames:
     @pytest.mark.parametrize(
         "host",
-        ["evil.example", "127.0.0.1.evil.example", "evil.example:80", "localhost.", "[::2]", "a b"],
+        [
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "evil.example:80",
+            "localhost.",
+            "localhost:" + "0" * 300 + "80",
+            "[::1]x",
+            "[::2]",
+            "a b",
+        ],
     )
     def test_a_name_that_points_here_is_not_ours(self, server: Server, host: str) -> None:
         client = server.client("view")
@@ -153,6 +162,8 @@ class TestMessages:
             ["Content-Length: +2"],
             ["Transfer-Encoding: chunked, identity"],
             ["Transfer-Encoding : chunked"],
+            ["Transfer-Encoding: gzip, chunked"],
+            ["Transfer-Encoding: gzip", "Transfer-Encoding: chunked"],
             ["X: a", " folded: b"],
             ["X: a\nTransfer-Encoding: chunked"],
         ],
@@ -162,6 +173,14 @@ class TestMessages:
         with closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) as wire:
             wire.sendall(told.encode() + b"{}")
             assert wire.recv(100).startswith(b"HTTP/1.1 400")
+
+    def test_of_other_versions(self, server: Server) -> None:
+        chunks = "Transfer-Encoding: chunked\r\n"
+        for version, more in (("2.0", ""), ("0.9", ""), ("1.0", chunks)):
+            told = f"GET /health HTTP/{version}\r\nHost: localhost\r\n{more}\r\n"
+            with closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) as wire:
+                wire.sendall(told.encode())
+                assert statuses(wire) == [400], version
 
     def test_what_comes_behind_a_body_is_no_header(self, serve: Serve) -> None:
         proxy = ("--trust-proxy", "127.0.0.1", "--proxy-header", "X-User", "--proxy-role", "view")
@@ -327,6 +346,13 @@ class TestTooMuch:
             except (BrokenPipeError, ConnectionResetError):
                 reply = b"HTTP/1.1 400"
             assert b" 400" in reply or b" 431" in reply or not reply
+
+    def test_a_long_head_that_comes_at_once(self, server: Server) -> None:
+        told = head(server.client("view"), "GET", "/me", asked=f"X: {'y' * (33 << 10)}\r\n")
+        with closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) as wire:
+            with suppress(ConnectionResetError):
+                wire.sendall(told)
+            assert statuses(wire) in ([400], [])
 
     def test_a_body_that_ends_in_headers_without_end(self, server: Server) -> None:
         client = server.client(*Role)

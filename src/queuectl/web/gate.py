@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 KNOWN_FOR = 1.0
 """Seconds for which a secret is taken for good without asking again: so long a revocation takes."""
 MOST_KNOWN = 10_000
+LONGEST_HOST = 259
+"""Letters of a name of the DNS, with a colon and a port."""
 TRIES, TRIES_WITHIN = 10, 60.0
 """How many wrong secrets from an address are answered as such, in how many seconds."""
 PROXY = "proxy:"
@@ -286,7 +288,10 @@ def _of_proxy(name: str, proxy: Proxy) -> Grant:
 
 def _is_host(text: str) -> bool:
     """Tell whether a text can be the name of a host, and a port."""
-    return bool(text) and not set(text) & set("/\\@?#% \t\r\n") and _has_port(text)
+    if not 0 < len(text) <= LONGEST_HOST or set(text) & set("/\\@?#% \t\r\n"):
+        return False
+    _, bracket, behind = text.rpartition("]")
+    return (not bracket or not behind or behind.startswith(":")) and _has_port(text)
 
 
 def _has_port(text: str) -> bool:

@@ -228,11 +228,26 @@ class _Patient(HttpToolsProtocol):
         if self._is_known:
             return
         self._in_head = False
+        self._check_head()
         self._unread = 0
-        if self.parser.get_method() == b"CONNECT":
-            raise HttpParserError("There is nothing behind us.")
         super().on_headers_complete()
         self._framing = self._framing_of_body() if self.parser.should_upgrade() else b""
+
+    def _check_head(self) -> None:
+        """Refuse what is too long, or what somebody before us may have read otherwise."""
+        if self._unread > LONGEST_HEAD:
+            # What came with it may be of others.
+            lines = sum(len(name) + len(value) + len(": \n") for name, value in self.headers)
+            if len(self.url) + lines > LONGEST_HEAD:
+                raise HttpParserError("The head is too long.")
+        if self.parser.get_method() == b"CONNECT":
+            raise HttpParserError("There is nothing behind us.")
+        version = self.parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            raise HttpParserError("That is no HTTP of ours.")
+        codings = [value for name, value in self.headers if name == b"transfer-encoding"]
+        if codings and (version == "1.0" or [one.lower() for one in codings] != [b"chunked"]):
+            raise HttpParserError("A body comes in chunks, or as it is.")
 
     def _framing_of_body(self) -> bytes:
         for name, value in self.headers:
