@@ -12,7 +12,7 @@ from queuectl import State
 from queuectl.store.sqlstore import SqlStore
 from queuectl.views import job_whole
 from tests.support import PATIENCE, Lab, wait_for
-from tests.web.conftest import API, Client, Server
+from tests.web.conftest import API, Client, Serve, Server
 
 
 def test_a_job_is_added_and_runs(lab: Lab, anyone: Client) -> None:
@@ -148,6 +148,40 @@ class TestOnce:
         other = server.client("submit").post("/jobs", {"command": "false"}, Idempotency_Key="k")
         assert other.status == 201, "the key of somebody else is another one"
         assert lab.queue.count() == 2
+
+    def test_a_key_is_not_that_of_an_earlier_token_of_the_name(
+        self, lab: Lab, server: Server
+    ) -> None:
+        body, ids = {"command": "true"}, set()
+        for _ in range(2):
+            client = server.client("submit", "operate", name="ci")
+            added = client.post("/jobs", body, Idempotency_Key="k")
+            assert added.status == 201
+            ids.add(added.json["id"])
+            nothing = client.post("/calls/last_action", {})
+            assert (nothing.status, nothing.problem) == (404, "not-found")
+            action = client.post(f"/jobs/{added.json['id']}/hold").headers["queuectl-action"]
+            assert client.post("/calls/last_action", {}).json == action
+            lab.queue.access.remove_token("ci")
+        assert len(ids) == 2
+
+    def test_a_user_of_a_proxy_is_not_the_token_of_that_name(self, lab: Lab, serve: Serve) -> None:
+        proxy = ("--trust-proxy", "127.0.0.1", "--proxy-header", "X-User")
+        roles = ("--proxy-role", "submit,operate")
+        server = serve("--no-link", "--allow-submit", *proxy, *roles)
+        token = server.client("submit", "operate", name="ci")
+        origin = f"http://127.0.0.1:{server.port}"
+        user = Client(server.port, {"X-User": "ci", "Origin": origin})
+        body = {"command": "true"}
+        first = token.post("/jobs", body, Idempotency_Key="k")
+        other = user.post("/jobs", body, Idempotency_Key="k")
+        assert (first.status, other.status) == (201, 201)
+        assert token.post(f"/jobs/{first.json['id']}/hold").status == 200
+        assert user.post("/calls/last_action", {}).status == 404
+        action = user.post(f"/jobs/{other.json['id']}/hold").headers["queuectl-action"]
+        assert user.post("/calls/last_action", {}).json == action
+        said = [event.who.partition(" via ")[0] for event in lab.queue.events(limit=2)]
+        assert said == ["ci (proxy)", "ci (web)"]
 
     def test_a_key_is_kept_while_the_job_runs_and_when_it_is_over(
         self, lab: Lab, anyone: Client
