@@ -163,6 +163,25 @@ def is_public(address: str) -> bool:
     return _is_global(ip)
 
 
+def is_of_a_private_network(host: str) -> bool:
+    """Tell whether the host of a URL is plainly no public one; what a name means isn't asked."""
+    import socket
+
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        # In any of the ways in which an address can be written: 127.1 as well.
+        name = socket.inet_ntoa(socket.inet_aton(name))
+    except OSError:
+        if ":" not in name:
+            return False
+    try:
+        return not is_public(name)
+    except ValueError:
+        return False
+
+
 def _is_global(ip: "IPv4Address | IPv6Address") -> bool:
     from ipaddress import ip_network
 

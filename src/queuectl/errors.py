@@ -114,10 +114,14 @@ class QueuectlError(Exception):
 
     exit_code: ClassVar[int] = EXIT_FAILED
 
-    def __init__(self, text: str = "", *, advice: str = "") -> None:
-        """`advice` ends the sentence on the command line: it names a command or option."""
+    def __init__(self, text: str = "", *, advice: str = "", field: str = "") -> None:
+        """`advice` ends the sentence on the command line: it names a command or option.
+
+        `field` is the name of what is wrong about a request, where it is one thing.
+        """
         super().__init__(text)
         self.advice = advice
+        self.field = field
 
     @property
     def advised(self) -> str:
@@ -129,12 +133,6 @@ class UsageError(QueuectlError):
     """The request itself is wrong; nothing was changed."""
 
     exit_code = EXIT_USAGE
-    field = ""
-
-    def __init__(self, text: str = "", *, advice: str = "", field: str = "") -> None:
-        """`field` is the name of what is wrong about the request, where it is one thing."""
-        super().__init__(text, advice=advice)
-        self.field = field
 
 
 @contextmanager

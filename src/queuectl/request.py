@@ -234,7 +234,9 @@ def _field(name: str) -> str:
 def _one_of(said: Mapping[str, Any], *names: str) -> None:
     found = [name for name in names if name in said]
     if len(found) > 1:
-        raise BadJobError(f"{' and '.join(found)} say the same thing twice; give one of them.")
+        raise BadJobError(
+            f"{' and '.join(found)} say the same thing twice; give one of them.", field=found[-1]
+        )
 
 
 def _check_work(values: Values) -> None:
@@ -242,12 +244,16 @@ def _check_work(values: Values) -> None:
         _check_data(values)
     elif ("command" in values) == ("argv" in values):
         if "command" not in values:
-            raise BadJobError("A job needs a command; give it as text or as 'command' in the JSON.")
-        raise BadJobError("A job has either a command or an argv; give one of them.")
+            raise BadJobError(
+                "A job needs a command, or a program (argv), or data.", field="command"
+            )
+        raise BadJobError("A job has either a command or an argv; give one of them.", field="argv")
     if not _UNIQUE.isdisjoint(values):
         _check_unique(values)
     if "shell" in values and "argv" in values:
-        raise BadJobError("A program with its arguments runs without a shell; leave shell out.")
+        raise BadJobError(
+            "A program with its arguments runs without a shell; leave shell out.", field="shell"
+        )
     if "tracestate" in values and "traceparent" not in values:
         raise BadJobError("A tracestate goes with a trace; give its traceparent, too.")
 
@@ -255,13 +261,15 @@ def _check_work(values: Values) -> None:
 def _check_data(values: Values) -> None:
     """Check a data job: what is done with its data is up to the workers."""
     if "data" not in values:
-        raise BadJobError("A type is that of data; give data, too, even if it is empty.")
+        raise BadJobError(
+            "A type is that of data; give data, too, even if it is empty.", field="data"
+        )
     for name in ("command", "argv"):
         if name in values:
-            raise BadJobError(f"A job has either data or a {name}; give one of them.")
+            raise BadJobError(f"A job has either data or a {name}; give one of them.", field="data")
     for name, why in _NOT_OF_DATA.items():
         if values.get(name) is not None:
-            raise BadJobError(f"{why}; leave {name} out.")
+            raise BadJobError(f"{why}; leave {name} out.", field=name)
     values.setdefault("type", "")
 
 
@@ -274,12 +282,16 @@ _NOT_OF_DATA = {
 def _check_unique(values: Values) -> None:
     if "unique" not in values:
         said = next(name for name in values if name in _UNIQUE)
-        raise BadJobError(f"{said} is about a unique key; give that, too, as unique.")
+        raise BadJobError(f"{said} is about a unique key; give that, too, as unique.", field=said)
     if values.get("on_duplicate") == "debounce":
         if "id" in values:
-            raise BadJobError("What is debounced keeps the id that it has; leave id out.")
+            raise BadJobError(
+                "What is debounced keeps the id that it has; leave id out.", field="id"
+            )
     elif "max_wait" in values:
-        raise BadJobError("max_wait is for on_duplicate debounce; leave one out, or give both.")
+        raise BadJobError(
+            "max_wait is for on_duplicate debounce; leave one out, or give both.", field="max_wait"
+        )
 
 
 def check_text(name: str, value: object, *, longest: int, blank: bool = False) -> str:

@@ -9,6 +9,7 @@ from queuectl.delivery import (
     UndeliveredError,
     check_secret,
     check_url,
+    is_of_a_private_network,
     new_secret,
     send,
 )
@@ -17,6 +18,7 @@ from queuectl.errors import (
     NotFoundError,
     StateError,
     UsageError,
+    about,
     did_you_mean,
     shown,
 )
@@ -56,6 +58,10 @@ class Tested:
     def describe(self) -> str:
         """Say what came back."""
         return self.answer.describe() if self.answer is not None else str(self.error)
+
+
+class PrivateAddressError(UsageError):
+    """A URL at an address that isn't public, for a webhook that may not be there."""
 
 
 class Webhooks:
@@ -226,11 +232,25 @@ def read_webhook(
     names = (queues,) if isinstance(queues, str) else tuple(dict.fromkeys(queues))
     if len(names) > MOST_QUEUES:
         raise UsageError(f"A webhook can be told of {MOST_QUEUES} queues by name at most.")
+    with about("url"):
+        check_url(url)
+        if not private and is_of_a_private_network(_host(url)):
+            raise PrivateAddressError(
+                f"{_host(url)} is no public address, where nothing is sent to",
+                advice="--allow-private lets it be there.",
+            )
+    with about("on"):
+        news = _news(on)
+    with about("name"):
+        name = name or _host(url)[:LONGEST_NAME]
+        check_name("The name of a webhook", name, longest=LONGEST_NAME)
+    with about("queues"):
+        queues = tuple(check_name("queue", queue) for queue in names)
     return Webhook(
-        url=check_url(url),
-        news=_news(on),
-        name=check_name("The name of a webhook", name or _host(url), longest=LONGEST_NAME),
-        queues=tuple(check_name("queue", queue) for queue in names),
+        url=url,
+        news=news,
+        name=name,
+        queues=queues,
         via=check_name("queue", via),
         secret=new_secret() if secret is None else check_secret(secret),
         private=private,
@@ -243,7 +263,7 @@ def read_webhook(
 def _news(on: "str | Iterable[str]") -> tuple[News, ...]:
     words = [word.strip() for word in (on.split(",") if isinstance(on, str) else on)]
     known = ", ".join(News)
-    if not words:
+    if not any(words):
         raise UsageError(f"Say what a webhook is told of: {known}.")
     for word in words:
         if word not in list(News):
@@ -255,7 +275,7 @@ def _news(on: "str | Iterable[str]") -> tuple[News, ...]:
 def _host(url: str) -> str:
     from urllib.parse import urlsplit
 
-    return (urlsplit(url).hostname or "")[:LONGEST_NAME]
+    return urlsplit(url).hostname or ""
 
 
 def webhook_dict(webhook: Webhook, *, with_secret: bool = False) -> dict[str, object]:

@@ -9,6 +9,8 @@ from standardwebhooks import Webhook as Verifier
 from queuectl import State
 from queuectl.delivery import new_secret
 from queuectl.job_json import moment
+from queuectl.values import replace
+from queuectl.webhooks import read_webhook
 from tests.cli.conftest import Cli
 from tests.receiver import Receiver, serving
 
@@ -72,7 +74,9 @@ class TestAdd:
             (("https://user@example.com",), "user or password"),
             ((URL, "--on", "dad"), "did you mean 'dead'?"),
             ((URL, "--on", "started"), "there are completed, failed, dead, cancelled."),
-            ((URL, "--on", ""), "can't be told of ''"),
+            ((URL, "--on", ""), "Say what a webhook is told of"),
+            (("http://127.1/x",), "127.1 is no public address"),
+            (("https://localhost/x",), "--allow-private lets it be there"),
             ((URL, "--name", " "), "name of a webhook"),
             ((URL, "--name", "x" * 65), "at most 64"),
             ((URL, "--queue", ""), "queue is empty"),
@@ -223,7 +227,8 @@ class TestTest:
         }
 
     def test_no_answer(self, cli: Cli, receiver: Receiver) -> None:
-        add(cli, "--name", "ops", url=receiver.url)
+        hook = read_webhook(receiver.url, "dead", name="ops", private=True)
+        cli.queue.webhooks.add_read(replace(hook, private=False))
         done = cli.run("hook", "test", "ops", "--json")
         assert done.code == 1
         assert (done.json["status"], done.json["delivered"]) == (None, False)

@@ -9,6 +9,8 @@ import apsw
 from queuectl import State
 from queuectl.store.histogram import bucket_of
 from queuectl.store.rollups import Tally
+from queuectl.values import replace
+from queuectl.webhooks import read_webhook
 from tests.support import Lab, wait_for
 
 MINUTE = 60_000
@@ -39,7 +41,10 @@ def fill(lab: Lab) -> None:
     schedules.add("month-end", "0 6 1 * *", "ledger close", tz="UTC")
     schedules.pause("month-end")
     # An address that no node may connect to, so that nothing leaves this host.
-    queue.webhooks.add("https://10.20.0.5/queue?key=8c1f", name="ops", queues=["thumbs"])
+    inside = read_webhook(
+        "https://10.20.0.5/queue?key=8c1f", "dead", name="ops", queues=["thumbs"], private=True
+    )
+    queue.webhooks.add_read(replace(inside, private=False))
     queue.webhooks.add("https://chat.example.com/hooks/T0/B1", ["dead", "failed"], name="chat")
     queue.webhooks.pause("chat")
     served = [

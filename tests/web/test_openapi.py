@@ -65,7 +65,9 @@ def filled(lab: Lab, server: Server) -> Client:
     queue.schedules.add("nightly", "0 3 * * *", {"command": "true", "env": {"A": "b"}})
     queue.limits.set("mail", limit=3, rates="10/1m", weights={"vip": 2})
     queue.emit("paid", {"a": 1})
-    queue.webhooks.add("http://127.0.0.1:1/x", ["completed"], name="ops", queues=["default"])
+    queue.webhooks.add(
+        "http://127.0.0.1:1/x", ["completed"], name="ops", queues=["default"], private=True
+    )
     lab.node()
     for id in ("dead", "done"):
         queue.wait(id, timeout=60)

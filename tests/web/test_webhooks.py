@@ -9,7 +9,8 @@ from standardwebhooks import Webhook as Verifier
 from queuectl import State
 from queuectl.access import Role
 from queuectl.delivery import new_secret
-from queuectl.webhooks import MOST
+from queuectl.values import replace
+from queuectl.webhooks import MOST, read_webhook
 from tests.receiver import Receiver, serving
 from tests.support import Lab
 from tests.web.conftest import Client, Serve, Server
@@ -85,6 +86,9 @@ class TestAdd:
             ({"url": "ftp://x"}, "needs a URL such as"),
             ({"url": URL, "on": "dead"}, "on is a list of names"),
             ({"url": URL, "on": ["dad"]}, "did you mean 'dead'?"),
+            ({"url": URL, "on": []}, "Say what a webhook is told of"),
+            ({"url": "http://127.0.0.1:8000/x"}, "no public address"),
+            ({"url": "http://[::1]/x"}, "allow_private lets it be there"),
             ({"url": URL, "queues": [1]}, "queues is a list"),
             ({"url": URL, "secret": "whsec_ü"}, "A secret is whsec_"),
             ({"url": URL, "data": 1}, "data must be true or false"),
@@ -192,7 +196,8 @@ class TestDelivering:
     def test_an_address_that_is_not_public_is_refused_with_what_to_do(
         self, lab: Lab, anyone: Client, receiver: Receiver
     ) -> None:
-        lab.queue.webhooks.add(receiver.url, name="ops")
+        hook = read_webhook(receiver.url, "dead", name="ops", private=True)
+        lab.queue.webhooks.add_read(replace(hook, private=False))
         told = anyone.post("/webhooks/ops/test").json
         assert (told["delivered"], told["status"]) == (False, None)
         assert "a webhook that was added with --allow-private" in told["error"]

@@ -109,6 +109,6 @@ def problem_of(error: QueuectlError) -> Problem:
         kind=kind,
         title=title,
         detail=error.advised,
-        field=error.field if isinstance(error, UsageError) else "",
+        field=error.field,
         error=error_dict(error),
     )

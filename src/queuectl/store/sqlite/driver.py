@@ -344,7 +344,7 @@ class SqliteDriver(Driver):
             if isinstance(error, kind):
                 return make(self.path, error)
         if isinstance(error, apsw.ConstraintError) and "jobs.id" in str(error):
-            return DuplicateError("That id is taken.")
+            return DuplicateError("That id is taken.", field="id")
         return StoreError(f"{self.path}: {error}.")
 
     # -- wake-ups -----------------------------------------------------------------------

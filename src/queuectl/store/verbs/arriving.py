@@ -82,7 +82,9 @@ class Arrival:
                 continue
             if new.id in taken or new.id in self._stored:
                 if not skip_duplicates:
-                    raise DuplicateError(f"The id {new.id!r} is taken; nothing was enqueued.")
+                    raise DuplicateError(
+                        f"The id {new.id!r} is taken; nothing was enqueued.", field="id"
+                    )
                 self._duplicates.append(new.id)
                 continue
             if new.model.on_duplicate == OnDuplicate.DEBOUNCE:

@@ -105,7 +105,8 @@ class SqlJobs(Jobs):
         if taken is not None:
             raise DuplicateError(
                 f"The id {taken!r} is taken; choose another, or remove that job first"
-                " (finished jobs keep their ids until they are pruned)."
+                " (finished jobs keep their ids until they are pruned).",
+                field="id",
             )
 
     def _enqueue_all(

@@ -164,16 +164,20 @@ def asked_of(call: Call, said: Mapping[str, Any], *, nulls: bool = False) -> dic
 def _check_part(name: str, value: object) -> None:
     """Refuse what could be named in no path: browsers and proxies take it for another one."""
     if value in (".", ".."):
-        raise UsageError(f"The {name} {value!r} can't be asked for here: no path could name it.")
+        raise UsageError(
+            f"The {name} {value!r} can't be asked for here: no path could name it.", field=name
+        )
 
 
 def _check_afar(asked: Mapping[str, Any]) -> None:
     """Refuse what means something else here than where it was asked for."""
     if asked.get("env_all"):
-        raise UsageError("env_all can't be asked for here: it would be that of the server.")
+        raise UsageError(
+            "env_all can't be asked for here: it would be that of the server.", field="env_all"
+        )
     folder = asked.get("cwd")
     if isinstance(folder, str) and not folder.startswith("/"):
-        raise UsageError("cwd must be a whole path here, as nobody is anywhere.")
+        raise UsageError("cwd must be an absolute path here.", field="cwd")
 
 
 def _where(call: Call, job: Job) -> dict[str, str]:

@@ -13,8 +13,15 @@ from queuectl.web.api import asking
 from queuectl.web.api.once import OtherRequestError
 from queuectl.web.call import Answer, Call, flag, text
 from queuectl.web.route import Group
-from queuectl.webhook import QUEUE, Webhook
-from queuectl.webhooks import delivery_dict, named, read_webhook, tested_dict, webhook_dict
+from queuectl.webhook import QUEUE, News, Webhook
+from queuectl.webhooks import (
+    PrivateAddressError,
+    delivery_dict,
+    named,
+    read_webhook,
+    tested_dict,
+    webhook_dict,
+)
 
 group = Group(name="webhooks", about=__doc__ or "")
 
@@ -108,16 +115,20 @@ def asked(call: Call, name: str, said: Mapping[str, Any]) -> Webhook:
     if via != QUEUE:
         # That one is for the deliveries of all.
         call.need_queue(via)
-    wanted = read_webhook(
-        text(said, "url") or "",
-        _names(said, "on") or ["dead"],
-        name=name,
-        queues=[call.need_queue(queue) for queue in queues],
-        secret=text(said, "secret"),
-        private=flag(said, "allow_private"),
-        with_data=flag(said, "data"),
-        via=via,
-    )
+    try:
+        wanted = read_webhook(
+            text(said, "url") or "",
+            [News.DEAD] if said.get("on") is None else _names(said, "on"),
+            name=name,
+            queues=[call.need_queue(queue) for queue in queues],
+            secret=text(said, "secret"),
+            private=flag(said, "allow_private"),
+            with_data=flag(said, "data"),
+            via=via,
+        )
+    except PrivateAddressError as error:
+        advice = "allow_private lets it be there, for who has the role admin."
+        raise UsageError(str(error), advice=advice, field=error.field) from None
     if wanted.with_data:
         call.need(Right.SECRETS, "To tell data to others")
     if wanted.private:

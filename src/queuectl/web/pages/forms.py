@@ -20,6 +20,7 @@ from queuectl.uniqueness import OnDuplicate, Until
 from queuectl.values import dataclass, replace
 from queuectl.web.api.jobs import was_given
 from queuectl.web.call import Call
+from queuectl.webhook import News
 from queuectl.when import format_duration, iso
 
 
@@ -30,7 +31,8 @@ class Input:
     name: str
     label: str
     kind: str = "text"
-    """What it is sent as: text, a number, words between commas, lines, or pairs NAME=VALUE."""
+    """What it is sent as: text, a number, words between commas, lines, pairs NAME=VALUE, checks
+    (those that are ticked), or a flag."""
     value: str = ""
     help: str = ""
     choices: tuple[str, ...] = ()
@@ -122,6 +124,8 @@ _EMPTIED: Mapping[str, Any] = {
 }
 """What says of a job that it has none of these any more."""
 
+_SOME_QUEUES = "Names with commas between them; leave it empty for all."
+
 
 def of_new_job(queue: str) -> tuple[Part, ...]:
     """Return the fields of a job that is to be enqueued, in this queue unless that is changed."""
@@ -194,7 +198,7 @@ def of_policy(schedule: Schedule | None) -> Part:
             name="missed_within",
             label="They come for",
             value=format_duration(within) if within else "",
-            help="How late they may be; nothing for always.",
+            help="How late they may be; leave it empty for any time.",
             empty="null",
         ),
         Input(
@@ -271,10 +275,49 @@ def of_token() -> Part:
         inputs=(
             Input(name="name", label="Name", required=True),
             Input(name="roles", label="Roles", kind="checks", choices=tuple(Role)),
-            Input(name="queues", label="Queues", kind="words", help="Nothing for all of them."),
-            Input(name="expires", label="Until", help="90d, 2030-01-31; nothing for ever."),
+            Input(
+                name="queues",
+                label="Queues",
+                kind="words",
+                help=_SOME_QUEUES,
+            ),
+            Input(
+                name="expires",
+                label="Until",
+                help="Such as 90d or 2030-01-31; leave it empty for no end.",
+            ),
         )
     )
+
+
+def of_webhook(call: Call) -> Part:
+    """Return what is said of a webhook, as far as who asks may say it."""
+    inputs = (
+        Input(name="url", label="URL", required=True, help="https://example.com/hook"),
+        Input(name="name", label="Name", required=True),
+        Input(
+            name="on",
+            label="Told when a job is",
+            kind="checks",
+            choices=tuple(News),
+            value=News.DEAD,
+        ),
+        Input(
+            name="queues",
+            label="Only of these queues",
+            kind="words",
+            help=_SOME_QUEUES,
+        ),
+    )
+    of_admins = (
+        Input(
+            name="allow_private",
+            label="It may be at an address that isn't public",
+            kind="flag",
+        ),
+        Input(name="data", label="Tell the data of data jobs as well", kind="flag"),
+    )
+    return Part(inputs=(*inputs, *of_admins) if call.may(Right.ADMIN) else inputs)
 
 
 def _plain(name: str) -> str:

@@ -5,8 +5,9 @@ from typing import Any
 from queuectl.job import Job, State
 from queuectl.web.api.webhooks import found, seen, told
 from queuectl.web.call import Call
+from queuectl.web.pages import forms
 from queuectl.web.pages.page import Pages
-from queuectl.webhook import News, Webhook
+from queuectl.webhook import Webhook
 from queuectl.webhooks import delivery_dict
 
 LOOKED_AT = 10
@@ -20,7 +21,13 @@ def webhooks(call: Call) -> dict[str, Any]:
     """Show all webhooks, and how their newest deliveries went."""
     return {
         "webhooks": [_row(call, one) for one in seen(call)],
-        "news": [(news.value, news is News.DEAD) for news in News],
+        "form": forms.Form(
+            method="PUT",
+            path="/webhooks/{name}",
+            button="Add",
+            done="That webhook is there already.",
+            parts=(forms.of_webhook(call),),
+        ),
         "looked_at": LOOKED_AT,
     }
 

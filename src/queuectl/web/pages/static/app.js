@@ -112,6 +112,8 @@ function ask(text, yes, no, about) {
 // -- asking the API ----------------------------------------------------------------------------
 
 async function send(method, path, body) {
+  // What is tried anew makes old what was wrong before.
+  if (method !== "GET") for (const old of document.querySelectorAll(".toast.bad")) old.remove();
   const options = { method, headers: {} };
   if (body !== undefined) {
     options.body = JSON.stringify(body);
@@ -125,7 +127,7 @@ async function send(method, path, body) {
   } catch {
     // It wasn't one of our own errors.
   }
-  throw Object.assign(new Error(problem.detail), { field: problem.field });
+  throw Object.assign(new Error(problem.detail), { field: problem.field, status: reply.status });
 }
 
 // Changes many jobs, or says what would be; hears of each as it comes. Returns how many there were.
@@ -270,29 +272,28 @@ async function act(button) {
   }
 }
 
-// What a form says, as the API takes it: boxes with a value are a list, and so are names with commas.
-function read(form, method) {
-  const said = {};
-  for (const field of form.elements) {
-    if (!field.name || field.value === field.defaultValue && method === "PATCH") continue;
-    if (field.type === "checkbox") {
-      if (!field.hasAttribute("value")) said[field.name] = field.checked;
-      else if (field.checked) (said[field.name] ??= []).push(field.value);
-    } else if ("list" in field.dataset) {
-      said[field.name] = field.value.split(",").map((name) => name.trim()).filter(Boolean);
-    } else if (field.value || !("optional" in field.dataset)) {
-      said[field.name] = field.type === "number" ? Number(field.value) : field.value;
-    }
+// Browsers keep the clipboard from pages that came without TLS, but for what is selected there.
+async function copied(element) {
+  try {
+    await navigator.clipboard.writeText(element.textContent);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(element);
+    return document.execCommand("copy");
   }
-  return said;
 }
 
 // Shows a secret, which nobody can ask for a second time, until somebody has taken it.
 function show(title, secret) {
-  const form = $("form", $("h2", title), $("p", $("code", secret)), $("p", "It is shown only now."));
+  const code = $("code", secret);
+  const copy = $("button", "Copy");
+  copy.type = "button";
+  copy.addEventListener("click", async () => { copy.textContent = (await copied(code)) ? "Copied" : "Copy it by hand"; });
   const close = $("button", "I have it");
   close.className = "main";
-  form.append(close);
+  const actions = $("div", close, copy);
+  actions.className = "actions";
+  const form = $("form", $("h2", title), $("p", code), $("p", "It is shown only now."), actions);
   form.method = "dialog";
   const dialog = $("dialog", form);
   dialog.setAttribute("aria-label", title);
@@ -306,25 +307,11 @@ function show(title, secret) {
   });
 }
 
-async function submit(form) {
-  const { api: method, path, done, raw, go } = form.dataset;
+async function set(form) {
   try {
-    const said = read(form, method);
-    const at = path.replace(/{(\w+)}/, (_, name) => {
-      const { [name]: value } = said;
-      delete said[name];
-      return encodeURIComponent(value);
-    });
-    const reply = await send(method, at, raw ? JSON.parse(said[raw]) : said);
-    const told = reply.status === 204 ? null : await reply.json();
-    if (done) toast(done, "good", reply.headers.get("Queuectl-Action"));
-    if (told?.secret) await show(`The secret of ${told.webhook.name}`, told.secret);
-    if (go === "job") location.assign(`${base}/jobs/${encodeURIComponent(told.id)}`);
-    else if (method === "PUT") location.reload();
-    else {
-      for (const field of form.elements) if ("defaultValue" in field) field.defaultValue = field.value;
-      renew(true);
-    }
+    await send("PUT", form.dataset.api, { value: form.elements.value.value });
+    sayThere(form.dataset.done);
+    location.reload();
   } catch (error) {
     toast(error.message, "bad");
   }
@@ -367,7 +354,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener("submit", (event) => {
   if (event.target.dataset.api) {
     event.preventDefault();
-    submit(event.target);
+    set(event.target);
   }
 });
 

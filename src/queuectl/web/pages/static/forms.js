@@ -54,6 +54,10 @@
         if (field.checked) said[field.name].push(field.value);
         continue;
       }
+      if (kind === "flag") {
+        if (field.checked) said[field.name] = true;
+        continue;
+      }
       const changed = field.value !== was(field);
       if (field.required && !field.value.trim()) throw new Wrong("This is needed.", field.name);
       if (form.dataset.asks === "PATCH" || form.dataset.inside ? !changed : field.value === "") continue;
@@ -70,54 +74,110 @@
     return encodeURIComponent(field.value.trim());
   });
 
-  function clear(form) {
-    for (const place of form.querySelectorAll(".wrong")) place.textContent = "";
-    for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  // Fields of boxes are known by the box around them.
+  const shown = (field) => field.closest("fieldset") ?? field;
+  const placeOf = (field) => document.getElementById(`${shown(field).id}-wrong`);
+
+  function clear(field) {
+    shown(field).removeAttribute("aria-invalid");
+    placeOf(field).textContent = "";
+  }
+
+  const FIELD = "[data-kind]";
+
+  function clearAll(form) {
+    form.querySelectorAll(FIELD).forEach(clear);
     form.querySelector(".refused").hidden = true;
   }
 
+  const labelled = (form, name) => {
+    const field = form.querySelector(`[name="${name}"], [name="job.${name}"]`);
+    return field?.labels[0]?.textContent.trim();
+  };
+  // Refusals name fields as programs know them.
+  const inWords = (form, text) => text.replace(/\b[a-z]+(_[a-z]+)+\b/g, (name) => {
+    const label = labelled(form, name);
+    return label ? `“${label}”` : name;
+  });
+
   function refuse(form, error) {
     const names = [error.field, `job.${error.field}`];
-    const field = [...form.querySelectorAll("[name], [data-name]")]
-      .find((one) => names.includes(one.dataset.name ?? one.name));
+    const field = [...form.querySelectorAll(FIELD)].find((one) => names.includes(one.name));
+    const text = inWords(form, error.message);
     if (!error.field || !field) {
       const place = form.querySelector(".refused");
-      place.textContent = error.message;
+      place.textContent = text;
       place.hidden = false;
+      place.focus();
       return;
     }
-    const shown = field.closest("fieldset") ?? field;
-    shown.setAttribute("aria-invalid", "true");
-    document.getElementById(`${shown.id}-wrong`).textContent = error.message;
-    const closed = shown.closest("details");
+    shown(field).setAttribute("aria-invalid", "true");
+    placeOf(field).textContent = text;
+    const closed = field.closest("details");
     if (closed) closed.open = true;
-    (shown === field ? field : shown.querySelector("input")).focus();
+    field.focus();
+  }
+
+  // -- a queue that nobody uses may be a slip ---------------------------------------------------------
+
+  const QUEUE = "input[list=queues]";
+  const known = () => [...document.getElementById("queues").options].map((one) => one.value);
+
+  // Says what is odd about the name of a queue, if something is.
+  async function odd(field) {
+    const { value } = field;
+    if (!value || value === field.defaultValue || known().includes(value)) return "";
+    const looked = send("GET", `/queues/${encodeURIComponent(value)}`);
+    return looked.then(() => "", (error) => (error.status === 404 ? error.message : ""));
+  }
+
+  // However fast a form is sent, it isn't before that was asked.
+  async function areMeant(form) {
+    for (const field of form.querySelectorAll(QUEUE)) {
+      const text = await odd(field);
+      if (!text) continue;
+      const about = (detail, good) => {
+        detail.textContent = text;
+        good.disabled = false;
+        good.focus();
+      };
+      if (await ask(`Make a new queue ${field.value}?`, "Make it", "Change the name", about)) continue;
+      placeOf(field).textContent = text;
+      field.focus();
+      return false;
+    }
+    return true;
   }
 
   async function submit(form) {
     const button = form.querySelector("button.main");
-    clear(form);
+    clearAll(form);
     button.disabled = true;
     try {
       const path = filled(form, form.dataset.path);
-      const reply = await send(form.dataset.asks, path, body(form));
-      const told = reply.status === 204 ? null : await reply.json();
-      const { done, go } = form.dataset;
-      if (go) {
-        const made = told?.job ?? told;
-        const known = [...document.querySelectorAll(".leaves li")].map((one) => one.textContent);
-        const fresh = (told?.left_out ?? []).filter((one) => !known.includes(one));
-        sayThere([done, ...fresh.map((one) => `Left out: ${one}`)].join(" "));
-        location.assign(base + (go === "job" ? `/jobs/${encodeURIComponent(made.id)}` : filled(form, go)));
-        return;
-      }
-      form.reset();
-      await show(`The token ${told.token.name}`, told.secret);
-      renew(true);
+      const said = body(form);
+      if (await areMeant(form)) await told(form, await send(form.dataset.asks, path, said));
     } catch (error) {
       refuse(form, error);
     }
     button.disabled = false;
+  }
+
+  async function told(form, reply) {
+    const said = reply.status === 204 ? null : await reply.json();
+    const { done, go } = form.dataset;
+    if (go) {
+      const made = said?.job ?? said;
+      const known = [...document.querySelectorAll(".leaves li")].map((one) => one.textContent);
+      const fresh = (said?.left_out ?? []).filter((one) => !known.includes(one));
+      sayThere([done, ...fresh.map((one) => `Left out: ${one}`)].join(" "));
+      location.assign(base + (go === "job" ? `/jobs/${encodeURIComponent(made.id)}` : filled(form, go)));
+      return;
+    }
+    form.reset();
+    if (!said.secret) toast(done);
+    else await show(said.token ? `The token ${said.token.name}` : `The secret of ${said.webhook.name}`, said.secret);
+    renew(true);
   }
 
   document.addEventListener("submit", (event) => {
@@ -125,6 +185,15 @@
     event.preventDefault();
     submit(event.target);
   });
+
+  // Looks once nothing more is typed.
+  const pause = () => {
+    let due = 0;
+    return (look) => {
+      clearTimeout(due);
+      due = setTimeout(look, 300);
+    };
+  };
 
   // -- the rule of a schedule, in words, before it is saved ----------------------------------------
 
@@ -141,6 +210,7 @@
       try {
         const told = await (await send("GET", `/rule?${query}`)).json();
         if (mine !== asked) return;
+        for (const field of [rule, tz]) clear(field);
         const times = $("ol", ...told.next.map((at) => {
           const time = $("time", at);
           time.dateTime = at;
@@ -150,37 +220,31 @@
         place.replaceChildren($("p", `${told.in_words}, ${told.tz}. The next times, by your clock:`), times);
         localise(place);
       } catch (error) {
-        if (mine === asked) place.replaceChildren($("p", error.message));
+        if (mine !== asked) return;
+        place.hidden = true;
+        const field = error.field === "tz" ? tz : rule;
+        clear(field);
+        placeOf(field).textContent = error.message;
       }
     };
-    let due = 0;
-    const soon = () => {
-      clearTimeout(due);
-      due = setTimeout(show, 300);
-    };
-    rule.addEventListener("input", soon);
-    tz.addEventListener("input", soon);
+    const soon = pause();
+    for (const field of [rule, tz]) field.addEventListener("input", () => soon(show));
     show();
   }
 
-  // -- a queue that nobody uses may be a slip ---------------------------------------------------------
-
-  for (const field of document.querySelectorAll("form[data-asks] input[list=queues]")) {
-    const place = document.getElementById(`${field.id}-wrong`);
-    const known = [...document.getElementById("queues").options].map((one) => one.value);
-    const look = async () => {
-      const { value } = field;
-      let text = "";
-      if (value && !known.includes(value)) {
-        text = await send("GET", `/queues/${encodeURIComponent(value)}`).then(() => "", (error) => error.message);
-      }
-      if (field.value === value) place.textContent = text;
-    };
-    let due = 0;
+  const soon = pause();
+  document.addEventListener("input", (event) => {
+    const field = event.target;
+    if (!field.form?.dataset.asks || !field.dataset.kind) return;
+    clear(field);
+    field.form.querySelector(".refused").hidden = true;
     // While it is typed, not as it is left: what moves then isn't where one clicks.
-    field.addEventListener("input", () => {
-      clearTimeout(due);
-      due = setTimeout(look, 300);
-    });
-  }
+    if (field.matches(QUEUE)) {
+      const { value } = field;
+      soon(async () => {
+        const text = await odd(field);
+        if (field.value === value) placeOf(field).textContent = text;
+      });
+    }
+  });
 }
