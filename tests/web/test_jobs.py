@@ -185,6 +185,31 @@ class TestOnce:
         said = [event.who.partition(" via ")[0] for event in lab.queue.events(limit=2)]
         assert said == ["ci (proxy)", "ci (web)"]
 
+    def test_a_unique_key_that_is_taken(self, anyone: Client) -> None:
+        asked = {"command": "true", "unique": "u", "delay": "1d"}
+        first = anyone.post("/jobs", asked)
+        replies = [
+            anyone.post("/jobs", asked),
+            anyone.post("/jobs", asked, Idempotency_Key="k"),
+            anyone.post("/jobs", asked | {"on_duplicate": "debounce", "priority": 3}),
+        ]
+        assert [reply.status for reply in (first, *replies)] == [201, 200, 200, 200]
+        assert {reply.json["id"] for reply in replies} == {first.json["id"]}
+        assert {reply.headers["location"] for reply in replies} == {first.headers["location"]}
+        other = anyone.post("/jobs", asked | {"on_duplicate": "replace"})
+        assert other.status == 201
+        assert other.json["id"] != first.json["id"]
+
+    def test_a_call_with_a_key_and_no_id(self, lab: Lab, server: Server, anyone: Client) -> None:
+        call = {"asked": {"command": "true"}, "key": "k"}
+        first, again = (anyone.post("/calls/enqueue", call) for _ in range(2))
+        assert (first.status, again.status) == (200, 200)
+        assert again.json["id"] == first.json["id"]
+        other = server.client("submit").post("/calls/enqueue", call)
+        assert other.json["id"] != first.json["id"]
+        assert anyone.post("/jobs", call["asked"], Idempotency_Key="k").status == 201
+        assert lab.queue.count() == 3
+
     def test_a_key_is_kept_while_the_job_runs_and_when_it_is_over(
         self, lab: Lab, anyone: Client
     ) -> None:
