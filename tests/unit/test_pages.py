@@ -137,9 +137,15 @@ def test_the_dead_are_grouped_by_reason_but_for_numbers() -> None:
         return a_job(id=id, error=error, reason=None, finished_at=at)
 
     groups = grouped(
-        [dead("a", "exit 3", 1), dead("b", "no host 10.0.0.1", 2), dead("c", "exit 4", 3)]
+        [
+            dead("a", "no host 10.0.0.1", 1),
+            dead("b", "exit code 3; given up after 2 retries", 2),
+            dead("c", "no host 10.0.0.27", 3),
+            dead("d", "exit code 3; given up after 11 retries", 4),
+            dead("e", "exit code 34; given up after 2 retries", 5),
+        ]
     )
-    assert [group["ids"] for group in groups] == [["a", "c"], ["b"]]
+    assert [group["ids"] for group in groups] == [["a", "c"], ["b", "d"], ["e"]]
     assert groups[0]["newest"] > groups[0]["oldest"]
 
 

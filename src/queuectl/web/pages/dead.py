@@ -15,7 +15,8 @@ LOOKED_AT = 1_000
 """Jobs that are grouped: of very many the newest."""
 pages = Pages()
 
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d[\d.,:]*")
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|(?<!exit code )(?<!\d)\d[\d.,:]*")
+"""Those that may differ between jobs that died of the same; an exit code says of what."""
 
 
 @pages.show("/dead", "dead.html", title="Dead letters")
@@ -32,7 +33,7 @@ def dead(call: Call) -> dict[str, Any]:
 
 
 def grouped(jobs: list[Job]) -> list[dict[str, Any]]:
-    """Group jobs by why they ended, numbers aside; the largest group first."""
+    """Group jobs by why they ended, such numbers aside; the largest group first."""
     groups: dict[str, list[Job]] = {}
     for job in jobs:
         groups.setdefault(_NUMBERS.sub("#", why_ended(job)), []).append(job)
