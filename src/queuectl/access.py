@@ -77,6 +77,10 @@ PREFIXES = {Kind.TOKEN: "qtl_", Kind.SESSION: "qts_", Kind.LINK: "qtk_"}
 LONGEST_SECRET = 64
 
 
+OF_PROXY = "proxy:"
+"""How the ids of those begin of whom a proxy says who they are: nothing is kept of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
     """What somebody may do who has a secret."""
@@ -99,6 +103,11 @@ class Grant:
     parent: str | None = None
     """The id of what it was derived from, and goes with: for a session, the token that somebody has
     signed in with; for the secret that it had before, the session."""
+
+    @property
+    def is_of_proxy(self) -> bool:
+        """Whether it is somebody of whom a proxy says who that is."""
+        return self.id.startswith(OF_PROXY)
 
     @property
     def root(self) -> str:

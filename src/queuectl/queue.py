@@ -1035,13 +1035,13 @@ class Queue:
         """
         return changes.make_matching(self.store, which, change, told, dry_run=dry_run)
 
-    def last_action(self) -> str:
-        """Return the last action of who asks that can be undone.
+    def last_action(self, *, since: int | None = None) -> str:
+        """Return the last action of who asks, since a time in milliseconds, that can be undone.
 
         Raises:
             NotFoundError: There is none in the last ten minutes.
         """
-        return undoing.last_action(self.store)
+        return undoing.last_action(self.store, since)
 
     def undo(
         self,

@@ -16,6 +16,7 @@ from queuectl.errors import (
 )
 from queuectl.job import Job, NewJob
 from queuectl.store.contract import Store
+from queuectl.store.ids import job_ids
 from queuectl.values import dataclass, replace
 
 _OF_ALL = (StoreBusyError, StoreUnreachableError)
@@ -41,7 +42,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A job that is stored; it isn't new if the same request has stored it before."""
+    """A job that is stored; it isn't new if it was there: by the same request, or a unique key."""
 
     job: Job
     is_new: bool = True
@@ -69,7 +70,12 @@ class Together:
         new = self._enqueuer.complete_one(fields, now)
         if digest is not None:
             new = replace(new, body_digest=digest)
-        return Prepared(new=new, now=now, named=new.id is not None if named is None else named)
+        named = new.id is not None if named is None else named
+        if new.unique is not None and new.id is None:
+            # By its id it is known whether it was added, or another one has the key.
+            (id,) = job_ids(1)
+            new = replace(new, id=id)
+        return Prepared(new=new, now=now, named=named)
 
     def add(self, prepared: Sequence[Prepared]) -> list[Outcome]:
         """Store jobs in one durable write, and return what became of each.
@@ -107,7 +113,8 @@ class Together:
     def _take(self, one: Prepared) -> Stored:
         new = one.new
         try:
-            return Stored(job=self._enqueuer.take_complete(new, one.now))
+            job = self._enqueuer.take_complete(new, one.now)
+            return Stored(job=job, is_new=new.id in (None, job.id))
         except DuplicateError:
             there = None if new.id is None else self._store.jobs.get(new.id)
             if there is None or new.body_digest is None or there.body_digest != new.body_digest:

@@ -49,10 +49,12 @@ def _is_fresh(event: Event, now: int) -> bool:
     return until is not None and until >= now
 
 
-def last_action(store: Store) -> str:
-    """Return the last action of who asks that can be undone."""
+def last_action(store: Store, since: int | None = None) -> str:
+    """Return the last action of who asks, since a time, that can be undone."""
     who, now = whoami(), store.clock.now()
     for event in store.history.events(limit=LOOKED_AT):
+        if since is not None and event.at < since:
+            continue
         if event.action is not None and event.who == who and _is_fresh(event, now):
             return event.action
     raise NotFoundError(

@@ -12,7 +12,7 @@ from queuectl import State
 from queuectl.store.sqlstore import SqlStore
 from queuectl.views import job_whole
 from tests.support import PATIENCE, Lab, wait_for
-from tests.web.conftest import API, Client, Server
+from tests.web.conftest import API, Client, Serve, Server
 
 
 def test_a_job_is_added_and_runs(lab: Lab, anyone: Client) -> None:
@@ -150,6 +150,65 @@ class TestOnce:
         other = server.client("submit").post("/jobs", {"command": "false"}, Idempotency_Key="k")
         assert other.status == 201, "the key of somebody else is another one"
         assert lab.queue.count() == 2
+
+    def test_a_key_is_not_that_of_an_earlier_token_of_the_name(
+        self, lab: Lab, server: Server
+    ) -> None:
+        body, ids = {"command": "true"}, set()
+        for _ in range(2):
+            client = server.client("submit", "operate", name="ci")
+            added = client.post("/jobs", body, Idempotency_Key="k")
+            assert added.status == 201
+            ids.add(added.json["id"])
+            nothing = client.post("/calls/last_action", {})
+            assert (nothing.status, nothing.problem) == (404, "not-found")
+            action = client.post(f"/jobs/{added.json['id']}/hold").headers["queuectl-action"]
+            assert client.post("/calls/last_action", {}).json == action
+            lab.queue.access.remove_token("ci")
+        assert len(ids) == 2
+
+    def test_a_user_of_a_proxy_is_not_the_token_of_that_name(self, lab: Lab, serve: Serve) -> None:
+        proxy = ("--trust-proxy", "127.0.0.1", "--proxy-header", "X-User")
+        roles = ("--proxy-role", "submit,operate")
+        server = serve("--no-link", "--allow-submit", *proxy, *roles)
+        token = server.client("submit", "operate", name="ci")
+        origin = f"http://127.0.0.1:{server.port}"
+        user = Client(server.port, {"X-User": "ci", "Origin": origin})
+        body = {"command": "true"}
+        first = token.post("/jobs", body, Idempotency_Key="k")
+        other = user.post("/jobs", body, Idempotency_Key="k")
+        assert (first.status, other.status) == (201, 201)
+        assert token.post(f"/jobs/{first.json['id']}/hold").status == 200
+        assert user.post("/calls/last_action", {}).status == 404
+        action = user.post(f"/jobs/{other.json['id']}/hold").headers["queuectl-action"]
+        assert user.post("/calls/last_action", {}).json == action
+        said = [event.who.partition(" via ")[0] for event in lab.queue.events(limit=2)]
+        assert said == ["ci (proxy)", "ci (web)"]
+
+    def test_a_unique_key_that_is_taken(self, anyone: Client) -> None:
+        asked = {"command": "true", "unique": "u", "delay": "1d"}
+        first = anyone.post("/jobs", asked)
+        replies = [
+            anyone.post("/jobs", asked),
+            anyone.post("/jobs", asked, Idempotency_Key="k"),
+            anyone.post("/jobs", asked | {"on_duplicate": "debounce", "priority": 3}),
+        ]
+        assert [reply.status for reply in (first, *replies)] == [201, 200, 200, 200]
+        assert {reply.json["id"] for reply in replies} == {first.json["id"]}
+        assert {reply.headers["location"] for reply in replies} == {first.headers["location"]}
+        other = anyone.post("/jobs", asked | {"on_duplicate": "replace"})
+        assert other.status == 201
+        assert other.json["id"] != first.json["id"]
+
+    def test_a_call_with_a_key_and_no_id(self, lab: Lab, server: Server, anyone: Client) -> None:
+        call = {"asked": {"command": "true"}, "key": "k"}
+        first, again = (anyone.post("/calls/enqueue", call) for _ in range(2))
+        assert (first.status, again.status) == (200, 200)
+        assert again.json["id"] == first.json["id"]
+        other = server.client("submit").post("/calls/enqueue", call)
+        assert other.json["id"] != first.json["id"]
+        assert anyone.post("/jobs", call["asked"], Idempotency_Key="k").status == 201
+        assert lab.queue.count() == 3
 
     def test_a_key_is_kept_while_the_job_runs_and_when_it_is_over(
         self, lab: Lab, anyone: Client

@@ -196,8 +196,8 @@ class Calls(Protocol):
         """Change all jobs that fit."""
 
     @reads
-    def last_action(self) -> str:
-        """Return the last action of who asks that can be undone."""
+    def last_action(self, since: int | None) -> str:
+        """Return the last action of who asks, since a time, that can be undone."""
 
     def undo(self, action: str, may_change_work: bool, dry_run: bool) -> Iterator[list[Result]]:
         """Take back what an action did to jobs."""

@@ -613,8 +613,8 @@ class RemoteQueue(Queue):
             told([_told(one) for one in page])
         return total
 
-    def last_action(self) -> str:
-        return self._ask.last_action()
+    def last_action(self, *, since: int | None = None) -> str:
+        return self._ask.last_action(since)
 
     def undo(
         self,

@@ -103,7 +103,7 @@ class Call:
     @property
     def who(self) -> str:
         """Who asks, for the record."""
-        return f"{self.grant.name} (web)"
+        return f"{self.grant.name} ({'proxy' if self.grant.is_of_proxy else 'web'})"
 
     @contextmanager
     def acting(self) -> Iterator[None]:

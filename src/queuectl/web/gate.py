@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from queuectl.access import Grant, Kind, Role, digest_of
+from queuectl.access import OF_PROXY, Grant, Kind, Role, digest_of
 from queuectl.errors import StoreError, StoreMissingError
 from queuectl.grants import is_to_be_noted
 from queuectl.values import dataclass, field
@@ -37,8 +37,6 @@ LONGEST_HOST = 259
 """Letters of a name of the DNS, with a colon and a port."""
 TRIES, TRIES_WITHIN = 10, 60.0
 """How many wrong secrets from an address are answered as such, in how many seconds."""
-PROXY = "proxy:"
-"""How the ids of those begin of whom a proxy says who they are: nothing is kept of them."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 ONCE = ("authorization", "content-type", "host", "origin", "sec-fetch-site")
 """Headers of which there can be one."""
@@ -276,7 +274,7 @@ def unknown(detail: str, *, wrong: bool = False) -> RefusedError:
 def _of_proxy(name: str, proxy: Proxy) -> Grant:
     shown = "".join(letter for letter in name[:64] if letter.isprintable())
     return Grant(
-        id=f"{PROXY}{shown}",
+        id=f"{OF_PROXY}{shown}",
         kind=Kind.SESSION,
         name=shown,
         digest="",

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from queuectl.access import Grant
+from queuectl.access import OF_PROXY, Grant
 from queuectl.errors import StoreError
-from queuectl.web.gate import PROXY
 from queuectl.web.threads import Threads
 
 if TYPE_CHECKING:
@@ -66,6 +65,6 @@ class Standing:
             with suppress(StoreError):
                 good = await self._thread.run(self._queue.access.good_ones)
                 for id, events in self._watched.items():
-                    if id not in good and not id.startswith(PROXY):
+                    if id not in good and not id.startswith(OF_PROXY):
                         for over in events:
                             over.set()

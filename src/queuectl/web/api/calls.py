@@ -47,6 +47,7 @@ from queuectl.web.api import webhooks
 from queuectl.web.api.bulk import pages_told
 from queuectl.web.api.jobs import asked_of, changes_of, guarded
 from queuectl.web.api.maintenance import may_set
+from queuectl.web.api.once import id_of
 from queuectl.web.api.queues import checked_limits
 from queuectl.web.api.schedules import check_made, checked_job
 from queuectl.web.api.tokens import grantable
@@ -227,9 +228,12 @@ class Answers:
 
     @allowed(Right.SUBMIT)
     def enqueue(self, asked: dict[str, Any], key: str) -> Job:
-        digest = sha256(f"{self._call.grant.id}\0{key}".encode("utf-8", "surrogatepass"))
-        together = self._queue.together
-        prepared = together.prepare(asked_of(self._call, asked), digest=digest.hexdigest())
+        who = self._call.grant.root
+        digest = sha256(f"{who}\0{key}".encode("utf-8", "surrogatepass"))
+        together, fields = self._queue.together, asked_of(self._call, asked)
+        if fields.get("id") is None:
+            fields["id"] = id_of(f"calls {who}", key)
+        prepared = together.prepare(fields, digest=digest.hexdigest())
         (stored,) = together.add([prepared])
         if isinstance(stored, Exception):
             raise stored
@@ -297,8 +301,10 @@ class Answers:
             yield [*map(_result, page)]
 
     @allowed(Right.OPERATE)
-    def last_action(self) -> str:
-        return self._queue.last_action()
+    def last_action(self, since: int | None) -> str:
+        # What was done before was done by another of that name.
+        known = self._call.grant.created_at + 1
+        return self._queue.last_action(since=max(since or 0, known))
 
     @allowed(Right.OPERATE)
     def undo(self, action: str, may_change_work: bool, dry_run: bool) -> Iterator[list[Result]]:

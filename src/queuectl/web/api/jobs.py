@@ -62,7 +62,8 @@ def enqueue(call: Call) -> Adding:
 
     With an `Idempotency-Key`, a request that is sent again adds nothing: the answer is the job that
     the first one has added, with 200. The same key with another body is refused with 422. The key
-    is kept as long as the job is.
+    is kept as long as the job is. A `unique` key that a job has is answered with that job and 200
+    too, as nothing is added.
     """
     return _adding(call, once.prepare(call, _asked(call), call.headers.get("idempotency-key")))
 

@@ -36,7 +36,7 @@ def prepare(call: Call, asked: dict[str, Any], key: str | None) -> Prepared:
         raise UsageError(f"An Idempotency-Key has 1 to {LONGEST_KEY} characters.")
     named = asked.get("id") is not None
     if not named:
-        asked["id"] = _id_of(call.grant.name, key)
+        asked["id"] = id_of(call.grant.root, key)
     return call.queue.together.prepare(asked, digest=digest(call), named=named)
 
 
@@ -63,7 +63,7 @@ def digest(call: Call) -> str:
     return sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _id_of(who: str, key: str) -> str:
+def id_of(who: str, key: str) -> str:
     """Return the id of the job that is added under a key: nobody else's key has the same."""
     hashed = sha256(f"{who}\0{key}".encode("utf-8", "surrogatepass")).digest()
     return b32encode(hashed[:16]).decode().rstrip("=").lower()
