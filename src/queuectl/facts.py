@@ -161,9 +161,9 @@ class Emitted:
     @property
     def value(self) -> Any:
         """What was told."""
-        import json
+        from queuectl.jsontext import read_stored
 
-        return json.loads(self.payload)
+        return read_stored(self.payload)
 
     @property
     def time(self) -> "datetime":

@@ -83,6 +83,29 @@ def _state(name: Any) -> State:
         ) from None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events a listing means. Empty fields don't restrict."""
+
+    who: str = ""
+    """A part of who did it; ASCII letters in any case."""
+    kind: str = ""
+    text: str = ""
+    """A part of the detail; ASCII letters in any case."""
+    since: "int | datetime | None" = None
+    until: "int | datetime | None" = None
+    """Bounds on when it was done. A time without a zone is local; a number, milliseconds."""
+
+    def __post_init__(self) -> None:
+        """Check what was given."""
+        for name in ("who", "kind", "text"):
+            if not isinstance(value := getattr(self, name), str):
+                raise UsageError(f"{name} must be text, not {shown(value)}.")
+        for name in ("since", "until"):
+            if (at := getattr(self, name)) is not None:
+                milliseconds(at)
+
+
 def due_bounds(word: str | None, now: int) -> dict[str, int]:
     """Return what a filter says for jobs that wait for their time (`later`), or for none (`now`).
 
@@ -93,6 +116,9 @@ def due_bounds(word: str | None, now: int) -> dict[str, int]:
     if word not in DUE:
         raise UsageError(f"due is one of {', '.join(DUE)}, not {shown(word)}.")
     return {"due_since": now + 1} if word == "later" else {"due_before": now + 1}
+
+
+ANY_EVENT = EventFilter()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ from typing import Any, Generic, TypeVar
 
 from queuectl.errors import UsageError, did_you_mean, shown
 from queuectl.facts import Event
-from queuectl.filter import Filter, Names, Sort
+from queuectl.filter import ANY_EVENT, EventFilter, Filter, Names, Sort
 from queuectl.finding import get
 from queuectl.job import ANY_TYPE, TYPE, Job, Named, State
 from queuectl.store.contract import Store, chunks
 from queuectl.values import dataclass, replace
+from queuectl.when import milliseconds
 
 T = TypeVar("T")
 
@@ -25,6 +26,9 @@ FEW = 100
 
 MOST = 2**62
 """What no list can have, and databases can still count to."""
+
+OUT_OF_ORDER = 60_000
+"""Milliseconds by which an event may be older than one that was kept before it."""
 
 SORTS = {
     "id": "id",
@@ -114,6 +118,19 @@ class Searched:
     """Behind which one there may be others."""
     stopped: bool
     """Whether it was looked at so many that don't fit that it is enough for once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedEvents:
+    """Some events that fit, newest first, and where others are."""
+
+    events: list[Event]
+    newer: int | None
+    """After which seq there may be newer ones."""
+    older: int | None
+    """Before which seq there may be older ones."""
+    reached: Event | None
+    """Up to which one was looked, where it was looked at so many that it is enough for once."""
 
 
 def narrowed(
@@ -235,12 +252,89 @@ def events(
     job: str | None = None,
     *,
     action: str | None = None,
+    which: EventFilter = ANY_EVENT,
     before: int | None = None,
     limit: int | None = None,
 ) -> Iterator[Event]:
     """Yield events, newest first: of one job, of one action, or all; behind one that was read."""
     size = PAGE if limit is None else min(PAGE, limit)
-    return islice(_all_events(store, job, action, before, size), limit)
+    return islice(_all_events(store, job, action, which, before, size), limit)
+
+
+def search_events(
+    store: Store,
+    job: str | None,
+    *,
+    action: str | None,
+    which: EventFilter,
+    limit: int,
+    looks: int,
+    before: int | None,
+    after: int | None,
+) -> SearchedEvents:
+    """Return the first events that fit before one or after one, of so many at most that may fit."""
+    if before is not None and after is not None:
+        raise UsageError("Say either before or after.")
+    oldest = after is not None
+    start, end = _between(store, which, before, after)
+    horizon = None
+    if which != ANY_EVENT:
+        horizon = store.history.horizon(
+            job, action=action, looks=looks, before=end, after=start, oldest=oldest
+        )
+    if horizon is not None:
+        start, end = (start, horizon.seq + 1) if oldest else (horizon.seq - 1, end)
+    found = store.history.events(
+        job,
+        action=action,
+        which=which,
+        limit=limit + 1,
+        before=end,
+        after=start,
+        oldest=oldest,
+    )
+    if len(found) > limit:
+        found, horizon = found[:limit], None
+        edge: int | None = found[-1].seq
+    else:
+        edge = None if horizon is None else horizon.seq
+    first = found[0].seq if found else None
+    if after is not None:
+        older = after + 1 if first is None else first
+        return SearchedEvents(events=found[::-1], newer=edge, older=older, reached=horizon)
+    newer = None
+    if before is not None:
+        newer = before - 1 if first is None else first
+    return SearchedEvents(events=found, newer=newer, older=edge, reached=horizon)
+
+
+def _between(
+    store: Store, which: EventFilter, before: int | None, after: int | None
+) -> tuple[int | None, int | None]:
+    """Return after and before which seq events can fit."""
+    if which.since is not None:
+        start = _first_since(store, milliseconds(which.since) - OUT_OF_ORDER) - 1
+        after = start if after is None else max(after, start)
+    if which.until is not None:
+        end = _first_since(store, milliseconds(which.until) + OUT_OF_ORDER)
+        before = end if before is None else min(before, end)
+    return after, before
+
+
+def _first_since(store: Store, at: int) -> int:
+    """Return a seq from which on all events are from a time or later, if they are in its order."""
+    newest, oldest = store.history.events(limit=1), store.history.events(limit=1, oldest=True)
+    if not newest or not oldest:
+        return 1
+    low, high = oldest[0].seq, newest[0].seq + 1
+    while low < high:
+        middle = (low + high) // 2
+        found = store.history.events(limit=1, before=middle + 1)
+        if found and found[0].at >= at:
+            high = found[0].seq
+        else:
+            low = middle + 1
+    return low
 
 
 def with_events(store: Store, id: Named) -> str:
@@ -251,10 +345,18 @@ def with_events(store: Store, id: Named) -> str:
 
 
 def _all_events(
-    store: Store, job: str | None, action: str | None, before: int | None, size: int
+    store: Store,
+    job: str | None,
+    action: str | None,
+    which: EventFilter,
+    before: int | None,
+    size: int,
 ) -> Iterator[Event]:
+    start, before = _between(store, which, before, None)
     while size:
-        page = store.history.events(job, action=action, limit=size, before=before)
+        page = store.history.events(
+            job, action=action, which=which, limit=size, before=before, after=start
+        )
         yield from page
         if len(page) < size:
             return

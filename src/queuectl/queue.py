@@ -40,7 +40,7 @@ from queuectl.facts import (
     Step,
 )
 from queuectl.fields import Keywords
-from queuectl.filter import Filter, Names
+from queuectl.filter import ANY_EVENT, EventFilter, Filter, Names
 from queuectl.job import Attempt, Job, Named, Output, State
 from queuectl.place import Place, find_place
 from queuectl.request import Values
@@ -636,6 +636,7 @@ class Queue:
         id: Named | None = None,
         *,
         action: str | None = None,
+        which: EventFilter = ANY_EVENT,
         before: int | None = None,
         limit: int | None = None,
     ) -> Iterator[Event]:
@@ -645,19 +646,52 @@ class Queue:
         """
         limit = listing.check_limit(limit)
         job = None if id is None else listing.with_events(self.store, id)
-        return listing.events(self.store, job, action=action, before=before, limit=limit)
+        return listing.events(
+            self.store, job, action=action, which=which, before=before, limit=limit
+        )
 
     def page_events(
         self,
         id: Named | None = None,
         *,
         action: str | None = None,
+        which: EventFilter = ANY_EVENT,
         before: int | None = None,
         limit: int | None = 50,
     ) -> "listing.Page[Event]":
         """Return them as a page that knows whether there are more behind it."""
         return listing.Page(
-            lambda most: self.iterate_events(id, action=action, before=before, limit=most), limit
+            lambda most: self.iterate_events(
+                id, action=action, which=which, before=before, limit=most
+            ),
+            limit,
+        )
+
+    def search_events(
+        self,
+        which: EventFilter = ANY_EVENT,
+        *,
+        id: Named | None = None,
+        action: str | None = None,
+        limit: int = 50,
+        looks: int = 10_000,
+        before: int | None = None,
+        after: int | None = None,
+    ) -> "listing.SearchedEvents":
+        """Return events that fit, newest first, and look at no more than so many to find them.
+
+        They are the newest, the next ones before the event whose `seq` is `before`, or the next
+        ones after it. So it takes no longer where there are millions; it says where to go on.
+        """
+        return listing.search_events(
+            self.store,
+            None if id is None else listing.with_events(self.store, id),
+            action=action,
+            which=which,
+            limit=limit,
+            looks=looks,
+            before=before,
+            after=after,
         )
 
     # -- following ------------------------------------------------------------

@@ -40,21 +40,17 @@ def check_result(data: bytes) -> str:
 
 def check_json(data: bytes, what: str) -> str:
     """Return JSON as it is stored; anything else, or more than 1 MiB, is a `UsageError`."""
-    import json
+    from queuectl.jsontext import read_json
 
     if len(data) > LONGEST_RESULT:
         raise UsageError(f"{what} can have 1 MiB at most.")
     try:
         text = data.decode().strip()
-        json.loads(text, parse_constant=_no_number)
+        read_json(text)
     except (ValueError, RecursionError) as error:
         why = "it is empty" if not data.strip() else _why(error)
         raise UsageError(f"{what} is no JSON: {why}.") from None
     return text
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def _why(error: Exception) -> str:

@@ -20,9 +20,9 @@ LONGEST_OUTPUT = 1 << 20
 
 def result(store: Store, job: Job) -> Any:
     """Return what a completed job came to; that it has no result is an error."""
-    import json
+    from queuectl.jsontext import read_stored
 
-    return json.loads(result_text(store, job))
+    return read_stored(result_text(store, job))
 
 
 def result_text(store: Store, job: Job) -> str:
@@ -40,9 +40,9 @@ def result_text(store: Store, job: Job) -> str:
 
 def results(store: Store, jobs: Sequence[Job]) -> dict[int, Any]:
     """Return what completed jobs came to, by their places; those without a result are missing."""
-    import json
+    from queuectl.jsontext import read_stored
 
-    return {seq: json.loads(text) for seq, text in store.reports.results(jobs).items()}
+    return {seq: read_stored(text) for seq, text in store.reports.results(jobs).items()}
 
 
 def progress(store: Store, jobs: Sequence[Job]) -> dict[int, RunProgress]:

@@ -22,7 +22,11 @@ from bench.weather import Disturbance, Weather
 from queuectl.place import default_path
 from tests.support import wait_for
 
+LONG = pytest.mark.timeout(600)
+"""What is disturbed is measured again, so a busy machine has more to do as well."""
 
+
+@LONG
 def test_a_drain_is_measured_beside_the_limit(tmp_path: Path) -> None:
     """The smallest real run: a node and `xargs`, with figures in a file, and exit code 0."""
     results = tmp_path / "results.json"
@@ -33,7 +37,6 @@ def test_a_drain_is_measured_beside_the_limit(tmp_path: Path) -> None:
         env=os.environ | {"TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -108,6 +111,7 @@ def test_tasks_that_do_nothing_are_measured(monkeypatch: pytest.MonkeyPatch) -> 
     assert not lab.folder.exists()
 
 
+@LONG
 def test_what_the_web_costs_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enqueues through the API; pages, also in a browser; who listens; a drain beside it."""
     monkeypatch.setattr("bench.run.rest", lambda: None)

@@ -139,6 +139,7 @@ def test_words_behind_dashes_are_kept_exactly(cli: Cli, words: tuple[str, ...]) 
         (("{",), "Invalid JSON"),
         (('{"command": "a", "command": "b"}',), "'command' comes twice"),
         (('{"command": NaN}',), "NaN is not a number"),
+        (('{"type": "x", "data": {"y": -1e999}}',), "-1e999 is too large a number"),
         (('{"command": "a", "priority": ' + "9" * 5000 + "}",), "number of thousands of digits."),
         (('{"a":' * 20_000,), "nested too deeply"),
         (("[{",), "Invalid JSON"),

@@ -587,3 +587,14 @@ def test_wait_shows_progress_on_a_terminal(cli: Cli) -> None:
     assert "Waiting" in shown.stdout
     assert "\nNothing was stopped; see queuectl list.\n" in shown.stdout
     assert json.loads(cli.ok("list", "--json").stdout)[0]["state"] == "pending"
+
+
+def test_events_by_who_kind_text_and_time(mixed: Cli) -> None:
+    mixed.ok("hold", "later")
+    mixed.ok("pause", "default")
+    assert [e["kind"] for e in mixed.ok("events", "--kind", "hold", "--json").json] == ["hold"]
+    everything = mixed.ok("events", "--who", "@", "--since", "1d", "--json").json
+    assert {"hold", "pause", "cancel"} <= {event["kind"] for event in everything}
+    nobody = mixed.ok("events", "--who", "nobody at all")
+    assert "No events fit." in nobody.stdout + nobody.stderr
+    assert mixed.ok("events", "--until", "2001-01-01", "--json").json == []

@@ -43,7 +43,7 @@ class TestResult:
         assert cli.queue.result(run(cli, "echo 7 | queuectl result -")) == 7
         assert cli.queue.result(run(cli, "echo [] >$QUEUECTL_RESULT")) == []
 
-    @pytest.mark.parametrize("text", ["", "nonsense", "NaN", "{", "'\\377'"])
+    @pytest.mark.parametrize("text", ["", "nonsense", "NaN", "1e999", "{", "'\\377'"])
     def test_a_file_that_is_no_json_changes_nothing(self, cli: Cli, text: str) -> None:
         id = run(cli, f"printf {text or '%s'} >$QUEUECTL_RESULT")
         assert cli.queue.get(id).state == State.COMPLETED

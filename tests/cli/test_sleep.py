@@ -166,7 +166,7 @@ class TestEmitting:
         found = {one.name: one.value for one in cli.queue.emitted()}
         assert found == {"zero": 0, "file": {"a": "ü"}, "stdin": [2], "nothing": None}
 
-    @pytest.mark.parametrize("text", ["nonsense", "", "NaN", '"' + "x" * (1 << 20) + '"'])
+    @pytest.mark.parametrize("text", ["nonsense", "", "[1e999]", '"' + "x" * (1 << 20) + '"'])
     def test_anything_else_is_refused(self, cli: Cli, text: str) -> None:
         (cli.folder / "told").write_text(text)
         cli.queue.emit("other")

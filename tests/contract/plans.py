@@ -192,8 +192,6 @@ HOT = [
     "PUT_ASIDE",
     "OLD",
     "RENEW",
-    "EVENTS_OF_JOB",
-    "EVENTS_OF_ACTION",
     "LAST_EVENTS",
     "ATTEMPTS",
     "OUTPUT",
@@ -251,6 +249,12 @@ SELECTED: dict[str, tuple[str, list[str]]] = {
     "HORIZON by queue and state": ("HORIZON", ["WHERE_QUEUE", "WHERE_STATE", "WHERE_BEFORE"]),
     "HORIZON of what is pending": ("HORIZON", ["WHERE_QUEUE", "WHERE_PENDING", "WHERE_BEFORE"]),
     "HORIZON of a tag": ("HORIZON_TAGGED", ["WHERE_TAG_BEFORE"]),
+    "EVENTS": ("EVENTS", ["EVENT_BEFORE"]),
+    "EVENTS, the next newer": ("EVENTS", ["EVENT_AFTER"]),
+    "EVENTS of a job": ("EVENTS", ["EVENT_OF_JOB", "EVENT_BEFORE"]),
+    "EVENTS of an action": ("EVENTS", ["EVENT_OF_ACTION", "EVENT_BEFORE"]),
+    "HORIZON of events": ("EVENTS_HORIZON", ["EVENT_BEFORE"]),
+    "HORIZON of events of a job": ("EVENTS_HORIZON", ["EVENT_OF_JOB", "EVENT_BEFORE"]),
 }
 """Listings: a statement, and its conditions."""
 
@@ -272,7 +276,7 @@ def rendered(dialect: Dialect, name: str) -> str:
     for hole, filling in {
         "page": " AND ".join(page) or "1 = 1",
         "conditions": " AND ".join(where) or "1 = 1",
-        "direction": "ASC" if "WHERE_AFTER" in conditions else "DESC",
+        "direction": "ASC" if {"WHERE_AFTER", "EVENT_AFTER"} & {*conditions} else "DESC",
         "handlers": ":handler",
         "n": "1",
     }.items():
@@ -344,6 +348,7 @@ VERBS: dict[str, Verb] = {
     "events": lambda s: s.history.events(limit=20),
     "events, next page": lambda s: s.history.events(limit=20, before=1_000),
     "events of a job": lambda s: s.history.events("job 5"),
+    "events, the next newer": lambda s: s.history.events(limit=20, after=1_000, oldest=True),
     "renew": lambda s: renew(s, "node-1", until=s.clock.steady() + HOUR),
     "ask_stop": lambda s: s.nodes.ask_stop("nobody", Stop.DRAIN),
     "enqueue": lambda s: s.jobs.enqueue([NewJob(command="x", tags=("all",))], now=NOW),

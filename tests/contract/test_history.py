@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from queuectl.facts import Event, QueueInfo
+from queuectl.filter import EventFilter
 from queuectl.job import Exited
 from queuectl.store import Store, tidying
 from queuectl.store.histogram import bucket_of as store_bucket
@@ -127,6 +128,86 @@ class TestEvents:
                 found = store.history.events(job, limit=3, before=before)
                 assert [event.at - NOW for event in found] == page
                 before = found[-1].seq if found else None
+
+    @pytest.mark.parametrize(
+        ("which", "found"),
+        [
+            ({}, "543210"),
+            ({"who": "WHO 3"}, "3"),
+            ({"who": "ho"}, "543210"),
+            ({"kind": "kind 2"}, "2"),
+            ({"kind": "kind"}, ""),
+            ({"text": "AIL 4"}, "4"),
+            ({"text": "%"}, "5"),
+            ({"text": "d%l"}, ""),
+            ({"text": "50% .*_"}, "5"),
+            ({"text": "\0"}, ""),
+            ({"since": NOW + 2, "until": NOW + 4}, "32"),
+            ({"since": NOW + 1, "text": "detail", "who": "who"}, "4321"),
+        ],
+    )
+    def test_by_who_kind_text_and_time(
+        self, store: Store, which: dict[str, Any], found: str
+    ) -> None:
+        for n in range(6):
+            store.history.record(an_event(n, detail="50% .*_" if n == 5 else f"detail {n}"))
+        fit = store.history.events(which=EventFilter(**which))
+        assert "".join(str(event.at - NOW) for event in fit) == found
+        up = store.history.events(which=EventFilter(**which), oldest=True)
+        assert up == fit[::-1]
+
+    def test_what_has_no_detail_has_no_text_in_it(self, store: Store) -> None:
+        store.history.record(an_event(1, detail=None))
+        assert store.history.events(which=EventFilter(text="none")) == []
+        assert len(store.history.events(which=EventFilter(who="who"))) == 1
+
+    def test_those_between_two_either_way(self, store: Store) -> None:
+        for n in range(7):
+            store.history.record(an_event(n, job=f"job {n % 2}"))
+        seqs = {event.at - NOW: event.seq for event in store.history.events()}
+
+        def between(job: str | None, *, oldest: bool, limit: int = 9) -> list[int]:
+            events = store.history.events(
+                job, limit=limit, before=seqs[5], after=seqs[1], oldest=oldest
+            )
+            return [event.at - NOW for event in events]
+
+        assert between(None, oldest=False) == [4, 3, 2]
+        assert between(None, oldest=True, limit=2) == [2, 3]
+        assert between("job 0", oldest=True) == [2, 4]
+
+    @pytest.mark.parametrize(
+        ("job", "looks", "oldest", "last"),
+        [
+            (None, 3, False, 4),
+            (None, 3, True, 2),
+            (None, 7, False, 0),
+            (None, 8, False, None),
+            ("job 0", 2, False, 4),
+            ("job 0", 4, True, 6),
+            ("job 0", 5, True, None),
+            ("none", 1, False, None),
+        ],
+    )
+    def test_how_far_a_listing_looks(
+        self, store: Store, job: str | None, looks: int, oldest: bool, last: int | None
+    ) -> None:
+        for n in range(7):
+            store.history.record(an_event(n, job=f"job {n % 2}"))
+        found = store.history.horizon(job, looks=looks, oldest=oldest)
+        assert (None if found is None else found.at - NOW) == last
+
+    def test_how_far_between_two_and_of_an_action(self, store: Store) -> None:
+        for n in range(7):
+            store.history.record(an_event(n, action=f"action {n % 2}"))
+        seqs = {event.at - NOW: event.seq for event in store.history.events()}
+        span: Any = {"before": seqs[6], "after": seqs[0]}
+        assert store.history.horizon(looks=6, **span) is None
+        found = [
+            store.history.horizon(looks=5, **span),
+            store.history.horizon(action="action 1", looks=2, **span),
+        ]
+        assert [event.at - NOW for event in found if event] == [1, 3]
 
     def test_they_outlive_their_job(self, store: Store) -> None:
         job = add(store, "x")

@@ -25,6 +25,7 @@ from queuectl.errors import (
     UsageError,
 )
 from queuectl.job import State
+from queuectl.remote import http
 from tests.remote.conftest import Pair, token_of
 from tests.support import PATIENCE, Lab, wait_for
 from tests.web.conftest import Serve, Server
@@ -120,6 +121,26 @@ def test_of_another_change_it_is_said_that_nobody_knows(pair: Pair, cutter: Cutt
         with pytest.raises(StoreUnsettledError, match="may or may not have been done"):
             queue.cancel(job.id)
         assert queue.get(job.id).state == State.CANCELLED
+
+
+def test_an_enqueue_that_never_hears_its_answer_may_have_been_done(
+    pair: Pair, cutter: Cutter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "PATIENCE", 0.5)
+    with Queue(cutter.url) as queue:
+        cutter.cuts = lambda request: b"/calls/enqueue " in request
+        with pytest.raises(StoreUnsettledError, match="may or may not have been done") as caught:
+            queue.enqueue("true", id="unheard")
+        assert caught.value.advice == "queuectl show unheard says whether the job is there."
+        assert queue.get("unheard").command == "true"
+
+
+def test_a_server_that_never_answers_is_waited_for_once(pair: Pair, cutter: Cutter) -> None:
+    cutter.cuts = lambda request: True
+    done = pair.far.run("--db", cutter.url, "enqueue", "true", "--queue", "misspelt")
+    assert done.returncode == 5 and "Nobody answers at" in done.stderr, done
+    assert {one.split(b" ")[1] for one in cutter.asked} == {b"/api/v1/calls/unused"}
+    assert pair.far.queue.count(queue="misspelt") == 0
 
 
 def test_what_reads_is_asked_again(pair: Pair, cutter: Cutter) -> None:
@@ -325,6 +346,24 @@ def test_a_token_goes_nowhere_without_tls(monkeypatch: pytest.MonkeyPatch) -> No
         Queue("https://qtl_any@jobs.example.com")
 
 
+def answer(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def _read_request(connection: socket) -> None:
+    """Read all of it: who closes before that resets the connection, and its answer is lost."""
+    with connection.makefile("rb") as file:
+        length = 0
+        while line := file.readline().strip():
+            name, _, value = line.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        file.read(length)
+
+
+def url_at(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
 def answering(text: bytes) -> Iterator[int]:
     """Answer every request in this way."""
     with create_server(("127.0.0.1", 0)) as listening:
@@ -336,7 +375,7 @@ def answering(text: bytes) -> Iterator[int]:
                 except OSError:
                     return
                 with connection:
-                    _read(connection)
+                    _read_request(connection)
                     connection.sendall(text)
 
         Thread(target=serve, daemon=True).start()
@@ -348,8 +387,9 @@ def answering(text: bytes) -> Iterator[int]:
     [
         (b"HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\n\r\n", "sends us to"),
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", "There is no queue at"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno", "no JSON"),
-        (b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"no"', "can't be read here"),
+        (answer(b"no"), "isn't understood: that is no JSON"),
+        (answer(b'"no"'), "isn't understood: There must be a whole number"),
+        (answer(b"[" * 200_000 + b"]" * 200_000), "isn't understood: that is too deep"),
     ],
 )
 def test_what_is_no_server_of_ours_is_said(
@@ -357,8 +397,53 @@ def test_what_is_no_server_of_ours_is_said(
 ) -> None:
     monkeypatch.setenv("QUEUECTL_TOKEN", "qtl_any")
     for port in answering(text):
-        with Queue(f"http://127.0.0.1:{port}") as queue, pytest.raises(StoreError, match=said):
+        with Queue(url_at(port)) as queue, pytest.raises(StoreError, match=said):
             queue.now()
+
+
+def test_a_path_at_which_there_is_no_queue_is_named(
+    lab: Lab, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUEUECTL_TOKEN", token_of(lab, "laptop", *Role))
+    server = serve("--base-path", "/queue", "--no-link")
+    for base, said in (("", "Everything here is under /queue/"), ("/queue/api/v1", "There is no")):
+        with Queue(url_at(server.port) + base) as queue, pytest.raises(StoreError, match=said) as e:
+            queue.now()
+        assert "base path" in e.value.advice
+    with Queue(f"{url_at(server.port)}/queue") as queue:
+        assert queue.count() == 0
+
+
+def test_an_answer_that_is_not_understood_may_be_that_of_a_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("QUEUECTL_TOKEN", "qtl_any")
+    for port in answering(answer(b"no")):
+        said = r"no JSON: .* may or may not have been"
+        with Queue(url_at(port)) as queue, pytest.raises(StoreUnsettledError, match=said):
+            queue.pause("mail")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", "the answer breaks off"),
+        (b"SSH-2.0-OpenSSH\r\n", "what comes is no answer of HTTP"),
+    ],
+)
+def test_answers_that_break_off_again_and_again_are_said(
+    text: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUEUECTL_TOKEN", "qtl_any")
+    monkeypatch.setattr(http, "PATIENCE", 0.5)
+    for port in answering(text):
+        with Queue(url_at(port)) as queue:
+            with pytest.raises(StoreUnreachableError, match=said) as read:
+                queue.get("one")
+            assert not isinstance(read.value, StoreUnsettledError)
+            with pytest.raises(StoreUnsettledError, match=said) as added:
+                queue.enqueue("true", id="one")
+            assert added.value.advice == "queuectl show one says whether the job is there."
 
 
 def test_a_certificate_that_nobody_has_signed_is_refused(

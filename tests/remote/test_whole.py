@@ -36,6 +36,7 @@ WHERE_THE_DATABASE_IS: dict[str, Callable[[Queue], Any]] = {
     "reset": lambda queue: queue.reset(),
     "restart_nodes": lambda queue: queue.restart_nodes(),
     "search": lambda queue: queue.search(Filter()),
+    "search_events": lambda queue: queue.search_events(),
     "share": lambda queue: queue.share("users"),
     "together": lambda queue: queue.together,
     "update_data": lambda queue: queue.update_data({}, run=RUN),

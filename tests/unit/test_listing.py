@@ -1,6 +1,7 @@
 """Reading jobs and events page by page."""
 
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from queuectl import Filter, Queue, State
 from queuectl.errors import UsageError
 from queuectl.facts import Event
-from queuectl.filter import Sort
-from queuectl.listing import PAGE, read_sort
+from queuectl.filter import ANY_EVENT, EventFilter, Sort
+from queuectl.listing import OUT_OF_ORDER, PAGE, SearchedEvents, read_sort
 
 MANY = 2 * PAGE + PAGE // 2
 
@@ -148,3 +149,93 @@ class TestSearch:
                 assert (found.next.id, found.stopped) == ("j4", False)
                 rest = queue.search(which, limit=6, looks=2, after=found.next)
                 assert (len(rest.jobs), rest.next) == (4, None)
+
+
+def record(queue: Queue, *, gap: int = OUT_OF_ORDER) -> None:
+    """Keep twenty events, each so long after the one before; every fifth is by Ann."""
+    queue.store.history.record(
+        *(
+            Event(
+                at=gap * (n + 1),
+                kind="hold",
+                job=f"j{n % 2}",
+                node=None,
+                who="ann via me" if n % 5 == 0 else "bob via me",
+                detail=f"number {n}",
+            )
+            for n in range(20)
+        )
+    )
+
+
+def numbers(found: SearchedEvents) -> list[int]:
+    return [int((event.detail or "").split()[1]) for event in found.events]
+
+
+@pytest.mark.parametrize("which", [ANY_EVENT, EventFilter(who="BOB"), EventFilter(who="ann")])
+@pytest.mark.parametrize("id", [None, "j1"])
+def test_pages_of_events_lead_to_each_other_both_ways(
+    queue: Queue, which: EventFilter, id: str | None
+) -> None:
+    record(queue)
+    page = queue.search_events(which, id=id, limit=3)
+    assert page.newer is None
+    down = [page]
+    while page.older is not None:
+        down.append(page := queue.search_events(which, id=id, limit=3, before=page.older))
+    assert page.reached is None
+    told = [n for page in down for n in numbers(page)]
+    assert told == [
+        n
+        for n in range(19, -1, -1)
+        if (id is None or n % 2 == 1)
+        and (which.who != "ann" or n % 5 == 0)
+        and (which.who != "BOB" or n % 5)
+    ]
+    up = []
+    while page.newer is not None:
+        up.append(page := queue.search_events(which, id=id, limit=3, after=page.newer))
+    assert [numbers(page) for page in up] == [numbers(page) for page in down[-2::-1]]
+
+
+def test_a_search_for_events_stops_and_goes_on(queue: Queue) -> None:
+    record(queue)
+    which = EventFilter(who="ann")
+    first = queue.search_events(which, looks=4)
+    assert numbers(first) == []
+    assert first.reached is not None
+    assert first.reached.detail == "number 16"
+    second = queue.search_events(which, looks=4, before=first.older)
+    assert numbers(second) == [15]
+    back = queue.search_events(which, looks=5, after=second.newer)
+    assert (numbers(back), back.newer) == ([], None)
+    assert queue.search_events(which, looks=21, limit=4).reached is None
+
+
+def test_times_of_events_are_found_without_looking_at_all(queue: Queue) -> None:
+    record(queue)
+    minute = OUT_OF_ORDER
+    for since, until in ((8, 12), (1, 3), (19, 40), (30, 40), (0, 1), (12, 8)):
+        which = EventFilter(since=since * minute, until=until * minute)
+        fit = [n for n in range(19, -1, -1) if since <= n + 1 < until]
+        # A minute to each side may be out of order.
+        found = queue.search_events(which, looks=max(len(fit), 1) + 4)
+        assert (numbers(found), found.older) == (fit, None)
+        assert [event.at // minute - 1 for event in queue.iterate_events(which=which)] == fit
+
+
+def test_events_out_of_order_are_found_by_time(queue: Queue) -> None:
+    record(queue, gap=OUT_OF_ORDER // 20)
+    history = queue.store.history
+    history.record(*(replace(event, seq=0) for event in history.events(limit=9)))
+    for since in range(0, OUT_OF_ORDER, OUT_OF_ORDER // 40):
+        which = EventFilter(since=since)
+        found = queue.search_events(which)
+        assert len(found.events) == sum(event.at >= since for event in history.events())
+
+
+def test_of_no_events_there_is_no_page(queue: Queue) -> None:
+    found = queue.search_events(EventFilter(since=1, until=2))
+    assert (found.events, found.newer, found.older, found.reached) == ([], None, None, None)
+    with pytest.raises(UsageError, match="either before or after"):
+        queue.search_events(before=1, after=1)

@@ -48,7 +48,7 @@ def test_rows_have_the_values_that_are_taken(kind: str) -> None:
 def test_the_holes_are_few(kind: str) -> None:
     texts = " ".join(statements(MODULES[kind]).values())
     holes = set(re.findall(r"\{([a-z_]+)", texts)) - {*TABLES, "job_columns", "texts"}
-    assert len(holes - LISTING) <= 13
+    assert len(holes - LISTING) <= 14
 
 
 @pytest.mark.parametrize("kind", MODULES)

@@ -540,7 +540,8 @@ class TestRights:
     ) -> None:
         lab.queue.enqueue("true", id="j", env={"TOKEN": "hidden value"})
         lab.queue.enqueue("true", id="plain")
-        submitter, boss = server.client("submit"), server.client("submit", "admin")
+        submitter = server.client("submit", "operate")
+        boss = server.client("submit", "operate", "admin")
         made = submitter.post("/jobs/j/clone")
         assert (made.status, made.json["job"]["env"]) == (201, [])
         assert made.json["left_out"] == ["Its id j: the other has its own."]
@@ -551,6 +552,22 @@ class TestRights:
         assert submitter.post("/jobs/j/clone", {"changes": {"priority": 3}}).status == 201
         assert submitter.post("/jobs/plain/clone", other).status == 201
         assert boss.post("/jobs/j/clone", other).status == 201
+        for path, ask in (("/jobs/j", submitter.patch), ("/jobs/j/retry", submitter.post)):
+            changes = {"command": "env"} if path == "/jobs/j" else other
+            assert ask(path, changes).status == 403, path
+        asked = {"do": "edit", "given": {"command": "env"}}
+        [refused] = submitter.post(
+            "/calls/change_named", {"ids": ["j"], "asked": asked, "dry_run": False}
+        ).lines
+        assert "secrets" in json.dumps(refused)
+        assert lab.queue.get("j").command == "true"
+        assert submitter.patch("/jobs/j", {"priority": 4}).status == 200
+        assert submitter.patch("/jobs/plain", {"command": "false"}).status == 200
+        assert boss.patch("/jobs/j", {"command": "env"}).status == 200
+        lab.queue.schedules.add("s", "@daily", "true", env={"TOKEN": "hidden value"})
+        assert submitter.patch("/schedules/s", {"job": {"command": "env"}}).status == 403
+        assert submitter.patch("/schedules/s", {"job": {"priority": 2}}).status == 200
+        assert boss.patch("/schedules/s", {"job": {"command": "env"}}).status == 200
 
 
 def test_that_a_token_was_used_is_noted_aside(lab: Lab, server: Server) -> None:

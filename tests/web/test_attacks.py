@@ -1,8 +1,10 @@
 """Attacks: what somebody tries who doesn't belong here, each as it is done in the wild."""
 
 import http.client
+import json
+import re
 import socket
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 
@@ -171,6 +173,107 @@ class TestMessages:
                 reply = wire.recv(10_000)
                 assert reply.startswith(b"HTTP/1.1 " + status)
                 assert b"ann" not in reply
+
+
+class TestUpgrades:
+    """Requests that would have the connection become another one: they are answered as others."""
+
+    ASKED = (
+        "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
+        "Upgrade: anything\r\nConnection: keep-alive, upgrade\r\n",
+    )
+
+    @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
+    @pytest.mark.parametrize("pieces", ["one", "two", "bytes"])
+    def test_a_body_is_a_body(self, lab: Lab, server: Server, chunked: bool, pieces: str) -> None:
+        client = server.client(*Role)
+        body = json.dumps({"command": "true", "id": "inside"}).encode()
+        # Sent by somebody who may do nothing, and whose body is a request of somebody who may.
+        inner = head(client, "POST", "/jobs", len(body)) + body
+        stranger = Client(server.port)
+        behind = head(client, "GET", "/me", closes=True)
+        for asked in self.ASKED:
+            length = None if chunked else len(inner)
+            outer = head(stranger, "POST", "/me", length, asked=asked)
+            sent = chunks(inner) if chunked else inner
+            with closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) as wire:
+                wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if pieces == "one":
+                    wire.sendall(outer + sent + behind)
+                elif pieces == "two":
+                    wire.sendall(outer)
+                    wire.sendall(sent + behind)
+                else:
+                    for byte in outer + sent:
+                        wire.sendall(bytes([byte]))
+                    wire.sendall(behind)
+                assert statuses(wire) == [405, 200], asked
+        assert lab.queue.count() == 0
+
+    @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
+    def test_what_is_sent_is_taken(self, lab: Lab, server: Server, chunked: bool) -> None:
+        client = server.client(*Role)
+        for number, asked in enumerate(self.ASKED):
+            with closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) as wire:
+                for id in (f"a{number}", f"b{number}"):
+                    body = json.dumps({"command": "true", "id": id}).encode()
+                    length = None if chunked else len(body)
+                    start = head(client, "POST", "/jobs", length, asked=asked)
+                    wire.sendall(start + (chunks(body) if chunked else body))
+                wire.sendall(head(client, "GET", "/me", asked=asked) * 2)
+                wire.sendall(head(client, "GET", f"/jobs/a{number}", closes=True))
+                assert statuses(wire) == [201, 201, 200, 200, 200], asked
+        assert lab.queue.count() == 2 * len(self.ASKED)
+
+    def test_nothing_is_read_behind_the_last(self, server: Server) -> None:
+        client = server.client("view")
+        last = "Connection: Upgrade, close\r\nUpgrade: x\r\nContent-Length: 2\r\n"
+        told = f"POST /health HTTP/1.1\r\nHost: localhost\r\n{last}\r\n".encode()
+        with closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) as wire:
+            wire.sendall(told + b"{}" + head(client, "GET", "/me", closes=True))
+            assert statuses(wire) == [405]
+
+    def test_a_tunnel_is_none(self, server: Server) -> None:
+        behind = head(server.client("view"), "GET", "/me")
+        for target in ("localhost:80", "/health", "http://localhost/health"):
+            told = f"CONNECT {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n"
+            with closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) as wire:
+                wire.sendall(told.encode() + behind)
+                assert statuses(wire) == [400], target
+
+
+def head(
+    client: Client,
+    method: str,
+    path: str,
+    length: int | None = 0,
+    *,
+    asked: str = "",
+    closes: bool = False,
+) -> bytes:
+    """Write the head of a request; without a length its body comes in chunks."""
+    framing = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    lines = [f"{method} {API}{path} HTTP/1.1", "Host: localhost", framing]
+    lines += [f"{name}: {value}" for name, value in client.headers.items()]
+    lines.append("Content-Type: application/json")
+    if closes:
+        lines.append("Connection: close")
+    return "".join(f"{line}\r\n" for line in lines).encode() + asked.encode() + b"\r\n"
+
+
+def chunks(body: bytes) -> bytes:
+    """Write a body as a chunk, and the end."""
+    return b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+
+
+def statuses(wire: socket.socket) -> list[int]:
+    """Return what is answered to each request until the server hangs up."""
+    came = b""
+    with suppress(ConnectionResetError):
+        while part := wire.recv(1 << 16):
+            came += part
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", came)]
 
 
 class TestTooMuch:

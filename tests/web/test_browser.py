@@ -16,9 +16,17 @@ from tests.support import PATIENCE, Lab, lab_in, wait_for
 from tests.web import scene
 from tests.web.browser import Seen, chromium, open_page, sign_in
 from tests.web.conftest import Server
-from tests.web.screenshots import PAGES
+from tests.web.screenshots import PAGES, PHONE
+from tests.web.test_error_pages import alter, spoil
 
 WIDTHS = {"wide": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
+
+TOO_WIDE = """() => [...document.querySelectorAll("main *, footer *")]
+  .filter(one => !one.closest(".visually-hidden, .numbers, .terminal, svg, datalist, select"))
+  .filter(one => one.getBoundingClientRect().right > innerWidth)
+  .filter(one => getComputedStyle(one.parentElement).overflow !== "hidden")
+  .map(one => one.outerHTML.slice(0, 160))"""
+"""What one would have to scroll sideways for."""
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +82,9 @@ class TestSigning:
         (cookie,) = page.context.cookies()
         assert cookie["httpOnly"] is True
         assert cookie["sameSite"] == "Strict"
+        # A server that lets things be submitted prints a link that is good for that.
+        page.click("nav >> text=Jobs")
+        page.wait_for_selector("a:has-text('New job')")
         page.click("text=Sign out")
         page.wait_for_selector("h1:has-text('Sign in')")
         assert page.context.cookies() == []
@@ -118,6 +129,29 @@ class TestSigning:
             server.close()
 
 
+@pytest.mark.parametrize("has_script", [True, False])
+def test_what_goes_wrong_is_said_and_tried_again(
+    browser: Browser, lab: Lab, server: Server, has_script: bool
+) -> None:
+    _, token = lab.queue.access.add_token("bot", ["admin"])
+    page = open_page(browser, java_script_enabled=has_script)
+    page.goto(server.url + "/sign-in")
+    page.fill("#secret", token)
+    page.click("button.main")
+    page.wait_for_selector("h1:has-text('Overview')")
+    spoil(lab)
+    page.goto(server.url + "/access")
+    assert page.inner_text("h1") == "A fault of ours"
+    alter(lab, "ALTER TABLE events RENAME TO elsewhere")
+    page.goto(server.url + "/events?kind=hold")
+    assert page.inner_text("h1") == "The database can't be used"
+    alter(lab, "ALTER TABLE elsewhere RENAME TO events")
+    page.click("text=try again")
+    page.wait_for_selector("h1:has-text('Audit log')")
+    assert page.url == server.url + "/events?kind=hold"
+    page.context.close()
+
+
 class TestEachPage:
     @pytest.mark.parametrize("name", PAGES)
     def test_has_nothing_serious_for_axe_in_any_colours_or_width(
@@ -137,8 +171,29 @@ class TestEachPage:
             assert bad == [], (colours, width)
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= WIDTHS[width]["width"], "the page itself scrolls sideways"
+            if width == "phone":
+                assert page.evaluate(TOO_WIDE) == []
             seen.check()
             page.context.close()
+
+    def test_a_phone_shows_of_each_job_what_matters(self, browser: Browser, busy: Server) -> None:
+        page = open_page(browser, viewport=PHONE)
+        sign_in(page, busy)
+        go(page, busy, "/jobs?text=cold-storage")
+        row = page.locator("tr[data-row=cold-storage]")
+        shown = row.inner_text()
+        for text in ("pending", "tar -c 2025", "cold-storage", "archive"):
+            assert text in shown
+            box = row.get_by_text(text, exact=True).bounding_box()
+            assert box is not None
+            assert 0 <= box["x"] <= box["x"] + box["width"] <= PHONE["width"], text
+        label = (
+            "getComputedStyle(document.querySelector('td[data-label=Queue]'), '::before').content"
+        )
+        assert "Queue" in page.evaluate(label)
+        row.locator("input[type=checkbox]").check()
+        assert "those chosen (1)" in page.inner_text("#bulk-which")
+        page.context.close()
 
     def test_signing_in_has_nothing_serious_either(self, page: Page, busy: Server) -> None:
         page.goto(busy.url + "/sign-in")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from queuectl import State
+from queuectl.store.sqlstore import SqlStore
 from queuectl.views import job_whole
 from tests.support import PATIENCE, Lab, wait_for
 from tests.web.conftest import API, Client, Server
@@ -68,6 +69,7 @@ def test_a_job_without_a_folder_runs_where_its_worker_is(lab: Lab, anyone: Clien
         ("true", "JSON object"),
         (b"{", "isn't JSON"),
         (b"NaN", "isn't JSON"),
+        (b'{"command": "true", "priority": 1e999}', "too large a number"),
         (b"[" * 100_000, "isn't JSON"),
         (b"\xff\xfe", "isn't JSON"),
     ],
@@ -76,6 +78,40 @@ def test_what_is_wrong_is_said_in_a_sentence(anyone: Client, body: Any, word: st
     reply = anyone.ask("POST", "/jobs", body, headers={"Content-Type": "application/json"})
     assert (reply.status, reply.problem) == (400, "bad-request")
     assert word in reply.json["detail"]
+
+
+def test_what_is_no_json_in_the_database_breaks_nothing(lab: Lab, anyone: Client) -> None:
+    """It may have come there by other ways than ours."""
+    store = lab.queue.store
+    assert isinstance(store, SqlStore)
+    job = lab.queue.enqueue("true")
+    store.db.change(store.db.sql.KEEP_RESULT, {"seq": job.seq, "number": 1, "value": "1e999"})
+    lab.queue.force_finish(lab.queue.enqueue("true", id="other"), result=[1.5])
+    lab.queue.emit("odd")
+    store.db.change("UPDATE emitted SET payload = '[1e999' WHERE name = :name", {"name": "odd"})
+    assert anyone.get(f"/jobs/{job.id}").status == 200
+    assert [one["payload"] for one in anyone.get("/emitted").json] == ["[1e999"]
+    assert anyone.get("/jobs/other/result").json == [1.5]
+
+
+@pytest.mark.parametrize("path", [f"/events?before={9**30}", "/events?limit=0", "/jobs?limit=-1"])
+def test_a_number_that_no_database_holds(anyone: Client, path: str) -> None:
+    assert anyone.get(path).problem == "bad-request"
+
+
+@pytest.mark.parametrize(
+    ("call", "asked"),
+    [
+        ("events", {"limit": 3, "before": 9**30}),
+        ("emitted", {"limit": 9**30}),
+        ("held", {"node": "\ud800"}),
+        ("jobs_like", {"prefix": "", "states": [], "limit": -1}),
+    ],
+)
+def test_a_call_with_odd_values(lab: Lab, anyone: Client, call: str, asked: dict[str, Any]) -> None:
+    lab.queue.enqueue("true")
+    reply = anyone.post(f"/calls/{call}", asked)
+    assert reply.status == 400 or reply.json in ([], {"is": []}), reply
 
 
 def test_a_job_that_is_not_there_is_404(anyone: Client) -> None:
@@ -336,7 +372,9 @@ class TestBulk:
         done = anyone.post("/bulk/changes", {"do": "cancel", "filter": {}})
         action = done.headers["queuectl-action"]
         anyone.post("/jobs/j3/retry")
-        assert {event["action"] for event in anyone.get("/events?limit=3").json[1:]} == {action}
+        assert {event["action"] for event in anyone.get("/events?limit=3").json["items"][1:]} == {
+            action
+        }
         foreseen = anyone.post(f"/actions/{action}/undo", {"dry_run": True}).lines
         assert lab.queue.count(state="cancelled") == 699
         told = anyone.post(f"/actions/{action}/undo").lines
@@ -397,12 +435,16 @@ def test_events_go_on_where_a_page_ended(lab: Lab, anyone: Client) -> None:
         lab.queue.enqueue("true", id=f"j{number}")
         lab.queue.hold(f"j{number}")
     first = anyone.get("/events?limit=3").json
-    rest = anyone.get(f"/events?limit=3&before={first[-1]['seq']}").json
-    assert [event["job"] for event in first + rest][:5] == ["j4", "j3", "j2", "j1", "j0"]
+    rest = anyone.get(f"/events?limit=3&before={first['next']}").json
+    held = [event["job"] for event in first["items"] + rest["items"]][:5]
+    assert held == ["j4", "j3", "j2", "j1", "j0"]
+    assert first["previous"] is None
+    again = anyone.get(f"/events?limit=3&after={rest['previous']}").json
+    assert again["items"] == first["items"]
     anyone.delete("/jobs/j2")
-    gone = anyone.get("/events?job=j2").json
+    gone = anyone.get("/events?job=j2").json["items"]
     assert [event["kind"] for event in gone] == ["rm", "hold"]
-    [same] = anyone.get(f"/events?action={gone[1]['action']}").json
+    [same] = anyone.get(f"/events?action={gone[1]['action']}").json["items"]
     assert same == gone[1]
     assert anyone.get("/events?job=none").problem == "not-found"
     assert anyone.get("/events?job=j2&action=a").problem == "bad-request"

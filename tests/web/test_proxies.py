@@ -167,3 +167,28 @@ def test_much_is_taken_and_given_as_lines(lab: Lab, site: Site) -> None:
         told = at.read().splitlines()
     assert [json.loads(one)["error"] for one in told] == [None] * 4
     assert lab.queue.count() == 4
+
+
+def test_what_somebody_sends_as_a_body_is_no_request(lab: Lab, site: Site) -> None:
+    """A proxy passes `Upgrade` on; what follows is still what its sender may send."""
+    _, secret = lab.queue.access.add_token("t", list(Role))
+    site.headers["Authorization"] = f"Bearer {secret}"
+    lab.queue.enqueue("true", id="j", delay="1h")
+    body = json.dumps({"command": "true", "id": "inside"})
+    inner = (
+        f"POST {site.base}/api/v1/jobs HTTP/1.1\r\nHost: {NAME}\r\nAuthorization: Bearer {secret}"
+        f"\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    )
+    with closing(_Https(site.port)) as wire:
+        wire.putrequest("GET", f"{site.base}/api/v1/jobs/j/wait?timeout=60")
+        asked = {"Connection": "Upgrade", "Upgrade": "websocket", "Content-Length": str(len(inner))}
+        for name, value in (site.headers | asked).items():
+            wire.putheader(name, value)
+        wire.endheaders()
+        wire.send(inner.encode())
+        lab.queue.cancel("j")
+        with closing(wire.getresponse()) as reply:
+            assert json.load(reply)["state"] == "cancelled"
+    with site.asking("GET", "/api/v1/me") as reply:
+        assert reply.status == 200
+    assert [job.id for job in lab.queue.iterate()] == ["j"]

@@ -1,13 +1,16 @@
 """The `events` command: what people did by hand, and which jobs died or were rescued."""
 
+from typing import Any
+
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.options import JOB_ID, json_option, open_queue
+from queuectl.cli.options import JOB_ID, MOMENT, json_option, open_queue
 from queuectl.cli.paging import how_many, limit_option
 from queuectl.cli.render import Column, say, write_json_array, write_long_table
 from queuectl.facts import Event
-from queuectl.when import local
+from queuectl.filter import EventFilter
+from queuectl.when import local, parse_moment
 
 
 @click.command(
@@ -15,13 +18,32 @@ from queuectl.when import local
     examples="""
     queuectl events
     queuectl events k3v9            # of one job
+    queuectl events --who ann --since yesterday
+    queuectl events --kind cancel --text "out of date"
     queuectl events --json > events.json
     """,
 )
 @click.argument("id", type=JOB_ID, required=False, metavar="[ID]")
+@click.option("--who", default="", metavar="NAME", help="Only events of who has this in the name.")
+@click.option("--kind", default="", metavar="KIND", help="Only events of this kind: cancel, dead.")
+@click.option(
+    "--text",
+    "--search",
+    "text",
+    default="",
+    metavar="TEXT",
+    help="Only events with this in their detail, in any letter case.",
+)
+@click.option(
+    "--since",
+    type=MOMENT,
+    metavar="TIME",
+    help="Only events since: 1h (ago), yesterday, 09:00, 2025-11-08T13:00:00Z.",
+)
+@click.option("--until", type=MOMENT, metavar="TIME", help="Only events before; as --since.")
 @limit_option("--json")
 @json_option
-def events(id: str | None, limit: int | None, as_json: bool) -> None:
+def events(id: str | None, limit: int | None, as_json: bool, **which: Any) -> None:
     """List what was done by hand, and which jobs died or were rescued.
 
     Retries, cancellations, edits, removals, prunings, pauses, stops and changed settings, each with
@@ -31,13 +53,19 @@ def events(id: str | None, limit: int | None, as_json: bool) -> None:
     from queuectl.report import event_dict
 
     with open_queue() as queue:
-        page = queue.page_events(id, limit=how_many(limit, bare=as_json))
+        limit = how_many(limit, bare=as_json)
+        for name in ("since", "until"):
+            if which[name] is not None:
+                which[name] = parse_moment(which[name], now=queue.now())
+        page = queue.page_events(id, which=EventFilter(**which), limit=limit)
         if as_json:
             write_json_array(map(event_dict, page))
         else:
             write_long_table(_COLUMNS, map(_row, page))
     if page.more:
         say(f"There are more than these {page.count:,}; --limit 0 shows all.")
+    elif not page.count and not as_json and any(which.values()):
+        say("No events fit.")
     elif not page.count and not as_json:
         say("Nothing was done by hand, and no job has died or had to be rescued.")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from queuectl.errors import BadJobError, UsageError
+from queuectl.jsontext import STRICT, OddNumberError
 from queuectl.request import LONGEST_DATA, LONGEST_STDIN
 from queuectl.settings import format_size
 
@@ -191,6 +192,8 @@ def _not_json(error: Exception, hint: str) -> BadJobError:
         return BadJobError(f"Invalid JSON: {error.msg} at {where}{hint}.")
     if isinstance(error, RecursionError):
         return BadJobError("Invalid JSON: it is nested too deeply.")
+    if isinstance(error, OddNumberError):
+        return BadJobError(f"Invalid JSON: {error}.")
     # The one thing left: Python doesn't read numbers of thousands of digits.
     return BadJobError("Invalid JSON: it has a number of thousands of digits.")
 
@@ -207,8 +210,4 @@ def _pairs(pairs: Sequence[tuple[str, Any]]) -> Fields:
     return fields
 
 
-def _no_constant(name: str) -> Any:
-    raise BadJobError(f"Invalid JSON: {name} is not a number.")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, **STRICT)

@@ -11,7 +11,7 @@ import click
 
 from queuectl.cli.command import DB
 from queuectl.cli.render import say
-from queuectl.errors import StoreError
+from queuectl.errors import StoreError, StoreUnreachableError
 from queuectl.job import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
@@ -108,6 +108,8 @@ def near_queue(queue: "Queue", name: str) -> str | None:
         return None
     try:
         return queue.unused([name]).get(name)
+    except StoreUnreachableError:  # to wait for it once is enough
+        raise
     except StoreError:  # what is wrong is told by whoever stores the job
         return None
 

@@ -98,9 +98,9 @@ def await_(emitted_name: str, timeout: str | None, name: str | None, as_json: bo
             return _tell_asleep(queue, found, as_json=as_json)
     told = found.output.decode()
     if as_json:
-        from json import loads
+        from queuectl.jsontext import read_stored
 
-        came = {"emitted": bool(told), "payload": loads(told) if told else None}
+        came = {"emitted": bool(told), "payload": read_stored(told) if told else None}
         write_json(_done(found) | {"asleep": False, "until": None} | came)
     elif told:
         sys.stdout.write(f"{told}\n")

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, cast
 
-from queuectl.errors import StoreError
+from queuectl.errors import UsageError
 from queuectl.remote.calls import Calls, Shape, shape_of
-from queuectl.remote.http import FOR_LONG, WITHIN, Client, LostError, Reply
-from queuectl.remote.wire import MisfitError, error_of
+from queuectl.remote.http import FOR_LONG, WITHIN, Client, LostError, Reply, Request
+from queuectl.remote.wire import error_of
 
 CHUNK = 1 << 16
 SLOW = frozenset(
@@ -42,71 +42,51 @@ class _Caller:
     def _call(self, name: str, shape: Shape, *given: Any) -> Any:
         if not shape.reads and (called := self._before()) is not None:
             called()
-        within = FOR_LONG if name in SLOW else WITHIN
-        send = self._lines if shape.takes_lines else self._plain
-        reply = send(f"/calls/{name}", shape, given, within)
+        made = self._lines if shape.takes_lines else self._plain
+        request = made(f"/calls/{name}", shape, given)._replace(
+            within=FOR_LONG if name in SLOW else WITHIN,
+            changes=not shape.reads,
+            again=shape.again,
+        )
         if shape.yields:
-            return self._values(reply, shape)
-        try:
-            body = reply.whole()
-        except LostError as error:
-            if shape.again and not shape.takes_lines:
-                # It broke off amid the answer: that can be had once more.
-                return self._read(shape, send(f"/calls/{name}", shape, given, within).whole())
-            raise self._client.lost(error, again=shape.again) from None
-        return self._read(shape, body)
+            return self._values(self._client.ask(request), shape)
+        body = self._client.fetch(request)
+        return self._read(shape, self._parsed(shape, body))
 
-    def _plain(self, path: str, shape: Shape, given: tuple[Any, ...], within: float) -> Reply:
+    def _plain(self, path: str, shape: Shape, given: tuple[Any, ...]) -> Request:
         said = {
             word: form.write(value, _whole)
             for (word, form), value in zip(shape.takes.items(), given, strict=True)
             if value is not None
         }
-        headers = {"Content-Type": "application/json"}
-        return self._client.ask(
-            path, _json(said), again=shape.again, headers=headers, within=within
-        )
+        return Request(path, _json(said), {"Content-Type": "application/json"})
 
-    def _lines(self, path: str, shape: Shape, given: tuple[Any, ...], within: float) -> Reply:
+    def _lines(self, path: str, shape: Shape, given: tuple[Any, ...]) -> Request:
         *said, lines = given
         words = zip(shape.takes, said, strict=True)
         query = "&".join(f"{word}={json.dumps(value)}" for word, value in words)
         headers = {"Content-Type": "application/jsonl", "Transfer-Encoding": "chunked"}
-        return self._client.ask(
-            f"{path}?{query}",
-            partial(_chunks, lines),
-            again=shape.again,
-            headers=headers,
-            within=within,
-        )
+        return Request(f"{path}?{query}", partial(_chunks, lines), headers)
 
     def _values(self, reply: Reply, shape: Shape) -> Iterator[Any]:
         try:
             for line in reply.lines():
-                value = self._parsed(line)
-                if isinstance(value, dict) and "problem" in value:
-                    said = value["problem"]
+                value = self._parsed(shape, line)
+                if isinstance(value, dict) and isinstance(said := value.get("problem"), dict):
                     raise error_of({"text": said.get("detail"), **said})
-                yield self._made(shape, value)
+                yield self._read(shape, value)
         except LostError as error:
-            raise self._client.lost(error, again=shape.reads) from None
+            raise self._client.lost(error, changes=not shape.reads) from None
 
-    def _read(self, shape: Shape, body: bytes) -> Any:
-        return self._made(shape, self._parsed(body))
+    def _parsed(self, shape: Shape, text: bytes) -> Any:
+        return self._client.parsed(text, changes=not shape.reads)
 
-    def _parsed(self, text: bytes) -> Any:
-        try:
-            return json.loads(text)
-        except ValueError:
-            raise StoreError(f"{self._client.remote.url} answered what is no JSON.") from None
-
-    def _made(self, shape: Shape, value: Any) -> Any:
+    def _read(self, shape: Shape, value: Any) -> Any:
         try:
             return shape.gives.read(value)
-        except MisfitError as error:
-            raise StoreError(
-                f"{self._client.remote.url} answered what can't be read here: {error}"
-            ) from None
+        except UsageError as error:
+            why = str(error).rstrip(".")
+            raise self._client.odd(why, changes=not shape.reads) from None
 
 
 def _whole(value: Any) -> Any:

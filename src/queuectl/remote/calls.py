@@ -27,7 +27,7 @@ from queuectl.facts import (
     Sleep,
     Step,
 )
-from queuectl.filter import Filter
+from queuectl.filter import EventFilter, Filter
 from queuectl.job import Attempt, Job, Output, State
 from queuectl.limits import Limits
 from queuectl.outputs import Written
@@ -221,12 +221,19 @@ class Calls(Protocol):
 
     @reads
     def events(
-        self, id: str | None, action: str | None, before: int | None, limit: int
+        self,
+        id: str | None,
+        action: str | None,
+        which: EventFilter | None,
+        before: int | None,
+        limit: int,
     ) -> list[Event]:
         """List events, newest first, up to 1,000."""
 
     @reads
-    def all_events(self, id: str | None, action: str | None, before: int | None) -> Iterator[Event]:
+    def all_events(
+        self, id: str | None, action: str | None, which: EventFilter | None, before: int | None
+    ) -> Iterator[Event]:
         """List all events, as they come."""
 
     @reads

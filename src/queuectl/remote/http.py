@@ -10,11 +10,17 @@ import socket
 import ssl
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
 from random import uniform
 from threading import Lock, local
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from queuectl import __version__
 from queuectl.address import Remote
@@ -45,6 +51,7 @@ OF_PROXIES = (502, 503, 504)
 """What proxies answer while the server behind them is away."""
 
 Connection = HTTPConnection
+T = TypeVar("T")
 
 
 class LostError(Exception):
@@ -55,6 +62,21 @@ class LostError(Exception):
         super().__init__(why)
         self.heard = heard
         self.told = told
+
+
+class Request(NamedTuple):
+    """What a server is asked for."""
+
+    path: str
+    body: bytes | Callable[[], Iterable[bytes]] | None = None
+    """What comes bit by bit is given as what yields it, anew for each try."""
+    headers: Mapping[str, str] = {}
+    method: str = "POST"
+    within: float = WITHIN
+    """Seconds that the server may be silent for."""
+    changes: bool = False
+    again: bool = True
+    """Whether it can be asked again if nobody knows whether it was heard."""
 
 
 class Message(NamedTuple):
@@ -105,7 +127,7 @@ class Reply:
         """Yield the events of a stream, as they come."""
         name, id, data = "message", None, ""
         for line in self.lines():
-            word, _, said = line.decode().rstrip("\n").partition(": ")
+            word, _, said = line.decode(errors="replace").rstrip("\n").partition(": ")
             if word == "event":
                 name = said
             elif word == "id":
@@ -113,7 +135,7 @@ class Reply:
             elif word == "data":
                 data = said
             elif not word and data:
-                yield Message(name, id, json.loads(data))
+                yield Message(name, id, self._client.parsed(data))
                 name, id, data = "message", None, ""
 
     def hang_up(self) -> None:
@@ -163,30 +185,27 @@ class Client:
         until: float | None = getattr(self._mood, "until", None)
         return until
 
-    def ask(
-        self,
-        path: str,
-        body: bytes | Callable[[], Iterable[bytes]] | None,
-        *,
-        again: bool,
-        headers: Mapping[str, str] | None = None,
-        method: str = "POST",
-        within: float = WITHIN,
-    ) -> Reply:
-        """Send a request and return the answer; a refusal is the error that the server names.
+    def ask(self, request: Request) -> Reply:
+        """Send a request and return the answer; a refusal is the error that the server names."""
+        return self._tried(request, lambda reply: reply)
 
-        A body that comes bit by bit is given as what yields it, anew for each try.
-        """
+    def fetch(self, request: Request) -> bytes:
+        """Send a request and return all of the answer: one that breaks off is asked for again."""
+        return self._tried(request, Reply.whole)
+
+    def _tried(self, request: Request, take: Callable[[Reply], T]) -> T:
         pause = FIRST_PAUSE
         patience = monotonic() + PATIENCE
+        heard = False
         while True:
             try:
-                return self._once(method, path, body, headers or {}, within)
+                return take(self._once(request))
             except LostError as error:
+                error.heard = heard = heard or error.heard
                 until = max(patience, self._patience or 0)
-                may_wait = self._was_there or error.heard or self._patience is not None
-                if (error.heard and not again) or not may_wait or monotonic() >= until:
-                    raise self.lost(error, again=again) from None
+                may_wait = self._was_there or heard or self._patience is not None
+                if (heard and not request.again) or not may_wait or monotonic() >= until:
+                    raise self.lost(error, changes=request.changes) from None
                 # A crowd that was cut off together doesn't come back together.
                 sleep(min(pause * uniform(0.5, 1.0), max(until - monotonic(), 0)))
                 pause = min(pause * 2, LONGEST_PAUSE)
@@ -196,41 +215,49 @@ class Client:
         headers = {"Accept": "text/event-stream"} | (
             {} if last is None else {"Last-Event-ID": last}
         )
-        return self.ask(path, None, again=True, headers=headers, method="GET")
+        return self.ask(Request(path, headers=headers, method="GET"))
 
-    def lost(self, error: LostError, *, again: bool) -> QueuectlError:
+    def lost(self, error: LostError, *, changes: bool) -> QueuectlError:
         """Return what is to be said of a request that came to nothing, as far as one can tell."""
-        if error.told is not None:
-            return error.told
-        return self._unsettled(error) if error.heard and not again else self._unreachable(error)
+        if changes and error.heard:
+            why = f"The connection to {self.remote.url} was lost ({error})"
+            return _unsettled(why)
+        return error.told or self._unreachable(error)
+
+    def parsed(self, text: str | bytes, *, changes: bool = False) -> Any:
+        """Return what JSON says that the server has sent."""
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise self.odd("that is no JSON", changes=changes) from None
+        except RecursionError:
+            raise self.odd("that is too deep", changes=changes) from None
+
+    def odd(self, why: object, *, changes: bool = False) -> StoreError:
+        """Return what is to be said of an answer that no server of ours gives."""
+        said = f"{self.remote.url} answers in a way that isn't understood: {why}"
+        return _unsettled(said) if changes else StoreError(f"{said}.")
 
     # -- one try ------------------------------------------------------------------------
 
-    def _once(
-        self,
-        method: str,
-        path: str,
-        body: bytes | Callable[[], Iterable[bytes]] | None,
-        headers: Mapping[str, str],
-        within: float,
-    ) -> Reply:
-        sent: Any = body() if callable(body) else body
+    def _once(self, request: Request) -> Reply:
+        body: Any = request.body() if callable(request.body) else request.body
         said = {
             "Authorization": f"Bearer {self._token()}",
             "User-Agent": f"queuectl/{__version__}",
             "Accept": "application/json",
-            **headers,
+            **request.headers,
         }
-        connection = self._connection(within)
+        connection = self._connection(request.within)
         with self.guarded(connection, heard=True):
             # Who refuses a long body may say so before all of it was sent, and hang up.
             with suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(
-                    method,
-                    f"{self.remote.base}{API}{path}",
-                    body=sent,
+                    request.method,
+                    f"{self.remote.base}{API}{request.path}",
+                    body=body,
                     headers=said,
-                    encode_chunked=callable(body),
+                    encode_chunked=callable(request.body),
                 )
             response = connection.getresponse()
         reply = Reply(self, connection, response)
@@ -302,12 +329,6 @@ class Client:
             advice="is `queuectl web` running there?",
         )
 
-    def _unsettled(self, error: LostError) -> StoreUnsettledError:
-        return StoreUnsettledError(
-            f"The connection to {self.remote.url} was lost ({error}): what was asked for may or may"
-            " not have been done."
-        )
-
     def _refusal(self, reply: Reply) -> Exception:
         """Return what is to be raised for an answer that is none."""
         response = reply.response
@@ -340,6 +361,11 @@ class Client:
         if kind in ("too-many", "busy"):
             return LostError(detail, heard=False, told=StoreBusyError(detail))
         if kind == "no-path":
+            return StoreError(
+                f"There is no queue at {self.remote.url}: {detail.rstrip('.')}.",
+                advice="the URL is that of the dashboard: with its base path, and nothing behind.",
+            )
+        if kind == "no-call":
             return StoreTooOldError(
                 f"The server at {self.remote.url} is an older one, which can't do that."
             )
@@ -353,11 +379,17 @@ def _problem(reply: Reply) -> dict[str, Any] | None:
     if reply.kind != "application/problem+json":
         reply.close()
         return None
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         said = json.loads(reply.whole())
         if isinstance(said, dict) and str(said.get("type", "")).startswith("urn:queuectl:"):
             return said
     return None
+
+
+def _unsettled(why: str) -> StoreUnsettledError:
+    error = StoreUnsettledError(f"{why}: what was asked for may or may not have been done.")
+    error.advice = "queuectl events says what was done, and queuectl list what is there."
+    return error
 
 
 def _why(error: Exception) -> str:
@@ -365,6 +397,10 @@ def _why(error: Exception) -> str:
         return "there is no host of that name"
     if isinstance(error, TimeoutError):
         return "it is silent for too long"
+    if isinstance(error, IncompleteRead):
+        return "the answer breaks off"
+    if isinstance(error, HTTPException) and not isinstance(error, OSError):
+        return "what comes is no answer of HTTP"
     if isinstance(error, ssl.SSLError):
         return f"no TLS ({error.reason or error})"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__

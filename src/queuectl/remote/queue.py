@@ -19,11 +19,12 @@ from queuectl.errors import (
     BadJobError,
     DuplicateError,
     NotFoundError,
+    StoreUnsettledError,
     UsageError,
 )
 from queuectl.facts import Batch, Node, Pause, QueueUse, RunProgress, Sleep
 from queuectl.fields import Keywords
-from queuectl.filter import Filter, Names
+from queuectl.filter import ANY_EVENT, EventFilter, Filter, Names
 from queuectl.job import Job, Named, Output, State
 from queuectl.place import Place, find_place, near
 from queuectl.queue import (
@@ -161,7 +162,12 @@ class RemoteQueue(Queue):
         _check_connection(connection)
         # It may be sent again: under its key, it is added once.
         (id,) = job_ids(1)
-        return self._ask.enqueue({"id": id, **requests.written(values)}, str(uuid4()))
+        asked = {"id": id, **requests.written(values)}
+        try:
+            return self._ask.enqueue(asked, str(uuid4()))
+        except StoreUnsettledError as error:
+            error.advice = f"queuectl show {asked['id']} says whether the job is there."
+            raise
 
     def enqueue_many(
         self,
@@ -392,14 +398,15 @@ class RemoteQueue(Queue):
         id: Named | None = None,
         *,
         action: str | None = None,
+        which: EventFilter = ANY_EVENT,
         before: int | None = None,
         limit: int | None = None,
     ) -> Iterator[Any]:
         limit = listing.check_limit(limit)
         name = None if id is None else finding.name_of(id)
         if limit is not None and limit <= MOST:
-            return iter(self._ask.events(name, action, before, limit))
-        return _first(self._ask.all_events(name, action, before), limit)
+            return iter(self._ask.events(name, action, which, before, limit))
+        return _first(self._ask.all_events(name, action, which, before), limit)
 
     # -- following ------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from queuectl import errors
 from queuectl.errors import QueuectlError, UsageError, shown
+from queuectl.jsontext import LARGEST
 from queuectl.values import names_of, needed_of
 
 Seen = Callable[[Any], Any]
@@ -82,6 +83,12 @@ def _misfit(wanted: str, value: object) -> MisfitError:
     return MisfitError(f"There must be {wanted}, not {shown(value)}.")
 
 
+def _read_whole(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST:
+        return value
+    raise _misfit("a whole number of 64 bits at most", value)
+
+
 def _read_bytes(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
@@ -92,7 +99,7 @@ def _read_bytes(value: Any) -> bytes:
 _PLAIN: dict[Any, Form] = {
     Any: Form(lambda value, seen: value, lambda value: value, {}),
     str: _simple("text", str, schema={"type": "string"}),
-    int: _simple("a whole number", int, schema={"type": "integer"}),
+    int: Form(lambda value, seen: value, _read_whole, {"type": "integer"}),
     float: _simple("a number", int, float, schema={"type": "number"}),
     bool: _simple("true or false", bool, schema={"type": "boolean"}),
     type(None): _simple("null", type(None), schema={"type": "null"}),

@@ -28,7 +28,7 @@ from queuectl.facts import (
     Stop,
     Total,
 )
-from queuectl.filter import Filter, Sort
+from queuectl.filter import ANY_EVENT, EventFilter, Filter, Sort
 from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition
 from queuectl.values import dataclass
 
@@ -612,12 +612,31 @@ class History(ABC):
         job: str | None = None,
         *,
         action: str | None = None,
+        which: EventFilter = ANY_EVENT,
         limit: int = 100,
         before: int | None = None,
+        after: int | None = None,
+        oldest: bool = False,
     ) -> list[Event]:
-        """Return events, newest first: of one job, of one action, or all.
+        """Return events, newest first (or `oldest` first): of one job, of one action, or all.
 
-        They go on behind the one with seq `before`.
+        They are those that fit, older than the one with seq `before` and newer than `after`.
+        """
+
+    @abstractmethod
+    def horizon(
+        self,
+        job: str | None = None,
+        *,
+        action: str | None = None,
+        looks: int,
+        before: int | None = None,
+        after: int | None = None,
+        oldest: bool = False,
+    ) -> Event | None:
+        """Return the event up to which `events` looks at no more than so many; None, if at no more.
+
+        Those of other jobs, or of other actions, are none that are looked at.
         """
 
     @abstractmethod

@@ -80,6 +80,7 @@ class Dialect:
             "in_ids": self.within.format("ids"),
             "in_seqs": self.within.format("seqs"),
             "contains_text": _Phrase(self.contains.format("{0}", "text")),
+            "contains_who": _Phrase(self.contains.format("{0}", "who")),
             "contains_quoted": _Phrase(self.contains.format("{0}", "quoted")),
             "on_conflict": _Phrase(self.on_conflict),
             "or_nothing": _Phrase(self.or_nothing),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from queuectl.errors import UsageError
 from queuectl.facts import Count, Event
 from queuectl.fields import COPIED
 from queuectl.job import (
@@ -27,6 +28,9 @@ from queuectl.store.ids import job_ids
 from queuectl.store.statements.shared import EDITED, NEW_COLUMNS, RESTORED
 from queuectl.values import fields, replace
 from queuectl.when import LATEST
+
+LONGEST_TEXT = 1_000
+"""Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
 
 _PENDING = State.PENDING.value
 
@@ -184,6 +188,13 @@ def storable(text: str) -> bool:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:
         return False
+
+
+def can_be_sought(text: str) -> bool:
+    """Tell whether a text can be in a store; one too long to search for is a `UsageError`."""
+    if storable(text) and len(text) > LONGEST_TEXT:
+        raise UsageError(f"A text to search for can have {LONGEST_TEXT:,} characters at most.")
+    return storable(text)
 
 
 def fence(job: Job) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from queuectl.facts import Count
-from queuectl.filter import Filter, Sort
+from queuectl.filter import EventFilter, Filter, Sort
 from queuectl.job import JOB_COLUMNS, State, handler_of
 from queuectl.when import milliseconds
 
@@ -195,6 +195,22 @@ def _conditions(
         if n:
             conditions.append(sql.WHERE_TAGGED.replace("{n}", str(n)))
     return conditions, params
+
+
+def event_conditions(
+    sql: ModuleType, which: EventFilter, needle: Callable[[str], str], params: dict[str, Any]
+) -> list[str]:
+    """Return what holds of each event that fits, and bind what it names."""
+    known = {
+        sql.EVENT_WHO: ("who", needle(which.who.translate(_LOWER)) if which.who else None),
+        sql.EVENT_KIND: ("kind", which.kind or None),
+        sql.EVENT_TEXT: ("text", needle(which.text.translate(_LOWER)) if which.text else None),
+        sql.EVENT_SINCE: ("since", None if which.since is None else milliseconds(which.since)),
+        sql.EVENT_UNTIL: ("until", None if which.until is None else milliseconds(which.until)),
+    }
+    said = {condition: pair for condition, pair in known.items() if pair[1] is not None}
+    params |= dict(said.values())
+    return [*said]
 
 
 def _pair_conditions(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from queuectl.access import Grant, Kind
 from queuectl.errors import QueuectlError, UsageError, shown
+from queuectl.jsontext import read_json
 from queuectl.metrics import QueueMetrics
 from queuectl.web import openapi, problems
 from queuectl.web.adding import LONGEST_TOGETHER, Adder
@@ -161,7 +162,8 @@ class App:
         found = self._at.find(request.path)
         if found is None:
             told = f"There is no {request.path[:200]!r}; {base}{PREFIX}/openapi.json says what is."
-            raise refused(404, "no-path", "Not found", told)
+            kind = "no-call" if request.path.startswith(f"{PREFIX}/calls/") else "no-path"
+            raise refused(404, kind, "Not found", told)
         methods, request.names = found
         answer = methods.get(request.method)
         if answer is None:
@@ -438,16 +440,9 @@ def _wrong_type(wanted: str, given: str) -> RefusedError:
 def parsed(text: bytes) -> Any:
     """Return what JSON says, or raise; numbers that aren't any are no JSON."""
     try:
-        return _decode(text.decode("utf-8-sig"))
+        return read_json(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"The body isn't JSON: {str(error)[:200]}.") from None
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-_decode = json.JSONDecoder(parse_constant=_no_number).decode
 
 
 def _lines(request: Request) -> Iterator[Any]:

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from queuectl.errors import UsageError, did_you_mean, shown
+from queuectl.jsontext import LARGEST
 from queuectl.web.route import Param
 
 
@@ -61,7 +62,7 @@ def _number(param: Param, text: str) -> float | int:
         value = int(text) if param.schema["type"] == "integer" else float(text)
     except ValueError:
         raise UsageError(f"{param.name} is a number, not {shown(text)}.") from None
-    least, most = param.schema.get("minimum"), param.schema.get("maximum")
+    least, most = param.schema.get("minimum"), param.schema.get("maximum", LARGEST)
     # A number that is none fits nowhere.
     if (least is not None and not value >= least) or (most is not None and not value <= most):
         raise UsageError(f"{param.name} is a number from {least} to {most}, not {shown(text)}.")

@@ -500,6 +500,6 @@ SCHEMAS: dict[str, Json] = {
 """By their names, which references use."""
 
 
-def page_of(name: str) -> Json:
+def page_of(name: str, **places: Json) -> Json:
     """Return the schema of a page of a list: `next` is what to ask for behind it."""
-    return tells({"items": array(ref(name)), "next": or_null(TEXT)})
+    return tells({"items": array(ref(name)), "next": or_null(TEXT), **places})

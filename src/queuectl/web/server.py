@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from queuectl.errors import UsageError
@@ -158,6 +159,10 @@ class _Patient(HttpToolsProtocol):
         self._unread = 0
         """Bytes that have come since there was last a request, or a part of its body."""
         self._in_head = True
+        self._is_known = False
+        """Whether a head is read that was read before."""
+        self._framing = b""
+        """The header that says how a body is sent that the parser would take for no body."""
         self._until = self.loop.time() + HEADERS_WITHIN
         self._look_at(self._until)
 
@@ -165,17 +170,54 @@ class _Patient(HttpToolsProtocol):
         self._look.cancel()
         super().connection_lost(exc)
 
-    # -- at length --------------------------------------------------------------------------
+    # -- message by message -----------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
         self._unread += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._read(data)
+        except HttpParserError:
+            self.send_400_response("That is no request.")
         if self._unread > LONGEST_HEAD and not self.transport.is_closing():
             self.send_400_response("That is too long.")
 
+    def _read(self, data: bytes) -> None:
+        """Read requests, whatever else they would have the connection become.
+
+        Behind the head of one that asks for that, the parser expects another protocol, and no body.
+        """
+        rest = memoryview(data)
+        while rest:
+            try:
+                self.parser.feed_data(rest)
+                return
+            except HttpParserUpgrade as error:
+                rest = rest[error.args[0] :]
+            if self._framing:
+                self._expect_body()
+
+    def _expect_body(self) -> None:
+        """Go on with a parser that was told of the body, and of nothing else."""
+        ends = b"" if self.cycle.keep_alive else b"connection: close\r\n"
+        head = b"POST / HTTP/1.1\r\n%b%b\r\n" % (self._framing, ends)
+        self._framing = b""
+        self.parser = HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._is_known = True
+        self.parser.feed_data(head)
+        self._is_known = False
+
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._in_head = True
+        if not self._is_known:
+            super().on_message_begin()
+            self._in_head = True
+
+    def on_url(self, url: bytes) -> None:
+        if not self._is_known:
+            super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # What comes behind a body could say of its sender what a proxy has kept it from saying.
@@ -183,9 +225,24 @@ class _Patient(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self._is_known:
+            return
         self._in_head = False
         self._unread = 0
+        if self.parser.get_method() == b"CONNECT":
+            raise HttpParserError("There is nothing behind us.")
         super().on_headers_complete()
+        self._framing = self._framing_of_body() if self.parser.should_upgrade() else b""
+
+    def _framing_of_body(self) -> bytes:
+        for name, value in self.headers:
+            if name in (b"content-length", b"transfer-encoding"):
+                return b"%b: %b\r\n" % (name, value)
+        return b""
+
+    def on_message_complete(self) -> None:
+        if not self._framing:
+            super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0

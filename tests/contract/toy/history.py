@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from queuectl.facts import Event, Rollup, Total
+from queuectl.filter import ANY_EVENT, EventFilter
 from queuectl.job import Attempt, Job, Output
 from queuectl.store.contract import History
 from queuectl.store.histogram import bucket_of
 from tests.contract.toy.memory import Cell, Memory, RollupKey
+from tests.contract.toy.selecting import event_fits
 
 
 class ToyHistory(History):
@@ -30,12 +32,45 @@ class ToyHistory(History):
         job: str | None = None,
         *,
         action: str | None = None,
+        which: EventFilter = ANY_EVENT,
         limit: int = 100,
         before: int | None = None,
+        after: int | None = None,
+        oldest: bool = False,
     ) -> list[Event]:
-        fit = [event for event in self._numbered()[::-1] if job is None or event.job == job]
-        fit = [event for event in fit if action is None or event.action == action]
-        return [event for event in fit if before is None or event.seq < before][:limit]
+        between = self._between(job, action, before, after, oldest=oldest)
+        return [event for event in between if event_fits(event, which)][:limit]
+
+    def horizon(
+        self,
+        job: str | None = None,
+        *,
+        action: str | None = None,
+        looks: int,
+        before: int | None = None,
+        after: int | None = None,
+        oldest: bool = False,
+    ) -> Event | None:
+        between = self._between(job, action, before, after, oldest=oldest)
+        return between[looks - 1] if len(between) >= looks else None
+
+    def _between(
+        self,
+        job: str | None,
+        action: str | None,
+        before: int | None,
+        after: int | None,
+        *,
+        oldest: bool,
+    ) -> list[Event]:
+        return [
+            event
+            for event in self._numbered()[:: 1 if oldest else -1]
+            if (job is None or event.job == job)
+            and (action is None or event.action == action)
+            and (before is None or event.seq < before)
+            and (after is None or event.seq > after)
+        ]
 
     def _numbered(self) -> list[Event]:
         return [replace(event, seq=n) for n, event in enumerate(self._memory.events, 1)]

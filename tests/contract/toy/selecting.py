@@ -4,7 +4,8 @@ import json
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
-from queuectl.filter import Filter
+from queuectl.facts import Event
+from queuectl.filter import EventFilter, Filter
 from queuectl.job import Job, State
 from queuectl.when import milliseconds
 
@@ -36,6 +37,18 @@ def fits(job: Job, which: Filter) -> bool:
             or (finished is not None and finished < milliseconds(which.finished_before))
         )
         and _says(job, which.text.translate(_LOWER))
+    )
+
+
+def event_fits(event: Event, which: EventFilter) -> bool:
+    return (
+        which.who.translate(_LOWER) in event.who.translate(_LOWER)
+        and which.kind in ("", event.kind)
+        and (
+            not which.text or which.text.translate(_LOWER) in (event.detail or "").translate(_LOWER)
+        )
+        and (which.since is None or event.at >= milliseconds(which.since))
+        and (which.until is None or event.at < milliseconds(which.until))
     )
 
 

@@ -694,13 +694,27 @@ INSERT INTO {config} (name, value, updated_at) VALUES (:name, :value, :now)
 # Forget one.
 UNSET_CONFIG = "DELETE FROM {config} WHERE name = :name"
 
-# The newest events, of all, of one job or of one action, behind one that was read before.
+# Events between two, in the order in which they were kept or the other way round.
 EVENTS = """
-SELECT at, kind, job, node, who, detail, action, was, seq FROM {events} WHERE seq < :before
-ORDER BY seq DESC LIMIT :limit
+SELECT at, kind, job, node, who, detail, action, was, seq FROM {events} WHERE {conditions}
+ORDER BY seq {direction} LIMIT :limit
 """
-EVENTS_OF_JOB = EVENTS.replace("WHERE ", "WHERE job = :job AND ")
-EVENTS_OF_ACTION = EVENTS.replace("WHERE ", "WHERE action = :action AND ")
+
+# The event up to which a listing goes that looks at no more than so many of those.
+EVENTS_HORIZON = """
+SELECT seq FROM {events} WHERE {conditions} ORDER BY seq {direction} LIMIT 1 OFFSET :looks
+"""
+
+# Conditions for these two. Those of one job, and of one action, have an index.
+EVENT_OF_JOB = "job = :job"
+EVENT_OF_ACTION = "action = :action"
+EVENT_BEFORE = "seq < :before"
+EVENT_AFTER = "seq > :after"
+EVENT_WHO = "{contains_who[who]}"
+EVENT_KIND = "kind = :kind"
+EVENT_TEXT = "{contains_text[detail]}"
+EVENT_SINCE = "at >= :since"
+EVENT_UNTIL = "at < :until"
 
 # Which event of an action is the last of each of some jobs.
 LAST_EVENTS = """

@@ -1,14 +1,16 @@
 """Verbs about what has been: attempts and their output, events, and how long things took."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from queuectl.facts import Event, Rollup, Total
+from queuectl.filter import ANY_EVENT, EventFilter
 from queuectl.job import ATTEMPT_COLUMNS, Attempt, Job, Output
 from queuectl.store.contract import History
 from queuectl.store.database import Database
 from queuectl.store.histogram import bucket_of
 from queuectl.store.rollups import EVER, FAILURE
-from queuectl.store.rows import event_row
+from queuectl.store.rows import can_be_sought, event_row
 from queuectl.values import fields
 
 FOREVER = 2**62
@@ -49,18 +51,60 @@ class SqlHistory(History):
         job: str | None = None,
         *,
         action: str | None = None,
+        which: EventFilter = ANY_EVENT,
         limit: int = 100,
         before: int | None = None,
+        after: int | None = None,
+        oldest: bool = False,
     ) -> list[Event]:
-        page = {"limit": limit, "before": FOREVER if before is None else before}
-        if action is not None:
-            rows = self._db.rows(self._sql.EVENTS_OF_ACTION, action=action, **page)
-        elif job is None:
-            rows = self._db.rows(self._sql.EVENTS, **page)
-        else:
-            rows = self._db.rows(self._sql.EVENTS_OF_JOB, job=job, **page)
+        conditions, params = self._of(job, action, before, after)
+        if which != ANY_EVENT:
+            from queuectl.store.selection import event_conditions
+
+            if not all(map(can_be_sought, (which.who, which.kind, which.text))):
+                return []
+            needle = self._db.driver.dialect.needle
+            conditions += event_conditions(self._sql, which, needle, params)
+        rows = self._look(self._sql.EVENTS, conditions, params | {"limit": limit}, oldest=oldest)
         names = [f.name for f in fields(Event)]
         return [Event(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def horizon(
+        self,
+        job: str | None = None,
+        *,
+        action: str | None = None,
+        looks: int,
+        before: int | None = None,
+        after: int | None = None,
+        oldest: bool = False,
+    ) -> Event | None:
+        conditions, params = self._of(job, action, before, after)
+        params["looks"] = looks - 1
+        rows = self._look(self._sql.EVENTS_HORIZON, conditions, params, oldest=oldest)
+        found = self.events(before=rows[0][0] + 1, limit=1) if rows else []
+        return found[0] if found else None
+
+    def _of(
+        self, job: str | None, action: str | None, before: int | None, after: int | None
+    ) -> tuple[list[str], dict[str, Any]]:
+        """Return what holds of the events of a job or an action that are between two."""
+        known = {
+            self._sql.EVENT_OF_JOB: ("job", job),
+            self._sql.EVENT_OF_ACTION: ("action", action),
+            self._sql.EVENT_BEFORE: ("before", before),
+            self._sql.EVENT_AFTER: ("after", after),
+        }
+        said = {text: pair for text, pair in known.items() if pair[1] is not None}
+        return [*said], dict(said.values())
+
+    def _look(
+        self, statement: str, conditions: Sequence[str], params: Mapping[str, Any], *, oldest: bool
+    ) -> Sequence[Any]:
+        where = " AND ".join(conditions) or "1 = 1"
+        direction = "ASC" if oldest else "DESC"
+        text = statement.replace("{conditions}", where).replace("{direction}", direction)
+        return self._db.rows(text, **params)
 
     def last_of(self, jobs: Sequence[str]) -> dict[str, int]:
         ids = self._db.driver.dialect.bind_list(list(jobs))

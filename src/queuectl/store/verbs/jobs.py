@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from queuectl.errors import DuplicateError, UsageError
+from queuectl.errors import DuplicateError
 from queuectl.facts import Batch, Count
 from queuectl.filter import Filter, Sort
 from queuectl.job import Job, NewJob, OneOfMany, State
@@ -21,6 +21,7 @@ from queuectl.store.driver import Params
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rows import (
     NewRow,
+    can_be_sought,
     counted,
     new_rows,
     one_of_many,
@@ -31,8 +32,6 @@ from queuectl.store.rows import (
 NEW = Changed(State.PENDING, (), wakes=True, new=True)
 NOT_EDITED = Changed(State.PENDING, ())
 MOST_HOOKS = 1_000
-LONGEST_TEXT = 1_000
-"""Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
 
 
 class SqlJobs(Jobs):
@@ -345,9 +344,5 @@ def _needs_care(model: NewJob) -> bool:
 
 def _can_fit(which: Filter) -> bool:
     """Tell whether any job can fit; a text that is too long to search for is a `UsageError`."""
-    words = (which.text, *which.tags, *which.queues, *which.types, *which.keys)
-    if not all(storable(word) for word in words):
-        return False
-    if len(which.text) > LONGEST_TEXT:
-        raise UsageError(f"A text to search for can have {LONGEST_TEXT:,} characters at most.")
-    return True
+    words = (*which.tags, *which.queues, *which.types, *which.keys)
+    return all(map(storable, words)) and can_be_sought(which.text)

@@ -9,7 +9,7 @@ from queuectl.scope import reaches
 from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Topic, Turned
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.rollups import Tally
-from queuectl.store.rows import death_of, ended_job, ended_row, fence, output_row
+from queuectl.store.rows import death_of, ended_job, ended_row, fence, output_row, storable
 
 
 class SqlRuns(Runs):
@@ -109,6 +109,8 @@ class SqlRuns(Runs):
     def held(self, node: str | None, *, to_cancel: bool = False) -> list[Job]:
         if node is None:
             return self._idiom.jobs(self._sql.STRAYS)
+        if not storable(node):
+            return []
         return self._idiom.jobs(self._sql.TO_CANCEL if to_cancel else self._sql.HELD, node=node)
 
     # -- pausing runs -------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import UsageError, did_you_mean, shown
-from queuectl.filter import Filter, due_bounds
+from queuectl.filter import EventFilter, Filter, due_bounds
 from queuectl.job import DUE, State
 from queuectl.web import schemas
 from queuectl.web.call import Call, text
@@ -11,8 +11,7 @@ from queuectl.web.route import Param
 from queuectl.when import parse_moment
 
 if TYPE_CHECKING:
-    from queuectl.facts import Event
-    from queuectl.listing import Page
+    from queuectl.listing import SearchedEvents
 
 MOST = 1_000
 """Items of a page at most."""
@@ -26,14 +25,29 @@ LIMIT = Param(
 AFTER = Param(
     name="after", schema=schemas.ID, about="Go on behind this one: what `next` said of a page."
 )
+SEQ: schemas.Json = {"type": "integer", "minimum": 0, "maximum": 2**62}
 BEFORE = Param(
-    name="before",
-    schema={"type": "integer", "minimum": 1},
-    about="Go on behind the event with this `seq`.",
+    name="before", schema=SEQ, about="Go on to events older than this: what `next` said of a page."
+)
+NEWER = Param(
+    name="after",
+    schema=SEQ,
+    about="Go back to events newer than this: what `previous` said of a page.",
 )
 JOB = Param(name="job", schema=schemas.ID, about="Only events of this job, also if it is gone.")
 ACTION = Param(name="action", schema=schemas.NAME, about="Only events of this action.")
-EVENTS = (JOB, ACTION, BEFORE, LIMIT)
+EVENT_FILTERS = (
+    Param(
+        name="who",
+        schema=schemas.TEXT,
+        about="Only events of who has this in the name: a user, or a token.",
+    ),
+    Param(name="kind", schema=schemas.TEXT, about="Only events of this kind, such as `cancel`."),
+    Param(name="text", schema=schemas.TEXT, about="Only events with this in their detail."),
+    Param(name="since", schema=schemas.TEXT, about="Only events since: 1h (ago), a time."),
+    Param(name="until", schema=schemas.TEXT, about="Only events before."),
+)
+EVENTS = (JOB, ACTION, *EVENT_FILTERS, BEFORE, NEWER, LIMIT)
 FILTERS = (
     Param(
         name="state", schema=schemas.STATE, about="Only jobs in this state; repeatable.", many=True
@@ -121,13 +135,22 @@ def _without_states(which: Filter) -> Filter:
     return replace(which, states=())
 
 
-def events_of(call: Call, *, limit: int) -> "Page[Event]":
+def events_of(call: Call, *, limit: int) -> "SearchedEvents":
     """Return the events that a query means."""
     query = call.query
     if "job" in query and "action" in query:
         raise UsageError("Say either job or action.")
-    return call.queue.page_events(
-        query.get("job"), action=query.get("action"), before=query.get("before"), limit=limit
+    given = {param.name: query[param.name] for param in EVENT_FILTERS if param.name in query}
+    for name in ("since", "until"):
+        if name in given:
+            given[name] = parse_moment(given[name], now=call.queue.now())
+    return call.queue.search_events(
+        EventFilter(**given),
+        id=query.get("job"),
+        action=query.get("action"),
+        before=query.get("before"),
+        after=query.get("after"),
+        limit=limit,
     )
 
 

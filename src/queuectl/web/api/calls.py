@@ -30,7 +30,7 @@ from queuectl.facts import (
     Sleep,
     Step,
 )
-from queuectl.filter import Filter
+from queuectl.filter import ANY_EVENT, EventFilter, Filter
 from queuectl.job import Attempt, Job, Output, State
 from queuectl.limits import Limits
 from queuectl.outputs import Written
@@ -44,10 +44,10 @@ from queuectl.telling import check_json, check_result
 from queuectl.values import replace
 from queuectl.web.api import webhooks
 from queuectl.web.api.bulk import pages_told
-from queuectl.web.api.jobs import asked_of, changes_of
+from queuectl.web.api.jobs import asked_of, changes_of, guarded
 from queuectl.web.api.maintenance import may_set
 from queuectl.web.api.queues import checked_limits
-from queuectl.web.api.schedules import checked_job
+from queuectl.web.api.schedules import check_made, checked_job
 from queuectl.web.api.tokens import grantable
 from queuectl.web.call import Call, ForbiddenError, Lines
 from queuectl.web.route import JSON, LINES, LONGEST_JOB, Group, Param, Route, Schema, Scope
@@ -60,6 +60,11 @@ group = Group(name="calls", about=__doc__ or "")
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ALLOWED = "queuectl_allowed"
+
+
+def _most(limit: int) -> int:
+    """Return how many are told of those that are asked for."""
+    return max(0, min(limit, MOST))
 
 
 def allowed(
@@ -115,7 +120,7 @@ class Answers:
         behind = None if after is None else self.get(after)
         return self._queue.list(
             self._call.within(which),
-            limit=min(limit, MOST),
+            limit=_most(limit),
             after=behind,
             oldest=oldest,
             sort=sort,
@@ -149,16 +154,16 @@ class Answers:
 
     @allowed()
     def jobs_like(self, prefix: str, states: list[State], limit: int) -> list[Job]:
-        found = self._queue.jobs_like(prefix, states, limit=min(limit, MOST))
+        found = self._queue.jobs_like(prefix, states, limit=_most(limit))
         return [job for job in found if self._call.grant.is_for(job.queue)]
 
     @allowed(scope=Scope.ALL)
     def tags_like(self, prefix: str, limit: int) -> list[str]:
-        return self._queue.tags_like(prefix, limit=min(limit, MOST))
+        return self._queue.tags_like(prefix, limit=_most(limit))
 
     @allowed(scope=Scope.ALL)
     def types_like(self, prefix: str, limit: int) -> list[str]:
-        return self._queue.types_like(prefix, limit=min(limit, MOST))
+        return self._queue.types_like(prefix, limit=_most(limit))
 
     @allowed()
     def attempts(self, id: str) -> list[Attempt]:
@@ -252,7 +257,7 @@ class Answers:
             asked = replace(
                 asked, result=check_result(asked.result.encode("utf-8", "surrogatepass"))
             )
-        return change_of(asked)
+        return guarded(self._call, change_of(asked))
 
     @allowed(Right.OPERATE)
     def change_all(self, ids: list[str], asked: Asked) -> list[Job]:
@@ -317,14 +322,32 @@ class Answers:
 
     @allowed()
     def events(
-        self, id: str | None, action: str | None, before: int | None, limit: int
+        self,
+        id: str | None,
+        action: str | None,
+        which: EventFilter | None,
+        before: int | None,
+        limit: int,
     ) -> list[Event]:
-        whose, limit = self._whose(id), min(limit, MOST)
-        return [*self._queue.iterate_events(whose, action=action, before=before, limit=limit)]
+        return [*self._events(id, action, which, before, _most(limit))]
 
     @allowed()
-    def all_events(self, id: str | None, action: str | None, before: int | None) -> Iterator[Event]:
-        return self._queue.iterate_events(self._whose(id), action=action, before=before)
+    def all_events(
+        self, id: str | None, action: str | None, which: EventFilter | None, before: int | None
+    ) -> Iterator[Event]:
+        return self._events(id, action, which, before, None)
+
+    def _events(
+        self,
+        id: str | None,
+        action: str | None,
+        which: EventFilter | None,
+        before: int | None,
+        limit: int | None,
+    ) -> Iterator[Event]:
+        return self._queue.iterate_events(
+            self._whose(id), action=action, which=which or ANY_EVENT, before=before, limit=limit
+        )
 
     def _whose(self, id: str | None) -> str | Job | None:
         if not self._call.grant.queues:
@@ -474,7 +497,7 @@ class Answers:
 
     @allowed(scope=Scope.ALL)
     def ticks(self, name: str, limit: int) -> list[Any]:
-        return self._queue.schedules.ticks(name, min(limit, MOST))
+        return self._queue.schedules.ticks(name, _most(limit))
 
     @allowed(Right.SUBMIT, Scope.ALL)
     def add_schedule(
@@ -491,6 +514,7 @@ class Answers:
         what = job.pop("what", None)
         given = {} if what is None else {"what": checked_job(self._call, what)}
         given |= checked_job(self._call, job)
+        check_made(self._call, name, given)
         return self._queue.schedules.edit(name, **known, **given)
 
     @allowed(Right.OPERATE, Scope.ALL)
@@ -522,7 +546,7 @@ class Answers:
     @allowed()
     def deliveries(self, name: str, limit: int) -> list[Job]:
         one = webhooks.found(self._call, name)
-        newest = self._queue.webhooks.deliveries(one.name, limit=min(limit, MOST))
+        newest = self._queue.webhooks.deliveries(one.name, limit=_most(limit))
         # They are told of, and wait in a queue that who asks may have nothing to do with.
         return [replace(job, data=None) for job in newest]
 
@@ -555,11 +579,11 @@ class Answers:
 
     @allowed(scope=Scope.ALL)
     def emitted(self, name: str | None, limit: int) -> list[Emitted]:
-        return self._queue.emitted(name, limit=limit)
+        return self._queue.emitted(name, limit=_most(limit))
 
     @allowed(scope=Scope.ALL)
     def emitted_like(self, prefix: str, came: bool | None, limit: int) -> list[str]:
-        return self._queue.emitted_like(prefix, came=came, limit=min(limit, MOST))
+        return self._queue.emitted_like(prefix, came=came, limit=_most(limit))
 
     # -- who may come in ----------------------------------------------------------------------
 

@@ -1,11 +1,13 @@
 """Jobs one by one: adding, reading, changing and waiting for them."""
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
+from queuectl import editing
 from queuectl.access import Right
+from queuectl.changes import Asked, Change
 from queuectl.errors import UsageError
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
@@ -13,10 +15,11 @@ from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, s
 from queuectl.request import by_name
 from queuectl.together import Prepared, Stored
 from queuectl.tracecontext import read_trace
+from queuectl.values import replace
 from queuectl.views import job_whole
 from queuectl.web import schemas
 from queuectl.web.api import asking, once
-from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, text
+from queuectl.web.call import Adding, Answer, Call, Later, text
 from queuectl.web.route import LONGEST_JOB, LONGEST_LIST, Group, Param
 
 LONGEST_WAIT = 60
@@ -283,9 +286,11 @@ def wait(call: Call) -> Any:
 def edit(call: Call) -> dict[str, Any]:
     """Change what a job that waits is to be.
 
-    What says what is run (command, variables, hooks ...) needs the right to submit as well.
+    What says what is run (command, variables, hooks ...) needs the right to submit as well, and
+    to secrets if the job has variables or data: something else would be given these.
     """
-    return told(call, call.queue.edit(call.job(), **changes_of(call, call.body)))
+    change = editing.editing(changes_of(call, call.body))
+    return told(call, call.queue.change_all([call.job()], guarded(call, change))[0])
 
 
 def changes_of(call: Call, asked: Any) -> Any:
@@ -319,15 +324,36 @@ def clone(call: Call) -> Answer:
     found = call.job()
     changes = changes_of(call, call.said("changes").get("changes") or {})
     call.need_queue(str(changes.get("queue") or found.queue))
-    was_given = found.env or found.stdin_bytes is not None or found.data is not None
-    if was_given and not changes.keys() <= _HARMLESS and not call.may(Right.SECRETS):
-        raise ForbiddenError(
-            "To have something else run with the variables and data of a job needs the right to"
-            f" {Right.SECRETS}, which {call.grant.name} hasn't."
-        )
+    if was_given(found):
+        check_given(call, changes)
     made = call.queue.clone(found, **changes)
     value = {"job": told(call, made.job), "left_out": list(made.left_out)}
     return Answer(value=value, status=201, headers=_where(call, made.job))
+
+
+def was_given(job: Job) -> bool:
+    """Tell whether a job was given what isn't shown to everybody."""
+    return bool(job.env) or job.stdin_bytes is not None or job.data is not None
+
+
+def check_given(call: Call, changes: Collection[str]) -> None:
+    """Refuse to have something else run with what a job was given, to who may not see that."""
+    if not _HARMLESS.issuperset(changes):
+        call.need(Right.SECRETS, "To have something else run with the variables and data of a job")
+
+
+def guarded(call: Call, change: Change) -> Change:
+    """Return a change that isn't made to jobs which were given something, if that is refused."""
+    given = change.asked.given
+    if given is None:
+        return change
+
+    def check(job: Job, now: int) -> None:
+        if was_given(job):
+            check_given(call, given)
+        change.check(job, now)
+
+    return replace(change, check=check)
 
 
 _HARMLESS = frozenset(field.name for field in REQUESTED if not field.is_work)
@@ -368,9 +394,10 @@ def cancel(call: Call) -> dict[str, Any]:
 def retry(call: Call) -> dict[str, Any]:
     """Put a job back in line, to run now; with changes, or from one of its steps on."""
     said = call.said("changes", "from_step")
-    changed = None if said.get("changes") is None else changes_of(call, said["changes"])
-    step = text(said, "from_step")
-    return told(call, call.queue.retry(call.job(), changed=changed, from_step=step))
+    changed = changes_of(call, said.get("changes") or {}) or None
+    asked = Asked(do="retry", given=changed, from_step=text(said, "from_step"))
+    change = guarded(call, editing.change_of(asked))
+    return told(call, call.queue.change_all([call.job()], change)[0])
 
 
 @group.post(

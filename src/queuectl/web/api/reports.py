@@ -42,8 +42,21 @@ def stats(call: Call) -> dict[str, Any]:
     "/events",
     scope=Scope.ALL,
     query=asking.EVENTS,
-    answers=schemas.array(schemas.ref("Event")),
+    answers=schemas.page_of(
+        "Event",
+        next=schemas.or_null({"type": "integer"}),
+        previous=schemas.or_null({"type": "integer"}),
+    ),
 )
-def events(call: Call) -> list[dict[str, Any]]:
-    """List what was done by hand, and which jobs died or were rescued, newest first."""
-    return [event_dict(event) for event in asking.events_of(call, limit=asking.limit_of(call))]
+def events(call: Call) -> dict[str, Any]:
+    """List what was done by hand, and which jobs died or were rescued, newest first.
+
+    What is filtered by more than a job or an action is looked for among some thousands at a time:
+    a page may have few items, or none, and there are others as long as it says where.
+    """
+    page = asking.events_of(call, limit=asking.limit_of(call))
+    return {
+        "items": [event_dict(event) for event in page.events],
+        "next": page.older,
+        "previous": page.newer,
+    }

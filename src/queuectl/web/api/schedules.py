@@ -1,5 +1,6 @@
 """Schedules: what makes jobs at times."""
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -8,7 +9,7 @@ from queuectl.errors import UsageError
 from queuectl.report import moment
 from queuectl.views import TICKS_SHOWN, schedule_dict, schedule_whole
 from queuectl.web import schemas
-from queuectl.web.api.jobs import asked_of, told
+from queuectl.web.api.jobs import asked_of, check_given, told
 from queuectl.web.call import Answer, Call, flag, text
 from queuectl.web.route import LONGEST_JOB, Group, Param, Scope
 
@@ -79,8 +80,20 @@ def edit_schedule(call: Call) -> dict[str, Any]:
     """
     said = call.said("rule", *_OPTIONS)
     job = said.pop("job", None)
-    changes = {**said, **({} if job is None else checked_job(call, job))}
+    changed = {} if job is None else checked_job(call, job)
+    check_made(call, call.path["name"], changed)
+    changes = {**said, **changed}
     return _told(call, schedule_dict(call.queue.schedules.edit(call.path["name"], **changes)))
+
+
+def check_made(call: Call, name: str, changes: Mapping[str, Any]) -> None:
+    """Refuse to have something else run with what the jobs of a schedule are given."""
+    request = call.queue.schedules.get(name).request
+    if any(request.get(each) is not None for each in _GIVEN):
+        check_given(call, changes)
+
+
+_GIVEN = ("env", "stdin", "stdin_base64", "data", "data_base64")
 
 
 def checked_job(call: Call, said: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from queuectl.queue_limits import DEFAULTS
 from queuectl.schedule import Missed, Overlap, Schedule
 from queuectl.uniqueness import OnDuplicate, Until
 from queuectl.values import dataclass, replace
+from queuectl.web.api.jobs import was_given
 from queuectl.web.call import Call
 from queuectl.webhook import News
 from queuectl.when import format_duration, iso
@@ -135,17 +136,23 @@ def of_edited(call: Call, job: Job) -> tuple[Part, ...]:
     """Return what can be changed of a job by who asks, with what it is now."""
     without = {_plain(name) for name in NOT_EDITED}
     if not call.may(Right.SUBMIT):
-        without |= {field.name for field in REQUESTED if field.is_work}
-    return _parts(_said(call, job), without=without | _of_others(job))
+        without |= _WORK
+    return _parts(_said(call, job), without=without | _not_of(call, job))
 
 
 def of_clone(call: Call, job: Job) -> tuple[Part, ...]:
     """Return what another job like one can have otherwise, if who asks may say so."""
     without = {_plain(name) for name in NOT_EDITED}
-    given = job.env or job.stdin_bytes is not None or job.data is not None
-    if given and not call.may(Right.SECRETS):
-        without |= {field.name for field in REQUESTED if field.is_work}
-    return _parts(_said(call, job), without=without | _of_others(job))
+    return _parts(_said(call, job), without=without | _not_of(call, job))
+
+
+def _not_of(call: Call, job: Job) -> set[str]:
+    """Return the fields of a job that who asks can't change."""
+    may = call.may(Right.SECRETS) or not was_given(job)
+    return _of_others(job) if may else _of_others(job) | _WORK
+
+
+_WORK = {field.name for field in REQUESTED if field.is_work}
 
 
 def of_jobs_made(request: Mapping[str, Any]) -> tuple[Part, ...]:

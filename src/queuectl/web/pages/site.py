@@ -4,6 +4,7 @@ A page that asks for itself again as something has changed (`X-Part`) gets its m
 what another was shown in the same second: a thousand open pages ask the store no more than one.
 """
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, partial
@@ -18,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from queuectl import __version__
 from queuectl.access import Grant, Refusal, Right
-from queuectl.errors import QueuectlError, UsageError
+from queuectl.errors import QueuectlError, StoreError, UsageError
 from queuectl.job import DUE, State
 from queuectl.web.api import PREFIX
 from queuectl.web.call import Call, ForbiddenError, lacking
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from queuectl.queue import Queue
     from queuectl.web.gate import Gate, Rules
 
+_log = logging.getLogger(__name__)
 HERE = Path(__file__).parent
 GOOD_FOR = 1.0
 """Seconds for which what was asked of the store is shown to others as well."""
@@ -85,6 +87,8 @@ class Site:
         self._templates = _templates()
         self._kept: dict[Any, _Kept] = {}
         self._lock = Lock()
+        self._noted = ""
+        """What the log has said of the database last, if it is still so."""
         self._pages = Routes()
         """Those that a browser may be sent to."""
 
@@ -129,6 +133,7 @@ class Site:
             response = self._shown(page, grant, request)
         except (RefusedError, QueuectlError) as error:
             return self._wrong(error, grant, request)
+        self._noted = ""
         if (fresh := self._signing.fresh(grant, secret)) is not None:
             self._gate.forget(secret or "")
             self._signing.keep(response, *fresh)
@@ -238,7 +243,9 @@ class Site:
     def _wrong(
         self, error: RefusedError | QueuectlError, grant: Grant | None, request: Request
     ) -> Response:
-        told = problem_of if grant is not None else outline_of
+        if isinstance(error, StoreError):
+            self._note(request, error)
+        told = outline_of if grant is None or isinstance(error, StoreError) else problem_of
         problem = error.problem if isinstance(error, RefusedError) else told(error)
         if problem.status == 401:
             return self._stranger(request)
@@ -248,6 +255,12 @@ class Site:
         response.status = problem.status
         response.headers |= {name.lower(): value for name, value in more.items()}
         return response
+
+    def _note(self, request: Request, error: StoreError) -> None:
+        """Have the log say of the database what no page does, once as long as it is the same."""
+        if self._noted != error.advised:
+            self._noted = error.advised
+            _log.error("%s: %s", request.path, error.advised)
 
     def wrong(self, request: Request, problem: Problem) -> Response:
         """Show what is wrong to whoever it is, who may have asked for no page that there is."""
