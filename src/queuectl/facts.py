@@ -298,6 +298,18 @@ class Batch:
     """Why other requests were passed over: a sentence each."""
 
 
+def batch_of(parts: Iterable[Batch]) -> Batch:
+    """Return what became of requests that were stored part by part."""
+    known = [*parts]
+    return Batch(
+        ids=tuple(id for part in known for id in part.ids),
+        duplicates=tuple(id for part in known for id in part.duplicates),
+        existing=tuple(id for part in known for id in part.existing),
+        dropped=tuple(id for part in known for id in part.dropped),
+        refused=tuple(text for part in known for text in part.refused),
+    )
+
+
 def count_waiting(
     counts: Iterable[Count], queues: Iterable[QueueInfo], served: "Serving | None" = None
 ) -> int:

@@ -8,7 +8,9 @@ from queuectl.errors import UsageError, did_you_mean, shown
 from queuectl.facts import Event
 from queuectl.filter import ANY_EVENT, EventFilter, Filter, Names, Sort
 from queuectl.finding import get
+from queuectl.history import seen
 from queuectl.job import ANY_TYPE, TYPE, Job, Named, State
+from queuectl.scope import is_bounded
 from queuectl.store.contract import Store, chunks
 from queuectl.values import dataclass, replace
 from queuectl.when import milliseconds
@@ -357,10 +359,17 @@ def _all_events(
         page = store.history.events(
             job, action=action, which=which, limit=size, before=before, after=start
         )
-        yield from page
+        yield from _seen(page, which)
         if len(page) < size:
             return
         before = page[-1].seq
+
+
+def _seen(found: Sequence[Event], which: EventFilter) -> Iterator[Event]:
+    """Yield events as who asks may see them, if they fit as they are seen."""
+    for event in map(seen, found):
+        if not is_bounded() or which.text.lower() in (event.detail or "").lower():
+            yield event
 
 
 def count(store: Store, which: Filter) -> int:

@@ -25,6 +25,11 @@ def keeping_to(queues: Collection[str]) -> Iterator[None]:
         _queues.reset(before)
 
 
+def is_bounded() -> bool:
+    """Tell whether what is done now may have to do with jobs of some queues only."""
+    return bool(_queues.get())
+
+
 def reaches(queue: str) -> bool:
     """Tell whether what is done now may have to do with jobs of a queue."""
     queues = _queues.get()

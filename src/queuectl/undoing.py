@@ -6,7 +6,8 @@ as it was done itself, and is an action of its own.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from queuectl import finding
 from queuectl.action import one_action
@@ -17,7 +18,7 @@ from queuectl.fields import FIELDS
 from queuectl.history import event_of
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Job, State
-from queuectl.scope import reaches
+from queuectl.scope import is_bounded, reaches
 from queuectl.store.contract import Decision, Restore, Store
 from queuectl.values import dataclass, replace
 
@@ -67,10 +68,8 @@ def undo(
     action = last_action(store) if action is None else action
     _check(store, action)
     done = refused = 0
-    before: int | None = None
     with one_action():
-        while events := store.history.events(action=action, limit=PAGE, before=before):
-            before = events[-1].seq
+        for events in _pages(store, action):
             meant = [event for event in events if event.job is not None]
             found = _undo_page(store, meant, may_change_work=may_change_work, dry_run=dry_run)
             done += sum(isinstance(one, Changed) for one in found)
@@ -81,14 +80,32 @@ def undo(
     return Undone(action=action, jobs=done, refused=refused)
 
 
+def _pages(store: Store, action: str) -> Iterator[Sequence[Event]]:
+    """Yield the events of an action, newest first; of jobs that aren't for who asks, none."""
+    before: int | None = None
+    while events := store.history.events(action=action, limit=PAGE, before=before):
+        before = events[-1].seq
+        yield _reached(store, events) if is_bounded() else events
+
+
+def _reached(store: Store, events: Sequence[Event]) -> list[Event]:
+    """Return those of events whose jobs are there, in queues that are for who asks."""
+    places = {event.job: place for event in events if (place := _place(event)) is not None}
+    there = {job.id: job for job in store.jobs.at(list(places.values()))}
+    ids = {event.job for event in events if event.job is not None}
+    jobs = {id: there.get(id) or store.jobs.get(id) for id in ids}
+    mine = {id for id, job in jobs.items() if job is not None and reaches(job.queue)}
+    return [event for event in events if event.job in mine]
+
+
 def _check(store: Store, action: str) -> None:
     """Raise why nothing of an action can be undone, if that can be told at once."""
-    newest = store.history.events(action=action, limit=1)
-    if not newest:
+    newest = next(chain.from_iterable(_pages(store, action)), None)
+    if newest is None:
         raise NotFoundError(
             f"There is no action {action[:60]!r}.", advice="queuectl events --json has them."
         )
-    if newest[0].at + UNDO_FOR < store.clock.now():
+    if newest.at + UNDO_FOR < store.clock.now():
         raise StateError("That was done more than 10 minutes ago; it can't be undone any more.")
 
 

@@ -203,6 +203,24 @@ class TestStays:
             assert "isn't here" in undo(store, action)["x"]
         assert the(store, "x").queue == "ours"
 
+    @together
+    def test_those_that_are_not_for_who_asks_are_not_spoken_of(self, store: Store) -> None:
+        for id, queue in (("x", "ours"), ("y", "theirs"), ("z", "ours")):
+            add(store, id, queue=queue)
+        mixed = do(store, editing.HOLD, "x", "y")
+        other = do(store, editing.HOLD, "z")
+        the_move = do(store, editing.moving("theirs"), "z")
+        with keeping_to(("ours",)):
+            assert undo(store, mixed) == {"x": ""}
+            for action in (mixed, other, the_move):
+                with keeping_to(("elsewhere",)), pytest.raises(NotFoundError, match="no action"):
+                    undo(store, action)
+            remove(store, the(store, "x"))
+            for action in (mixed, other, the_move):
+                with pytest.raises(NotFoundError, match="There is no action"):
+                    undo(store, action)
+        assert the(store, "y").is_held
+
     def test_what_was_done_too_long_ago(self, store: Store) -> None:
         job = add(store, "x")
         at = store.clock.now() - UNDO_FOR - SECOND

@@ -379,6 +379,48 @@ def test_hooks_that_were_moved_away_are_not_shown(lab: Lab, server: Server) -> N
     assert mail.get("/jobs/j/hooks").json == []
 
 
+def test_where_a_job_came_from_is_told_to_who_sees_that_queue(lab: Lab, server: Server) -> None:
+    queue = lab.queue
+    queue.enqueue("true", id="j", queue="hush; hush", priority=1, delay="1d")
+    queue.edit("j", queue="mail", priority=2, command="echo queue a -> b")
+    mail = server.client("view", queues=("mail",))
+    mails = Client(server.port, mail.headers, base="")
+    replies = [
+        mail.get("/jobs/j"),
+        mail.get("/jobs/j/events"),
+        mail.post("/calls/events", {"id": "j", "limit": 9}),
+        mails.get("/jobs/j"),
+    ]
+    for reply in replies:
+        assert reply.status == 200
+        assert b"hush" not in reply.body
+    (event,) = replies[1].json
+    assert "queue (another queue) -> mail" in event["detail"]
+    assert "priority 1 -> 2" in event["detail"]
+    assert b"enqueued in (another queue)" in replies[3].body
+    asked = {"id": "j", "limit": 9, "which": {"text": "hush"}}
+    assert mail.post("/calls/events", asked).json == []
+    assert len(server.client("view").post("/calls/events", asked).json) == 1
+
+
+def test_what_was_done_elsewhere_is_as_good_as_not_done(lab: Lab, server: Server) -> None:
+    for id, queue in (("ours", "mail"), ("theirs", "hush"), ("gone", "hush")):
+        lab.queue.enqueue("true", id=id, queue=queue, delay="1d")
+    client, mail = server.client(*Role), server.client("operate", queues=("mail",))
+    hold = {"do": "hold", "ids": ["ours", "theirs"]}
+    action = client.post("/bulk/changes", hold).headers["queuectl-action"]
+    other = client.post("/jobs/gone/hold").headers["queuectl-action"]
+    lab.queue.remove("gone")
+    for dry_run in (True, False):
+        (told,) = mail.post(f"/actions/{action}/undo", {"dry_run": dry_run}).lines
+        assert (told["id"], told["error"]) == ("ours", None)
+        unknown = mail.post("/actions/nothing/undo", {"dry_run": dry_run})
+        hidden = mail.post(f"/actions/{other}/undo", {"dry_run": dry_run})
+        assert hidden.status == unknown.status
+        assert hidden.body.replace(other.encode(), b"nothing") == unknown.body
+    assert lab.queue.get("theirs").is_held
+
+
 @pytest.mark.parametrize("path", ["/jobs/%00", "/queues/a%00b", "/jobs?queue=%00", "/jobs/%ff"])
 def test_names_that_no_database_keeps(server: Server, path: str) -> None:
     assert server.client(*Role).get(path).status == 400

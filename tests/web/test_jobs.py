@@ -105,13 +105,15 @@ def test_a_number_that_no_database_holds(anyone: Client, path: str) -> None:
         ("events", {"limit": 3, "before": 9**30}),
         ("emitted", {"limit": 9**30}),
         ("held", {"node": "\ud800"}),
+        ("events", {"id": "\ud800", "limit": 3}),
+        ("undo", {"action": "\ud800", "may_change_work": True, "dry_run": True}),
         ("jobs_like", {"prefix": "", "states": [], "limit": -1}),
     ],
 )
 def test_a_call_with_odd_values(lab: Lab, anyone: Client, call: str, asked: dict[str, Any]) -> None:
     lab.queue.enqueue("true")
     reply = anyone.post(f"/calls/{call}", asked)
-    assert reply.status == 400 or reply.json in ([], {"is": []}), reply
+    assert reply.status in (400, 404) or reply.json in ([], {"is": []}), reply
 
 
 def test_a_job_that_is_not_there_is_404(anyone: Client) -> None:

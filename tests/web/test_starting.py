@@ -393,6 +393,21 @@ class TestAccessLog:
         assert "The access log /none/access.log can't be written: No such file" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--base-path", "queue"], "begins with a slash"),
+        (["--socket", "w.sock", "--port", "80"], "instead of --host and --port"),
+        (["--socket", "w.sock", "--host", "::1"], "instead of --host and --port"),
+        (["--allow-host", "http://jobs.lan"], "takes a name such as jobs.example.com"),
+    ],
+)
+def test_options_that_can_not_work(lab: Lab, options: list[str], said: str) -> None:
+    done = lab.run("web", *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
 def test_what_is_refused_says_the_next_step(serve: Serve) -> None:
     server = serve("--base-path", "/q", "--no-link")
     client = server.client("view")

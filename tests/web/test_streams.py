@@ -3,15 +3,18 @@
 import http.client
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 import pytest
 
+from queuectl.web.call import LONG_PART
 from tests.support import PATIENCE, Lab, wait_for
-from tests.web.conftest import API, Client, Serve, Server
+from tests.web.conftest import API, Client, Reply, Serve, Server
+
+LONG = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,8 @@ class TestOutput:
             assert next(one for one in told if one.name == "output").data["text"] == "one\n"
             gate.touch()
             assert next(one for one in told if one.name == "output").data["text"] == "two\n"
-            assert next(one for one in told if one.name == "end").data["state"] == "completed"
+            end = next(one for one in told if one.name == "end").data
+            assert (end["state"], end["attempt"]) == ("completed", 1)
             assert list(told) == []
 
     def test_who_comes_back_goes_on_where_it_was(self, lab: Lab, viewer: Client) -> None:
@@ -226,3 +230,88 @@ def test_a_server_that_is_asked_to_stop_ends_its_streams(lab: Lab, serve: Serve)
         assert next(iter(live)).name == "here"
         assert server.stop() == 0
         assert [told.name for told in live if told.name == "event"] == []
+
+
+class TestUploads:
+    """What a token sends for long is taken as long as the token is good."""
+
+    @pytest.fixture
+    def bot(self, server: Server) -> Client:
+        return server.client("submit", name="bot")
+
+    def end(self, lab: Lab, bot: Client) -> None:
+        lab.queue.access.remove_token("bot")
+        wait_for(lambda: bot.get("/me").status == 401, "the end of the token")
+
+    def test_lines_are_stored_and_told_until_then(self, lab: Lab, bot: Client) -> None:
+        with closing(Upload(bot, "/bulk/jobs", "application/jsonl")) as upload:
+            # A few make a part where they are long.
+            before = [f"before-{number}" for number in range(LONG_PART // LONG + 1)]
+            for id in before:
+                upload.line(id=id, command="true " + "x" * LONG)
+            wait_for(lambda: lab.queue.find(before[-1]), "the first part")
+            upload.line(id="pending", command="true")
+            self.end(lab, bot)
+            upload.line(id="after", command="true")
+            *told, problem = upload.end().lines
+        assert [one["id"] for one in told] == before
+        assert problem["problem"]["status"] == 401
+        assert [job.id for job in lab.queue.iterate(oldest=True)] == before
+
+    @pytest.mark.parametrize("keep_going", ["true", "false"])
+    def test_a_call_stores_nothing_more(self, lab: Lab, bot: Client, keep_going: str) -> None:
+        path = f"/calls/enqueue_many?keep_going={keep_going}"
+        with closing(Upload(bot, path, "application/jsonl")) as upload:
+            upload.line(id="pending", command="true")
+            self.end(lab, bot)
+            upload.line(id="after", command="true")
+            assert upload.end().problem == "unknown"
+        assert lab.queue.count() == 0
+
+    def test_one_job_that_comes_slowly(self, lab: Lab, bot: Client) -> None:
+        with closing(Upload(bot, "/jobs", "application/json")) as upload:
+            upload.send(b'{"id": "late", ')
+            self.end(lab, bot)
+            upload.send(b'"command": "true"}')
+            assert upload.end().problem == "unknown"
+        assert lab.queue.count() == 0
+
+    def test_who_waits_is_not_told(self, lab: Lab, bot: Client) -> None:
+        lab.queue.enqueue("true", id="j")
+        with closing(Upload(bot, "/jobs/j/wait?timeout=60", "", method="GET")) as waiting:
+            self.end(lab, bot)
+            lab.queue.cancel("j")
+            assert waiting.reply().problem == "unknown"
+
+
+class Upload:
+    """A request whose body is sent bit by bit."""
+
+    def __init__(self, client: Client, path: str, kind: str, *, method: str = "POST") -> None:
+        self._wire = http.client.HTTPConnection("127.0.0.1", client.port, timeout=PATIENCE)
+        self._wire.putrequest(method, API + path)
+        for name, value in client.headers.items():
+            self._wire.putheader(name, value)
+        if kind:
+            self._wire.putheader("Content-Type", kind)
+            self._wire.putheader("Transfer-Encoding", "chunked")
+        self._wire.endheaders()
+
+    def send(self, text: bytes) -> None:
+        self._wire.send(b"%x\r\n%b\r\n" % (len(text), text))
+
+    def line(self, **fields: str) -> None:
+        self.send(json.dumps(fields).encode() + b"\n")
+
+    def end(self) -> Reply:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._wire.send(b"0\r\n\r\n")
+        return self.reply()
+
+    def reply(self) -> Reply:
+        with closing(self._wire.getresponse()) as reply:
+            named = {name.lower(): value for name, value in reply.getheaders()}
+            return Reply(reply.status, named, reply.read())
+
+    def close(self) -> None:
+        self._wire.close()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from queuectl.web.gate import Rules
     from queuectl.web.server import Found
 
+EVERYWHERE = ("0.0.0.0", "::")
+HERE = "127.0.0.1"
 EXAMPLES = """
 queuectl web                              # prints a link to sign in with, and serves here
 queuectl web --open                       # opens that in a browser
@@ -27,7 +29,7 @@ queuectl web --socket /run/queuectl.sock --base-path /queue --allow-host jobs.ex
 
 
 @click.command(cls=Command, examples=EXAMPLES)
-@click.option("--host", default="127.0.0.1", metavar="NAME", help="Listen on this address only.")
+@click.option("--host", default=HERE, metavar="NAME", help="Listen on this address only.")
 @click.option(
     "--port",
     "-p",
@@ -125,6 +127,8 @@ def web(**given: Any) -> int:
 
         def ready(found: "Found") -> None:
             say(f"Serving {queue.url} on {found.listens} (Ctrl+C stops it).")
+            if given["host"] in EVERYWHERE and not given["hosts"]:
+                say("Others get 421: --allow-host adds the names by which they call this server.")
             if given["no_link"]:
                 return
             if Role.SUBMIT in link_roles and not rules.may_submit:
@@ -153,7 +157,14 @@ def _rules(given: dict[str, Any]) -> "Rules":
 
     base = given["base_path"].rstrip("/")
     if base and (not base.startswith("/") or set(base) & set("?#%\\ ") or "//" in base):
-        raise click.UsageError("--base-path is a path such as /queue")
+        raise click.UsageError("--base-path is a path such as /queue, which begins with a slash")
+    if given["socket"] and (given["port"] or given["host"] != HERE):
+        raise click.UsageError("--socket is instead of --host and --port; leave these out")
+    for name in given["hosts"]:
+        if not name or set(name) & set("/@?# \t") or name.startswith(":"):
+            raise click.UsageError(
+                f"--allow-host takes a name such as jobs.example.com, not {name[:100]!r}"
+            )
     if bool(given["proxies"]) != bool(given["proxy_header"]):
         raise click.UsageError("--trust-proxy and --proxy-header go together")
     try:

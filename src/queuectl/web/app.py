@@ -19,7 +19,7 @@ from queuectl.web.adding import LONGEST_TOGETHER, Adder
 from queuectl.web.api import PREFIX, routes
 from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, Lines, lacking
 from queuectl.web.following import follow
-from queuectl.web.gate import Gate, Rules, unknown
+from queuectl.web.gate import KNOWN_FOR, Gate, Rules, unknown
 from queuectl.web.http import GoneError, Receive, Request, Response, Send, encoded
 from queuectl.web.live import Live
 from queuectl.web.pages.site import Site
@@ -174,11 +174,16 @@ class App:
     # -- one request ----------------------------------------------------------------------
 
     async def _answer(self, route: Route, request: Request) -> Response:
+        clock = asyncio.get_running_loop().time
+        began = clock()
         grant = await self.admit(request, route)
         is_slow = route.slow or LINES in (route.takes_as, route.answers_as)
         if is_slow and self._slow.is_full(grant.root):
             raise busy()
         body = await self._body(route, request, grant)
+        if clock() - began >= KNOWN_FOR:
+            # While it came, a token may have ended.
+            await self.admit(request, route)
         call = Call(
             queue=self.queue,
             grant=grant,
@@ -201,6 +206,7 @@ class App:
             if self.live.is_crowded:
                 raise busy()
             await self.live.finished(found.job.id, found.seconds)
+            await self.admit(request, route)
             then = found.then
             found = await threads.run(lambda: _respond(route, then(), request), whose=grant.root)
         if isinstance(found, Lines):
@@ -218,7 +224,13 @@ class App:
             if isinstance(found, Lines):
                 # What is wrong with the request is found with the first of them.
                 rest = iter(found.values)
-                first = list(islice(rest, PART))
+                first: list[Any] = []
+                try:
+                    first.extend(islice(rest, PART))
+                except (QueuectlError, RefusedError) as error:
+                    if not first:
+                        raise
+                    return Lines(values=_ended(first, error))
                 return Lines(values=_joined(first, rest))
             if isinstance(found, Later):
                 return found
@@ -283,7 +295,7 @@ class App:
         if route.takes_as == LINES:
             if given not in (LINES, "application/x-ndjson"):
                 raise _wrong_type(LINES, given)
-            return _lines(request)
+            return self._lines(route, request)
         body = await request.read(route.longest)
         if not body and route.optional:
             return None
@@ -293,17 +305,38 @@ class App:
             return parsed(body)
         return await self._quick.run(parsed, body, whose=grant.root)
 
+    def _lines(self, route: Route, request: Request) -> Iterator[tuple[Any, int]]:
+        """Yield lines of JSON and their bytes as they come; called in a thread.
+
+        A line that is wrong is its error. None is yielded any more when a token has ended.
+        """
+        parts = request.parts(sys.maxsize, each_within=LINE_WITHIN)
+        loop = asyncio.get_running_loop()
+
+        async def following() -> bytes | None:
+            part = await anext(parts, None)
+            await self.admit(request, route)
+            return part
+
+        return _split(lambda: asyncio.run_coroutine_threadsafe(following(), loop).result())
+
     def _send_lines(self, found: Lines, call: Call) -> Response:
         values = iter(found.values)
 
+        is_over = False
+
         def part() -> bytes:
+            nonlocal is_over
+            some: list[bytes] = []
             with call.acting():
                 try:
-                    some = list(islice(values, PART))
-                except QueuectlError as error:
-                    # What was sent before can't be taken back; the last line says what is wrong.
-                    return as_json({"problem": problem_of(error).as_dict()}) + b"\n"
-            return b"".join(as_json(one) + b"\n" for one in some)
+                    some.extend(as_json(one) + b"\n" for one in islice(values, PART))
+                    is_over = not some
+                except (QueuectlError, RefusedError) as error:
+                    # What was told before can't be taken back; the last line says what is wrong.
+                    some.append(_last_line(error))
+                    is_over = True
+            return b"".join(some)
 
         async def send() -> AsyncGenerator[bytes]:
             made = None
@@ -311,11 +344,11 @@ class App:
                 with self.standing.watched(call.grant) as over:
                     while not over.is_set():
                         made = self._slow.run(part, whose=call.grant.root)
-                        if not (text := await asyncio.shield(made)):
+                        yield await asyncio.shield(made)
+                        if is_over:
                             return
-                        yield text
                 # As with what goes wrong, what has come isn't taken for the whole.
-                yield as_json({"problem": unknown(_ENDED).problem.as_dict()}) + b"\n"
+                yield _last_line(unknown(_ENDED))
             finally:
                 if made is not None:
                     # Who hung up doesn't see it, but it is still at it.
@@ -419,6 +452,11 @@ def _tags(said: str) -> list[str]:
     return [tag.strip().removeprefix("W/") for tag in said.split(",")]
 
 
+def _ended(first: list[Any], error: Exception) -> Iterator[Any]:
+    yield from first
+    raise error
+
+
 def _joined(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
     try:
         yield from first
@@ -445,14 +483,7 @@ def parsed(text: bytes) -> Any:
         raise UsageError(f"The body isn't JSON: {str(error)[:200]}.") from None
 
 
-def _lines(request: Request) -> Iterator[Any]:
-    """Yield lines of JSON as they come; called in a thread. A line that is wrong is its error."""
-    parts = request.parts(sys.maxsize, each_within=LINE_WITHIN)
-    loop = asyncio.get_running_loop()
-    return _split(lambda: asyncio.run_coroutine_threadsafe(anext(parts, None), loop).result())
-
-
-def _split(following: Callable[[], bytes | None]) -> Iterator[Any]:
+def _split(following: Callable[[], bytes | None]) -> Iterator[tuple[Any, int]]:
     rest = b""
     number = 0
     while (part := following()) is not None:
@@ -461,9 +492,9 @@ def _split(following: Callable[[], bytes | None]) -> Iterator[Any]:
             raise UsageError(f"A line has more than {LONGEST_JOB:,} bytes.")
         for line in whole:
             number += 1
-            yield _line(line, number)
+            yield _line(line, number), len(line)
     if rest.strip():
-        yield _line(rest, number + 1)
+        yield _line(rest, number + 1), len(rest)
 
 
 def _line(line: bytes, number: int) -> Any:
@@ -486,6 +517,11 @@ def _wants_page(request: Request) -> bool:
     """Tell whether somebody looks for a page, not for what programs are answered."""
     for_programs = request.path.startswith((f"{PREFIX}/", "/static/", "/health", "/metrics"))
     return not for_programs and "text/html" in request.headers.get("accept", "")
+
+
+def _last_line(error: QueuectlError | RefusedError) -> bytes:
+    problem = error.problem if isinstance(error, RefusedError) else problem_of(error)
+    return as_json({"problem": problem.as_dict()}) + b"\n"
 
 
 def _bug(error: Exception) -> Problem:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from queuectl.queue import Queue
     from queuectl.together import Outcome, Prepared, Stored
 
+LONG_PART = 4 << 20
+"""Bytes of lines that are together without more of them."""
+
 
 class ForbiddenError(UsageError):
     """Who asks is known, and may not do that."""
@@ -86,7 +89,7 @@ class Call:
     query: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
-    """What was sent, as JSON says it; of a stream of lines, an iterator of its lines."""
+    """What was sent, as JSON says it; of lines, an iterator of these and their bytes."""
     base: str = ""
     """What comes before the paths of the API, as who asks sees it."""
     may_submit: bool = True
@@ -160,9 +163,35 @@ class Call:
                 raise UsageError(f"The field {name!r} is missing.")
         return dict(body)
 
-    def lines(self) -> Iterator[Any]:
-        """Yield the lines of the body, as JSON says them."""
-        yield from self.body
+    def lines(self, longest: int) -> list[Any]:
+        """Return all lines of the body, if they have no more bytes than that."""
+        found: list[Any] = []
+        length = 0
+        for line, size in self.body:
+            length += size
+            if length > longest:
+                raise UsageError(
+                    f"Lines of more than {longest:,} bytes can't be stored all at once;"
+                    " split them, or keep going, which stores part by part."
+                )
+            found.append(line)
+        return found
+
+    def parts(self, most: int) -> Iterator[list[Any]]:
+        """Yield the lines of the body, so many at a time, or fewer where they are long.
+
+        When the rest of a part doesn't come, or isn't taken any more, it isn't yielded at all.
+        """
+        part: list[Any] = []
+        length = 0
+        for line, size in self.body:
+            part.append(line)
+            length += size
+            if len(part) == most or length >= LONG_PART:
+                yield part
+                part, length = [], 0
+        if part:
+            yield part
 
 
 def text(said: Mapping[str, Any], name: str, default: str | None = None) -> str | None:

@@ -47,7 +47,9 @@ async def follow(
         try:
             queue.follow([follower], tick=sink.check)
             found = queue.find(job.id)
-            sink.send("end", {"state": None if found is None else found.state.value})
+            is_there = {} if found is None else {"attempt": found.attempts}
+            state = None if found is None else found.state.value
+            sink.send("end", {"state": state, **is_there})
         except QueuectlError as error:
             sink.send("trouble", problem_of(error).as_dict())
         except _GoneError:

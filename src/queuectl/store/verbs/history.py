@@ -10,7 +10,7 @@ from queuectl.store.contract import History
 from queuectl.store.database import Database
 from queuectl.store.histogram import bucket_of
 from queuectl.store.rollups import EVER, FAILURE
-from queuectl.store.rows import can_be_sought, event_row
+from queuectl.store.rows import can_be_sought, event_row, storable
 from queuectl.values import fields
 
 FOREVER = 2**62
@@ -57,6 +57,8 @@ class SqlHistory(History):
         after: int | None = None,
         oldest: bool = False,
     ) -> list[Event]:
+        if not all(map(storable, (job or "", action or ""))):
+            return []
         conditions, params = self._of(job, action, before, after)
         if which != ANY_EVENT:
             from queuectl.store.selection import event_conditions

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from itertools import islice
 from queue import Full
 from queue import Queue as Pipe
 from threading import Event, Thread
@@ -62,8 +61,10 @@ def add_many(call: Call) -> Lines:
 
 
 def _added(call: Call) -> Iterator[dict[str, Any]]:
-    numbered = enumerate(call.lines(), 1)
-    while part := list(islice(numbered, PART)):
+    ahead = 0
+    for lines in call.parts(PART):
+        part = list(enumerate(lines, ahead + 1))
+        ahead += len(lines)
         told: dict[int, dict[str, Any]] = {}
         good: dict[int, Any] = {}
         for number, asked in part:

@@ -5,7 +5,7 @@ and types are in `remote.calls`; here is what answers, and who may ask. For prog
 languages, the other routes are made.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from queuectl.awaiting import Emission
 from queuectl.changes import Asked, Changed, Refused
 from queuectl.delivery import Answer
 from queuectl.editing import change_of
+from queuectl.enqueueing import BATCH
 from queuectl.errors import DuplicateError, NotFoundError, QueuectlError, UsageError, shown
 from queuectl.explain import Reason
 from queuectl.facts import (
@@ -29,13 +30,13 @@ from queuectl.facts import (
     RunProgress,
     Sleep,
     Step,
+    batch_of,
 )
 from queuectl.filter import ANY_EVENT, EventFilter, Filter
 from queuectl.job import Attempt, Job, Output, State
 from queuectl.limits import Limits
 from queuectl.outputs import Written
 from queuectl.queue_limits import KeyUse
-from queuectl.remote import calls
 from queuectl.remote.calls import NAMES, Calls, Result, Shape, shape_of
 from queuectl.report import Part, Stats, Status
 from queuectl.schedule import POLICY, Schedule
@@ -237,8 +238,14 @@ class Answers:
         return stored.job
 
     @allowed(Right.SUBMIT)
-    def enqueue_many(self, keep_going: bool, lines: Iterable[Any]) -> Batch:
-        return self._queue.enqueue_many(map(self._checked, lines), keep_going=keep_going)
+    def enqueue_many(self, keep_going: bool) -> Batch:
+        if not keep_going:
+            return self._queue.enqueue_many(map(self._checked, self._call.lines(LONGEST_JOB)))
+        stored = [
+            self._queue.enqueue_many(map(self._checked, part), keep_going=True)
+            for part in self._call.parts(BATCH)
+        ]
+        return batch_of(stored)
 
     def _checked(self, asked: Any) -> dict[str, Any]:
         if isinstance(asked, QueuectlError):
@@ -685,8 +692,6 @@ def _answer(name: str, shape: Shape, call: Call) -> Any:
     if not isinstance(given, dict):
         raise UsageError("The arguments of a call are a JSON object.")
     arguments = {word: form.read(given.get(word)) for word, form in shape.takes.items()}
-    if shape.takes_lines:
-        arguments[calls.LINES] = call.lines()
     found = getattr(Answers(call), name)(**arguments)
     seen = partial(_seen, call)
     if shape.yields:
