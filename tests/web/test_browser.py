@@ -82,6 +82,9 @@ class TestSigning:
         (cookie,) = page.context.cookies()
         assert cookie["httpOnly"] is True
         assert cookie["sameSite"] == "Strict"
+        # A server that lets things be submitted prints a link that is good for that.
+        page.click("nav >> text=Jobs")
+        page.wait_for_selector("a:has-text('New job')")
         page.click("text=Sign out")
         page.wait_for_selector("h1:has-text('Sign in')")
         assert page.context.cookies() == []

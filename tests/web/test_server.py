@@ -91,6 +91,12 @@ def test_what_cannot_be_is_said_in_a_sentence(
     assert "Traceback" not in done.stderr
 
 
+def test_a_link_to_submit_where_nothing_can_be_is_told_of(serve: Serve) -> None:
+    server = serve("--link-role", "submit")
+    assert server.process.stderr is not None
+    assert "without --allow-submit" in server.process.stderr.readline()
+
+
 @pytest.mark.parametrize("package", ["httptools", "uvicorn", "jinja2", "prometheus_client"])
 def test_without_the_extra_it_says_what_to_install(lab: Lab, package: str) -> None:
     done = subprocess.run(

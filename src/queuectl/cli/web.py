@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from queuectl.access import Role, read_roles
 from queuectl.cli.command import Command
 from queuectl.cli.options import here, open_queue
 from queuectl.cli.render import say, write
@@ -73,9 +74,9 @@ queuectl web --socket /run/queuectl.sock --base-path /queue --allow-host jobs.ex
 )
 @click.option(
     "--link-role",
-    default=LINK_ROLES,
     metavar="ROLES",
-    help=f"What one may do who signs in by the link.  [default: {LINK_ROLES}]",
+    help="What one may do who signs in by the link."
+    f"  [default: {LINK_ROLES}; with --allow-submit {Role.SUBMIT} as well]",
 )
 @click.option(
     "--access-log",
@@ -95,8 +96,6 @@ def web(**given: Any) -> int:
 
     It needs the extra web; in a clone of queuectl: pip install '.[web]'.
     """
-    from queuectl.access import read_roles
-
     try:
         from queuectl.web.server import Place, serve
     except ImportError as error:
@@ -120,7 +119,7 @@ def web(**given: Any) -> int:
     if (place.cert is None) != (place.key is None):
         raise click.UsageError("--tls-cert and --tls-key go together")
     rules = _rules(given)
-    link_roles = read_roles(given["link_role"])
+    link_roles = _link_roles(given)
     near(here())
     # What is only shown needs something to be shown of.
     create = not rules.read_only
@@ -132,6 +131,8 @@ def web(**given: Any) -> int:
                 say("Others get 421: --allow-host adds the names by which they call this server.")
             if given["no_link"]:
                 return
+            if Role.SUBMIT in link_roles and not rules.may_submit:
+                say("Note: the link's role submit is of no use here without --allow-submit.")
             secret = queue.access.link(LINK_NAME, link_roles)
             links = [f"{url}/sign-in#{secret}" for url in found.urls]
             for link in links:
@@ -144,8 +145,14 @@ def web(**given: Any) -> int:
         return serve(queue, place, rules, ready)
 
 
+def _link_roles(given: dict[str, Any]) -> tuple[Role, ...]:
+    """Return what the printed link is good for: all that may be done here, if nobody says."""
+    if given["link_role"] is not None:
+        return read_roles(given["link_role"])
+    return read_roles(f"{Role.SUBMIT},{LINK_ROLES}" if given["allow_submit"] else LINK_ROLES)
+
+
 def _rules(given: dict[str, Any]) -> "Rules":
-    from queuectl.access import read_roles
     from queuectl.web.gate import LOCAL, Proxy, Rules, networks
 
     base = given["base_path"].rstrip("/")
