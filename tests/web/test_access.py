@@ -1,6 +1,7 @@
 """Who may: each route, each role, each way of not being let in. Only what this table says."""
 
 import asyncio
+import html
 import json
 import re
 import sqlite3
@@ -620,3 +621,16 @@ def test_that_a_token_was_used_is_noted_aside(lab: Lab, server: Server) -> None:
         assert client.get("/me").status == 200
         other.execute("ROLLBACK")
     wait_for(lambda: lab.queue.access.get_token("bot").used_at, "the note")
+
+
+def test_commands_on_pages_are_for_this_queue(lab: Lab, server: Server) -> None:
+    lab.queue.enqueue("true", id="j", queue="mail")
+    whole, some = server.client("view"), server.client("view", queues=("mail",))
+    whole.base = some.base = ""
+    for path in ("/nodes", "/jobs/j", "/queues/mail"):
+        told = html.unescape(whole.get(path).body.decode())
+        assert f"queuectl --db {lab.queue.url} worker start" in told, path
+    for path in ("/", "/jobs/j", "/queues/mail"):
+        told = html.unescape(some.get(path).body.decode())
+        assert "--db" not in told, path
+        assert lab.queue.url not in told, path

@@ -5,6 +5,7 @@ what another was shown in the same second: a thousand open pages ask the store n
 """
 
 import logging
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, partial
@@ -277,6 +278,7 @@ class Site:
                 "api": f"{self._rules.base_path}{PREFIX}",
                 "here": f"{self._rules.base_path}{request.target}",
                 "may": partial(self._may, call),
+                "typed": partial(self._typed, call),
                 "grant": None if call is None else call.grant,
                 "has_session": self._gate.cookie in request.cookies,
                 "pages": [] if call is None else self._reachable(call.grant),
@@ -294,6 +296,12 @@ class Site:
             return False
         allowed = call.grant.may(Right(right))
         return allowed and (right != Right.SUBMIT or self._rules.may_submit)
+
+    def _typed(self, call: Call | None, command: str) -> str:
+        """Write a command of ours for this queue, to whoever may know where that is."""
+        if call is None or call.grant.queues or self._queue.place.is_default:
+            return command
+        return command.replace("queuectl", f"queuectl --db {shlex.quote(self._queue.url)}", 1)
 
     def _reachable(self, grant: Grant) -> list[Page]:
         return [
