@@ -19,6 +19,10 @@ T = TypeVar("T")
 
 PAGE = 1_000
 """Jobs or events read at a time."""
+FIRST = 100
+"""Jobs of very many that are read first, when it isn't known yet how long they are."""
+PAGE_BYTES = 4 << 20
+"""What the jobs of a page may come to, if they are as long as the longest of the one before."""
 
 LOOKED_AT = 500
 """Of very many jobs, so many are looked at to find those whose ids begin in some way."""
@@ -227,7 +231,7 @@ def jobs(
     Each page is read when it is wanted: what changes meanwhile may or may not be seen, but no job
     comes twice, and none that fits all the while is left out.
     """
-    size = PAGE if limit is None else min(PAGE, limit)
+    size = FIRST if limit is None else min(PAGE, limit)
     left = limit
     while left is None or left > 0:
         page = store.jobs.select(which, limit=size, after=after, oldest=oldest)
@@ -235,7 +239,14 @@ def jobs(
         if len(page) < size:
             return
         after = page[-1].seq
+        if limit is None:
+            size = max(1, min(PAGE, PAGE_BYTES // max(1, *map(_length, page))))
         left = None if left is None else left - len(page)
+
+
+def _length(job: Job) -> int:
+    """Return about how much memory takes what a job runs."""
+    return len(job.command or "") + sum(map(len, job.argv or ())) + len(job.data or b"")
 
 
 def sorted_jobs(

@@ -10,7 +10,7 @@ from queuectl import Filter, Queue, State
 from queuectl.errors import UsageError
 from queuectl.facts import Event
 from queuectl.filter import ANY_EVENT, EventFilter, Sort
-from queuectl.listing import OUT_OF_ORDER, PAGE, SearchedEvents, read_sort
+from queuectl.listing import FIRST, OUT_OF_ORDER, PAGE, PAGE_BYTES, SearchedEvents, read_sort
 
 MANY = 2 * PAGE + PAGE // 2
 
@@ -35,6 +35,18 @@ def test_pages_join_into_the_whole(full: Queue, limit: int | None) -> None:
     for oldest in (False, True):
         whole = [f"{n:05}" for n in range(MANY)][:: 1 if oldest else -1]
         assert [job.id for job in full.iterate(limit=limit, oldest=oldest)] == whole[:limit]
+
+
+def test_of_long_jobs_few_are_held_at_once(queue: Queue) -> None:
+    length = 1 << 16
+    queue.enqueue_many({"command": "true # " + "x" * length} for _ in range(PAGE))
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in queue.iterate()) == PAGE
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * max(FIRST * length, PAGE_BYTES) < PAGE * length / 2
 
 
 def test_it_takes_what_list_takes(full: Queue) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from hashlib import sha256
 from itertools import islice
@@ -41,6 +41,8 @@ LINE_WITHIN = 60.0
 """Seconds that may pass without a part of a body of lines coming."""
 PART = 256
 """Lines that are made at a time of an answer of many."""
+PART_BYTES = 1 << 18
+"""What these come to, but for the last of them."""
 AT_ONCE = 32
 """Requests that are answered at once; others wait."""
 SLOW_AT_ONCE = 64
@@ -224,9 +226,9 @@ class App:
             if isinstance(found, Lines):
                 # What is wrong with the request is found with the first of them.
                 rest = iter(found.values)
-                first: list[Any] = []
+                first: list[bytes] = []
                 try:
-                    first.extend(islice(rest, PART))
+                    first.extend(_within(PART_BYTES, map(_line_of, islice(rest, PART))))
                 except (QueuectlError, RefusedError) as error:
                     if not first:
                         raise
@@ -330,7 +332,7 @@ class App:
             some: list[bytes] = []
             with call.acting():
                 try:
-                    some.extend(as_json(one) + b"\n" for one in islice(values, PART))
+                    some.extend(_within(PART_BYTES, islice(values, PART)))
                     is_over = not some
                 except (QueuectlError, RefusedError) as error:
                     # What was told before can't be taken back; the last line says what is wrong.
@@ -452,15 +454,28 @@ def _tags(said: str) -> list[str]:
     return [tag.strip().removeprefix("W/") for tag in said.split(",")]
 
 
-def _ended(first: list[Any], error: Exception) -> Iterator[Any]:
+def _ended(first: list[bytes], error: Exception) -> Iterator[bytes]:
     yield from first
     raise error
 
 
-def _joined(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
+def _line_of(value: Any) -> bytes:
+    return as_json(value) + b"\n"
+
+
+def _within(most: int, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines until they come to so many bytes."""
+    for line in lines:
+        yield line
+        most -= len(line)
+        if most <= 0:
+            return
+
+
+def _joined(first: list[bytes], rest: Iterator[Any]) -> Iterator[bytes]:
     try:
         yield from first
-        yield from rest
+        yield from map(_line_of, rest)
     finally:
         close = getattr(rest, "close", None)
         if close is not None:
