@@ -81,7 +81,9 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="unique-twice-by-retry",
         broken="A job that is retried doesn't ask whether another one has its unique key.",
-        edits=[Edit(old="            take_again(self._db, back, now)", new="            pass")],
+        edits=[
+            Edit(old="            take_again(self._db, back, self._now)", new="            pass")
+        ],
         tests=[f"{UNIQUE}::TestRetry"],
     ),
     Mutant(
@@ -139,7 +141,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="undo-for-ever",
         broken="What was done can be undone however long ago that was.",
-        edits=[Edit(old="if newest[0].at + UNDO_FOR < store.clock.now():", new="if False:")],
+        edits=[Edit(old="if newest.at + UNDO_FOR < store.clock.now():", new="if False:")],
         tests=[f"{UNDO}::TestStays::test_what_was_done_too_long_ago"],
     ),
     Mutant(

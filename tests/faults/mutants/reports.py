@@ -41,8 +41,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job that is finished by hand while it waits calls no hook.",
         edits=[
             Edit(
-                old="hooked = [seq for seq in completed if held[seq].has_hooks]",
-                new="hooked: list[int] = []",
+                old="hooked = self._lock([seq for seq in completed if held[seq].has_hooks])",
+                new="hooked = self._lock([])",
             )
         ],
         tests=[f"{FORCED}::TestWaiting::test_calls_its_hook_in_the_same_transaction"],
