@@ -214,9 +214,9 @@ def test_lines_and_objects_go_with_sweeps() -> None:
             [("a", "0"), ("a", "1"), ("b", "0"), ("b", "1")], start=1
         )
     ]
-    assert commands(expand("r {x} {s}", each=[{"x": 1}], sweep={"s": "ab"[::1].split("b")[:1]})) == [
-        "r 1 a"
-    ]
+    assert commands(
+        expand("r {x} {s}", each=[{"x": 1}], sweep={"s": "ab"[::1].split("b")[:1]})
+    ) == ["r 1 a"]
 
 
 def test_values_of_objects_are_what_json_writes() -> None:
