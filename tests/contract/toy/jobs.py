@@ -34,6 +34,7 @@ from queuectl.job import (
 )
 from queuectl.lifecycle import cancelled, in_line
 from queuectl.limits import Limits, Shares
+from queuectl.parameters import read
 from queuectl.store.contract import Changes, Check, Decide, Edit, EndRun, Jobs, Restore, Swapped
 from queuectl.store.ids import free_ids, job_ids
 from queuectl.store.rows import kept, restored
@@ -115,6 +116,7 @@ class ToyJobs(Jobs):
         fields |= {name: getattr(new, name) or None for name in hooks} | {"hook": new.hook}
         fields["body_digest"] = new.body_digest
         fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
+        fields["parameters"] = dict(new.parameters or {})
         fields |= {"keys": new.keys, "vtime": self._place(new) if placed else 0, "parked": None}
         fields |= dict.fromkeys(("created_at", "updated_at"), now)
         fields |= {"after": new.after, "if_parent_fails": new.if_parent_fails}
@@ -569,5 +571,6 @@ class _Arrival:
 
 
 def _whole(like: OneOfMany) -> NewJob:
-    id, command, argv, model = like
-    return replace(model, id=id, command=command, argv=argv)
+    id, command, argv, parameters, model = like
+    own = None if parameters is None else read(parameters)
+    return replace(model, id=id, command=command, argv=argv, parameters=own)
