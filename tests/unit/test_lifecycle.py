@@ -233,7 +233,12 @@ class TestDecide:
         )
 
     def test_a_retry_by_hand_counts_from_zero_and_is_due_now(self) -> None:
-        assert retried(NOW) == Transition(state=State.PENDING, failures=0, crashes=0, run_at=NOW)
+        job = a_job(state=State.DEAD, open_parents=0)
+        to = Transition(state=State.PENDING, failures=0, crashes=0, run_at=NOW)
+        assert retried(job, NOW) == to
+
+    def test_one_that_others_keep_from_running_is_blocked_then(self) -> None:
+        assert retried(a_job(state=State.DEAD, open_parents=1), NOW).state == State.BLOCKED
 
 
 class TestBackoff:
