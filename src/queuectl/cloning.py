@@ -86,7 +86,7 @@ def request_of(store: Store, job: Job, changes: Mapping[str, Any], now: int) -> 
     parents = {text: read_parent(text)[0] for text in to.after}
     there = store.jobs.states([*parents.values()]) if parents else {}
     values["after"] = tuple(text for text, id in parents.items() if id in there)
-    for name in ("command", "argv", "expires_at"):
+    for name in ("command", "argv", "parameters", "expires_at"):
         values[name] = getattr(to, name)
     values["expire"] = None
     if to.run_at > now:

@@ -1,5 +1,4 @@
-"""Jobs that name each other before they are stored: what names whom, in which order they go, and
-whether they wait for each other in a circle.
+"""Jobs that name each other before they are stored: who names whom, in which order they go.
 
 No clock, no store.
 """

@@ -26,6 +26,7 @@ SAMPLE = Job(
     tags=("tag-109", "tag-110"),
     after=("parent-140", "parent-141:any"),
     if_parent_fails="cancel",
+    parameters={"index": 140, "line": "line 141"},
     unique_key="key-111",
     unique_until="start",
     unique_for=13_700,

@@ -33,9 +33,9 @@ PROMISED = (
 ).split()
 """The promised names, in their order. Only ever extend what follows them."""
 ADDED = (
-    "backoff backoff_base retry_delay max_backoff env env_all shell keys if_parent_fails unique_until"
-    " unique_for on_success on_failure on_dead traceparent tracestate stdin_bytes open_parents schedule"
-    " scheduled_for paused_at paused_by held hook hook_of type data_base64 trace_id"
+    "backoff backoff_base retry_delay max_backoff env env_all shell keys if_parent_fails"
+    " unique_until unique_for on_success on_failure on_dead traceparent tracestate stdin_bytes"
+    " open_parents schedule scheduled_for paused_at paused_by held hook hook_of type data_base64 trace_id"
 ).split()
 
 

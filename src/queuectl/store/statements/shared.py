@@ -15,19 +15,22 @@ from queuectl.store.statements import columns
 # The columns of a new job: what each has for itself, what the store finds out, and what was asked
 # for. The database gives `seq`: its place in the line.
 NEW_COLUMNS = (
-    *"id command argv state ready run_at expires_at created_at updated_at tick vtime hook".split(),
-    *("body_digest", "handler"),
+    *"id command argv parameters state ready run_at expires_at created_at updated_at".split(),
+    *("tick", "vtime", "hook", "body_digest", "handler"),
     *(field.column for field in fields.COPIED),
 )
 NEW_JOB = columns(NEW_COLUMNS)
 EDITED = (
-    *"command argv ready run_at expires_at vtime parked handler".split(),
+    *"command argv parameters ready run_at expires_at vtime parked handler".split(),
     *(field.column for field in fields.COPIED),
 )
 RESTORED = (
     *(name for name in EDITED if name != "ready"),
     *"state failures crashes reason finished_at".split(),
 )
+
+SAID = ("ready",)
+"""What a new job has none of only if that is said: left out, it would be something else."""
 
 # Store jobs; the store adds a place for each value of each.
 ENQUEUE = f"INSERT INTO {{jobs}} ({NEW_JOB}) VALUES "

@@ -113,8 +113,8 @@ _ABOUT = {
     "argv": "A program and its exact arguments, one on a line; then there is no command.",
     "type": "Which handler is given the data.",
     "data": "What a handler is given; then there is no command.",
-    "after": "Ids of jobs that must complete before it; with :fail or :any behind, that must fail or"
-    " just end. With commas between them.",
+    "after": "Ids of jobs that must complete before it; with :fail or :any behind, that must fail"
+    " or just end. With commas between them.",
     "tags": "Labels, with commas between them.",
     "keys": "Whom it is for, such as user42: limits count by it, and keys take turns. With commas"
     " between them.",
