@@ -67,13 +67,12 @@ def plan(entries: Sequence[Entry], make_ids: Callable[[int], Sequence[str]]) -> 
         if not after:
             del one["after"]
     called = {at: name for name, at in reversed(own.items())}
+    names = {one["name"]: ids[at] for at, one in enumerate(fields) if "name" in one}
     order = in_order(links, lambda at: f"{called.get(at, ids[at])}")
     return Plan(
         requests=[_request(fields[at]) for at in order],
         places=[entries[at].place for at in order],
-        names={
-            one["name"]: ids[at] for at, one in enumerate(fields) if one.get("name") is not None
-        },
+        names=names,
         outside=outside,
     )
 

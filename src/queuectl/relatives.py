@@ -89,24 +89,21 @@ def roots(store: Store, jobs: Sequence[Job], *, most: int = MOST_BEFORE) -> Root
     found: dict[str, Root] = {}
     known = _Ahead(store)
     level = [job for job in jobs if job.state == State.BLOCKED]
-    seen = {job.seq for job in level}
+    seen = {job.id for job in level}
     known.take(level)
     while level and len(seen) <= most:
-        above: dict[int, Edge] = {}
+        above: list[Job] = []
         for job in level:
             for edge in known.open_parents(job):
-                if edge.parent in seen:
+                if edge.parent_id in seen:
                     continue
-                parent = known.job(edge.parent)
-                if parent is not None and parent.id == edge.parent_id:
-                    if parent.state == State.BLOCKED:
-                        seen.add(parent.seq)
-                        above[parent.seq] = edge
-                        continue
+                seen.add(edge.parent_id)
+                parent = known.job(edge)
+                if parent is not None and parent.state == State.BLOCKED:
+                    above.append(parent)
                 else:
-                    parent = None
-                found.setdefault(edge.parent_id, _root(edge, parent, job))
-        level = [job for seq in above if (job := known.job(seq)) is not None]
+                    found[edge.parent_id] = _root(edge, parent, job)
+        level = above
     ordered = sorted(found.values(), key=lambda root: not root.is_stuck)
     return Roots(found=tuple(ordered), is_whole=not level)
 
@@ -134,11 +131,12 @@ class _Ahead:
         self._jobs.update((job.seq, job) for job in jobs)
         self._read_parents(jobs)
 
-    def job(self, seq: int) -> Job | None:
-        """Return the job at a place."""
-        if seq not in self._jobs:
-            self._read(seq)
-        return self._jobs[seq]
+    def job(self, edge: Edge) -> Job | None:
+        """Return the parent, if it is there."""
+        if edge.parent not in self._jobs:
+            self._read(edge.parent)
+        job = self._jobs[edge.parent]
+        return None if job is None or job.id != edge.parent_id else job
 
     def open_parents(self, job: Job) -> list[Edge]:
         """Return what a job waits for that keeps it."""
