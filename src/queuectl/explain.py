@@ -306,6 +306,8 @@ def _blocked(around: Surroundings) -> list[Reason]:
 
 
 def _parent(parent: Relative) -> str:
+    if parent.is_group:
+        return f"group {parent.id} ({parent.came_to or 'not over'})"
     state = parent.state or f"gone, it was {parent.came_to or 'not over'}"
     wanted = {"fail": ", it is to fail"}.get(parent.wanted, "")
     return f"{parent.id} ({state}{wanted})"
@@ -316,13 +318,13 @@ def stuck(roots: Roots, *, of_several: bool = False) -> list[Reason]:
 
     That is said of one job that is blocked, or of several that are waited for.
     """
-    there = [root for root in roots.stuck if root.job is not None]
-    gone = [root for root in roots.stuck if root.job is None]
+    there = [root for root in roots.stuck if root.job is not None or root.is_group]
+    gone = [root for root in roots.stuck if root.job is None and not root.is_group]
     vain = "some of them wait in vain" if of_several else "it waits in vain"
     reasons = []
     if there:
         text = f"{vain}: {_listed([_stuck(root) for root in there])}"
-        remedy = f"retry {_quoted(*(root.id for root in there[:NAMED]))}"
+        remedy = _retrying(there)
         reasons.append(_reason(Cause.ROOT_CAUSE, text, remedy))
     if gone:
         told = [f"job {root.id}, which was {root.came_to or 'not over'}, is gone" for root in gone]
@@ -332,7 +334,16 @@ def stuck(roots: Roots, *, of_several: bool = False) -> list[Reason]:
     return reasons
 
 
+def _retrying(roots: Sequence[Root]) -> str:
+    """Write the command that retries jobs, or what is dead of a group."""
+    if jobs := [root.id for root in roots if not root.is_group]:
+        return f"retry {_quoted(*jobs[:NAMED])}"
+    return f"retry --group {_quoted(roots[0].id)}"
+
+
 def _stuck(root: Root) -> str:
+    if root.is_group:
+        return f"group {root.id} is {root.state}"
     why = None if root.job is None else root.job.reason
     return f"job {root.id} is {root.state}" + (f" ({why.rstrip('.')})" if why else "")
 

@@ -20,10 +20,14 @@ class Relative:
     """Whether the one that waits may run, as far as the other is concerned."""
     job: Job | None
     """As it is now; None if it is gone, or in a queue that isn't spoken of."""
+    is_group: bool = False
+    """Whether it is a group, and its id a name."""
 
     @property
     def state(self) -> State | None:
-        """Where it stands now; None if it is gone."""
+        """Where it stands now; None if it is gone. Of a group, how it ended."""
+        if self.is_group:
+            return self.came_to
         return None if self.job is None else self.job.state
 
 
@@ -37,6 +41,8 @@ class Root:
     came_to: State | None
     job: Job | None
     """As it is now; None if it is gone, or in a queue that isn't spoken of."""
+    is_group: bool = False
+    """Whether it is a group, and its id a name."""
 
     @property
     def state(self) -> State | None:
@@ -46,6 +52,8 @@ class Root:
     @property
     def is_stuck(self) -> bool:
         """Whether nothing goes on by itself: it has ended in another way than is waited for."""
+        if self.is_group:
+            return self.came_to is not None
         return self.job is None or self.job.state in FINISHED
 
 
@@ -85,6 +93,8 @@ class Node:
     queue: str | None = None
     reason: str | None = None
     """Why it is dead or cancelled."""
+    is_group: bool = False
+    """Whether it is a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ LONGEST_TITLE = 200
 
 def parents(store: Store, job: Job) -> list[Relative]:
     """Return the jobs that one waits for, or did."""
-    if not job.after:
+    if not _waits(job):
         return []
     edges = store.jobs.parents([job])
     there = _at(store, [edge.parent for edge in edges])
@@ -57,7 +57,13 @@ def _relative(edge: Edge, id: str, job: Job | None) -> Relative:
         came_to=None if edge.came_to is None else State(edge.came_to),
         is_met=edge.is_met,
         job=_seen(job, id),
+        is_group=edge.is_group,
     )
+
+
+def _waits(job: Job) -> bool:
+    """Tell whether a job waits for others, or did."""
+    return bool(job.after or job.after_group)
 
 
 def _seen(job: Job | None, id: str) -> Job | None:
@@ -72,7 +78,7 @@ def _at(store: Store, seqs: Iterable[int]) -> dict[int, Job]:
 
 
 def _parents_of(store: Store, jobs: Sequence[Job]) -> Iterator[Edge]:
-    waiting = [job for job in jobs if job.after]
+    waiting = [job for job in jobs if _waits(job)]
     for some in chunks(waiting, AT_ONCE):
         yield from store.jobs.parents(some)
 
@@ -95,17 +101,23 @@ def roots(store: Store, jobs: Sequence[Job], *, most: int = MOST_BEFORE) -> Root
         above: list[Job] = []
         for job in level:
             for edge in known.open_parents(job):
-                if edge.parent_id in seen:
+                named = _named(edge)
+                if named in seen:
                     continue
-                seen.add(edge.parent_id)
+                seen.add(named)
                 parent = known.job(edge)
                 if parent is not None and parent.state == State.BLOCKED:
                     above.append(parent)
                 else:
-                    found[edge.parent_id] = _root(edge, parent, job)
+                    found[named] = _root(edge, parent, job)
         level = above
     ordered = sorted(found.values(), key=lambda root: not root.is_stuck)
     return Roots(found=tuple(ordered), is_whole=not level)
+
+
+def _named(edge: Edge) -> str:
+    """Return what a parent is called among jobs and groups."""
+    return f"group {edge.parent_id}" if edge.is_group else edge.parent_id
 
 
 def _root(edge: Edge, job: Job | None, child: Job) -> Root:
@@ -114,6 +126,7 @@ def _root(edge: Edge, job: Job | None, child: Job) -> Root:
         child=child.id,
         came_to=None if edge.came_to is None else State(edge.came_to),
         job=_seen(job, edge.parent_id),
+        is_group=edge.is_group,
     )
 
 
@@ -133,6 +146,8 @@ class _Ahead:
 
     def job(self, edge: Edge) -> Job | None:
         """Return the parent, if it is there."""
+        if edge.is_group:
+            return None
         if edge.parent not in self._jobs:
             self._read(edge.parent)
         job = self._jobs[edge.parent]
@@ -240,8 +255,8 @@ class _Around:
             parent = _seen(there.get(edge.parent), edge.parent_id)
             if parent is not None:
                 self._add(parent, fresh)
-            elif edge.parent_id not in self._gone and self._has_room():
-                self._gone[edge.parent_id] = edge
+            elif _named(edge) not in self._gone and self._has_room():
+                self._gone[_named(edge)] = edge
         return fresh
 
     def children_of(self, jobs: Sequence[Job]) -> list[Job]:
@@ -275,25 +290,30 @@ class _Around:
         by_seq = {job.seq: job.id for job in jobs}
         links = [
             Link(
-                parent=edge.parent_id,
+                parent=_named(edge),
                 child=by_seq[edge.child],
                 wanted=edge.wanted,
                 came_to=None if edge.came_to is None else State(edge.came_to),
                 is_met=edge.is_met,
             )
             for edge in _parents_of(self._store, jobs)
-            if edge.parent_id in places
+            if _named(edge) in places
         ]
         above: list[list[int]] = [[] for _ in ids]
         for link in links:
             above[places[link.child]].append(places[link.parent])
-        nodes = [*(Node(id=id, state=None) for id in self._gone), *map(_node, jobs)]
+        nodes = [*(_ghost(id, edge) for id, edge in self._gone.items()), *map(_node, jobs)]
         return Graph(
             id=self._job.id,
             nodes=tuple(nodes[at] for at in in_order(above, lambda at: ids[at])),
             links=tuple(links),
             is_whole=self._is_whole,
         )
+
+
+def _ghost(id: str, edge: Edge) -> Node:
+    came_to = None if edge.came_to is None else State(edge.came_to)
+    return Node(id=id, state=came_to if edge.is_group else None, is_group=edge.is_group)
 
 
 def _node(job: Job) -> Node:

@@ -35,7 +35,7 @@ MOST_SHOWN = 10_000
 MOST_FILLED = 10_000
 """Jobs that one backfill makes."""
 NOT_FOR_SCHEDULES = (
-    *("id", "expires_at", "after", "if_parent_fails"),
+    *("id", "expires_at", "after", "after_group", "if_parent_fails"),
     *("traceparent", "tracestate"),
 )
 """Fields that only make sense for a single job."""

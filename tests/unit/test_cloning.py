@@ -34,9 +34,10 @@ ASKED: dict[str, Any] = {
     "on_dead": "type:burial",
     "after": ["first:any"],
     "if_parent_fails": "run",
+    "group": "many",
 }
 """All that can be asked for of a command at once."""
-NOT_HERE = {"type", "data", "env_all", "traceparent", "tracestate"}
+NOT_HERE = {"after_group", "type", "data", "env_all", "traceparent", "tracestate"}
 
 
 def columns(job: Job) -> dict[str, Any]:

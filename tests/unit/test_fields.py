@@ -77,7 +77,7 @@ class TestTable:
         }
         assert set(job_dict(SAMPLE)) == stored | {
             *("schedule", "scheduled_for", "paused_at", "paused_by", "held", "hook_of"),
-            *("type", "data_base64", "trace_id"),
+            *("type", "data_base64", "trace_id", "at_once"),
         }
 
     @pytest.mark.parametrize("field", [f for f in REQUESTED if f.flags], ids=lambda f: f.name)

@@ -73,6 +73,7 @@ _MORE: dict[str, dict[str, Any]] = {
     "labels": {"multiple": True},
     "keys": {"multiple": True},
     "parents": {"multiple": True},
+    "groups": {"multiple": True},
     "variables": {"multiple": True},
 }
 """What the option of a field of these kinds takes besides one text."""

@@ -33,7 +33,7 @@ from queuectl.job import DEFAULT_QUEUE
 from queuectl.schedule import POLICY, Missed, Overlap, Schedule
 
 NOT_FOR_SCHEDULES = (
-    *("id", "run_at", "after", "if_parent_fails"),
+    *("id", "run_at", "after", "after_group", "if_parent_fails"),
     *("traceparent", "tracestate"),
 )
 """Fields whose options are for a single job."""

@@ -78,7 +78,8 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("When", ("run_at", "delay", "expire", "timeout")),
     ("Retries", ("max_retries", "backoff", "backoff_base", "retry_delay", "max_backoff")),
     ("Where it runs", ("cwd", "shell", "env", "stdin")),
-    ("What it waits for", ("after", "if_parent_fails")),
+    ("What it waits for", ("after", "after_group", "if_parent_fails")),
+    ("What it belongs to", ("group", "max_fails")),
     ("Whom it is for", ("keys",)),
     ("Only once", ("unique", "unique_until", "unique_for", "on_duplicate", "max_wait")),
     ("Hooks", ("on_success", "on_failure", "on_dead")),
@@ -86,10 +87,10 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Its id", ("id",)),
 )
 """In which order, and under which titles, the fields of a job stand."""
-NOT_ASKED = frozenset(("env_all", "expires_at", "traceparent", "tracestate"))
+NOT_ASKED = frozenset("env_all expires_at parameters at_once traceparent tracestate".split())
 """What no form asks for: it is of a program that enqueues, or said in another way."""
 NOT_OF_SCHEDULES = frozenset(
-    "id run_at delay after if_parent_fails unique unique_until unique_for on_duplicate"
+    "id run_at delay after after_group if_parent_fails group max_fails unique unique_until unique_for on_duplicate"
     " max_wait".split()
 )
 """What isn't said of all the jobs that a schedule makes, or hardly ever."""
@@ -97,7 +98,7 @@ NOT_OF_SCHEDULES = frozenset(
 _FIELDS = {field.name: field for field in REQUESTED}
 _KINDS = {
     **dict.fromkeys(("integer", "count", "runs", "number"), "number"),
-    **dict.fromkeys(("labels", "keys", "parents"), "words"),
+    **dict.fromkeys(("labels", "keys", "parents", "groups"), "words"),
     "arguments": "lines",
     "variables": "pairs",
 }
