@@ -551,3 +551,11 @@ def _event(kind: str, job: str, action: str) -> Any:
     from queuectl.facts import Event
 
     return Event(at=LATER, kind=kind, job=job, node=None, who="me", detail=None, action=action)
+
+
+def test_many_that_wait_for_the_same_are_stored_alike(store: Store) -> None:
+    """Those that share all that they don't have to themselves are written together."""
+    store.jobs.enqueue([NewJob(command="true", id="first")], now=1_000)
+    jobs = [NewJob(command=f"echo {n}", after=("first",)) for n in range(250)]
+    ids = store.jobs.enqueue(jobs, now=2_000).ids
+    assert set(store.jobs.states(ids).values()) == {State.BLOCKED}

@@ -29,6 +29,9 @@ RESTORED = (
     *"state failures crashes reason finished_at".split(),
 )
 
+SAID = ("ready",)
+"""What a new job has none of only if that is said: left out, it would be something else."""
+
 # Store jobs; the store adds a place for each value of each.
 ENQUEUE = f"INSERT INTO {{jobs}} ({NEW_JOB}) VALUES "
 

@@ -381,6 +381,8 @@ _by_parent = itemgetter(1, 0)
 
 
 def _edge(child: int, parent: int, id: str, wanted: str, came_to: str | None, met: int) -> Edge:
+    from queuectl.store.edges import GROUPS_AT
+
     return Edge(
         child=child,
         parent=parent,
@@ -388,6 +390,7 @@ def _edge(child: int, parent: int, id: str, wanted: str, came_to: str | None, me
         wanted=wanted,
         came_to=came_to,
         is_met=bool(met),
+        is_group=parent >= GROUPS_AT,
     )
 
 
