@@ -259,7 +259,7 @@ def retrying(given: Mapping[str, object]) -> Change:
         changed = told(replace(job, run_at=to.run_at, expires_at=to.expires_at), to)
         detail = "; with ".join(part for part in (retry_detail(job), changed) if part)
         event = event_of(now, "retry", job=job.id, detail=detail)
-        return Decision(Edit(to, retried=lifecycle.retried(job, to.run_at)), event)
+        return Decision(Edit(to, retried=lifecycle.retried(to.run_at, to.state)), event)
 
     return replace(RETRY, asked=Asked(do="retry", given=given), check=check, decide=decide)
 

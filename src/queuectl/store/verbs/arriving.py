@@ -186,7 +186,7 @@ class Arrival:
         rows = [new.row for new in news]
         links = [Link(new.id, new.model.after) for new in news if new.model.after]
         if links:
-            parents = self._idiom.edges.find_parents(links, [new.id for new in news])
+            parents = self._idiom.edges.find_parents(links, [new.id for new in news], self._now)
             waiting = {link.id for link in links}
             rows = [
                 with_values(row, state=State.BLOCKED.value, ready=None)
