@@ -54,6 +54,7 @@ EVERYTHING = NewJob(
     traceparent="00-0000000000000000000000000000023a-000000000000024b-01",
     tracestate="vendor=25",
     if_parent_fails="run",
+    parameters={"index": 26, "line": "a 'b'\n\udcff", "lr": "0.27"},
 )
 
 
@@ -83,6 +84,7 @@ class TestEnqueue:
             tags=("tag-16", "tag-17"),
             after=(),
             if_parent_fails="run",
+            parameters={"index": 26, "line": "a 'b'\n\udcff", "lr": "0.27"},
             open_parents=0,
             has_children=False,
             unique_key=None,
@@ -179,7 +181,9 @@ class TestEnqueue:
                 own: dict[str, Any] = {"id": f"job {n}", "command": f"echo {n}", "argv": None}
                 if n % 3 == 1:
                     own |= {"command": None, "argv": ("printf", f"ä {n}")}
-                many.append((own["id"], own["command"], own["argv"], model))
+                own["parameters"] = {"index": n} if n % 5 == 1 else {}
+                kept_as = f'{{"index": {n}}}' if own["parameters"] else None
+                many.append((own["id"], own["command"], own["argv"], kept_as, model))
                 expected.append(replace(kept, **own))
         store.jobs.enqueue(many, now=NOW)
         found = _all(store)[2:]
@@ -198,7 +202,7 @@ class TestEnqueue:
     def test_many_may_have_arguments_and_no_command(self, store: Store, count: int) -> None:
         model = NewJob(argv=("printf",), env={"A": "b"}, timeout=5_000)
         store.jobs.enqueue(
-            [(f"job {n}", None, ("printf", str(n)), model) for n in range(count)], now=NOW
+            [(f"job {n}", None, ("printf", str(n)), None, model) for n in range(count)], now=NOW
         )
         kept = [(job.id, job.command, job.argv, job.env, job.timeout) for job in _all(store)]
         assert kept == [

@@ -39,7 +39,8 @@ def show_values(requests: Iterable[Values], *, as_json: bool, quiet: bool) -> in
         write_json({"dry_run": True, "would_enqueue": len(jobs), "jobs": jobs})
         return EXIT_DONE
     count = 0
-    for count, values in enumerate(requests, 1):
+    for values in requests:
+        count += 1
         write(safe(_line(values)))
     if not quiet:
         say(f"Would enqueue {plural(count, 'job')}; nothing was stored.")

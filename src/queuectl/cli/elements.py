@@ -101,9 +101,10 @@ class Stored:
         """Say what isn't stored, and how to go on."""
         stored = len(self.batch.ids)
         why = "Interrupted" if self.error is None else str(self.error).rstrip(".")
+        skip = skipped + stored
         return (
-            f"{why}: only the first {plural(stored, 'job')} {'is' if stored == 1 else 'are'} stored;"
-            f" the same with --skip {skipped + stored} goes on behind them."
+            f"{why}: only the first {plural(stored, 'job')} are stored; the same command with"
+            f" --skip {skip} goes on behind them."
         )
 
 
