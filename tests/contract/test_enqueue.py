@@ -54,6 +54,7 @@ EVERYTHING = NewJob(
     traceparent="00-0000000000000000000000000000023a-000000000000024b-01",
     tracestate="vendor=25",
     if_parent_fails="run",
+    group="group 26",
     parameters={"index": 26, "line": "a 'b'\n\udcff", "lr": "0.27"},
 )
 
@@ -83,6 +84,8 @@ class TestEnqueue:
             stdin_bytes=8,
             tags=("tag-16", "tag-17"),
             after=(),
+            after_group=(),
+            group="group 26",
             if_parent_fails="run",
             parameters={"index": 26, "line": "a 'b'\n\udcff", "lr": "0.27"},
             open_parents=0,
