@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from queuectl.parameters import read as read_parameters
 from queuectl.values import dataclass, field, fields, in_order, rowclass
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
+
+    from queuectl.parameters import Parameters
 
 DEFAULT_QUEUE = "default"
 SHELL = "/bin/sh"
@@ -245,7 +246,7 @@ class Job:
         values[_AFTER_GROUP] = () if groups is None else tuple(map(str, _loads(groups)))
         values[_HAS_CHILDREN] = bool(values[_HAS_CHILDREN])
         own = values[_PARAMETERS]
-        values[_PARAMETERS] = {} if own is None else read_parameters(own)
+        values[_PARAMETERS] = {} if own is None else _read_parameters(own)
         return in_order(cls, values)
 
     @property
@@ -388,6 +389,12 @@ def _loads(text: str) -> Any:
     import json
 
     return json.loads(text)
+
+
+def _read_parameters(text: str) -> "Parameters":
+    from queuectl.parameters import read
+
+    return read(text)
 
 
 _STATES: dict[str, State] = {state.value: state for state in State}
