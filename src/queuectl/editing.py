@@ -34,10 +34,10 @@ from queuectl.when import LATEST, format_duration, iso
 NOT_EDITED = (
     *("id", "stdin", "stdin_base64", "env_all", "type", "data", "data_base64"),
     *("unique", "unique_until", "unique_for", "on_duplicate", "max_wait"),
-    *("traceparent", "tracestate"),
+    *("traceparent", "tracestate", "after", "if_parent_fails"),
 )
 """What a job keeps that it was enqueued with."""
-_LINE = (State.PENDING, State.FAILED)
+_LINE = (State.PENDING, State.FAILED, State.BLOCKED)
 _STEADY = (Strategy.LINEAR, Strategy.FIXED)
 _KINDS = {field.name: field.kind for field in FIELDS}
 
@@ -178,7 +178,7 @@ def _written(name: str, value: Any) -> str:
             return "none"
         case "limit" | "wait":
             return format_duration(value)
-        case "labels" | "keys":
+        case "labels" | "keys" | "parents":
             return ", ".join(value)
         case "arguments":
             from shlex import join
@@ -255,7 +255,7 @@ def retrying(given: Mapping[str, object]) -> Change:
         changed = told(replace(job, run_at=to.run_at, expires_at=to.expires_at), to)
         detail = "; with ".join(part for part in (retry_detail(job), changed) if part)
         event = event_of(now, "retry", job=job.id, detail=detail)
-        return Decision(Edit(to, retried=lifecycle.retried(to.run_at)), event)
+        return Decision(Edit(to, retried=lifecycle.retried(job, to.run_at)), event)
 
     return replace(RETRY, asked=Asked(do="retry", given=given), check=check, decide=decide)
 
@@ -291,7 +291,12 @@ def _retried(job: Job, given: Mapping[str, object], now: int) -> Job:
     over = job.expires_at is not None and job.expires_at <= now
     expires_at = None if over else job.expires_at
     fresh = replace(
-        job, state=State.PENDING, run_at=now, expires_at=expires_at, parked=None, failures=0
+        job,
+        state=lifecycle.in_line(job),
+        run_at=now,
+        expires_at=expires_at,
+        parked=None,
+        failures=0,
     )
     return edited(fresh, given, now)
 

@@ -276,6 +276,22 @@ class Event:
         return moment(self.at)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """That a job waits for another, or did."""
+
+    child: int
+    parent: int
+    """Their places in the line; that of one that is gone is nobody's any more."""
+    parent_id: str
+    wanted: str
+    """How the parent has to end: `ok`, `fail` or `any`."""
+    came_to: str | None
+    """The state that it ended in; None if it hasn't, or is to run again."""
+    is_met: bool
+    """Whether the child may run, as far as this parent is concerned. That stays so."""
+
+
 def undo_until(event: Event) -> int | None:
     """Return until when what was done can be undone, if its job doesn't change; None if never."""
     return None if event.was is None else event.at + UNDO_FOR

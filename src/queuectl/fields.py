@@ -7,7 +7,10 @@ options of `enqueue` are made from it. A new field is a line here, the same name
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
+
+if TYPE_CHECKING:
+    from queuectl.job import Job
 
 Kind = Literal[
     "text",
@@ -36,6 +39,8 @@ Kind = Literal[
     "size",
     "labels",
     "keys",
+    "parents",
+    "if_fails",
     "until",
     "collision",
     "hook",  # a command or a type of data, or none at all, whatever the queue says
@@ -237,6 +242,19 @@ REQUESTED = (
         also=("key",),
     ),
     Field(
+        "after",
+        "parents",
+        "--after -a ID[:WANTED]",
+        "Only when this job has ended ok, or as WANTED says: ok, fail or any. Repeat it.",
+        also=("depends_on",),
+    ),
+    Field(
+        "if_parent_fails",
+        "if_fails",
+        "--if-parent-fails HOW",
+        "If a job that is to end ok is dead: block, cancel or run.  [default: block]",
+    ),
+    Field(
         "unique",
         "id",
         "--unique KEY",
@@ -331,13 +349,12 @@ KEPT = (
     Field("forced", "text", is_hidden=True),
     Field("task", "text", is_hidden=True),
     Field("body_digest", "text", is_hidden=True),
+    Field("open_parents", "count"),
+    Field("has_children", "flag", is_hidden=True),
 )
 """What only queuectl sets."""
 
-RESERVED = (Field("after", "labels"),)
-"""What is for a later version. `after` has no column yet."""
-
-FIELDS = (*REQUESTED, *KEPT, *RESERVED)
+FIELDS = (*REQUESTED, *KEPT)
 
 COPIED = tuple(
     field
@@ -395,6 +412,8 @@ class Keywords(TypedDict, total=False):
     cwd: str
     tags: Sequence[str] | str
     keys: Sequence[str] | str
+    after: "Sequence[str | Job] | str | Job"
+    if_parent_fails: str
     unique: str
     unique_until: str
     unique_for: str | int | float | timedelta

@@ -91,6 +91,8 @@ class NewJob:
     stdin: bytes | None = field(default=None, repr=False)
     tags: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    if_parent_fails: str | None = None
     unique: str | None = None
     unique_until: str | None = None
     unique_for: int | None = None
@@ -144,6 +146,9 @@ class Job:
     """How many bytes its runs find on stdin, which the store keeps; None when there are none."""
     tags: tuple[str, ...]
     after: tuple[str, ...]
+    """The jobs that it waits for, or did, and how these must end: `ID`, `ID:fail` or `ID:any`."""
+    if_parent_fails: str | None
+    """What becomes of it if one that is to complete is dead; None is that it stays blocked."""
     unique_key: str | None
     """What only one job at a time can have."""
     run_at: int
@@ -197,6 +202,10 @@ class Job:
     """What it is to come to by hand, as JSON, or empty: it counts while `cancel_reason` is set."""
     body_digest: str | None
     """Of the HTTP request that made it, if one did: who sends the same again gets it as it is."""
+    open_parents: int
+    """How many of those don't allow it to run."""
+    has_children: bool
+    """Whether other jobs wait, or waited, for it."""
     traceparent: str | None
     tracestate: str | None
     """The trace that it is a part of, in the words of W3C, if it was enqueued in one."""
@@ -215,7 +224,9 @@ class Job:
         values[_ENV] = {} if env is None else {k: str(v) for k, v in _loads(env).items()}
         values[_ENV_ALL] = bool(values[_ENV_ALL])
         values[_BACKOFF] = None if backoff is None else Strategy(backoff)
-        values.insert(_AFTER, ())
+        after = values[_AFTER]
+        values[_AFTER] = () if after is None else tuple(map(str, _loads(after)))
+        values[_HAS_CHILDREN] = bool(values[_HAS_CHILDREN])
         return in_order(cls, values)
 
     @property
@@ -361,13 +372,13 @@ def _loads(text: str) -> Any:
 
 
 _STATES: dict[str, State] = {state.value: state for state in State}
-_AFTER = [f.name for f in fields(Job)].index("after")
 Named = str | Job
 """What says which job is meant: its id or, in place of that, the job."""
 
-JOB_COLUMNS = tuple(f.name for f in fields(Job) if f.name != "after")
-_STATE, _ARGV, _TAGS, _ENV, _ENV_ALL, _BACKOFF, _KEYS = map(
-    JOB_COLUMNS.index, ("state", "argv", "tags", "env", "env_all", "backoff", "keys")
+JOB_COLUMNS = tuple(f.name for f in fields(Job))
+_STATE, _ARGV, _TAGS, _ENV, _ENV_ALL, _BACKOFF, _KEYS, _AFTER, _HAS_CHILDREN = map(
+    JOB_COLUMNS.index,
+    "state argv tags env env_all backoff keys after has_children".split(),
 )
 
 

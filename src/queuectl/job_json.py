@@ -32,6 +32,7 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
     "arguments": list,
     "labels": list,
     "keys": list,
+    "parents": list,
     "duration": seconds,
     "limit": lambda ms: seconds(ms) or None,
     "state": str,

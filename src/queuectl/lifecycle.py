@@ -117,9 +117,14 @@ def finished(job: Job, reason: str | None) -> Transition:
     return _to(job, State.COMPLETED, reason=reason)
 
 
-def retried(now: int) -> Transition:
-    """Say what becomes of a finished or waiting job that is retried by hand."""
-    return Transition(state=State.PENDING, failures=0, crashes=0, run_at=now)
+def retried(job: Job, run_at: int) -> Transition:
+    """Say what becomes of a finished or waiting job that is retried by hand, to run then."""
+    return Transition(state=in_line(job), failures=0, crashes=0, run_at=run_at)
+
+
+def in_line(job: Job) -> State:
+    """Say in which state a job waits: others may have to end before it."""
+    return State.BLOCKED if job.open_parents else State.PENDING
 
 
 def backoff(job: Job, failures: int, policy: Policy) -> int:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from queuectl.errors import BadJobError, BadSettingError, BadTimeError, did_you_mean, shown
-from queuectl.fields import KEPT, REQUESTED, RESERVED, by_column
+from queuectl.fields import KEPT, REQUESTED, by_column
 from queuectl.job import TYPE, NewJob
 from queuectl.settings import read_value
 from queuectl.values import fields
@@ -28,6 +28,7 @@ LONGEST_NAME = 128
 LONGEST_DIGEST = 128
 MOST_TAGS = 64
 MOST_KEYS = 4
+MOST_PARENTS = 10_000
 LARGEST_PRIORITY = 2**31 - 1
 LONGEST_SPAN = 3_160_000_000_000
 """A hundred years in milliseconds, and some days."""
@@ -38,7 +39,6 @@ SYSTEM_FIELDS = frozenset(field.name for field in KEPT).union(
     " stderr".split()
 )
 """What queuectl sets, and what other queues call the like."""
-LATER_FIELDS = frozenset(field.name for field in RESERVED) | {"depends_on"}
 _ALIASES = {name: field.name for field in REQUESTED for name in field.also}
 _SAME = [[field.name for field in same] for same in by_column().values() if len(same) > 1]
 """Fields that say one thing in several ways."""
@@ -225,8 +225,6 @@ def _field(name: str) -> str:
         return key
     if key in SYSTEM_FIELDS:
         raise BadJobError(f"The field {shown(name)} is set by queuectl only; leave it out.")
-    if key in LATER_FIELDS:
-        raise BadJobError(f"The field {shown(name)} can't be set in this version; leave it out.")
     hint = did_you_mean(key, _READERS, f"valid fields: {', '.join(sorted(_READERS))}.")
     raise BadJobError(f"Unknown field {shown(name)}; {hint}")
 
@@ -516,6 +514,34 @@ def _keys(name: str, value: object, now: int) -> tuple[str, ...]:
     return keys
 
 
+def _parents(name: str, value: object, now: int) -> tuple[str, ...]:
+    from queuectl.dependencies import parent_text, read_parent
+
+    items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    parents: dict[str, str] = {}
+    for item in items:
+        # A job can be given in place of its id.
+        named = getattr(item, "id", item)
+        if not isinstance(named, str):
+            raise BadJobError(f"{name} must be a list of ids of jobs, not {shown(item)}.")
+        id, wanted = read_parent(named)
+        check_name("the id of a parent", id, longest=LONGEST_ID)
+        if parents.setdefault(id, text := parent_text(id, wanted)) != text:
+            raise BadJobError(f"{name} names {shown(id)} twice, in two ways; keep one.")
+    if len(parents) > MOST_PARENTS:
+        raise BadJobError(
+            f"A job can wait for at most {MOST_PARENTS:,} others, not {len(parents):,}.",
+            advice="put them into a group, and let it wait for that.",
+        )
+    return tuple(parents.values())
+
+
+def _if_fails(name: str, value: object, now: int) -> str:
+    from queuectl.dependencies import IfParentFails
+
+    return _choice(name, value, IfParentFails)
+
+
 def _until(name: str, value: object, now: int) -> str:
     from queuectl.uniqueness import Until
 
@@ -597,6 +623,8 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "data_base64": _data_base64,
     "labels": _labels,
     "keys": _keys,
+    "parents": _parents,
+    "if_fails": _if_fails,
     "until": _until,
     "collision": _collision,
     "hook": _hook,

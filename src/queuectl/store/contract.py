@@ -15,6 +15,7 @@ from queuectl.errors import UsageError
 from queuectl.facts import (
     Batch,
     Count,
+    Edge,
     Emitted,
     Event,
     Node,
@@ -274,7 +275,8 @@ class Jobs(ABC):
     ) -> Batch:
         """Store jobs, complete with policy, in this order. A delay or expiry counts from `now`.
 
-        A taken id is a `DuplicateError` and stores none of them, unless duplicates are skipped.
+        A taken id is a `DuplicateError` and stores none of them, unless duplicates are skipped. One
+        that waits for others is blocked; that they aren't there, or come after it, is an error.
         """
 
     @abstractmethod
@@ -352,6 +354,22 @@ class Jobs(ABC):
         """Count the jobs of these queues that are held by hand; queues that have none are missing.
 
         Costs no more where others wait behind a limit.
+        """
+
+    @abstractmethod
+    def parents(self, jobs: Sequence[Job]) -> list[Edge]:
+        """Return for whom these jobs wait, or did, by the places of these and those."""
+
+    @abstractmethod
+    def children(self, jobs: Sequence[Job], *, limit: int) -> list[Edge]:
+        """Return who waits for these jobs, or did, by the places of these and those."""
+
+    @abstractmethod
+    def settle(self) -> bool:
+        """Go on to tell the children of jobs that have ended; says whether any may be left.
+
+        The end of a job with very many children tells the first of them; the others are told so,
+        piece by piece, by whoever comes.
         """
 
     @abstractmethod

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from queuectl.job import JOB_COLUMNS
-from queuectl.store.statements import columns
+from queuectl.store.statements import KEPT_WORDS, columns
 from queuectl.values import dataclass
 
 TABLES = (
     "jobs attempts outputs inputs tags counts nodes queues rollups events config meta"
     " watches live receipts schedules ticks keys uniques pauses results progress steps"
-    " sleeps emitted grants webhooks"
+    " sleeps emitted grants webhooks edges untold"
 ).split()
 # Patterns stay text, compiled (and cached by re) when first needed: SQLite needs few.
 _PARAMETER = r"(?<!:):([a-z_0-9]+)"
@@ -90,7 +90,9 @@ class Dialect:
             "each_handler": self.each_handler,
             "lease_holds": self.lease_holds,
         }
-        text = statement.format_map(words | more).replace('"keys"', f"{self.quote}keys{self.quote}")
+        text = statement.format_map(words | more)
+        for word in KEPT_WORDS:
+            text = text.replace(f'"{word}"', f"{self.quote}{word}{self.quote}")
         if self.percent:
             text = re.sub(_PARAMETER, r"%(\1)s", text.replace("%", "%%")).replace("?", "%s")
         return text

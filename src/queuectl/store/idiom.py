@@ -4,7 +4,7 @@ This is the way that every SQL database can go. A database that has a better one
 `Idiom` of its own, in its folder.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ from queuectl.values import dataclass
 if TYPE_CHECKING:
     from queuectl.admission import Candidate, Offer, Serving
     from queuectl.job import Outcome
+    from queuectl.store.edges import Edges, End
     from queuectl.store.limiting import Limiting
     from queuectl.webhook import Webhook
 
@@ -67,6 +68,10 @@ class Changed:
     """Those of them that have hooks, as they are now, and what their runs came to, if they ran."""
     told: "Sequence[tuple[Job, Outcome | None]]" = ()
     """The same of those that webhooks may want to hear of."""
+    ends: "Sequence[End]" = ()
+    """Those of them that are over, and for which others may wait."""
+    again: Sequence[int] = ()
+    """Those that were over, and aren't any more, though others may have been told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,8 @@ class Idiom:
         self.sql = db.sql
         self.unlimited: set[str] = set()
         """Queues that had no limits when somebody here last claimed from them."""
+        self.has_untold = False
+        """Whether a transaction from here has left ends that not all children have been told."""
 
     @cached_property
     def limiting(self) -> "Limiting":
@@ -104,6 +111,13 @@ class Idiom:
         from queuectl.store.limiting import Limiting
 
         return Limiting(self.db, self.first_ready)
+
+    @cached_property
+    def edges(self) -> "Edges":
+        """Which jobs wait for others; most do for none."""
+        from queuectl.store.edges import Edges
+
+        return Edges(self)
 
     # -- storing ------------------------------------------------------------------------
 
@@ -314,6 +328,14 @@ class Idiom:
         Every change of a state comes by here, but for a claim that is one statement: from that,
         nothing follows.
         """
+        self.follow(*changes)
+        if again := [seq for change in changes for seq in change.again]:
+            self.edges.reopen(again)
+        if ends := [end for change in changes for end in change.ends]:
+            self.edges.settle(ends, self.time(None))
+
+    def follow(self, *changes: Changed) -> None:
+        """See to all that follows, but for what it means to the children of jobs."""
         wakes = False
         for change in changes:
             self.record(change.events)
@@ -328,7 +350,11 @@ class Idiom:
         if told := [one for change in changes for one in change.told]:
             self._tell(told)
         if wakes:
-            self.db.nudge(Topic.WORK)
+            self.wake()
+
+    def wake(self) -> None:
+        """Have nodes look for work."""
+        self.db.nudge(Topic.WORK)
 
     def _end_ticks(self, change: Changed) -> None:
         from queuectl.store.schedules import end_of_job
@@ -351,7 +377,16 @@ class Idiom:
         may_tell = self.may_tell()
         told = [(job, None) for job in jobs if may_tell(job)]
         self.after_change(
-            Changed(State.DEAD, seqs, deaths, ticked=ticked, left=jobs, hooked=hooked, told=told)
+            Changed(
+                State.DEAD,
+                seqs,
+                deaths,
+                ticked=ticked,
+                left=jobs,
+                hooked=hooked,
+                told=told,
+                ends=ends_of(jobs, State.DEAD),
+            )
         )
 
     def must_tell(self, change: Changed) -> bool:
@@ -412,6 +447,16 @@ class Idiom:
     def bind(self, items: Sequence[object]) -> object:
         """Make a value of a list."""
         return self.db.driver.dialect.bind_list(items)
+
+
+def ends_of(jobs: Iterable[Job], state: State) -> "Sequence[End]":
+    """Return as what jobs end whose children are told; most have none."""
+    parents = [job for job in jobs if job.has_children]
+    if not parents:
+        return ()
+    from queuectl.store.edges import End
+
+    return [End(job.seq, job.id, state) for job in parents]
 
 
 def _nobody(job: Job) -> bool:

@@ -74,6 +74,10 @@ def _move(idiom: Idiom, job: Job, place: Job, now: int) -> None:
     db.change(sql.MOVE_JOB, to | {"priority": place.priority, "vtime": place.vtime, "now": now})
     db.change(sql.MOVE_ATTEMPTS, to)
     db.change(sql.MOVE_OUTPUTS, to)
+    if job.after:
+        db.change(sql.MOVE_PARENTS, to)
+    if job.has_children:
+        db.change(sql.MOVE_CHILDREN, to)
     if job.attempts:
         db.change(sql.MOVE_RESULT, to)
         db.change(sql.MOVE_PROGRESS, to)

@@ -58,6 +58,8 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "hook": str,
     "labels": _json,
     "keys": _json,
+    "parents": _json,
+    "if_fails": str,
     "until": lambda until: None if until == "end" else str(until),
     "program": lambda program: None if program == SHELL else program,
     "strategy": str,
@@ -82,7 +84,7 @@ _in_new_row = itemgetter(*map(_FOUND.index, NEW_COLUMNS[OWN_COLUMNS : -len(COPIE
 _EVENT = tuple(f.name for f in fields(Event) if f.name != "seq")
 _FRESH = (0, None)
 """What a new job counts, and what it has in all columns that aren't given."""
-_COUNTERS = ("attempts", "failures", "crashes")
+_COUNTERS = ("attempts", "failures", "crashes", "open_parents", "has_children")
 _KNOWN = ("seq", *NEW_COLUMNS)
 _in_columns = itemgetter(
     *(
@@ -224,10 +226,16 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
 
 def edited_row(job: Job, was: Job, now: int) -> dict[str, Any]:
     """Describe what becomes of a job that waits, if it is to be like this."""
-    is_ready = job.state == State.PENDING and job.parked is None and job.run_at <= now
-    row = {"ready": int(is_ready), "now": now, "was": was.state.value}
+    row = {"ready": _readiness(job, now), "now": now, "was": was.state.value}
     values = restorable(job)
     return fence(was) | {name: values[name] for name in EDITED if name != "ready"} | row
+
+
+def _readiness(job: Job, now: int) -> int | None:
+    """Say whether a job may be claimed, for its column; None, if it doesn't even wait for that."""
+    if job.state not in (State.PENDING, State.FAILED):
+        return None
+    return int(job.state == State.PENDING and job.parked is None and job.run_at <= now)
 
 
 def restorable(job: Job) -> dict[str, Any]:
@@ -270,9 +278,7 @@ def restored(job: Job, was: str) -> Job:
 
 def restored_row(again: Job, now: Job, at: int) -> dict[str, Any]:
     """Describe what becomes of a job that is to be again what it was."""
-    waits = again.state not in FINISHED
-    is_ready = again.state == State.PENDING and again.parked is None and again.run_at <= at
-    row = {"ready": int(is_ready) if waits else None, "now": at, "was": now.state.value}
+    row = {"ready": _readiness(again, at), "now": at, "was": now.state.value}
     return fence(now) | restorable(again) | row
 
 
@@ -350,6 +356,7 @@ def ended_row(end: Ended) -> dict[str, Any]:
         "error": None if end.transition.state == State.COMPLETED else end.error,
         "stdout_bytes": output.stdout_bytes,
         "stderr_bytes": output.stderr_bytes,
+        "has_children": int(job.has_children),
     }
 
 

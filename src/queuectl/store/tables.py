@@ -46,6 +46,12 @@ TABLES = (
         columns=("seq", "number", "stdout", "stderr"),
         wide=("stdout", "stderr"),
     ),
+    Table(
+        name="edges",
+        key=("child", "parent"),
+        columns=("child", "parent", "parent_id", "wanted", "came_to", "met"),
+    ),
+    Table(name="untold", key=("seq",), columns=("seq", "id", "state", "action")),
     Table(name="inputs", key=("seq", "start"), columns=("seq", "start", "data"), wide=("data",)),
     Table(
         name="queues",

@@ -17,6 +17,7 @@ from queuectl.request import (
     LONGEST_ID,
     LONGEST_NAME,
     MOST_KEYS,
+    MOST_PARENTS,
     MOST_TAGS,
 )
 from queuectl.webhook import News
@@ -110,6 +111,8 @@ _ASKED: dict[str, Json] = {
     "data_base64": {"type": "string", "contentEncoding": "base64"},
     "labels": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_TAGS},
     "keys": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_KEYS},
+    "parents": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_PARENTS},
+    "if_fails": {"type": "string", "enum": ["block", "cancel", "run"]},
     "until": {"type": "string", "enum": ["start", "end"]},
     "collision": {"type": "string", "enum": ["return", "reject", "replace", "debounce"]},
     "hook": {"type": ["string", "boolean"]},
@@ -158,6 +161,8 @@ _TOLD: dict[str, Json] = {
     "type": TEXT,
     "labels": array(TEXT),
     "keys": array(TEXT),
+    "parents": array(TEXT),
+    "if_fails": TEXT,
     "until": TEXT,
     "collision": TEXT,
     "hook": TEXT,

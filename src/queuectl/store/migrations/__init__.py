@@ -20,6 +20,7 @@ MIGRATIONS: tuple[str, ...] = (
     "m0011_webhooks",
     "m0012_traces",
     "m0013_undo",
+    "m0014_graphs",
 )
 """Packages in this one, oldest first, with a module per dialect."""
 

@@ -11,10 +11,13 @@ places can paste a statement into a client.
 
 from collections.abc import Iterable
 
+KEPT_WORDS = ("keys", "group")
+"""Names of columns that are words of some database."""
+
 
 def columns(names: Iterable[str]) -> str:
     """List columns; a word that some database keeps for itself is quoted."""
-    return ", ".join('"keys"' if name == "keys" else name for name in names)
+    return ", ".join(f'"{name}"' if name in KEPT_WORDS else name for name in names)
 
 
 class ForRows(str):

@@ -236,10 +236,11 @@ WHERE expiring <= :now ORDER BY expiring LIMIT :limit FOR UPDATE SKIP LOCKED
 
 # -- the end of runs --------------------------------------------------------------
 
-# End runs. One that isn't changed has lost its lease: somebody else has the job, or it is gone.
+# End runs. One that isn't changed has lost its lease: somebody else has the job, or it is gone; or
+# others wait for it by now.
 FINISH = for_rows(
     "state ready run_at failures crashes started_at settled_at final duration_ms exit_code error"
-    " reason seq id attempt node",
+    " reason seq id attempt node has_children",
     """
 UPDATE {jobs} FORCE INDEX (PRIMARY) SET
     state = :state, ready = :ready, run_at = coalesce(:run_at, run_at),
@@ -250,6 +251,7 @@ UPDATE {jobs} FORCE INDEX (PRIMARY) SET
     reason = :reason, cancel_reason = NULL
 WHERE seq = :seq AND 1 = (
     id = :id AND attempts = :attempt AND node = :node AND state = 'processing'
+    AND has_children = :has_children
 )
 """,
 )
@@ -258,7 +260,7 @@ WHERE seq = :seq AND 1 = (
 # trigger, where it runs for each row, costs as much as the change itself.
 FINISH_COUNTED = for_rows(
     "state ready run_at failures crashes started_at settled_at final duration_ms exit_code error"
-    " reason seq id attempt node queue priority timeout",
+    " reason seq id attempt node queue priority timeout has_children",
     """
 UPDATE {jobs} FORCE INDEX (PRIMARY) SET
     state = :state, ready = :ready, run_at = coalesce(:run_at, run_at),
@@ -270,6 +272,7 @@ UPDATE {jobs} FORCE INDEX (PRIMARY) SET
 WHERE seq = :seq AND 1 = (
     id = :id AND attempts = :attempt AND node = :node AND state = 'processing'
     AND queue = :queue AND priority = :priority AND timeout <=> :timeout
+    AND has_children = :has_children
 )
 """,
 )
@@ -330,6 +333,15 @@ RECORD = for_rows(
     """
 INSERT INTO {events} (at, kind, job, node, who, detail, action, was)
 VALUES (:at, :kind, :job, :node, :who, :detail, :action, :was)
+""",
+)
+
+# Have jobs wait for others.
+ADD_EDGES = for_rows(
+    "child parent parent_id wanted",
+    """
+INSERT INTO {edges} (child, parent, parent_id, wanted)
+VALUES (:child, :parent, :parent_id, :wanted)
 """,
 )
 

@@ -249,10 +249,11 @@ WITH receipt AS (
 # -- the end of runs --------------------------------------------------------------
 
 # End runs, and keep the records of those that were changed. One that isn't changed has lost its
-# lease: somebody else has the job, or it is gone.
+# lease: somebody else has the job, or it is gone; or others wait for it by now.
 FINISH_AND_KEEP = for_rows(
     "state ready run_at failures crashes started_at settled_at final duration_ms exit_code error"
-    " reason seq id attempt node host worker finished_at outcome signal stdout_bytes stderr_bytes",
+    " reason seq id attempt node host worker finished_at outcome signal stdout_bytes stderr_bytes"
+    " has_children",
     """
 WITH ended AS (
     UPDATE {jobs} SET
@@ -268,10 +269,11 @@ WITH ended AS (
         exit_code_ bigint, error_ text COLLATE "C", reason_ text COLLATE "C", seq_ bigint,
         id_ text COLLATE "C", attempt_ bigint, node_ text COLLATE "C", host_ text COLLATE "C",
         worker_ bigint, finished_at_ bigint, outcome_ text COLLATE "C", signal_ bigint,
-        stdout_bytes_ bigint, stderr_bytes_ bigint
+        stdout_bytes_ bigint, stderr_bytes_ bigint, has_children_ bigint
     )
     WHERE seq = r.seq_ AND 0 <> int4(
         id = r.id_ AND attempts = r.attempt_ AND node = r.node_ AND state = 'processing'
+        AND has_children = r.has_children_
     )
     RETURNING r.*
 ),
@@ -334,6 +336,18 @@ FROM json_to_recordset(:rows) AS r (
     at_ bigint, kind_ text COLLATE "C", job_ text COLLATE "C", node_ text COLLATE "C",
     who_ text COLLATE "C", detail_ text COLLATE "C", action_ text COLLATE "C",
     was_ text COLLATE "C"
+)
+""",
+)
+
+# Have jobs wait for others.
+ADD_EDGES = for_rows(
+    "child parent parent_id wanted",
+    """
+INSERT INTO {edges} (child, parent, parent_id, wanted)
+SELECT child_, parent_, parent_id_, wanted_
+FROM json_to_recordset(:rows) AS r (
+    child_ bigint, parent_ bigint, parent_id_ text COLLATE "C", wanted_ text COLLATE "C"
 )
 """,
 )

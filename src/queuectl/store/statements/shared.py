@@ -357,7 +357,8 @@ REMOVE = "DELETE FROM {jobs} WHERE seq {in_seqs}"
 EDIT = f"""
 UPDATE {{jobs}} SET {", ".join(f"{columns([name])} = :{name}" for name in EDITED)},
     updated_at = :now
-WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was AND ready IS NOT NULL
+WHERE seq = :seq AND id = :id AND attempts = :attempt AND state = :was
+    AND (ready IS NOT NULL OR state = 'blocked')
 """
 
 # Have a job be what it was before something was done to it, if it is still what came of that.
@@ -382,7 +383,7 @@ SELECT min(vtime) FROM {jobs} WHERE queue = :queue AND parked = :parked AND park
 # found by what the job itself says.
 MOVE_JOB = """
 UPDATE {jobs} SET seq = :to, priority = :priority, vtime = :vtime, updated_at = :now
-WHERE seq = :seq AND ready IS NOT NULL
+WHERE seq = :seq AND (ready IS NOT NULL OR state = 'blocked')
 """
 MOVE_ATTEMPTS = "UPDATE {attempts} SET seq = :to WHERE seq = :seq"
 MOVE_OUTPUTS = "UPDATE {outputs} SET seq = :to WHERE seq = :seq"
@@ -391,11 +392,77 @@ MOVE_RESULT = "UPDATE {results} SET seq = :to WHERE seq = :seq"
 MOVE_PROGRESS = "UPDATE {progress} SET seq = :to WHERE seq = :seq"
 MOVE_STEPS = "UPDATE {steps} SET seq = :to WHERE seq = :seq"
 MOVE_SLEEP = "UPDATE {sleeps} SET seq = :to WHERE seq = :seq"
+MOVE_PARENTS = "UPDATE {edges} SET child = :to WHERE child = :seq"
+MOVE_CHILDREN = "UPDATE {edges} SET parent = :to WHERE parent = :seq"
 MOVE_TAGS = "UPDATE {tags} SET seq = :to WHERE tag {in_ids} AND seq = :seq"
 MOVE_TICK = """
 UPDATE {ticks} SET seq = :to WHERE schedule = :schedule AND planned = :planned AND seq = :seq
 """
 MOVE_LAST = "UPDATE {schedules} SET last_seq = :to WHERE name = :schedule AND last_seq = :seq"
+
+# -- jobs that wait for others ------------------------------------------------------
+
+# The jobs with these ids: until the transaction is over, nobody else changes them.
+LOCK_PARENTS = """
+SELECT id, seq, queue, state FROM {jobs} WHERE id {in_ids} ORDER BY seq{row_lock}
+"""
+
+# Note that others wait for them. How their runs end has to be told then: see `FINISH`.
+HAVE_CHILDREN = "UPDATE {jobs} SET has_children = 1 WHERE seq {in_seqs} AND has_children = 0"
+
+# How many others these wait for.
+SET_PARENTS = "UPDATE {jobs} SET open_parents = :count WHERE seq {in_seqs}"
+
+# Who waits for these jobs and hasn't been told of their ends; and these themselves, as they are now
+# and stay until the transaction is over.
+OPEN_EDGES = """
+SELECT parent, child, wanted FROM {edges} WHERE parent {in_seqs} AND came_to IS NULL
+ORDER BY parent, child LIMIT :limit
+"""
+LOCK_CHILDREN = """
+SELECT seq, if_parent_fails FROM {jobs} WHERE seq {in_seqs} ORDER BY seq{row_lock}
+"""
+
+# Tell what a parent has come to; and that some are to run again, which counts for those whom their
+# ends didn't allow to run.
+SETTLE_EDGES = """
+UPDATE {edges} SET came_to = :state, met = :met WHERE parent = :parent AND child {in_seqs}
+"""
+REOPEN_EDGES = """
+UPDATE {edges} SET came_to = NULL WHERE parent {in_seqs} AND came_to IS NOT NULL AND met = 0
+"""
+
+# So many parents less keep these from running: those whom none keeps any more wait in line. What is
+# set last is looked at first: one database sees what the same statement has set before.
+LET_GO = """
+UPDATE {jobs} SET
+    ready = CASE WHEN state = 'blocked' AND open_parents = :count
+        THEN CASE WHEN parked IS NULL AND run_at <= :now THEN 1 ELSE 0 END ELSE ready END,
+    updated_at = CASE WHEN state = 'blocked' AND open_parents = :count
+        THEN :now ELSE updated_at END,
+    state = CASE WHEN state = 'blocked' AND open_parents = :count
+        THEN 'pending' ELSE state END,
+    open_parents = open_parents - :count
+WHERE seq {in_seqs}
+"""
+
+# Ends of which not all have been told: kept, found, and forgotten.
+ADD_UNTOLD = """
+INSERT INTO {untold} (seq, id, state, action) VALUES (:seq, :id, :state, :action)
+{or_nothing[seq]}
+"""
+UNTOLD = "SELECT seq, id, state, action FROM {untold} ORDER BY seq LIMIT :limit{skip_locked}"
+DROP_UNTOLD = "DELETE FROM {untold} WHERE seq {in_seqs}"
+
+# Whom jobs wait for, and who waits for them.
+PARENTS = """
+SELECT child, parent, parent_id, wanted, came_to, met FROM {edges} WHERE child {in_seqs}
+ORDER BY child, parent
+"""
+CHILDREN = """
+SELECT child, parent, parent_id, wanted, came_to, met FROM {edges} WHERE parent {in_seqs}
+ORDER BY parent, child LIMIT :limit
+"""
 
 # What else is about runs that go on, of jobs of which none does.
 DROP_WATCHES = "DELETE FROM {watches} WHERE seq {in_seqs}"

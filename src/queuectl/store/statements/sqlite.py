@@ -88,10 +88,11 @@ WHERE seq IN (SELECT value FROM json_each(:seqs)) AND +(ready = 0)
 
 # -- the end of runs --------------------------------------------------------------
 
-# End runs. One that isn't changed has lost its lease: somebody else has the job, or it is gone.
+# End runs. One that isn't changed has lost its lease: somebody else has the job, or it is gone; or
+# others wait for it by now.
 FINISH = for_rows(
     "state ready run_at failures crashes started_at settled_at final duration_ms exit_code error"
-    " reason seq id attempt node",
+    " reason seq id attempt node has_children",
     """
 UPDATE {jobs} SET
     state = r.state_, ready = r.ready_, run_at = coalesce(r.run_at_, run_at),
@@ -103,11 +104,12 @@ UPDATE {jobs} SET
 FROM (
     WITH given (
         state_, ready_, run_at_, failures_, crashes_, started_at_, settled_at_, final_,
-        duration_ms_, exit_code_, error_, reason_, seq_, id_, attempt_, node_
+        duration_ms_, exit_code_, error_, reason_, seq_, id_, attempt_, node_, has_children_
     ) AS (VALUES :rows) SELECT * FROM given
 ) AS r
 WHERE seq = r.seq_ AND +(
     id = r.id_ AND attempts = r.attempt_ AND node = r.node_ AND state = 'processing'
+    AND has_children = r.has_children_
 )
 RETURNING seq
 """,
@@ -161,6 +163,12 @@ ON CONFLICT (at, queue, node, measure, bucket) DO UPDATE SET
 RECORD = for_rows(
     "at kind job node who detail action was",
     "INSERT INTO {events} (at, kind, job, node, who, detail, action, was) VALUES :rows",
+)
+
+# Have jobs wait for others.
+ADD_EDGES = for_rows(
+    "child parent parent_id wanted",
+    "INSERT INTO {edges} (child, parent, parent_id, wanted) VALUES :rows",
 )
 
 # -- by hand --------------------------------------------------------------------
@@ -221,7 +229,8 @@ DATA_VERSION = "PRAGMA data_version"
 TEXTS = """
 SELECT seq, CAST(concat_ws(' ', id, queue, command, argv, task, cwd, env, shell, tags, unique_key,
     keys, parked, handler, backoff, node, error, reason, cancel_reason, on_success, on_failure,
-    on_dead, hook, forced, body_digest, traceparent, tracestate) AS BLOB),
+    on_dead, hook, forced, body_digest, traceparent, tracestate, after, if_parent_fails, "group",
+    parameters) AS BLOB),
     CAST(id AS BLOB),
     CAST(queue AS BLOB)
 FROM {jobs} WHERE seq > :after AND state IN ('pending', 'failed') ORDER BY seq LIMIT :limit
@@ -237,7 +246,8 @@ UPDATE {jobs} SET
         'cancel_reason: ' || cancel_reason, 'on_success: ' || on_success,
         'on_failure: ' || on_failure, 'on_dead: ' || on_dead, 'hook: ' || hook,
         'forced: ' || forced, 'body_digest: ' || body_digest,
-        'traceparent: ' || traceparent, 'tracestate: ' || tracestate,
+        'traceparent: ' || traceparent, 'tracestate: ' || tracestate, 'after: ' || after,
+        'group: ' || "group", 'parameters: ' || parameters,
         'data: ' || nullif(hex(data), '')) AS BLOB),
     id = :id, queue = :queue, state = 'dead', ready = NULL, task = NULL, argv = NULL, cwd = NULL,
     handler = '',
@@ -245,6 +255,8 @@ UPDATE {jobs} SET
     tags = NULL, unique_key = NULL, keys = NULL, parked = NULL, node = NULL, error = NULL,
     cancel_reason = NULL, on_success = NULL, on_failure = NULL, on_dead = NULL, hook = NULL,
     forced = NULL, body_digest = NULL, traceparent = NULL, tracestate = NULL,
+    after = CASE WHEN after IS NOT NULL THEN '[]' END, if_parent_fails = NULL, "group" = NULL,
+    parameters = NULL,
     finished_at = :now, updated_at = :now, reason = 'it holds text that is not valid UTF-8'
 WHERE seq = :seq
 """

@@ -1,4 +1,4 @@
-"""New jobs about which more is to be decided: by unique keys, and by the limits of their queues.
+"""New jobs about which more is to be decided: by unique keys, limits, and those they wait for.
 
 In one transaction, in the order of the requests: who has the unique key of each, what becomes of
 the request then, who takes it; then their places in the line, and who has to go for them.
@@ -15,6 +15,7 @@ from queuectl.lifecycle import cancelled
 from queuectl.scope import reaches
 from queuectl.store.contract import Changes, Decide, Decision, Edit, EndRun
 from queuectl.store.crowding import Displaced
+from queuectl.store.edges import Link
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.naming import Names, told_of
 from queuectl.store.rows import NewRow, stored_job, with_values
@@ -25,7 +26,7 @@ from queuectl.when import LATEST
 _KEEPS = (
     "id seq state attempts failures crashes node worker created_at started_at finished_at"
     " duration_ms exit_code error reason cancel_reason forced tick hook body_digest vtime"
-    " parked"
+    " parked after if_parent_fails open_parents has_children"
 ).split()
 """What a job keeps that becomes what another request asks for."""
 
@@ -184,6 +185,16 @@ class Arrival:
     def _insert(self, news: Sequence[New]) -> None:
         """Store jobs; limits of their queues decide about some of them."""
         rows = [new.row for new in news]
+        links = [Link(new.id, new.model.after) for new in news if new.model.after]
+        if links:
+            parents = self._idiom.edges.find_parents(links, [new.id for new in news])
+            waiting = {link.id for link in links}
+            rows = [
+                with_values(row, state=State.BLOCKED.value, ready=None)
+                if row[0] in waiting
+                else row
+                for row in rows
+            ]
         limited = [place for place, new in enumerate(news) if _is_limited(new.model)]
         if limited:
             placed, displaced = self._idiom.limiting.place([rows[place] for place in limited])
@@ -196,6 +207,8 @@ class Arrival:
                 if new.stdin:
                     self._jobs.add_input(new.id, new.stdin)
             self._idiom.after_change(Changed(State.PENDING, (), wakes=True, new=True))
+        if links:
+            self._idiom.edges.link(links, parents, self._now)
 
     def _edit(self) -> None:
         if not self._edited:

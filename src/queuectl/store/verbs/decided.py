@@ -6,14 +6,20 @@ and what follows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from queuectl.action import current_action
 from queuectl.errors import NotFoundError, StateError
 from queuectl.job import FINISHED, Job, State, Transition
+from queuectl.lifecycle import in_line
 from queuectl.store.contract import Decision, Edit, EndRun, Restore, Topic
 from queuectl.store.driver import Params
-from queuectl.store.idiom import Changed, Idiom
+from queuectl.store.idiom import Changed, Idiom, ends_of
 from queuectl.store.rows import edited_row, fence, kept, restored, restored_row, transition_row
 from queuectl.values import replace
+
+if TYPE_CHECKING:
+    from queuectl.store.edges import End
 
 
 class Decided:
@@ -121,7 +127,7 @@ class Decided:
         for seq in [seq for seq in self._edits if not self._edits[seq].first] + last_first:
             edit, was = self._edits[seq], self._held[seq]
             if edit.retried is not None:
-                was = replace(was, state=State.PENDING)
+                was = replace(was, state=edit.retried.state)
             job = placed(self._idiom, edit, was, self._now, before=front)
             front = min(front, job.vtime)
             row = edited_row(job, was, self._now)
@@ -142,6 +148,9 @@ class Decided:
         found: dict[State, list[int]] = {}
         for seq, job in self._again.items():
             to = replace(job, run_at=min(job.run_at, self._now)) if seq in awake else job
+            if to.state in (State.PENDING, State.BLOCKED):
+                # Those whom it waits for may have ended meanwhile, or run again.
+                to = replace(to, state=in_line(self._held[seq]))
             row = restored_row(to, self._held[seq], self._now)
             if self._db.change(self._sql.RESTORE, row):
                 found.setdefault(to.state, []).append(seq)
@@ -150,6 +159,8 @@ class Decided:
                 state,
                 seqs,
                 wakes=state not in FINISHED,
+                ends=self._ended(seqs, state),
+                again=self._again_open(seqs, state),
                 left=_in_line(
                     [self._held[seq] for seq in seqs if self._held[seq].state not in FINISHED]
                 ),
@@ -215,13 +226,39 @@ class Decided:
                 left=_in_line([held[seq] for seq in seqs]),
                 hooked=[(hooked[seq], None) for seq in seqs if seq in hooked],
                 told=[(told[seq], None) for seq in seqs if seq in told],
+                ends=self._ended(seqs, state),
+                again=self._again_open(seqs, state),
             )
             for (state, ready), seqs in found.items()
         ]
 
+    def _ended(self, seqs: Sequence[int], state: State | None) -> "Sequence[End]":
+        """Return which of these jobs were open, and have ended for those who wait for them."""
+        if state is not None and state not in FINISHED:
+            return ()
+        jobs = [self._held[seq] for seq in seqs if self._held[seq].state not in FINISHED]
+        action = current_action()
+        return [
+            end._replace(action=None if action is None else action.id, was_removed=state is None)
+            for end in ends_of(jobs, state or State.CANCELLED)
+        ]
+
+    def _again_open(self, seqs: Sequence[int], state: State) -> Sequence[int]:
+        """Return which of these jobs were over, and aren't any more for those who wait for them."""
+        if state in FINISHED:
+            return ()
+        jobs = [self._held[seq] for seq in seqs]
+        return [job.seq for job in jobs if job.has_children and job.state in FINISHED]
+
     def _removed(self) -> Changed:
         removed = [self._held[seq] for seq in self._gone]
-        return Changed(None, self._gone, ticked=_ticked(removed), left=_in_line(removed))
+        return Changed(
+            None,
+            self._gone,
+            ticked=_ticked(removed),
+            left=_in_line(removed),
+            ends=self._ended(self._gone, None),
+        )
 
     def _set_result(self, job: Job, result: str | None) -> None:
         """Keep what a job came to that is completed without a run; that of a run gives way."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from queuectl.errors import DuplicateError
-from queuectl.facts import Batch, Count
+from queuectl.facts import Batch, Count, Edge
 from queuectl.filter import Filter, Sort
 from queuectl.job import Job, NewJob, OneOfMany, State
 from queuectl.scope import reaches
@@ -291,6 +291,21 @@ class SqlJobs(Jobs):
         names = self._idiom.bind(sorted(queues))
         return dict(self._db.rows(self._sql.HELD_BY_HAND, ids=names)) if queues else {}
 
+    # -- jobs that wait for others -------------------------------------------------------
+
+    def parents(self, jobs: Sequence[Job]) -> list[Edge]:
+        seqs = self._idiom.bind([job.seq for job in jobs])
+        return [_edge(*row) for row in self._db.rows(self._sql.PARENTS, seqs=seqs)] if jobs else []
+
+    def children(self, jobs: Sequence[Job], *, limit: int) -> list[Edge]:
+        if not jobs:
+            return []
+        seqs = self._idiom.bind([job.seq for job in jobs])
+        return [_edge(*row) for row in self._db.rows(self._sql.CHILDREN, seqs=seqs, limit=limit)]
+
+    def settle(self) -> bool:
+        return self._db.atomic(lambda: self._idiom.edges.settle_kept(self._idiom.time(None)))
+
     # -- changing -----------------------------------------------------------------------
 
     def change(self, jobs: Sequence[Job], decide: Decide, *, now: int | None = None) -> Changes:
@@ -337,9 +352,22 @@ class SqlJobs(Jobs):
         return pruned
 
 
+def _edge(child: int, parent: int, id: str, wanted: str, came_to: str | None, met: int) -> Edge:
+    return Edge(
+        child=child,
+        parent=parent,
+        parent_id=id,
+        wanted=wanted,
+        came_to=came_to,
+        is_met=bool(met),
+    )
+
+
 def _needs_care(model: NewJob) -> bool:
-    """Tell whether a new job is more than a row: unique keys or limits decide about it."""
-    return model.unique is not None or bool(model.keys) or model.is_limited
+    """Tell whether a new job is more than a row: unique keys, limits or other jobs decide of it."""
+    if model.unique is not None or model.keys or model.is_limited:
+        return True
+    return bool(model.after)
 
 
 def _can_fit(which: Filter) -> bool:

@@ -7,9 +7,10 @@ from queuectl.facts import Event, Pause
 from queuectl.job import ANY_HANDLER, FINISHED, Job, State
 from queuectl.scope import reaches
 from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Topic, Turned
-from queuectl.store.idiom import Changed, Idiom
+from queuectl.store.idiom import Changed, Idiom, ends_of
 from queuectl.store.rollups import Tally
 from queuectl.store.rows import death_of, ended_job, ended_row, fence, output_row, storable
+from queuectl.values import replace
 
 
 class SqlRuns(Runs):
@@ -201,10 +202,28 @@ class SqlRuns(Runs):
         for end in ends:
             first.setdefault(end.job.seq, end)
         lost = self._finish_apart(list(first.values()))
+        if lost:
+            lost = self._finish_parents(lost)
         if len(first) < len(ends):
             # Of several ends of one job, each finds what the one before has left.
             lost += self._finish([end for end in ends if end is not first[end.job.seq]])
         return lost
+
+    def _finish_parents(self, lost: Sequence[Ended]) -> list[Ended]:
+        """Finish runs of jobs for which others wait since these were claimed; returns the rest."""
+        childless = [end for end in lost if not end.job.has_children]
+        seqs = self._idiom.bind([end.job.seq for end in childless])
+        found = self._idiom.jobs(self._sql.LOCK_JOBS, seqs=seqs) if childless else []
+        parents = {job.seq for job in found if job.has_children}
+        by_seq = {
+            end.job.seq: replace(end, job=replace(end.job, has_children=True))
+            for end in childless
+            if end.job.seq in parents
+        }
+        if by_seq:
+            late = {end.job.seq for end in self._finish_apart(list(by_seq.values()))}
+            by_seq = {seq: end for seq, end in by_seq.items() if seq not in late}
+        return [end for end in lost if end.job.seq not in by_seq]
 
     def _finish_apart(self, ends: Sequence[Ended]) -> list[Ended]:
         """Finish runs of as many jobs."""
@@ -239,6 +258,7 @@ class SqlRuns(Runs):
                     left=[end.job for end in some],
                     hooked=[(ended_job(end), end.outcome) for end in some if end.job.has_hooks],
                     told=[(ended_job(end), end.outcome) for end in some if may_tell(end.job)],
+                    ends=ends_of((end.job for end in some), state) if state in FINISHED else (),
                 )
                 for state, some in done.items()
             )

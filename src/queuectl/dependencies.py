@@ -1,0 +1,90 @@
+"""Jobs that wait for other jobs: what they want of them, and what the end of one means for them.
+
+Pure: a parent has ended, and its child is told. No clock, no store.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from queuectl.job import State
+
+
+class Wanted(StrEnum):
+    """How a parent must end, for its child to run."""
+
+    OK = "ok"
+    """It completes."""
+    FAIL = "fail"
+    """It is dead."""
+    ANY = "any"
+    """However it ends."""
+
+
+class IfParentFails(StrEnum):
+    """What becomes of a job that wants a parent to complete, and it is dead."""
+
+    BLOCK = "block"
+    """It waits until the parent is retried, and completes."""
+    CANCEL = "cancel"
+    """It is cancelled."""
+    RUN = "run"
+    """It runs all the same."""
+
+
+class Verdict(StrEnum):
+    """What the end of a parent means for a child."""
+
+    MET = "met"
+    """That parent doesn't keep it any more."""
+    BARRED = "barred"
+    """It stays blocked, until the parent is retried and ends in another way."""
+    OVER = "over"
+    """It will never be allowed to run, and so is cancelled."""
+
+
+def verdict(wanted: Wanted, came_to: State, if_fails: IfParentFails) -> Verdict:
+    """Say what it means for a child that a parent has ended in this state."""
+    match wanted, came_to:
+        case Wanted.ANY, _:
+            return Verdict.MET
+        case Wanted.OK, State.COMPLETED:
+            return Verdict.MET
+        case Wanted.FAIL, State.DEAD:
+            return Verdict.MET
+        case Wanted.OK, State.DEAD:
+            return _IF_DEAD[if_fails]
+        case _:
+            # The parent was called off, or hasn't failed: what was to follow from that won't.
+            return Verdict.OVER
+
+
+_IF_DEAD: Mapping[IfParentFails, Verdict] = {
+    IfParentFails.BLOCK: Verdict.BARRED,
+    IfParentFails.CANCEL: Verdict.OVER,
+    IfParentFails.RUN: Verdict.MET,
+}
+
+
+def why_cancelled(parent: str, wanted: Wanted, came_to: State) -> str:
+    """Say why a child was cancelled."""
+    if wanted == Wanted.FAIL and came_to == State.COMPLETED:
+        return f"not needed: {parent}, whose failure it waits for, has completed"
+    return f"its parent {parent} {'was cancelled' if came_to == State.CANCELLED else 'is dead'}"
+
+
+_WANTED = frozenset(wanted.value for wanted in Wanted)
+
+
+def read_parent(text: str) -> tuple[str, Wanted]:
+    """Take apart what names a parent, `ID` or `ID:ok`, `ID:fail`, `ID:any`."""
+    id, colon, wanted = text.rpartition(":")
+    if colon and id and wanted in _WANTED:
+        return id, Wanted(wanted)
+    return text, Wanted.OK
+
+
+def parent_text(id: str, wanted: Wanted) -> str:
+    """Name a parent so that `read_parent` takes it apart as it was."""
+    if wanted == Wanted.OK and read_parent(id) == (id, Wanted.OK):
+        return id
+    return f"{id}:{wanted}"
