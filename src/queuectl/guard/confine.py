@@ -6,14 +6,17 @@ turns into its command. What goes wrong on the way is told through a pipe that e
 can be found out before is found out before.
 """
 
+import errno
 import os
 import resource
+import sys
 from contextlib import suppress
 
 from queuectl.guard import signals
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
+    import ctypes
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
@@ -29,7 +32,7 @@ _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 """System calls that the C library doesn't know everywhere; their numbers are the same on all."""
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _OPEN_TREE_CLONE, _MOVE_FROM_FD = 1, 4
-_READ_ONLY = (1).to_bytes(8, "little") + bytes(24)
+_READ_ONLY = (1).to_bytes(8, sys.byteorder) + bytes(24)
 """Of a `struct mount_attr`, the one attribute that is set."""
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 _WRITABLE = ("/tmp", "/var/tmp", "/dev/shm")
@@ -112,6 +115,8 @@ class Confined:
                 self.noted.append(text)
                 continue
             os.waitpid(pid, 0)
+            if kind == _EXEC and int(text) == errno.EAGAIN and self._plan.bounds_processes:
+                raise ConfineError("nproc: its user has as many processes already")
             if kind == _EXEC:
                 raise OSError(int(text), os.strerror(int(text)), program)
             raise ConfineError(text)
@@ -139,7 +144,7 @@ class Confined:
             _say(writer, _STEP, str(error))
         except OSError as error:
             _say(writer, _EXEC, str(error.errno))
-        except BaseException as error:
+        except (AttributeError, ImportError, TypeError, ValueError) as error:
             _say(writer, _STEP, f"{type(error).__name__}: {error}")
         finally:
             os._exit(_BROKEN)
@@ -149,9 +154,7 @@ class Confined:
         for what, step in (
             ("its control group", self._join),
             (f"nice {plan.nice}", self._be_nice),
-            ("namespaces", self._enter_namespaces),
-            ("no_network", self._keep_loopback),
-            ("read_only_root", self._give_up_writing),
+            (self._told_apart(), self._live_apart),
             ("limits", self._take_limits),
             (f"user {account.name if account else ''}", self._become_user),
         ):
@@ -159,7 +162,7 @@ class Confined:
                 step()
             except OSError as error:
                 text = f"{what}: {(error.strerror or str(error)).lower()}"
-                if not self._best_effort:
+                if not self._best_effort or step == self._become_user:
                     raise ConfineError(text) from error
                 _say(writer, _NOTE, text)
 
@@ -171,17 +174,19 @@ class Confined:
         if self._plan.nice is not None:
             os.setpriority(os.PRIO_PROCESS, 0, self._plan.nice)
 
-    def _enter_namespaces(self) -> None:
+    def _told_apart(self) -> str:
+        plan = self._plan
+        wanted = {"no_network": plan.no_network, "read_only_root": plan.read_only_root}
+        return " and ".join(name for name, is_wanted in wanted.items() if is_wanted)
+
+    def _live_apart(self) -> None:
+        """Leave the network, or the right to write; one step, as the host must not be changed."""
         flags = _CLONE_NEWNET if self._plan.no_network else 0
         flags |= _CLONE_NEWNS if self._plan.read_only_root else 0
         if flags:
             enter_namespaces(flags)
-
-    def _keep_loopback(self) -> None:
         if self._plan.no_network:
             raise_loopback()
-
-    def _give_up_writing(self) -> None:
         if self._plan.read_only_root:
             give_up_writing((*_WRITABLE, self._spool))
 
@@ -221,7 +226,7 @@ def raise_loopback() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         name = b"lo".ljust(16, b"\0")
         flags = fcntl.ioctl(any_socket, _SIOCGIFFLAGS, name + bytes(24))[16:18]
-        up = (int.from_bytes(flags, "little") | _IFF_UP).to_bytes(2, "little")
+        up = (int.from_bytes(flags, sys.byteorder) | _IFF_UP).to_bytes(2, sys.byteorder)
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, name + up + bytes(22))
 
 
@@ -274,7 +279,7 @@ def try_read_only_root() -> None:
     give_up_writing(_WRITABLE)
 
 
-def _libc():  # type: ignore[no-untyped-def]
+def _libc() -> "ctypes.CDLL":
     import ctypes
 
     return ctypes.CDLL(None, use_errno=True)

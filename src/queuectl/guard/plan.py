@@ -8,38 +8,19 @@ done is refused in words that say what it would take.
 
 import resource
 
+from queuectl.bounds import written
+
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from typing import TypedDict
+    from collections.abc import Collection
 
-    class Bounds(TypedDict, total=False):
-        """What a run may use, as its job says. What isn't there isn't bounded."""
-
-        memory: int
-        """Bytes of memory, of all its processes together, without any swap."""
-        cpus: float
-        """Cores, on average over a tenth of a second."""
-        cpu_time: int
-        """Milliseconds of CPU time, of all its processes together."""
-        nofile: int
-        """Files that each of its processes can have open."""
-        nproc: int
-        """Processes and threads at a time."""
-        nice: int
-        user: str
-        read_only_root: bool
-        no_network: bool
-        best_effort: bool
-        """Whether it is run without what can't be enforced."""
-
+    from queuectl.bounds import Bounds
 
 CPU_SPARE = 1, 5
 """Seconds that one process has more than the run, until the kernel asks it to end, and until it
 kills it: the guard, which counts all of them, comes first."""
 _PERIOD = 100_000
 """Microseconds over which the kernel counts how long cores are used."""
-_NAMES = {"read_only_root": "a read-only root", "no_network": "no network"}
 
 
 class Powers:
@@ -72,6 +53,7 @@ class Plan:
 
     __slots__ = (
         "cpu_time",
+        "denied",
         "limits",
         "memory",
         "needs_group",
@@ -94,6 +76,8 @@ class Plan:
         """Limits of each process: which, soft, hard."""
         self.nice: int | None = None
         self.user: str | None = None
+        self.denied: str | None = None
+        """Why it can't run as the user that it is to run as. No effort makes up for that."""
         self.read_only_root = False
         self.no_network = False
         self.cpu_time: float | None = None
@@ -105,18 +89,25 @@ class Plan:
         self.refused: list[str] = []
         """What can't be enforced, each as a sentence without a full stop."""
 
+    @property
+    def bounds_processes(self) -> bool:
+        """Whether a user may have no more than so many processes, all runs and others together."""
+        return any(which == resource.RLIMIT_NPROC for which, _, _ in self.limits)
+
 
 def plan(bounds: "Bounds", powers: Powers) -> Plan:
     """Say how a run is kept to its bounds, and which of them can't be enforced here."""
     made = Plan()
-    made.user = _user(bounds, powers, made.refused)
+    _plan_user(bounds, powers, made)
     _plan_memory(bounds, powers, made)
     _plan_cpu(bounds, powers, made)
     _plan_processes(bounds, powers, made)
     _plan_files(bounds, powers, made)
     nice = bounds.get("nice")
     if nice is not None and nice < 0 and not powers.is_root:
-        made.refused.append(f"nice {nice}: only a node that runs as root can put a run before others")
+        made.refused.append(
+            f"nice {nice}: only a node that runs as root can put a run before others"
+        )
     else:
         made.nice = nice
     made.read_only_root = bounds.get("read_only_root", False)
@@ -135,22 +126,17 @@ def note(refused: "Collection[str]") -> str:
     return "not enforced: " + "; ".join(refused)
 
 
-def can_be_read_only(error: str) -> str:
-    """Say that the root can't be made read-only for a run."""
-    return f"read_only_root: {error}"
-
-
-def _user(bounds: "Bounds", powers: Powers, refused: list[str]) -> str | None:
+def _plan_user(bounds: "Bounds", powers: Powers, made: Plan) -> None:
     user = bounds.get("user")
     if user is None or user == powers.name:
-        return None
-    if not powers.is_root:
-        refused.append(
+        return
+    if powers.is_root:
+        made.user = user
+    else:
+        made.denied = (
             f"user {user}: only a node that runs as root can run jobs as somebody else, and this"
             f" one runs as {powers.name}"
         )
-        return None
-    return user
 
 
 def _plan_memory(bounds: "Bounds", powers: Powers, made: Plan) -> None:
@@ -159,7 +145,7 @@ def _plan_memory(bounds: "Bounds", powers: Powers, made: Plan) -> None:
         return
     made.memory = memory
     if why := _lacks("memory", powers):
-        made.refused.append(f"memory {size(memory)}: {why}")
+        made.refused.append(f"memory {written('memory', memory)}: {why}")
         made.watched = True
         return
     made.needs_group = True
@@ -218,17 +204,3 @@ def _lacks(controller: str, powers: Powers) -> str | None:
     if controller not in powers.controllers:
         return f"it takes the {controller} controller of cgroup v2, which the node doesn't have"
     return None
-
-
-def size(bytes: int) -> str:
-    """Write a number of bytes as people give it: 512M, or as it is."""
-    for unit, of in (("T", 2**40), ("G", 2**30), ("M", 2**20), ("K", 2**10)):
-        if bytes >= of and bytes % of == 0:
-            return f"{bytes // of}{unit}"
-    return str(bytes)
-
-
-def kinds() -> "Iterator[str]":
-    """List what can be bounded."""
-    yield from ("memory", "cpus", "cpu_time", "nofile", "nproc", "nice", "user")
-    yield from _NAMES

@@ -210,6 +210,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
         "grace": settings.kill_grace / 1000,
         "interval": settings.kill_interval / 1000,
         "output_limit": settings.output_limit,
+        "bounds": None,
     }
 
 
