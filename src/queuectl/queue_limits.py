@@ -31,6 +31,7 @@ DEFAULTS = tuple(
     for field in REQUESTED
     if field.name == "priority"
     or field.kind == "hook"
+    or field.within
     or (field.setting and field.kind not in ("flag", "program"))
 )
 """Fields of jobs that a queue can say, where a request says nothing."""

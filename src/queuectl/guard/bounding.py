@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from queuectl.guard import cgroups, tree, wire
 from queuectl.guard.confine import Account, Confined, ConfineError
+from queuectl.guard.kept import Kept
 from queuectl.guard.plan import Plan, Powers, note, plan, refusal
 from queuectl.guard.run import NEVER
 
@@ -27,24 +28,6 @@ if TYPE_CHECKING:
 _SOONEST = 0.05
 _MEMORY_EVERY = 0.2
 """Seconds between two looks at a run."""
-
-
-class Kept:
-    """What one run is kept to, and by what."""
-
-    __slots__ = ("confined", "group", "look_at", "noted", "plan")
-
-    def __init__(self, plan: Plan, group: "cgroups.Group | None", confined: Confined) -> None:
-        self.plan = plan
-        self.group = group
-        self.confined = confined
-        self.noted = list(plan.refused)
-        self.look_at = NEVER
-
-    def drop(self) -> None:
-        """Be done with it."""
-        if self.group is not None:
-            self.group.remove()
 
 
 class Bounding:

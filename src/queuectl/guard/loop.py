@@ -33,7 +33,8 @@ TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import o
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from queuectl.guard.bounding import Bounding, Kept
+    from queuectl.guard.bounding import Bounding
+    from queuectl.guard.kept import Kept
 
 EXIT_BROKEN = 70
 """The guard met an error of its own and killed its runs."""

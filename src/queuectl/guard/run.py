@@ -6,7 +6,7 @@ TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import o
 if TYPE_CHECKING:
     from resource import struct_rusage
 
-    from queuectl.guard.bounding import Kept
+    from queuectl.guard.kept import Kept
     from queuectl.guard.output import Spool
     from queuectl.guard.tree import Proc
     from queuectl.guard.wire import Spec, Used

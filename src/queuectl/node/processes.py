@@ -11,9 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
+from typing import TYPE_CHECKING
 
+from queuectl.bound_values import laid_over, read_bounds
 from queuectl.delivery import PROGRAM as DELIVER
-from queuectl.errors import StoreError
+from queuectl.errors import BadJobError, StoreError
 from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
 from queuectl.guard.mark import OWNER
@@ -32,6 +34,9 @@ from queuectl.spool import name_left, progress_file, result_file, token_of
 from queuectl.store import Store
 from queuectl.tracecontext import VARIABLES
 from queuectl.when import iso
+
+if TYPE_CHECKING:
+    from queuectl.bounds import Bounds
 
 
 class UnrunnableError(Exception):
@@ -212,7 +217,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
         "grace": settings.kill_grace / 1000,
         "interval": settings.kill_interval / 1000,
         "output_limit": settings.output_limit,
-        "bounds": None,
+        "bounds": _bounds(job),
     }
 
 
@@ -251,6 +256,16 @@ def _node_variables(node: str, url: str, queue: str) -> dict[bytes, bytes]:
     """Return what all runs of a node are told about it."""
     variables = {"QUEUECTL_DB": url, "QUEUECTL_NODE": node, OWNER: owner_of(node, queue)}
     return {name.encode(): os.fsencode(value) for name, value in variables.items()}
+
+
+def _bounds(job: Job) -> "Bounds | None":
+    """Return what a run may use, checked: somebody may have written it by hand."""
+    if not job.bounds:
+        return None
+    try:
+        return laid_over(read_bounds(job.bounds, in_milliseconds=True), {})
+    except BadJobError as error:
+        raise UnrunnableError(f"its bounds: {error}") from error
 
 
 def _env(job: Job) -> dict[str, str]:
