@@ -19,7 +19,7 @@ LEAST_TIME = 10
 """Milliseconds of CPU time; no program starts with less."""
 MOST = 2**31 - 1
 LONGEST_USER = 64
-NOTHING = (None, False, 0, "none", "false", "no")
+NOTHING = (None, False, 0, "0", "none", "false", "no")
 
 
 def read_bound(name: str, value: object) -> Any:

@@ -38,6 +38,7 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
     "labels": list,
     "keys": list,
     "parents": list,
+    "groups": list,
     "parameters": lambda own: {
         name: it if isinstance(it, int) else legible(it) for name, it in own.items()
     },
