@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from queuectl.bounds import written as bound_written
 from queuectl.enqueueing import Enqueuer
 from queuectl.errors import UsageError, about, did_you_mean, shown
 from queuectl.fields import REQUESTED
@@ -21,7 +22,6 @@ from queuectl.limits import (
     WhenFull,
     parse_rate,
 )
-from queuectl.bounds import written as bound_written
 from queuectl.request import BOUND_NAMES, check_key, check_name, plain, read_some
 from queuectl.store.contract import Store
 from queuectl.values import dataclass, replace

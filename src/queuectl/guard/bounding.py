@@ -197,6 +197,7 @@ def powers_of(node: int, *, change: bool = True) -> "tuple[Powers, cgroups.Place
     powers = Powers(
         controllers=() if place is None else place.controllers,
         why_no_group=why,
+        of_v1=cgroups.of_v1(),
         is_root=os.geteuid() == 0,
         name=_name_of(os.geteuid()),
         most_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],

@@ -7,6 +7,7 @@ beside the runs. All of it is done for the first run that asks for something a g
 """
 
 import os
+import signal
 import time
 from contextlib import suppress
 
@@ -68,8 +69,13 @@ class Group:
 
     def kill(self) -> None:
         """Kill all that is in it at once; nobody who forks meanwhile gets away."""
-        with suppress(OSError):
+        try:
             _write(f"{self.path}/cgroup.kill", "1")
+        except OSError:
+            # Kernels before 5.14 have no such file.
+            for pid in _members_of(self.path):
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
 
     def cpu_ms(self) -> int | None:
         """Return how much CPU time all that was ever in it has used, in milliseconds."""
@@ -213,6 +219,13 @@ def _mount() -> str | None:
     return None
 
 
+def of_v1() -> set[str]:
+    """Return the controllers that cgroup v1 has on this host, and that we thus can't have."""
+    lines = (tree.read("/proc/self/cgroup") or b"").splitlines()
+    named = (os.fsdecode(line).split(":", 2)[1] for line in lines)
+    return {name for names in named for name in names.split(",")}.intersection(CONTROLLERS)
+
+
 def _own() -> str | None:
     """Return the group of this process, from the root that it sees."""
     for line in (tree.read("/proc/self/cgroup") or b"").splitlines():
@@ -255,6 +268,15 @@ def _ours(node: int) -> set[int]:
 
 def _members(path: str) -> list[int]:
     return [int(pid) for pid in _read(f"{path}/cgroup.procs").split()]
+
+
+def _members_of(path: str) -> list[int]:
+    """Return what is in a group, which may be gone, and in those inside it."""
+    found = []
+    for folder, _, _ in os.walk(path):
+        with suppress(OSError, ValueError):
+            found += _members(folder)
+    return found
 
 
 def _move_all(path: str) -> None:

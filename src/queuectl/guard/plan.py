@@ -26,13 +26,14 @@ _PERIOD = 100_000
 class Powers:
     """What a guard can do on this host."""
 
-    __slots__ = ("controllers", "is_root", "most_files", "name", "why_no_group")
+    __slots__ = ("controllers", "is_root", "most_files", "name", "of_v1", "why_no_group")
 
     def __init__(
         self,
         *,
         controllers: "Collection[str]" = (),
         why_no_group: str | None = None,
+        of_v1: "Collection[str]" = (),
         is_root: bool = False,
         name: str = "",
         most_files: int = resource.RLIM_INFINITY,
@@ -41,6 +42,8 @@ class Powers:
         """What can be bounded by a control group."""
         self.why_no_group = why_no_group
         """Why there can be no control group; None if there can."""
+        self.of_v1 = frozenset(of_v1)
+        """What isn't, as an older kind of control groups has it."""
         self.is_root = is_root
         self.name = name
         """The user that it runs as."""
@@ -201,6 +204,10 @@ def _lacks(controller: str, powers: Powers) -> str | None:
     """Say why something can't be bounded by a control group; None if it can."""
     if powers.why_no_group is not None:
         return f"it takes cgroup v2 with the {controller} controller, and {powers.why_no_group}"
+    if controller in powers.of_v1:
+        return (
+            f"it takes the {controller} controller of cgroup v2, and cgroup v1 has it on this host"
+        )
     if controller not in powers.controllers:
         return f"it takes the {controller} controller of cgroup v2, which the node doesn't have"
     return None

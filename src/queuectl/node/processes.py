@@ -18,6 +18,7 @@ from queuectl.delivery import PROGRAM as DELIVER
 from queuectl.errors import BadJobError, StoreError
 from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
+from queuectl.guard.cgroups import sweep
 from queuectl.guard.mark import OWNER
 from queuectl.job import SHELL, Job, told_handler
 from queuectl.node.config import Config
@@ -59,6 +60,8 @@ class Processes:
     # -- from beginning to end ----------------------------------------------------------
 
     def open(self) -> None:
+        # What was left by guards of nodes that are gone is in nobody's way but its own.
+        sweep()
         self.guards.start(self.config.count)
 
     def inherit(self, handed: Sequence[HandedGuard]) -> None:
@@ -170,6 +173,7 @@ class Processes:
         self.say("A guard process is gone; its runs are lost.", level="error")
         self._poll.unregister(guard.fileno())
         guard.close()
+        sweep()
         tree.kill_descendants(spare=self.guards.pids() - {guard.pid})
         begun = read_board(self.member.board_of(guard))
         lost = {number: run for number, run in running.items() if self._guard_of(run) is guard}
