@@ -6,7 +6,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from queuectl.errors import BadJobError, did_you_mean, shown
+from queuectl.errors import BadJobError, BadTimeError, did_you_mean, shown
 from queuectl.sizes import format_size, parse_size
 from queuectl.when import parse_duration
 
@@ -28,6 +28,8 @@ def read_bound(name: str, value: object) -> Any:
         return None
     try:
         return _READ[name](value)
+    except BadTimeError as error:
+        raise BadJobError(f"Bad {name}: {error}", field=name) from None
     except ValueError as error:
         raise BadJobError(f"{name} takes {error}, not {shown(value)}.", field=name) from None
 

@@ -44,7 +44,8 @@ class Ended:
         self.status, self.how = message.status, message.how
         self.started, self.ended = message.began, message.ended
         self.out, self.err = message.stdout_bytes, message.stderr_bytes
-        self.used, self.noted = message.used, message.noted
+        self.used: Any = message.used
+        self.noted: str = message.noted or ""
         self.code = os.waitstatus_to_exitcode(self.status)
 
 

@@ -102,7 +102,7 @@ class TestMemory:
             assert (ended.how, ended.code) == (wire.MEMORY, -signal.SIGKILL)
             assert guard.output(run) == b"began\n"
             assert 32 * MIB < ended.used[0] <= 65 * MIB
-            assert ended.noted is None
+            assert ended.noted == ""
         else:
             refused(guard, run, "memory 64MiB", "memory controller", "--best-effort")
 
@@ -125,7 +125,7 @@ class TestMemory:
         assert ended.how == wire.MEMORY
         assert b"done" not in guard.output(run)
         if "memory" in POWERS.controllers:
-            assert ended.noted is None
+            assert ended.noted == ""
         else:
             assert ended.noted.startswith("not enforced: memory 64MiB: ")
 
@@ -145,11 +145,11 @@ class TestCpu:
         assert 500 <= ended.used[1] < 5_000
 
     def test_time_counts_over_all_processes(self, guard: Harness) -> None:
-        script = f"""
+        script = """
             import os, subprocess, sys
-            burn = [sys.executable, "-S", "-E", "-c", "import os\\nwhile sum(os.times()[:2]) < 0.2: pass"]
+            burn = "import os\\nwhile sum(os.times()[:2]) < 0.2: pass"
             while True:
-                subprocess.run(burn)
+                subprocess.run([sys.executable, "-S", "-E", "-c", burn])
         """
         ended = guard.end(python(guard, script, bounds={"cpu_time": 1_000}))
         assert ended.how == wire.CPU_TIME
@@ -355,6 +355,33 @@ class TestUser:
         assert guard.output(run).decode().splitlines()[:2] == [str(found.pw_uid), str(found.pw_gid)]
         assert "0" not in guard.output(run).decode().splitlines()[2].split()
 
+    def test_its_result_comes_home_though_the_folder_is_closed(
+        self, guard: Harness, tmp_path: Path
+    ) -> None:
+        closed = tmp_path / "closed"
+        closed.mkdir(mode=0o700)
+        home = closed / "1.result"
+        told = {b"QUEUECTL_RESULT": str(home).encode()}
+        script = "echo 7 > $QUEUECTL_RESULT; dirname $QUEUECTL_RESULT"
+        run = guard.shell(script, bounds={"user": "nobody"}, told=told)
+        if not IS_ROOT:
+            refused(guard, run, "user nobody")
+            return
+        guard.end(run)
+        assert home.read_text() == "7\n"
+        folder = guard.output(run).decode().strip()
+        assert folder.startswith("/tmp/queuectl.")
+        assert not os.path.exists(folder)
+
+    def test_a_result_that_leads_elsewhere_is_none(self, guard: Harness, tmp_path: Path) -> None:
+        home = tmp_path / "1.result"
+        told = {b"QUEUECTL_RESULT": str(home).encode()}
+        script = "ln -s /etc/shadow $QUEUECTL_RESULT"
+        run = guard.shell(script, bounds={"user": "nobody"}, told=told)
+        guard.wait(run)
+        assert (run in guard.ended) == IS_ROOT
+        assert not home.exists()
+
     def test_who_we_are_already_needs_no_change(self, guard: Harness) -> None:
         me = pwd.getpwuid(os.geteuid()).pw_name
         run = guard.shell("id -un", bounds={"user": me})
@@ -384,9 +411,11 @@ class TestStarting:
     def test_no_descriptor_leaks_and_no_signal_stays_ignored(self, guard: Harness) -> None:
         script = """
             import os
-            print(sorted(int(fd) for fd in os.listdir("/proc/self/fd"))[:3], os.getsid(0) == os.getpid())
-            print([int(line.split()[1], 16) % 2**31 for line in open("/proc/self/status") if line[:6] in ("SigBlk", "SigIgn")])
-            print(len(os.listdir("/proc/self/fd")))
+            print(sorted(int(fd) for fd in os.listdir("/proc/self/fd")))
+            print(os.getsid(0) == os.getpid())
+            for line in open("/proc/self/status"):
+                if line[:6] in ("SigBlk", "SigIgn"):
+                    print(line[:6], int(line.split()[1], 16) % 2**31)
         """
         # Beyond the first 31 the C library has two of its own.
         plain, bounded = python(guard, script), python(guard, script, bounds={"nice": 1})

@@ -14,6 +14,7 @@ from contextlib import suppress
 from queuectl.guard import cgroups, tree, wire
 from queuectl.guard.confine import Account, Confined, ConfineError
 from queuectl.guard.kept import Kept
+from queuectl.guard.outbox import Outbox
 from queuectl.guard.plan import Plan, Powers, note, plan, refusal
 from queuectl.guard.run import NEVER
 
@@ -63,9 +64,18 @@ class Bounding:
             told = {name.encode() for name in spec["env"]}
             env.update((n, value) for n, value in account.variables().items() if n not in told)
         group = self._group(made, spec["token"]) if made.needs_group else None
+        outbox = None
+        if account is not None:
+            try:
+                outbox = Outbox(account, spec["token"], env)
+            except OSError as error:
+                if group is not None:
+                    group.remove()
+                text = (error.strerror or str(error)).lower()
+                raise ConfineError(f"a folder for its result: {text}") from error
         spool = os.path.dirname(spec["stdout"])
         confined = Confined(made, group, account, spool, best_effort=best_effort)
-        return Kept(made, group, confined)
+        return Kept(made, group, confined, outbox)
 
     def _group(self, made: Plan, token: str) -> "cgroups.Group":
         assert self._place is not None

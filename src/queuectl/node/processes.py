@@ -18,7 +18,7 @@ from queuectl.delivery import PROGRAM as DELIVER
 from queuectl.errors import BadJobError, StoreError
 from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
-from queuectl.guard.cgroups import sweep
+from queuectl.guard.leftovers import sweep
 from queuectl.guard.mark import OWNER
 from queuectl.job import SHELL, Job, told_handler
 from queuectl.node.config import Config
