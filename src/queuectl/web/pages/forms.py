@@ -11,6 +11,7 @@ from typing import Any
 from queuectl.access import Right, Role
 from queuectl.bound_values import NAMES as BOUNDS
 from queuectl.bounds import written as bound_written
+from queuectl.dependencies import IfParentFails
 from queuectl.editing import NOT_EDITED
 from queuectl.fields import REQUESTED, Field
 from queuectl.host import local_zone
@@ -86,6 +87,8 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
             *("read_only_root", "no_network", "best_effort"),
         ),
     ),
+    ("What it waits for", ("after", "after_group", "if_parent_fails")),
+    ("What it belongs to", ("group", "max_fails")),
     ("Whom it is for", ("keys",)),
     ("Only once", ("unique", "unique_until", "unique_for", "on_duplicate", "max_wait")),
     ("Hooks", ("on_success", "on_failure", "on_dead")),
@@ -93,17 +96,20 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Its id", ("id",)),
 )
 """In which order, and under which titles, the fields of a job stand."""
-NOT_ASKED = frozenset(("env_all", "bounds", "expires_at", "traceparent", "tracestate"))
+NOT_ASKED = frozenset("env_all bounds expires_at parameters at_once traceparent tracestate".split())
 """What no form asks for: it is of a program that enqueues, or said in another way."""
 NOT_OF_SCHEDULES = frozenset(
-    ("id", "run_at", "delay", "unique", "unique_until", "unique_for", "on_duplicate", "max_wait")
+    (
+        "id run_at delay after after_group if_parent_fails group max_fails unique unique_until"
+        " unique_for on_duplicate max_wait"
+    ).split()
 )
 """What isn't said of all the jobs that a schedule makes, or hardly ever."""
 
 _FIELDS = {field.name: field for field in REQUESTED}
 _KINDS = {
     **dict.fromkeys(("integer", "count", "runs", "number"), "number"),
-    **dict.fromkeys(("labels", "keys"), "words"),
+    **dict.fromkeys(("labels", "keys", "parents", "groups"), "words"),
     "arguments": "lines",
     "variables": "pairs",
 }
@@ -112,6 +118,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "strategy": tuple(Strategy),
     "until": tuple(Until),
     "collision": tuple(OnDuplicate),
+    "if_fails": tuple(IfParentFails),
 }
 _YES_OR_NO = ("read_only_root", "no_network", "best_effort")
 _ABOUT = {
@@ -119,6 +126,8 @@ _ABOUT = {
     "argv": "A program and its exact arguments, one on a line; then there is no command.",
     "type": "Which handler is given the data.",
     "data": "What a handler is given; then there is no command.",
+    "after": "Ids of jobs that must complete before it; with :fail or :any behind, that must fail"
+    " or just end. With commas between them.",
     "tags": "Labels, with commas between them.",
     "keys": "Whom it is for, such as user42: limits count by it, and keys take turns. With commas"
     " between them.",
