@@ -56,6 +56,7 @@ EVERYTHING = NewJob(
     if_parent_fails="run",
     group="group 26",
     parameters={"lr": "0.1", "n": 27},
+    bounds={"memory": 28 * 2**20, "nice": 9},
 )
 
 
@@ -87,6 +88,7 @@ class TestEnqueue:
             after_group=(),
             group="group 26",
             parameters={"lr": "0.1", "n": 27},
+            bounds={"memory": 28 * 2**20, "nice": 9},
             if_parent_fails="run",
             open_parents=0,
             has_children=False,
