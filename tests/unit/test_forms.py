@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from queuectl.bound_values import NAMES as BOUNDS
 from queuectl.access import Grant, Kind, Role
+from queuectl.bound_values import NAMES as BOUNDS
 from queuectl.fields import REQUESTED
 from queuectl.limits import Limits
 from queuectl.queue_limits import DEFAULTS
