@@ -13,7 +13,6 @@ from queuectl.errors import BadJobError, UsageError
 from queuectl.facts import Batch, Progress, QueueInfo
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, Job, NewJob, OneOfMany
-from queuectl.parameters import write
 from queuectl.place import Place
 from queuectl.request import (
     Values,
@@ -165,7 +164,12 @@ class BulkDefaults:
         if stdin is not None:
             # It may be long, and so isn't kept for those that follow.
             model = replace(model, stdin=stdin)
-        return id, command, argv, write(parameters) if parameters else None, model
+        own = None
+        if parameters:
+            from queuectl.parameters import write
+
+            own = write(parameters)
+        return id, command, argv, own, model
 
     def complete_commands(self, texts: list[str]) -> list[OneOfMany]:
         """Make jobs of commands that say no more."""

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from queuectl.parameters import read as read_parameters
-from queuectl.sizes import format_size
 from queuectl.values import dataclass, field, fields, in_order, rowclass
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
+
+    from queuectl.parameters import Parameters
 
 DEFAULT_QUEUE = "default"
 SHELL = "/bin/sh"
@@ -252,7 +252,7 @@ class Job:
         bounds = values[_BOUNDS]
         values[_BOUNDS] = {} if bounds is None else dict(_loads(bounds))
         own = values[_PARAMETERS]
-        values[_PARAMETERS] = {} if own is None else read_parameters(own)
+        values[_PARAMETERS] = {} if own is None else _read_parameters(own)
         return in_order(cls, values)
 
     @property
@@ -395,6 +395,12 @@ def _loads(text: str) -> Any:
     import json
 
     return json.loads(text)
+
+
+def _read_parameters(text: str) -> "Parameters":
+    from queuectl.parameters import read
+
+    return read(text)
 
 
 _STATES: dict[str, State] = {state.value: state for state in State}
@@ -561,6 +567,8 @@ class OutOfMemory:
         """Say what happened."""
         if self.most is None:
             return "out of memory: killed"
+        from queuectl.sizes import format_size
+
         return f"out of memory: killed, as it may have {format_size(self.most)}"
 
 

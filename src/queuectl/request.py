@@ -14,7 +14,6 @@ from queuectl.bound_values import NAMES, read_bound, read_bounds
 from queuectl.errors import BadJobError, BadSettingError, BadTimeError, did_you_mean, shown
 from queuectl.fields import KEPT, REQUESTED, by_column
 from queuectl.job import TYPE, NewJob
-from queuectl.parameters import check_all as check_parameters
 from queuectl.settings import read_value
 from queuectl.values import fields
 from queuectl.when import LATEST, milliseconds, parse_duration, parse_time
@@ -496,6 +495,12 @@ def check_data_size(name: str, data: bytes) -> bytes:
     return data
 
 
+def _parameters(name: str, value: object, now: int) -> dict[str, str | int]:
+    from queuectl.parameters import check_all
+
+    return check_all(name, value)
+
+
 def _labels(name: str, value: object, now: int) -> tuple[str, ...]:
     items: Iterable[object]
     if isinstance(value, str):
@@ -683,7 +688,7 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "keys": _keys,
     "parents": _parents,
     "groups": _groups,
-    "parameters": lambda name, value, _: check_parameters(name, value),
+    "parameters": _parameters,
     "at_once": _at_once,
     "if_fails": _if_fails,
     "until": _until,

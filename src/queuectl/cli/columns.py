@@ -240,5 +240,7 @@ def _text(value: Any) -> str:
             return "true" if value else "false"
         case list():
             return ",".join(map(_text, value))
+        case dict():
+            return ",".join(f"{name}={_text(it)}" for name, it in value.items())
         case _:
             return str(value)

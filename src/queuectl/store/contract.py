@@ -372,6 +372,11 @@ class Jobs(ABC):
         Of more than `limit`, it isn't said which are returned.
         """
 
+    @property
+    @abstractmethod
+    def unsettled(self) -> bool:
+        """Whether something that was done here has left that to be gone on with."""
+
     @abstractmethod
     def settle(self) -> bool:
         """Go on to tell the children of jobs that have ended; says whether any may be left.

@@ -6,7 +6,7 @@ And what comes out of rows, where it takes more than their columns.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from queuectl.bound_values import laid_over
 from queuectl.errors import UsageError
@@ -23,13 +23,15 @@ from queuectl.job import (
     Transition,
     handler_of,
 )
-from queuectl.parameters import Parameters, write
 from queuectl.store.contract import Ended
 from queuectl.store.driver import Row
 from queuectl.store.ids import job_ids
 from queuectl.store.statements.shared import EDITED, NEW_COLUMNS, RESTORED
 from queuectl.values import fields, replace
 from queuectl.when import LATEST
+
+if TYPE_CHECKING:
+    from queuectl.parameters import Parameters
 
 LONGEST_TEXT = 1_000
 """Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
@@ -135,9 +137,13 @@ def stored_job(row: NewRow, seq: int) -> Job:
     return Job.from_row(_in_columns((seq, *all_columns(row), *_FRESH)))
 
 
-def written_parameters(parameters: Parameters | None) -> str | None:
+def written_parameters(parameters: "Parameters | None") -> str | None:
     """Return what goes into the column for parameters; for none, nothing does."""
-    return write(parameters) if parameters else None
+    if not parameters:
+        return None
+    from queuectl.parameters import write
+
+    return write(parameters)
 
 
 def one_of_many(job: NewJob) -> OneOfMany:

@@ -80,6 +80,8 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("When", ("run_at", "delay", "expire", "timeout")),
     ("Retries", ("max_retries", "backoff", "backoff_base", "retry_delay", "max_backoff")),
     ("Where it runs", ("cwd", "shell", "env", "stdin")),
+    ("What it waits for", ("after", "after_group", "if_parent_fails")),
+    ("What it belongs to", ("group", "max_fails")),
     (
         "What it may use",
         (
@@ -87,8 +89,6 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
             *("read_only_root", "no_network", "best_effort"),
         ),
     ),
-    ("What it waits for", ("after", "after_group", "if_parent_fails")),
-    ("What it belongs to", ("group", "max_fails")),
     ("Whom it is for", ("keys",)),
     ("Only once", ("unique", "unique_until", "unique_for", "on_duplicate", "max_wait")),
     ("Hooks", ("on_success", "on_failure", "on_dead")),
@@ -96,13 +96,11 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Its id", ("id",)),
 )
 """In which order, and under which titles, the fields of a job stand."""
-NOT_ASKED = frozenset("env_all bounds expires_at parameters at_once traceparent tracestate".split())
+NOT_ASKED = frozenset("env_all expires_at parameters at_once bounds traceparent tracestate".split())
 """What no form asks for: it is of a program that enqueues, or said in another way."""
 NOT_OF_SCHEDULES = frozenset(
-    (
-        "id run_at delay after after_group if_parent_fails group max_fails unique unique_until"
-        " unique_for on_duplicate max_wait"
-    ).split()
+    "id run_at delay after after_group if_parent_fails group max_fails unique unique_until"
+    " unique_for on_duplicate max_wait".split()
 )
 """What isn't said of all the jobs that a schedule makes, or hardly ever."""
 
