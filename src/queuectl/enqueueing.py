@@ -73,6 +73,7 @@ class Defaults:
         self._usual: Values = {
             **{f.name: f.default for f in fields(NewJob)},
             **{f.name: getattr(settings, f.setting) for f in REQUESTED if f.setting},
+            "bounds": {},
         }
         queues = list(queues)
         self._of_queues = {

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from queuectl.action import current_action
+from queuectl.bound_values import laid_over
 from queuectl.dependencies import read_parent
 from queuectl.errors import (
     BadJobError,
@@ -101,7 +102,7 @@ class ToyJobs(Jobs):
         if expires_at is None and new.expire:
             expires_at = min(max(now, run_at) + new.expire, LATEST)
         asked = "queue priority command argv cwd tags timeout max_retries backoff"
-        asked += " backoff_base retry_delay max_backoff unique_for bounds traceparent tracestate"
+        asked += " backoff_base retry_delay max_backoff unique_for traceparent tracestate"
         unset = "node worker started_at finished_at duration_ms exit_code error"
         unset += " reason cancel_reason forced"
         fields: dict[str, Any] = {name: getattr(new, name) for name in asked.split()}
@@ -115,6 +116,7 @@ class ToyJobs(Jobs):
         hooks = ("on_success", "on_failure", "on_dead")
         fields |= {name: getattr(new, name) or None for name in hooks} | {"hook": new.hook}
         fields["body_digest"] = new.body_digest
+        fields["bounds"] = laid_over(new.bounds, {})
         fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
         fields["parameters"] = dict(new.parameters or {})
         fields |= {"keys": new.keys, "vtime": self._place(new) if placed else 0, "parked": None}
