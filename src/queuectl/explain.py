@@ -329,7 +329,7 @@ def stuck(roots: Roots, *, of_several: bool = False) -> list[Reason]:
     if gone:
         told = [f"job {root.id}, which was {root.came_to or 'not over'}, is gone" for root in gone]
         children = list(dict.fromkeys(root.child for root in gone))[:NAMED]
-        remedy = f"edit {_quoted(*children)} --after none"
+        remedy = f"edit {_quoted(*children)} --unset after"
         reasons.append(_reason(Cause.PARENT_GONE, f"{vain}: {_listed(told)}", remedy))
     return reasons
 
