@@ -18,9 +18,11 @@ from queuectl.cli.program import (
     command_option,
     exact_words,
     field_options,
+    finally_option,
     given_fields,
     in_our_trace,
     job_fields,
+    name_parents,
 )
 from queuectl.cli.render import plural, safe, say, shorten, write, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError
@@ -48,6 +50,8 @@ queuectl enqueue '[[ -s log ]] && source run.sh' --shell bash
 queuectl enqueue "sync.sh 42" --unique sync-42           # one at a time; a second call names it
 queuectl enqueue "index.sh" --unique index --delay 1m --on-duplicate debounce --max-wait 10m
 queuectl enqueue "render.sh film" --on-success "rm -r scratch" --on-dead "mail ops < /dev/stdin"
+queuectl enqueue "load.sh" --after 7f3k --after m2aa    # when both have completed
+queuectl enqueue "rm -r scratch" --finally 7f3k          # however that one ends
 pg_dump shop | queuectl enqueue "gzip > shop.gz" --stdin -
 """
 
@@ -78,6 +82,7 @@ class Manner:
     help="Store the good lines of a file though others are bad; those are reported, exit code 1.",
 )
 @field_options()
+@finally_option
 @click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
 @click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
 @raw_option
@@ -173,6 +178,7 @@ def enqueue_one(fields: dict[str, Any], how: Manner) -> int:
     _warn_directory(fields)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, str(fields.get("queue") or DEFAULT_QUEUE))
+        name_parents(queue, fields)
         job, is_new = _stored(queue, fields)
         outlet.done = lambda: f"Job {job.id} is stored"
         is_changed = fields.get("on_duplicate") == "debounce"
@@ -270,7 +276,16 @@ def _told(job: Job) -> str:
         return safe(f"Dropped job {job.id}, which is cancelled: {job.reason}")
     if job.run_at > job.created_at:
         told += f" (scheduled for {local(job.run_at)}, {until(job.run_at, job.created_at)})"
+    if job.state == State.BLOCKED:
+        told += f" (blocked: it waits for {_awaited(job)})"
     return safe(told)
+
+
+def _awaited(job: Job) -> str:
+    """Name what a job waits for."""
+    from queuectl.explain import listed
+
+    return listed([*job.after, *(f"group {name}" for name in job.after_group)])
 
 
 def _told_of_holder(job: Job, *, is_changed: bool) -> str:
@@ -314,6 +329,7 @@ def _enqueue_feed(feed: "Feed", given: dict[str, Any], keep_going: bool, how: Ma
     name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, name)
+        name_parents(queue, given)
         batch = bulk.enqueue(queue)
         outlet.done = lambda: f"{plural(len(batch.ids), 'job')} stored"
         bulk.report(batch, quiet=how.quiet, as_json=how.as_json)

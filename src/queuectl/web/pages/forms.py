@@ -90,8 +90,8 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 NOT_ASKED = frozenset("env_all expires_at parameters at_once traceparent tracestate".split())
 """What no form asks for: it is of a program that enqueues, or said in another way."""
 NOT_OF_SCHEDULES = frozenset(
-    "id run_at delay after after_group if_parent_fails group max_fails unique unique_until unique_for on_duplicate"
-    " max_wait".split()
+    "id run_at delay after after_group if_parent_fails group max_fails unique unique_until"
+    " unique_for on_duplicate max_wait".split()
 )
 """What isn't said of all the jobs that a schedule makes, or hardly ever."""
 
