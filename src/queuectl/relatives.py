@@ -30,7 +30,7 @@ LONGEST_TITLE = 200
 
 def parents(store: Store, job: Job) -> list[Relative]:
     """Return the jobs that one waits for, or did."""
-    if not _waits(job):
+    if not job.awaits:
         return []
     edges = store.jobs.parents([job])
     there = _at(store, [edge.parent for edge in edges])
@@ -61,11 +61,6 @@ def _relative(edge: Edge, id: str, job: Job | None) -> Relative:
     )
 
 
-def _waits(job: Job) -> bool:
-    """Tell whether a job waits for others, or did."""
-    return bool(job.after or job.after_group)
-
-
 def _seen(job: Job | None, id: str) -> Job | None:
     """Return a job if it is the one with this id, and may be spoken of."""
     return job if job is not None and job.id == id and reaches(job.queue) else None
@@ -78,7 +73,7 @@ def _at(store: Store, seqs: Iterable[int]) -> dict[int, Job]:
 
 
 def _parents_of(store: Store, jobs: Sequence[Job]) -> Iterator[Edge]:
-    waiting = [job for job in jobs if _waits(job)]
+    waiting = [job for job in jobs if job.awaits]
     for some in chunks(waiting, AT_ONCE):
         yield from store.jobs.parents(some)
 

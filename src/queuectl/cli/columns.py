@@ -70,6 +70,7 @@ _FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
     "age": (Column("AGE", right=True, drop=1), lambda job, now: ago(now - job.created_at)),
     "duration": (Column("DURATION", right=True, drop=2), duration_of),
     "due": (Column("DUE", right=True, drop=5), due_in),
+    "after": (Column("AFTER", least=12), lambda job, _: ", ".join(job.after)),
     "progress": (Column("PROGRESS", least=8), lambda *_: ""),
     "command": (Column("COMMAND", least=20), lambda job, _: job.title),
     "error": (Column("ERROR", least=16, is_sentence=True), lambda job, _: job.error or ""),
