@@ -34,7 +34,7 @@ class Line(NamedTuple):
     wanted: str
     """How the job above it has to end, if that isn't `ok`."""
     is_again: bool
-    """Whether it stands further up already, with all that waits for it."""
+    """Whether it stands further up already, with what waits for it."""
 
 
 def tree(graph: Graph) -> Iterator[Line]:
@@ -53,7 +53,7 @@ def tree(graph: Graph) -> Iterator[Line]:
     while left:
         branch, under, node, wanted = left.pop()
         is_again = node.id in seen
-        yield Line(branch, node, wanted, is_again and bool(below[node.id]))
+        yield Line(branch, node, wanted, is_again)
         if is_again:
             continue
         seen.add(node.id)
