@@ -8,11 +8,11 @@ from itertools import chain, islice, repeat
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from queuectl.bound_values import laid_over
 from queuectl.errors import BadJobError, UsageError
 from queuectl.facts import Batch, Progress, QueueInfo
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, Job, NewJob, OneOfMany
-from queuectl.parameters import write
 from queuectl.place import Place
 from queuectl.request import (
     Values,
@@ -111,6 +111,8 @@ class Defaults:
             values["cwd"] = folder()
         if "env" not in given:
             values["env"] = {}
+        if usual["bounds"] and "bounds" in given:
+            values["bounds"] = laid_over(given["bounds"], usual["bounds"])
         if values["at_once"] is not None:
             from queuectl.limits import key_of
 
@@ -161,7 +163,12 @@ class BulkDefaults:
         if stdin is not None:
             # It may be long, and so isn't kept for those that follow.
             model = replace(model, stdin=stdin)
-        return id, command, argv, write(parameters) if parameters else None, model
+        own = None
+        if parameters:
+            from queuectl.parameters import write
+
+            own = write(parameters)
+        return id, command, argv, own, model
 
     def complete_commands(self, texts: list[str]) -> list[OneOfMany]:
         """Make jobs of commands that say no more."""

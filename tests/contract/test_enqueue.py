@@ -55,7 +55,8 @@ EVERYTHING = NewJob(
     tracestate="vendor=25",
     if_parent_fails="run",
     group="group 26",
-    parameters={"lr": "0.1", "n": 27},
+    parameters={"index": 26, "line": "a 'b'\n\udcff", "lr": "0.27"},
+    bounds={"memory": 28, "user": "user 29"},
 )
 
 
@@ -86,8 +87,9 @@ class TestEnqueue:
             after=(),
             after_group=(),
             group="group 26",
-            parameters={"lr": "0.1", "n": 27},
             if_parent_fails="run",
+            parameters={"index": 26, "line": "a 'b'\n\udcff", "lr": "0.27"},
+            bounds={"memory": 28, "user": "user 29"},
             open_parents=0,
             has_children=False,
             unique_key=None,
@@ -182,10 +184,11 @@ class TestEnqueue:
             model, kept = [(models[0], full), (models[1], bare)][place % 2]
             for n in range(len(many), len(many) + length):
                 own: dict[str, Any] = {"id": f"job {n}", "command": f"echo {n}", "argv": None}
-                own["parameters"] = {}
                 if n % 3 == 1:
                     own |= {"command": None, "argv": ("printf", f"ä {n}")}
-                many.append((own["id"], own["command"], own["argv"], None, model))
+                own["parameters"] = {"index": n} if n % 5 == 1 else {}
+                kept_as = f'{{"index": {n}}}' if own["parameters"] else None
+                many.append((own["id"], own["command"], own["argv"], kept_as, model))
                 expected.append(replace(kept, **own))
         store.jobs.enqueue(many, now=NOW)
         found = _all(store)[2:]
