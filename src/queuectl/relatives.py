@@ -5,7 +5,7 @@ All go level by level, with a set of what was seen, and no further than to some 
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from queuectl.dependencies import IfParentFails, Verdict, Wanted, verdict
+from queuectl.dependencies import IfParentFails, Verdict, Wanted, read_parent, verdict
 from queuectl.facts import Edge
 from queuectl.graphs import in_order
 from queuectl.job import OPEN, Job, State
@@ -34,6 +34,9 @@ def parents(store: Store, job: Job) -> list[Relative]:
         return []
     edges = store.jobs.parents([job])
     there = _at(store, [edge.parent for edge in edges])
+    named = [read_parent(text)[0] for text in job.after]
+    places = {id: place for place, id in enumerate(named)}
+    edges.sort(key=lambda edge: (edge.is_group, places.get(edge.parent_id, 0)))
     return [_relative(edge, edge.parent_id, there.get(edge.parent)) for edge in edges]
 
 
