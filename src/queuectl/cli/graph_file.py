@@ -1,7 +1,8 @@
 """`enqueue --graph`: a file of jobs that name each other, stored in one transaction."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from queuectl.cli.outlet import outlet
 from queuectl.cli.program import name_parents
 from queuectl.cli.render import plural, safe, say, write, write_json
 from queuectl.composing import planned
-from queuectl.errors import EXIT_DONE, BadJobError, UsageError, how_to_install
+from queuectl.errors import EXIT_DONE, BadJobError, StoreMissingError, UsageError, how_to_install
 from queuectl.facts import Batch
 from queuectl.graphs import Entry, Plan, check_known, plan
 from queuectl.merging import merge_requests
@@ -187,8 +188,11 @@ def preview(entries: Sequence[Entry], given: dict[str, Any]) -> Plan:
     ]
     found = plan(laid, lambda _: missing)
     if found.outside:
-        with open_queue() as queue:
-            check_known(found, queue.states([*found.outside]))
+        known: Collection[str] = ()
+        # Where there is no queue yet, there are no jobs.
+        with suppress(StoreMissingError), open_queue() as queue:
+            known = queue.states([*found.outside])
+        check_known(found, known)
     return found
 
 
