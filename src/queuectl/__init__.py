@@ -12,6 +12,7 @@ migrations, so that `--version` needn't import them.
 
 TYPE_CHECKING = False  # Spares the guard process, which counts its memory, `typing`.
 if TYPE_CHECKING:
+    from queuectl.composing import chain, parallel
     from queuectl.errors import (
         BadJobError,
         BadSettingError,
@@ -88,10 +89,13 @@ __all__ = [
     "UsageError",
     "WhenFull",
     "__version__",
+    "chain",
     "current_job",
+    "parallel",
 ]
 
 _HOMES = {
+    "queuectl.composing": ("chain", "parallel"),
     "queuectl.explain": ("Cause", "Reason"),
     "queuectl.job": ("Attempt", "Job", "NewJob", "Output", "State"),
     "queuectl.limits": ("Limits", "Rate", "WhenFull"),

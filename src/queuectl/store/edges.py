@@ -272,6 +272,18 @@ class Edges:
         self._let_go(fewer, now)
         return self._cancel(over, now, moves)
 
+    def drop(self, child: int, before: Sequence[str], after: Sequence[str], now: int) -> None:
+        """Have a job wait no longer for some of those that it waits for."""
+        gone = {id for id, _ in _read(before)} - {id for id, _ in _read(after)}
+        edges = self._db.rows(self._sql.PARENTS, seqs=self._bind([child]))
+        dropped = {
+            parent: met for _, parent, id, _, _, met in edges if id in gone and parent < GROUPS_AT
+        }
+        row = {"child": child, "seqs": self._bind(list(dropped))}
+        self._db.change(self._sql.DROP_EDGES, row)
+        if count := sum(not met for met in dropped.values()):
+            self._let_go({child: count}, now)
+
     def _let_go(self, fewer: Mapping[int, int], now: int) -> None:
         """Have so many parents less keep these from running."""
         by_count: dict[int, list[int]] = defaultdict(list)

@@ -290,6 +290,45 @@ EVENT = tells(
         "undo_until": or_null(TIME),
     }
 )
+RELATIVE = tells(
+    {
+        "id": TEXT,
+        "group": FLAG,
+        "wanted": TEXT,
+        "state": or_null(STATE),
+        "came_to": or_null(STATE),
+        "met": FLAG,
+    }
+)
+GRAPH = tells(
+    {
+        "id": TEXT,
+        "jobs": array(
+            tells(
+                {
+                    "id": TEXT,
+                    "group": FLAG,
+                    "state": or_null(STATE),
+                    "command": TEXT,
+                    "queue": or_null(TEXT),
+                    "reason": or_null(TEXT),
+                }
+            )
+        ),
+        "edges": array(
+            tells(
+                {
+                    "parent": TEXT,
+                    "child": TEXT,
+                    "wanted": TEXT,
+                    "came_to": or_null(STATE),
+                    "met": FLAG,
+                }
+            )
+        ),
+        "whole": FLAG,
+    }
+)
 STEP = tells({"name": TEXT, "attempt": COUNT, "done_at": TIME, "output": TEXT})
 OUTPUT = tells(
     {
@@ -499,6 +538,7 @@ SCHEMAS: dict[str, Json] = {
     "Event": EVENT,
     "Finding": FINDING,
     "Job": _JOB,
+    "Graph": GRAPH,
     "JobWhole": tells(
         {
             **_JOB["properties"],
@@ -509,6 +549,8 @@ SCHEMAS: dict[str, Json] = {
             "progress": PROGRESS,
             "result": ANY,
             "sleep": SLEEP,
+            "parents": array(ref("Relative")),
+            "children": array(ref("Relative")),
         }
     ),
     "NewJob": _new_job(REQUESTED),
@@ -521,6 +563,7 @@ SCHEMAS: dict[str, Json] = {
     ),
     "Key": KEY,
     "Reason": REASON,
+    "Relative": RELATIVE,
     "Schedule": tells(SCHEDULE),
     "ScheduleWhole": tells(
         {

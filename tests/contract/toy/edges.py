@@ -241,6 +241,12 @@ class ToyEdges:
             else:
                 ties[child, parent] = replace(ties[child, parent], is_gone=True)
 
+    def cut(self, job: Job, was: Job) -> int:
+        """Cut the ties to what a job waits for no longer; says how many kept it."""
+        gone = {id for id, _ in map(read_parent, was.after)}
+        gone -= {id for id, _ in map(read_parent, job.after)}
+        return sum(not self._memory.ties.pop((job.id, parent)).is_met for parent in gone)
+
     def edges(self, kept: Callable[[str, str, Tie], bool]) -> list[Edge]:
         """Return the ties that are meant, as a store tells them."""
         line = self._memory.line

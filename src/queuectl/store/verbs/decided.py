@@ -139,6 +139,8 @@ class Decided:
             if not self._db.change(self._sql.EDIT, row):
                 continue
             done.append(seq)
+            if job.after != was.after:
+                self._idiom.edges.drop(seq, was.after, job.after, self._now)
             if job.parked:
                 parked.append(job)
             elif edit.retried is None and (not row["ready"] or _elsewhere(job, was)):
