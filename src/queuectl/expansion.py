@@ -170,7 +170,7 @@ def _axis(name: object, values: Iterable[object]) -> tuple[str, Sequence[Value]]
 def _own_name(name: object) -> str:
     known = parameters.check_name(name)
     if known in parameters.OURS:
-        raise BadJobError(f"{known} is what queuectl names {_OURS_MEAN[known]}; choose another.")
+        raise BadJobError(f"{known} stands for {_OURS_MEAN[known]}; choose another name.")
     return known
 
 

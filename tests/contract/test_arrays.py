@@ -21,7 +21,7 @@ from tests.contract.tools import (
     the,
 )
 
-ODD = {"index": 3, "line": "a 'b'\n\udcff\udc80é", "lr": "0.1"}
+ODD: dict[str, str | int] = {"index": 3, "line": "a 'b'\n\udcff\udc80é", "lr": "0.1"}
 
 
 def array(store: Store, name: str, at_once: int, count: int, *keys: str) -> list[str]:

@@ -83,7 +83,7 @@ def test_every_run_has_its_variables(lab: Lab) -> None:
 
 
 def test_a_variable_may_have_any_name_but_one_of_ours(lab: Lab) -> None:
-    own = {"PATH": "/x:/bin:/usr/bin", "index": 7}
+    own: dict[str, str | int] = {"PATH": "/x:/bin:/usr/bin", "index": 7}
     job = lab.queue.enqueue('echo "$QUEUECTL_INDEX $PATH"', parameters=own)
     lab.node("--drain").wait(60)
     assert lab.queue.output(job.id).stdout == b"7 /x:/bin:/usr/bin\n"

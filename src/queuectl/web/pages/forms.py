@@ -84,7 +84,9 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Its id", ("id",)),
 )
 """In which order, and under which titles, the fields of a job stand."""
-NOT_ASKED = frozenset(("env_all", "expires_at", "traceparent", "tracestate"))
+NOT_ASKED = frozenset(
+    ("env_all", "expires_at", "traceparent", "tracestate", "parameters", "at_once")
+)
 """What no form asks for: it is of a program that enqueues, or said in another way."""
 NOT_OF_SCHEDULES = frozenset(
     ("id", "run_at", "delay", "unique", "unique_until", "unique_for", "on_duplicate", "max_wait")
