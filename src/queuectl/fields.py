@@ -7,10 +7,16 @@ options of `enqueue` are made from it. A new field is a line here, the same name
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
+from typing import Literal, Protocol, TypedDict
 
-if TYPE_CHECKING:
-    from queuectl.job import Job
+
+class Identified(Protocol):
+    """What has the id of a job: a job, or what stands for one."""
+
+    @property
+    def id(self) -> str:
+        """The id."""
+
 
 Kind = Literal[
     "text",
@@ -437,7 +443,7 @@ class Keywords(TypedDict, total=False):
     cwd: str
     tags: Sequence[str] | str
     keys: Sequence[str] | str
-    after: "Sequence[str | Job] | str | Job"
+    after: "Sequence[str | Identified] | str | Identified"
     after_group: Sequence[str] | str
     group: str
     max_fails: int

@@ -14,6 +14,7 @@ from queuectl.explain import (
     hindrances,
     node_gone,
     run_paused,
+    stuck,
     unhandled,
 )
 from queuectl.facts import Event, Node, Pause
@@ -66,6 +67,11 @@ def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
         around = replace(around, sleep=store.sleeps.of([job]).get(job.seq))
     if job.is_held:
         around = replace(around, held=_hold_of(store, job))
+    if job.state == State.BLOCKED:
+        from queuectl import relatives
+
+        parents, roots = relatives.parents(store, job), relatives.roots(store, [job])
+        around = replace(around, parents=tuple(parents), roots=roots)
     if all_busy(job, around.crews):
         before = store.runs.before(job, LONGEST_LINE)
         in_line = 1 + before if before < LONGEST_LINE else None
@@ -154,10 +160,21 @@ def explain_unstarted(
     unfinished = [job for job in jobs if job.state not in FINISHED]
     return [
         *explain_all(unfinished, around.now),
+        *_explain_stuck(store, unfinished),
         *explain_runs(store, unfinished),
         *hindrances(queues, around.crews, around.queues),
         *unhandled([job for job in unfinished if job.state in WAITING], around.crews),
     ]
+
+
+def _explain_stuck(store: Store, jobs: Sequence[Job]) -> list[Reason]:
+    """Say for what those of these jobs wait in vain that are blocked, if they do."""
+    blocked = [job for job in jobs if job.state == State.BLOCKED]
+    if not blocked:
+        return []
+    from queuectl import relatives
+
+    return stuck(relatives.roots(store, blocked), of_several=len(jobs) > 1)
 
 
 def _crew(node: Node, busy: int = 0) -> Crew:

@@ -545,7 +545,7 @@ def _keys(name: str, value: object, now: int) -> tuple[str, ...]:
 
 
 def _parents(name: str, value: object, now: int) -> tuple[str, ...]:
-    from queuectl.dependencies import parent_text, read_parent
+    from queuectl.dependencies import Wanted, parent_text, read_parent
 
     items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     parents: dict[str, str] = {}
@@ -554,7 +554,7 @@ def _parents(name: str, value: object, now: int) -> tuple[str, ...]:
         named = getattr(item, "id", item)
         if not isinstance(named, str):
             raise BadJobError(f"{name} must be a list of ids of jobs, not {shown(item)}.")
-        id, wanted = read_parent(named)
+        id, wanted = read_parent(named) if named is item else (named, Wanted.OK)
         check_name("the id of a parent", id, longest=LONGEST_ID)
         if parents.setdefault(id, text := parent_text(id, wanted)) != text:
             raise BadJobError(f"{name} names {shown(id)} twice, in two ways; keep one.")

@@ -363,7 +363,10 @@ class Jobs(ABC):
 
     @abstractmethod
     def children(self, jobs: Sequence[Job], *, limit: int) -> list[Edge]:
-        """Return who waits for these jobs, or did, by the places of these and those."""
+        """Return who waits for these jobs, or did, by the places of these and those.
+
+        Of more than `limit`, it isn't said which are returned.
+        """
 
     @abstractmethod
     def settle(self) -> bool:

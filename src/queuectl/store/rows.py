@@ -252,16 +252,16 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
 
 def edited_row(job: Job, was: Job, now: int) -> dict[str, Any]:
     """Describe what becomes of a job that waits, if it is to be like this."""
-    row = {"ready": _readiness(job, now), "now": now, "was": was.state.value}
+    row = {"ready": _readiness(job, was.state, now), "now": now, "was": was.state.value}
     values = restorable(job)
     return fence(was) | {name: values[name] for name in EDITED if name != "ready"} | row
 
 
-def _readiness(job: Job, now: int) -> int | None:
-    """Say whether a job may be claimed, for its column; None, if it doesn't even wait for that."""
-    if job.state not in (State.PENDING, State.FAILED):
+def _readiness(job: Job, state: State, now: int) -> int | None:
+    """Say whether a job in a state may be claimed; None, if it doesn't even wait for that."""
+    if state not in (State.PENDING, State.FAILED):
         return None
-    return int(job.state == State.PENDING and job.parked is None and job.run_at <= now)
+    return int(state == State.PENDING and job.parked is None and job.run_at <= now)
 
 
 def restorable(job: Job) -> dict[str, Any]:
@@ -305,7 +305,7 @@ def restored(job: Job, was: str) -> Job:
 
 def restored_row(again: Job, now: Job, at: int) -> dict[str, Any]:
     """Describe what becomes of a job that is to be again what it was."""
-    row = {"ready": _readiness(again, at), "now": at, "was": now.state.value}
+    row = {"ready": _readiness(again, again.state, at), "now": at, "was": now.state.value}
     return fence(now) | restorable(again) | row
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from queuectl.access import Right, Role
+from queuectl.dependencies import IfParentFails
 from queuectl.editing import NOT_EDITED
 from queuectl.fields import REQUESTED, Field
 from queuectl.host import local_zone
@@ -77,6 +78,8 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("When", ("run_at", "delay", "expire", "timeout")),
     ("Retries", ("max_retries", "backoff", "backoff_base", "retry_delay", "max_backoff")),
     ("Where it runs", ("cwd", "shell", "env", "stdin")),
+    ("What it waits for", ("after", "after_group", "if_parent_fails")),
+    ("What it belongs to", ("group", "max_fails")),
     ("Whom it is for", ("keys",)),
     ("Only once", ("unique", "unique_until", "unique_for", "on_duplicate", "max_wait")),
     ("Hooks", ("on_success", "on_failure", "on_dead")),
@@ -84,19 +87,18 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Its id", ("id",)),
 )
 """In which order, and under which titles, the fields of a job stand."""
-NOT_ASKED = frozenset(
-    ("env_all", "expires_at", "traceparent", "tracestate", "parameters", "at_once")
-)
+NOT_ASKED = frozenset("env_all expires_at parameters at_once traceparent tracestate".split())
 """What no form asks for: it is of a program that enqueues, or said in another way."""
 NOT_OF_SCHEDULES = frozenset(
-    ("id", "run_at", "delay", "unique", "unique_until", "unique_for", "on_duplicate", "max_wait")
+    "id run_at delay after after_group if_parent_fails group max_fails unique unique_until unique_for on_duplicate"
+    " max_wait".split()
 )
 """What isn't said of all the jobs that a schedule makes, or hardly ever."""
 
 _FIELDS = {field.name: field for field in REQUESTED}
 _KINDS = {
     **dict.fromkeys(("integer", "count", "runs", "number"), "number"),
-    **dict.fromkeys(("labels", "keys"), "words"),
+    **dict.fromkeys(("labels", "keys", "parents", "groups"), "words"),
     "arguments": "lines",
     "variables": "pairs",
 }
@@ -105,12 +107,15 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "strategy": tuple(Strategy),
     "until": tuple(Until),
     "collision": tuple(OnDuplicate),
+    "if_fails": tuple(IfParentFails),
 }
 _ABOUT = {
     "command": "What the shell runs.",
     "argv": "A program and its exact arguments, one on a line; then there is no command.",
     "type": "Which handler is given the data.",
     "data": "What a handler is given; then there is no command.",
+    "after": "Ids of jobs that must complete before it; with :fail or :any behind, that must fail"
+    " or just end. With commas between them.",
     "tags": "Labels, with commas between them.",
     "keys": "Whom it is for, such as user42: limits count by it, and keys take turns. With commas"
     " between them.",
