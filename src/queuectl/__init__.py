@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         TaskFailedError,
         UsageError,
     )
+    from queuectl.expansion import expand
     from queuectl.explain import Cause, Reason
     from queuectl.facts import Batch, Event
     from queuectl.filter import Filter
@@ -89,9 +90,11 @@ __all__ = [
     "WhenFull",
     "__version__",
     "current_job",
+    "expand",
 ]
 
 _HOMES = {
+    "queuectl.expansion": ("expand",),
     "queuectl.explain": ("Cause", "Reason"),
     "queuectl.job": ("Attempt", "Job", "NewJob", "Output", "State"),
     "queuectl.limits": ("Limits", "Rate", "WhenFull"),

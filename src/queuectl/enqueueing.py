@@ -185,7 +185,9 @@ class BulkDefaults:
             check_shell(model.shell)
         if stdin is not None:
             model = replace(model, stdin=stdin)
-        return [(None, *one, model) for one in some]
+        commands, argvs, parameters = zip(*some, strict=True)
+        nothing, shares = repeat(None), repeat(model)
+        return list(zip(nothing, commands, argvs, parameters, shares, strict=False))
 
     def _model_for(self, given: Values) -> NewJob:
         defaults = self._defaults()
@@ -305,7 +307,8 @@ class Enqueuer:
         """Make jobs of an expansion: what all of them share is read once for many."""
         bulk = BulkDefaults(self._defaults, self.folder)
         shared = _laid(what.shared, under) if under else what.shared
-        for some in _parts(what.own(), SOME):
+        own = what.own()
+        while some := [*islice(own, SOME)]:
             values = read_some(_given(shared), now=self._store.clock.now())
             yield bulk.complete_own(some, values, quotes=what.quotes)
 
