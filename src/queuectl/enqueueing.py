@@ -8,6 +8,7 @@ from itertools import chain, islice, repeat
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from queuectl.bound_values import laid_over
 from queuectl.errors import BadJobError, UsageError
 from queuectl.facts import Batch, Progress, QueueInfo
 from queuectl.fields import REQUESTED
@@ -110,6 +111,8 @@ class Defaults:
             values["cwd"] = folder()
         if "env" not in given:
             values["env"] = {}
+        if usual["bounds"] and "bounds" in given:
+            values["bounds"] = laid_over(given["bounds"], usual["bounds"])
         if values["at_once"] is not None:
             from queuectl.limits import key_of
 

@@ -7,6 +7,7 @@ number, `created` the time. Nothing here decides anything: `lifecycle` does.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from queuectl.values import dataclass, field, fields, in_order, rowclass
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from queuectl.parameters import Parameters
 
 DEFAULT_QUEUE = "default"
+UNBOUNDED: Mapping[str, Any] = MappingProxyType({})
+"""What a run may use of which nothing is said: all there is."""
 SHELL = "/bin/sh"
 """What reads the command of a job that names no other shell."""
 TYPE = "type:"
@@ -86,6 +89,8 @@ class NewJob:
     backoff_base: float | None = None
     retry_delay: int | None = None
     max_backoff: int | None = None
+    bounds: Mapping[str, Any] = UNBOUNDED
+    """What a run may use, by the names of the fields; times are milliseconds."""
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     env_all: bool | None = None
@@ -225,6 +230,8 @@ class Job:
     traceparent: str | None
     tracestate: str | None
     """The trace that it is a part of, in the words of W3C, if it was enqueued in one."""
+    bounds: Mapping[str, Any]
+    """What a run may use, by the names of the fields; times are milliseconds."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":
@@ -245,6 +252,8 @@ class Job:
         groups = values[_AFTER_GROUP]
         values[_AFTER_GROUP] = () if groups is None else tuple(map(str, _loads(groups)))
         values[_HAS_CHILDREN] = bool(values[_HAS_CHILDREN])
+        bounds = values[_BOUNDS]
+        values[_BOUNDS] = UNBOUNDED if bounds is None else dict(_loads(bounds))
         own = values[_PARAMETERS]
         values[_PARAMETERS] = {} if own is None else _read_parameters(own)
         return in_order(cls, values)
@@ -414,9 +423,12 @@ JOB_COLUMNS = tuple(f.name for f in fields(Job))
     _AFTER_GROUP,
     _HAS_CHILDREN,
     _PARAMETERS,
+    _BOUNDS,
 ) = map(
     JOB_COLUMNS.index,
-    "state argv tags env env_all backoff keys after after_group has_children parameters".split(),
+    (
+        "state argv tags env env_all backoff keys after after_group has_children parameters bounds"
+    ).split(),
 )
 
 
@@ -439,6 +451,15 @@ class Attempt:
     stdout_bytes: int
     """Bytes the run wrote; more than is kept when the middle was left out."""
     stderr_bytes: int
+    peak_memory: int | None = None
+    """Bytes of memory that it had at most; None where nobody has counted, as with all of these."""
+    cpu_ms: int | None = None
+    """Milliseconds of CPU time that it used."""
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    """Bytes that it read from disks, and wrote to them."""
+    noted: str | None = None
+    """What it wasn't kept to, as its host can't."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Attempt":
@@ -472,6 +493,19 @@ class Output:
     stderr: bytes = b""
     stdout_bytes: int = 0
     stderr_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a run has used, as far as that was counted."""
+
+    peak_memory: int | None = None
+    """Bytes of memory that it had at most."""
+    cpu_ms: int | None = None
+    """Milliseconds of CPU time."""
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    """Bytes that it read from disks, and wrote to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,6 +555,40 @@ class TimedOut:
         from queuectl.when import format_duration
 
         return f"timed out after {format_duration(self.after)}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfMemory:
+    """The run needed more memory than it may have, and was killed."""
+
+    most: int | None
+    """Bytes that it may have, if that is its own bound and not one around it."""
+
+    name = "out of memory"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        if self.most is None:
+            return "out of memory: killed"
+        from queuectl.sizes import format_size
+
+        return f"out of memory: killed, as it may have {format_size(self.most)}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfTime:
+    """The run has used up its CPU time, and was ended."""
+
+    most: int
+    """Milliseconds of it that it may use."""
+
+    name = "out of CPU time"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        from queuectl.when import format_duration
+
+        return f"out of CPU time: ended after {format_duration(self.most)} of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -625,6 +693,8 @@ Outcome = (
     Exited
     | Signalled
     | TimedOut
+    | OutOfMemory
+    | OutOfTime
     | Cancelled
     | NotStarted
     | Lost

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from queuectl import roster
+from queuectl import roster, told
 from queuectl.explain import (
     Crew,
     Reason,
@@ -37,6 +37,8 @@ LONGEST_LINE = 10_000
 """Jobs that are looked at to find the place of one among them."""
 LATELY = 300_000
 """Milliseconds over which the pace of a queue is measured."""
+LOOKED_AT = 1_000
+"""Jobs that are over of which `stats` says what they used: the newest."""
 SLOWEST = 5
 """Jobs that statistics name for having taken longest."""
 
@@ -230,10 +232,25 @@ def stats(
         check_sought("queue", queue)
     which = listing.narrowed(None, queue=queue, tag=tag)
     if which.tags:
-        return build_stats_of(listing.jobs(store, which), since=begin, slowest=SLOWEST)
+        found = build_stats_of(listing.jobs(store, which), since=begin, slowest=SLOWEST)
+        return _with_usage(store, which, found)
     counts = [count for count in store.jobs.counts() if queue is None or count.queue == queue]
     rollups = store.history.rollups(since=begin, queue=queue)
-    return build_stats(counts, rollups, _slowest(store, queue))
+    return _with_usage(store, which, build_stats(counts, rollups, _slowest(store, queue)))
+
+
+def _with_usage(store: Store, which: Filter, found: "Stats") -> "Stats":
+    """Add what the newest runs have used: of some, as all of them would have to be read."""
+    from queuectl import listing
+    from queuectl.report import spread
+
+    over = replace(which, states=FINISHED)
+    used = told.usages(store, [*listing.jobs(store, over, limit=LOOKED_AT)]).values()
+    return replace(
+        found,
+        memory=spread(one.peak_memory for one in used),
+        cpu=spread(one.cpu_ms for one in used),
+    )
 
 
 def _slowest(store: Store, queue: str | None) -> list[Job]:

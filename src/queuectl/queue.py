@@ -41,7 +41,7 @@ from queuectl.facts import (
 )
 from queuectl.fields import Keywords
 from queuectl.filter import ANY_EVENT, EventFilter, Filter, Names
-from queuectl.job import Attempt, Job, Named, Output, State
+from queuectl.job import Attempt, Job, Named, Output, State, Usage
 from queuectl.place import Place, find_place
 from queuectl.request import Values
 from queuectl.store import Store, open_store
@@ -607,6 +607,10 @@ class Queue:
     def results(self, jobs: Sequence[Job]) -> dict[int, Any]:
         """Return the results of those of these jobs that have one, by their `seq`."""
         return told.results(self.store, jobs)
+
+    def usages(self, jobs: Sequence[Job]) -> dict[int, Usage]:
+        """Return what the newest runs of jobs that are over have used, by the `seq` of these."""
+        return told.usages(self.store, jobs)
 
     def progress(self, jobs: Sequence[Job]) -> dict[int, RunProgress]:
         """Return how far the newest runs of jobs have come, as they say, by the `seq` of these."""

@@ -56,6 +56,7 @@ EVERYTHING = NewJob(
     if_parent_fails="run",
     group="group 26",
     parameters={"index": 26, "line": "a 'b'\n\udcff", "lr": "0.27"},
+    bounds={"memory": 28, "user": "user 29"},
 )
 
 
@@ -88,6 +89,7 @@ class TestEnqueue:
             group="group 26",
             if_parent_fails="run",
             parameters={"index": 26, "line": "a 'b'\n\udcff", "lr": "0.27"},
+            bounds={"memory": 28, "user": "user 29"},
             open_parents=0,
             has_children=False,
             unique_key=None,

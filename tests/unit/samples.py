@@ -45,6 +45,7 @@ SAMPLE = Job(
     body_digest="digest-138",
     traceparent="00-0000000000000000000000000000137a-000000000000138b-01",
     tracestate="vendor=139",
+    bounds={"memory": 143 * 2**20, "cpu_time": 144_000, "user": "user-145", "no_network": True},
     open_parents=142,
     has_children=False,
     run_at=NOW - 9_112,

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from queuectl.errors import BadJobError, UsageError
 from queuectl.jsontext import STRICT, OddNumberError
 from queuectl.request import LONGEST_DATA, LONGEST_STDIN
-from queuectl.settings import format_size
+from queuectl.sizes import format_size
 
 Fields = dict[str, Any]
 

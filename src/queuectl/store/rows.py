@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
+from queuectl.bound_values import laid_over
 from queuectl.errors import UsageError
 from queuectl.facts import Count, Event
 from queuectl.fields import COPIED
@@ -67,6 +68,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "until": lambda until: None if until == "end" else str(until),
     "program": lambda program: None if program == SHELL else program,
     "strategy": str,
+    "bounds": lambda bounds: _json(own) if (own := laid_over(bounds, {})) else None,
     "variables": lambda env: _json(dict(env)),
 }
 """What goes into a column for a value of these kinds; for one that is empty, nothing does."""
@@ -366,7 +368,7 @@ def event_row(event: Event) -> dict[str, Any]:
 
 def ended_row(end: Ended) -> dict[str, Any]:
     """Describe a run that is over, fenced by its number and node."""
-    job, outcome, output = end.job, end.outcome, end.output
+    job, outcome, output, used = end.job, end.outcome, end.output, end.used
     return {
         **transition_row(end.transition, end.settled_at),
         "seq": job.seq,
@@ -388,6 +390,11 @@ def ended_row(end: Ended) -> dict[str, Any]:
         "error": None if end.transition.state == State.COMPLETED else end.error,
         "stdout_bytes": output.stdout_bytes,
         "stderr_bytes": output.stderr_bytes,
+        "peak_memory": used.peak_memory,
+        "cpu_ms": used.cpu_ms,
+        "read_bytes": used.read_bytes,
+        "written_bytes": used.written_bytes,
+        "noted": end.noted,
         "has_children": int(job.has_children),
     }
 

@@ -550,7 +550,8 @@ PRUNABLE = "SELECT count(*) FROM {jobs} WHERE state = :state AND finished_at < :
 # The runs of a job that are over.
 ATTEMPTS = """
 SELECT number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
-    "signal", error, stdout_bytes, stderr_bytes
+    "signal", error, stdout_bytes, stderr_bytes, peak_memory, cpu_ms, read_bytes, written_bytes,
+    noted
 FROM {attempts} WHERE seq = :seq ORDER BY number
 """
 
@@ -590,6 +591,12 @@ INSERT INTO {results} (seq, number, value) VALUES (:seq, :number, :value)
 """
 DROP_RESULT = "DELETE FROM {results} WHERE seq = :seq"
 RESULTS = "SELECT seq, number, value FROM {results} WHERE seq {in_seqs}"
+
+# What the runs of these jobs have used.
+USAGES = """
+SELECT seq, number, peak_memory, cpu_ms, read_bytes, written_bytes FROM {attempts}
+WHERE seq {in_seqs} ORDER BY seq, number
+"""
 
 # Tell how far a run has come.
 SET_PROGRESS = """

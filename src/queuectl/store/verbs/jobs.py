@@ -328,6 +328,10 @@ class SqlJobs(Jobs):
         rows = self._db.rows(self._sql.CHILDREN, seqs=seqs, limit=limit)
         return [_edge(*row) for row in sorted(rows, key=_by_parent)]
 
+    @property
+    def unsettled(self) -> bool:
+        return self._idiom.has_untold
+
     def settle(self) -> bool:
         return self._db.atomic(self._idiom.settle)
 
