@@ -310,8 +310,7 @@ class Enqueuer:
         """Make jobs of an expansion: what all of them share is read once for many."""
         bulk = BulkDefaults(self._defaults, self.folder)
         shared = _laid(what.shared, under) if under else what.shared
-        own = what.own()
-        while some := [*islice(own, SOME)]:
+        for some in _parts(what.own(), SOME):
             values = read_some(_given(shared), now=self._store.clock.now())
             yield bulk.complete_own(some, values, quotes=what.quotes)
 
