@@ -35,8 +35,9 @@ def words(command: str, env: Mapping[bytes, bytes], shell: str = "sh") -> list[b
         [shell, "-c", command.replace("SHOW", f"{sys.executable} -S {SHOW}")],
         env={**os.environb, **env},
         capture_output=True,
-        check=True,
+        check=False,
     )
+    assert run.returncode == 0, run.stderr
     return run.stdout.split(b"\0")[:-1]
 
 
