@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from queuectl.errors import BadJobError
@@ -100,6 +100,7 @@ def test_every_byte_that_a_name_may_have_comes_through(shell: str) -> None:
         assert seen == [data, os.fsencode(stem(as_text(data)))]
 
 
+@example(text="it's")
 @given(text=st.text(alphabet=st.characters(exclude_characters="\0", codec="utf-8")))
 @settings(max_examples=25, deadline=None)
 def test_what_is_quoted_is_one_word(text: str) -> None:

@@ -14,7 +14,7 @@ MUTANTS: Sequence[Mutant] = (
         name="arrays-quotes-in-quotes",
         broken="A value with a quote in it ends the quotes that it is put into.",
         edits=[Edit(old="""text.replace("'", "'\\"'\\"'")""", new="text", inside="quoted")],
-        tests=[f"{PLACES}::test_what_is_quoted_is_one_word"],
+        tests=[f"{PLACES}::test_quotes_that_are_over_are_in_no_way"],
     ),
     Mutant(
         name="arrays-values-in-quotes",
@@ -56,13 +56,15 @@ MUTANTS: Sequence[Mutant] = (
                 inside="Limiting.admit",
             )
         ],
-        tests=[f"{CONTRACT}::TestOwnLimits::test_no_more_run_than_their_key_says[sqlite]"],
+        tests=[
+            f"{CONTRACT}::TestOwnLimits::test_the_same_name_counts_together_whenever_it_comes[sqlite]"
+        ],
     ),
     Mutant(
         name="arrays-place-kept",
         broken="The end of a run of an array brings the next of it back only by chance.",
         edits=[Edit(old="frees_keys = _have_limits(of_it)", new="frees_keys = False")],
-        tests=[f"{CONTRACT}::TestOwnLimits"],
+        tests=[f"{CONTRACT}::TestOwnLimits::test_they_come_in_their_order[sqlite]"],
     ),
     Mutant(
         name="arrays-share-by-their-limit",
