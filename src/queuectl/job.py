@@ -89,7 +89,7 @@ class NewJob:
     backoff_base: float | None = None
     retry_delay: int | None = None
     max_backoff: int | None = None
-    bounds: Mapping[str, Any] = UNBOUNDED
+    bounds: Mapping[str, Any] = field(default_factory=lambda: UNBOUNDED)
     """What a run may use, by the names of the fields; times are milliseconds."""
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)

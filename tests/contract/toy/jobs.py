@@ -101,7 +101,7 @@ class ToyJobs(Jobs):
         if expires_at is None and new.expire:
             expires_at = min(max(now, run_at) + new.expire, LATEST)
         asked = "queue priority command argv cwd tags timeout max_retries backoff"
-        asked += " backoff_base retry_delay max_backoff unique_for traceparent tracestate"
+        asked += " backoff_base retry_delay max_backoff unique_for bounds traceparent tracestate"
         unset = "node worker started_at finished_at duration_ms exit_code error"
         unset += " reason cancel_reason forced"
         fields: dict[str, Any] = {name: getattr(new, name) for name in asked.split()}
