@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Any
 
 from queuectl.action import current_action
@@ -41,6 +40,7 @@ from queuectl.store.ids import free_ids, job_ids
 from queuectl.store.rows import kept, restored
 from queuectl.store.webhooks import GONE
 from queuectl.uniqueness import OnDuplicate, taken_by, who_has
+from queuectl.values import replace
 from queuectl.webhook import delivery_of, hearers, wants_no_more
 from queuectl.when import LATEST
 from tests.contract.toy.edges import ToyEdges
