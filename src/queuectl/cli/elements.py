@@ -113,7 +113,7 @@ def first_of(expansion: Expansion) -> Expansion:
     return expansion.part(MOST_AT_ONCE + 1)
 
 
-def store(queue: Queue, first: Expansion, rest: Expansion) -> Stored:
+def store_all(queue: Queue, first: Expansion, rest: Expansion) -> Stored:
     """Store an expansion: all of it or nothing, or part after part if it is too long for that.
 
     What is stored are always the first of them.

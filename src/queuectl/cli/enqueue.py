@@ -436,7 +436,7 @@ def _enqueue_expansion(
     fields: dict[str, Any], asked: "Wanted", how: Manner, *, dry_run: bool
 ) -> int:
     from queuectl.cli.bulk import tell
-    from queuectl.cli.elements import first_of, open_expansion, store
+    from queuectl.cli.elements import first_of, open_expansion, store_all
 
     name = str(fields.get("queue") or DEFAULT_QUEUE)
     if fields.get("after"):
@@ -450,7 +450,7 @@ def _enqueue_expansion(
         first = first_of(expansion)
         with open_queue(create=True) as queue, truthful(queue):
             near = near_queue(queue, name)
-            stored = store(queue, first, expansion)
+            stored = store_all(queue, first, expansion)
             ids, missing = stored.batch.ids, [] if stored.is_whole else [stored.rest(asked.skip)]
             outlet.done = lambda: f"{plural(len(ids), 'job')} stored"
             bad = [{"error": why} for why in missing]
