@@ -189,7 +189,9 @@ class BulkDefaults:
             check_shell(model.shell)
         if stdin is not None:
             model = replace(model, stdin=stdin)
-        return [(None, *one, model) for one in some]
+        commands, argvs, parameters = zip(*some, strict=True)
+        nothing, shares = repeat(None), repeat(model)
+        return list(zip(nothing, commands, argvs, parameters, shares, strict=False))
 
     def _model_for(self, given: Values) -> NewJob:
         defaults = self._defaults()

@@ -280,6 +280,11 @@ class Job:
         return self.parked == ""
 
     @property
+    def awaits(self) -> bool:
+        """Whether it waits for others to end, or did."""
+        return bool(self.after or self.after_group)
+
+    @property
     def schedule(self) -> str | None:
         """The schedule that made it, if one did."""
         return None if self.tick is None else self.tick.partition(" ")[2]

@@ -86,6 +86,8 @@ _WHAT_TO_DO = {
     "no_worker": "start one",
     "not_served": "start one",
     "no_handler": "start one",
+    "root_cause": "repair that",
+    "parent_gone": "let it run all the same",
 }
 
 

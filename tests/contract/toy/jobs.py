@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Any
 
 from queuectl.action import current_action
@@ -41,6 +40,7 @@ from queuectl.store.ids import free_ids, job_ids
 from queuectl.store.rows import kept, restored
 from queuectl.store.webhooks import GONE
 from queuectl.uniqueness import OnDuplicate, taken_by, who_has
+from queuectl.values import replace
 from queuectl.webhook import delivery_of, hearers, wants_no_more
 from queuectl.when import LATEST
 from tests.contract.toy.edges import ToyEdges
@@ -430,7 +430,15 @@ class ToyJobs(Jobs):
             same = [j for j in ready if (j.queue, j.priority) == (job.queue, job.priority)]
             job = replace(job, vtime=min([-now, *(j.vtime - 1 for j in same)]))
         same_state = {name: getattr(was, name) for name in _NOT_EDITED}
-        return replace(job, **same_state, updated_at=now)
+        job = replace(job, **same_state, updated_at=now)
+        return job if job.after == was.after else self._with_less_to_wait_for(job, was, now)
+
+    def _with_less_to_wait_for(self, job: Job, was: Job, now: int) -> Job:
+        count = job.open_parents - self.edges.cut(job, was)
+        if job.state == State.BLOCKED and not count:
+            job = replace(job, state=State.PENDING)
+            self._memory.ready[job.id] = int(job.parked is None and job.run_at <= now)
+        return replace(job, open_parents=count)
 
     def prune(self, state: State, before: int, *, limit: int | None) -> int:
         old = sorted(self._old(state, before), key=lambda job: job.finished_at or 0)[:limit]
