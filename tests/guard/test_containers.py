@@ -254,5 +254,7 @@ class TestForReal:
         bounds = {"image": IMAGE, "no_network": True, "nofile": 1_024, "memory": 2**25}
         script = "x=x; while :; do x=$x$x; done"
         ended = real.end(real.spawn(*shlex.split("/bin/sh -c"), script, bounds=bounds))
-        assert ended.how == wire.MEMORY
+        assert ended.code == 128 + signal.SIGKILL
+        # It is called what the engine calls it, and not all of them know.
+        assert ended.how in (wire.MEMORY, wire.EXITED)
         assert self.names() == ""

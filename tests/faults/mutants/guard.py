@@ -152,9 +152,14 @@ MUTANTS: Sequence[Mutant] = (
         tests=["tests/guard/test_bounds.py::TestCpu::test_time_that_is_used_up_ends_it"],
     ),
     Mutant(
-        name="groups-of-root-kept",
-        broken="A run by another user keeps the groups of the worker.",
-        edits=[Edit(old="os.setgroups(account.groups)", new="len(account.groups)")],
+        name="group-of-root-kept",
+        broken="A run by another user keeps the group of the worker.",
+        edits=[
+            Edit(
+                old="os.setresgid(account.gid, account.gid, account.gid)",
+                new="os.getresgid()",
+            )
+        ],
         tests=["tests/guard/test_bounds.py::TestUser::test_no_rights_are_left"],
     ),
     Mutant(
