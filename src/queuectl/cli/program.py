@@ -78,6 +78,7 @@ _MORE: dict[str, dict[str, Any]] = {
     "parents": {"multiple": True},
     "groups": {"multiple": True},
     "variables": {"multiple": True},
+    "bounds_list": {"multiple": True},
 }
 """What the option of a field of these kinds takes besides one text."""
 

@@ -284,9 +284,12 @@ def _bounds(job: Job) -> "Bounds | None":
     if not job.bounds:
         return None
     try:
-        return laid_over(read_bounds(job.bounds, in_milliseconds=True), {})
+        bounds = laid_over(read_bounds(job.bounds, in_milliseconds=True), {})
     except BadJobError as error:
         raise UnrunnableError(f"its bounds: {error}") from error
+    if "mounts" in bounds and "image" not in bounds:
+        raise UnrunnableError("its mounts are for a container; give its image, too, or no mounts")
+    return bounds
 
 
 def _env(job: Job) -> dict[str, str]:
@@ -337,5 +340,7 @@ def _argv(run: Run, programs: Programs) -> list[str]:
     shell, command = job.shell or SHELL, job.command
     if len(command) <= LONGEST_ARGUMENT // 4 or len(command.encode()) <= LONGEST_ARGUMENT:
         return [shell, "-c", command]
+    if {"image", "user"} & job.bounds.keys():
+        raise UnrunnableError("so long a command can't be read in a container, or by another user")
     # The kernel takes no single argument of 128 KiB or more, but the shell reads any file.
     return [shell, run.prepare(".sh", f"{command}\n".encode())]
