@@ -26,9 +26,10 @@ SHOWN = [
     "docs/steps.md",
     "docs/data-jobs.md",
     "docs/traces.md",
+    "docs/graphs.md",
 ]
 """Pages whose `console` blocks are sessions of one reader, in order."""
-PYTHON = ["README.md", "docs/python.md", "docs/coming-from.md"]
+PYTHON = ["README.md", "docs/python.md", "docs/graphs.md", "docs/coming-from.md"]
 PATIENCE = 110
 
 
