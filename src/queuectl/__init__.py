@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         TaskFailedError,
         UsageError,
     )
+    from queuectl.expansion import expand
     from queuectl.explain import Cause, Reason
     from queuectl.facts import Batch, Event
     from queuectl.filter import Filter
@@ -91,11 +92,13 @@ __all__ = [
     "__version__",
     "chain",
     "current_job",
+    "expand",
     "parallel",
 ]
 
 _HOMES = {
     "queuectl.composing": ("chain", "parallel"),
+    "queuectl.expansion": ("expand",),
     "queuectl.explain": ("Cause", "Reason"),
     "queuectl.job": ("Attempt", "Job", "NewJob", "Output", "State"),
     "queuectl.limits": ("Limits", "Rate", "WhenFull"),

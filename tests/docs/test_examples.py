@@ -26,10 +26,14 @@ SHOWN = [
     "docs/steps.md",
     "docs/data-jobs.md",
     "docs/traces.md",
+    "docs/arrays.md",
     "docs/graphs.md",
 ]
 """Pages whose `console` blocks are sessions of one reader, in order."""
-PYTHON = ["README.md", "docs/python.md", "docs/graphs.md", "docs/coming-from.md"]
+PYTHON = [
+    *("README.md", "docs/python.md", "docs/coming-from.md", "docs/arrays.md"),
+    "docs/graphs.md",
+]
 PATIENCE = 110
 
 

@@ -114,9 +114,9 @@ _ASKED: dict[str, Json] = {
     "keys": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_KEYS},
     "parents": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_PARENTS},
     "groups": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_GROUPS},
-    "if_fails": {"type": "string", "enum": ["block", "cancel", "run"]},
     "parameters": by_name({"type": ["string", "integer"]}),
     "at_once": TEXT,
+    "if_fails": {"type": "string", "enum": ["block", "cancel", "run"]},
     "until": {"type": "string", "enum": ["start", "end"]},
     "collision": {"type": "string", "enum": ["return", "reject", "replace", "debounce"]},
     "hook": {"type": ["string", "boolean"]},
@@ -189,8 +189,8 @@ _TOLD: dict[str, Json] = {
     "keys": array(TEXT),
     "parents": array(TEXT),
     "groups": array(TEXT),
-    "if_fails": TEXT,
     "parameters": by_name({"type": ["string", "integer"]}),
+    "if_fails": TEXT,
     "until": TEXT,
     "collision": TEXT,
     "hook": TEXT,
@@ -201,6 +201,7 @@ _TOLD: dict[str, Json] = {
 }
 _BESIDES: Json = {
     "task": or_null(TEXT),
+    "at_once": or_null(TEXT),
     "data": or_null(TEXT),
     "data_base64": or_null({"type": "string", "contentEncoding": "base64"}),
     "type": or_null(TEXT),

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Any
 
 from queuectl.action import current_action
+from queuectl.bound_values import laid_over
 from queuectl.dependencies import read_parent
 from queuectl.errors import (
     BadJobError,
@@ -40,6 +40,7 @@ from queuectl.store.ids import free_ids, job_ids
 from queuectl.store.rows import kept, restored
 from queuectl.store.webhooks import GONE
 from queuectl.uniqueness import OnDuplicate, taken_by, who_has
+from queuectl.values import replace
 from queuectl.webhook import delivery_of, hearers, wants_no_more
 from queuectl.when import LATEST
 from tests.contract.toy.edges import ToyEdges
@@ -115,6 +116,7 @@ class ToyJobs(Jobs):
         hooks = ("on_success", "on_failure", "on_dead")
         fields |= {name: getattr(new, name) or None for name in hooks} | {"hook": new.hook}
         fields["body_digest"] = new.body_digest
+        fields["bounds"] = laid_over(new.bounds, {})
         fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
         fields["parameters"] = dict(new.parameters or {})
         fields |= {"keys": new.keys, "vtime": self._place(new) if placed else 0, "parked": None}

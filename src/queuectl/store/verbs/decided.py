@@ -6,15 +6,15 @@ and what follows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from queuectl.action import current_action
 from queuectl.errors import NotFoundError, StateError
 from queuectl.job import FINISHED, Job, State, Transition
 from queuectl.lifecycle import in_line
+from queuectl.store.changed import Changed, End, ends_of
 from queuectl.store.contract import Decision, Edit, EndRun, Restore, Topic
 from queuectl.store.driver import Params
-from queuectl.store.idiom import Changed, Idiom, ends_of
+from queuectl.store.idiom import Idiom
 from queuectl.store.rows import (
     edited_row,
     fence,
@@ -25,9 +25,6 @@ from queuectl.store.rows import (
     transition_row,
 )
 from queuectl.values import replace
-
-if TYPE_CHECKING:
-    from queuectl.store.edges import End
 
 
 class Decided:
@@ -246,7 +243,7 @@ class Decided:
             for (state, ready), seqs in found.items()
         ]
 
-    def _ended(self, seqs: Sequence[int], state: State | None) -> "Sequence[End]":
+    def _ended(self, seqs: Sequence[int], state: State | None) -> Sequence[End]:
         """Return which of these jobs were open, and have ended for those who wait for them."""
         if state is not None and state not in FINISHED:
             return ()
