@@ -38,6 +38,16 @@ explain later
 explain exact
 explain
 explain --json
+show child
+show grandchild --json
+explain grandchild
+graph grandchild
+graph later --json
+graph later --format mermaid --limit 2
+graph nothing
+cancel later --dry-run
+cancel later --dry-run --json
+rm child --dry-run --json
 output good
 output bad --json
 output bad --stdout
