@@ -1,5 +1,7 @@
 """Jobs that wait for jobs behind a server: the same in Python, and nothing of other queues."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from queuectl import NotFoundError, Queue, State, chain, parallel
@@ -12,10 +14,11 @@ from tests.web.conftest import Server
 
 
 @pytest.fixture
-def far(lab: Lab, server: Server, monkeypatch: pytest.MonkeyPatch) -> Queue:
+def far(lab: Lab, server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
     """The queue behind a server, for somebody who may do everything."""
     monkeypatch.setenv("QUEUECTL_TOKEN", token_of(lab, "boss", *Role))
-    return Queue(server.url)
+    with Queue(server.url) as queue:
+        yield queue
 
 
 def told(relatives: list[Relative]) -> list[tuple[object, ...]]:
@@ -63,7 +66,18 @@ def test_who_is_let_in_for_some_queues_learns_nothing_of_others(
     near.enqueue("echo secret", id="other", queue="theirs", after="mine")
     token = token_of(lab, "guest", Role.OPERATE, Role.SUBMIT, queues=("mine",))
     monkeypatch.setenv("QUEUECTL_TOKEN", token)
-    far = Queue(server.url)
+    with Queue(server.url) as far:
+        look_around(far)
+    client = server.client(Role.VIEW, queues=("mine",))
+    around = client.get("/jobs/mine/graph").json
+    assert [job["id"] for job in around["jobs"]][:2] == ["theirs", "mine"]
+    whole = client.get("/jobs/mine").json
+    assert ([one["state"] for one in whole["parents"]], whole["children"]) == ([None], [])
+    assert "secret" not in str([around, whole])
+
+
+def look_around(far: Queue) -> None:
+    """Ask about jobs of a queue, and those around them in another."""
     with pytest.raises(NotFoundError, match="There is no job 'theirs'"):
         far.enqueue("true", queue="mine", after="theirs")
     with pytest.raises(NotFoundError, match="There is no job 'theirs'"):
@@ -80,10 +94,4 @@ def test_who_is_let_in_for_some_queues_learns_nothing_of_others(
     for call in (far.parents, far.children, far.graph_of):
         with pytest.raises(NotFoundError):
             call("theirs")
-    client = server.client(Role.VIEW, queues=("mine",))
-    around = client.get("/jobs/mine/graph").json
-    assert [job["id"] for job in around["jobs"]] == ["theirs", "mine"]
-    whole = client.get("/jobs/mine").json
-    assert ([one["state"] for one in whole["parents"]], whole["children"]) == ([None], [])
-    assert "secret" not in str([around, whole])
     assert far.enqueue("true", queue="mine", after="mine").state == State.BLOCKED
