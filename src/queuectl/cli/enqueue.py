@@ -413,7 +413,7 @@ def _enqueue_graph(path: str, given: dict[str, Any], how: Manner, *, dry_run: bo
     name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, name)
-        batch, found = graph_file.store(queue, entries, given)
+        batch, found = graph_file.enqueue(queue, entries, given)
         graph_file.tell(batch, found, quiet=how.quiet, as_json=how.as_json)
         note_near(name, near)
         return _stay(queue, batch.ids, name, [], how, EXIT_DONE)

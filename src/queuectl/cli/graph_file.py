@@ -148,7 +148,7 @@ def values_of(found: Plan, now: int) -> Iterator[Values]:
             raise BadJobError(f"{place}: {error.advised}") from None
 
 
-def store(queue: "Queue", entries: Sequence[Entry], given: dict[str, Any]) -> tuple[Batch, Plan]:
+def enqueue(queue: "Queue", entries: Sequence[Entry], given: dict[str, Any]) -> tuple[Batch, Plan]:
     """Store a graph: all of it, or nothing."""
     name_parents(queue, given)
     found = planned(queue, _laid(entries, given))
