@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from queuectl.job import ANY_HANDLER, ANY_TYPE, TYPE
+from queuectl.job import ANY_HANDLER, ANY_TYPE, NEEDS, TYPE, base_handler
 from queuectl.values import dataclass
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Candidate(NamedTuple):
     queue: str = ""
     """Said only of jobs of queues that have limits, as are these."""
     keys: tuple[str, ...] = ()
+    handler: str = ""
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -76,6 +77,10 @@ class Serving:
     `ANY_TYPE`."""
     no_commands: bool = False
     """Whether it leaves commands to others."""
+    resources: str = ""
+    """What of each resource it has, as `resources` writes it."""
+    labels: tuple[str, ...] = ()
+    """What else is said of it."""
 
     def __contains__(self, queue: str) -> bool:
         """Tell whether jobs of this queue are taken."""
@@ -85,9 +90,29 @@ class Serving:
         """Tell whether jobs that need this handler can be run."""
         if not handler:
             return not self.no_commands
+        if handler.startswith(NEEDS):
+            return self._meets(handler)
         if handler in self.handlers or ANY_HANDLER in self.handlers:
             return True
         return ANY_TYPE in self.handlers and handler.startswith(TYPE)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether it can take jobs that need something."""
+        return bool(self.resources or self.labels)
+
+    def _meets(self, handler: str) -> bool:
+        """Tell whether it has what jobs of a class need, with all that it has free."""
+        if ANY_HANDLER in self.handlers:
+            return True
+        if not self.has_classes or not self.handles(base_handler(handler)):
+            return False
+        from queuectl.resources import could_hold, needs_of
+
+        needs = needs_of(handler)
+        if needs is None or not set(needs.labels).issubset(self.labels):
+            return False
+        return could_hold(self.resources, needs)
 
     def takes(self, queue: str, handler: str) -> bool:
         """Tell whether jobs of this line are taken."""

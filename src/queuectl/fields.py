@@ -41,6 +41,9 @@ Kind = Literal[
     "keys",
     "parents",
     "if_fails",
+    "needs",  # amounts of resources, in the one form in which they are kept
+    "required",  # labels of a node
+    "devices",
     "until",
     "collision",
     "hook",  # a command or a type of data, or none at all, whatever the queue says
@@ -255,6 +258,18 @@ REQUESTED = (
         "If a job that is to end ok is dead: block, cancel or run.  [default: block]",
     ),
     Field(
+        "needs",
+        "needs",
+        "--needs NAME=AMOUNT,...",
+        "What it needs of its node for itself, such as gpu=1,mem=8G,cpu=2.",
+    ),
+    Field(
+        "requires",
+        "required",
+        "--requires LABEL",
+        "A label that its node must have; repeat it.",
+    ),
+    Field(
         "unique",
         "id",
         "--unique KEY",
@@ -351,6 +366,7 @@ KEPT = (
     Field("body_digest", "text", is_hidden=True),
     Field("open_parents", "count"),
     Field("has_children", "flag", is_hidden=True),
+    Field("devices", "devices"),
 )
 """What only queuectl sets."""
 
@@ -414,6 +430,8 @@ class Keywords(TypedDict, total=False):
     keys: Sequence[str] | str
     after: "Sequence[str | Job] | str | Job"
     if_parent_fails: str
+    needs: Mapping[str, int | float | str] | str
+    requires: Sequence[str] | str
     unique: str
     unique_until: str
     unique_for: str | int | float | timedelta

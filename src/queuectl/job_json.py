@@ -22,6 +22,12 @@ def seconds(ms: int | None) -> float | int | None:
     return ms // 1000 if ms % 1000 == 0 else ms / 1000
 
 
+def _amounts(needs: str) -> dict[str, int | float]:
+    from queuectl.resources import as_object
+
+    return as_object(needs)
+
+
 _FIRST = (
     "id queue state command argv task data priority attempts failures crashes max_retries timeout"
     " run_at created_at updated_at started_at finished_at duration_ms exit_code error reason node"
@@ -33,6 +39,9 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
     "labels": list,
     "keys": list,
     "parents": list,
+    "needs": _amounts,
+    "required": list,
+    "devices": lambda devices: {name: list(found) for name, found in devices.items()},
     "duration": seconds,
     "limit": lambda ms: seconds(ms) or None,
     "state": str,

@@ -252,8 +252,20 @@ def _check_work(values: Values) -> None:
         raise BadJobError(
             "A program with its arguments runs without a shell; leave shell out.", field="shell"
         )
+    if values.get("needs") or values.get("requires"):
+        _check_class(values)
     if "tracestate" in values and "traceparent" not in values:
         raise BadJobError("A tracestate goes with a trace; give its traceparent, too.")
+
+
+def _check_class(values: Values) -> None:
+    """See that what a job needs can be a line of its own."""
+    from queuectl.resources import AmountError, class_of
+
+    try:
+        class_of(values.get("needs"), values.get("requires") or ())
+    except AmountError as error:
+        raise BadJobError(f"needs and requires can't be {error}.", field="needs") from None
 
 
 def _check_data(values: Values) -> None:
@@ -542,6 +554,28 @@ def _if_fails(name: str, value: object, now: int) -> str:
     return _choice(name, value, IfParentFails)
 
 
+def _needs(name: str, value: object, now: int) -> str | None:
+    from queuectl.resources import AmountError, Needs, read_needs
+
+    if value in ("", "none"):
+        return None
+    try:
+        return str(Needs(read_needs(value))) or None
+    except AmountError as error:
+        raise BadJobError(f"{name} can't be {error}.") from None
+
+
+def _required(name: str, value: object, now: int) -> tuple[str, ...]:
+    from queuectl.resources import AmountError, read_labels
+
+    if value in ("", "none"):
+        return ()
+    try:
+        return read_labels(value)
+    except AmountError as error:
+        raise BadJobError(f"{name} can't be {error}.") from None
+
+
 def _until(name: str, value: object, now: int) -> str:
     from queuectl.uniqueness import Until
 
@@ -625,6 +659,8 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "keys": _keys,
     "parents": _parents,
     "if_fails": _if_fails,
+    "needs": _needs,
+    "required": _required,
     "until": _until,
     "collision": _collision,
     "hook": _hook,

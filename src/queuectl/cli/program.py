@@ -72,6 +72,8 @@ _MORE: dict[str, dict[str, Any]] = {
     "flag": {"default": None},
     "labels": {"multiple": True},
     "keys": {"multiple": True},
+    "needs": {"multiple": True},
+    "required": {"multiple": True},
     "variables": {"multiple": True},
 }
 """What the option of a field of these kinds takes besides one text."""

@@ -60,6 +60,8 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "keys": _json,
     "parents": _json,
     "if_fails": str,
+    "needs": str,
+    "required": _json,
     "until": lambda until: None if until == "end" else str(until),
     "program": lambda program: None if program == SHELL else program,
     "strategy": str,
@@ -154,6 +156,10 @@ def _rest(job: NewJob, now: int) -> Row:
     """Return what goes into the columns that a job may share with others."""
     run_at, expires_at = _times(job, now)
     ready, handler = 1 if run_at <= now else 0, handler_of(job.type)
+    if job.needs is not None or job.requires:
+        from queuectl.resources import class_of
+
+        handler = class_of(job.needs, job.requires, handler)
     told = (job.tick, 0, job.hook, job.body_digest)
     found = (_PENDING, ready, run_at, expires_at, now, now, *told, handler)
     return (*_in_new_row(found), *_asked(job))

@@ -20,6 +20,7 @@ from queuectl.request import (
     MOST_PARENTS,
     MOST_TAGS,
 )
+from queuectl.resources import MOST_LABELS
 from queuectl.webhook import News
 
 Json = dict[str, Any]
@@ -113,6 +114,11 @@ _ASKED: dict[str, Json] = {
     "keys": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_KEYS},
     "parents": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_PARENTS},
     "if_fails": {"type": "string", "enum": ["block", "cancel", "run"]},
+    "needs": {
+        "type": ["object", "string"],
+        "additionalProperties": {"type": ["number", "string"]},
+    },
+    "required": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_LABELS},
     "until": {"type": "string", "enum": ["start", "end"]},
     "collision": {"type": "string", "enum": ["return", "reject", "replace", "debounce"]},
     "hook": {"type": ["string", "boolean"]},
@@ -163,6 +169,9 @@ _TOLD: dict[str, Json] = {
     "keys": array(TEXT),
     "parents": array(TEXT),
     "if_fails": TEXT,
+    "needs": by_name(NUMBER),
+    "required": array(TEXT),
+    "devices": by_name(array(COUNT)),
     "until": TEXT,
     "collision": TEXT,
     "hook": TEXT,
