@@ -192,7 +192,7 @@ def retry_detail(job: Job) -> str:
 
 def _retry(job: Job, now: int) -> Decision:
     event = event_of(now, "retry", job=job.id, detail=retry_detail(job))
-    return Decision(lifecycle.retried(job, now), event)
+    return Decision(lifecycle.retried(now, lifecycle.in_line(job)), event)
 
 
 def check_remove(job: Job, now: int) -> None:

@@ -80,7 +80,7 @@ def request_of(store: Store, job: Job, changes: Mapping[str, Any], now: int) -> 
         for field in COPIED
         if field.name not in NOT_CLONED and field.kind != "bytes"
     }
-    for name in ("command", "argv", "expires_at"):
+    for name in ("command", "argv", "parameters", "expires_at"):
         values[name] = getattr(to, name)
     values["expire"] = None
     if to.run_at > now:

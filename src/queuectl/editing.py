@@ -26,6 +26,7 @@ from queuectl.facts import Event
 from queuectl.fields import FIELDS, REQUESTED
 from queuectl.history import event_of
 from queuectl.job import SHELL, Job, Named, State, Strategy, base_handler
+from queuectl.limits import own_keys
 from queuectl.request import by_name, check_name, read_some
 from queuectl.store.contract import Decision, Edit, Store
 from queuectl.values import replace
@@ -34,7 +35,7 @@ from queuectl.when import LATEST, format_duration, iso
 NOT_EDITED = (
     *("id", "stdin", "stdin_base64", "env_all", "type", "data", "data_base64"),
     *("unique", "unique_until", "unique_for", "on_duplicate", "max_wait"),
-    *("traceparent", "tracestate", "after", "if_parent_fails"),
+    *("traceparent", "tracestate", "after", "if_parent_fails", "parameters", "at_once"),
 )
 """What a job keeps that it was enqueued with."""
 _LINE = (State.PENDING, State.FAILED, State.BLOCKED)
@@ -130,6 +131,9 @@ def edited(job: Job, given: Mapping[str, object], now: int) -> Job:
     if hooks and job.hook is not None:
         raise StateError(f"Job {job.id} is a hook, and hooks have none themselves.")
     values |= {name: values[name] or None for name in hooks}
+    if "keys" in values:
+        # By those with limits of their own, it is known of which array it is.
+        values["keys"] = (*values["keys"], *own_keys(job.keys))
     if "env" in values:
         values["env"] = {**job.env, **values["env"]}
     if (delay := values.pop("delay", None)) is not None:
@@ -267,7 +271,7 @@ def retrying(given: Mapping[str, object]) -> Change:
         changed = told(replace(job, run_at=to.run_at, expires_at=to.expires_at), to)
         detail = "; with ".join(part for part in (retry_detail(job), changed) if part)
         event = event_of(now, "retry", job=job.id, detail=detail)
-        return Decision(Edit(to, retried=lifecycle.retried(job, to.run_at)), event)
+        return Decision(Edit(to, retried=lifecycle.retried(to.run_at, to.state)), event)
 
     return replace(RETRY, asked=Asked(do="retry", given=given), check=check, decide=decide)
 

@@ -6,12 +6,13 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache, partial
 from itertools import chain, islice, repeat
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from queuectl.errors import BadJobError, UsageError
 from queuectl.facts import Batch, Progress, QueueInfo
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, Job, NewJob, OneOfMany
+from queuectl.parameters import write
 from queuectl.place import Place
 from queuectl.request import (
     Values,
@@ -27,6 +28,9 @@ from queuectl.request import (
 from queuectl.settings import Settings
 from queuectl.store.contract import Store, chunks
 from queuectl.values import fields, in_order, replace
+
+if TYPE_CHECKING:
+    from queuectl.expansion import Expansion, Own
 
 T = TypeVar("T")
 Request = str | Sequence[str] | Mapping[str, Any] | NewJob
@@ -107,6 +111,10 @@ class Defaults:
             values["cwd"] = folder()
         if "env" not in given:
             values["env"] = {}
+        if values["at_once"] is not None:
+            from queuectl.limits import key_of
+
+            values["keys"] = (*values["keys"], key_of(values["at_once"]))
         if values["env_all"]:
             values["env"] = with_environment(environment(self._hidden), values["env"])
         return in_order(NewJob, values.values())
@@ -146,18 +154,34 @@ class BulkDefaults:
         argv = given.pop("argv", None)
         stdin = given.pop("stdin", None)
         data = given.pop("data", None)
+        parameters = given.pop("parameters", None)
         model = self._model_for(given)
         if data is not None:
             model = replace(model, data=data)
         if stdin is not None:
             # It may be long, and so isn't kept for those that follow.
             model = replace(model, stdin=stdin)
-        return id, command, argv, model
+        return id, command, argv, write(parameters) if parameters else None, model
 
     def complete_commands(self, texts: list[str]) -> list[OneOfMany]:
         """Make jobs of commands that say no more."""
         nothing, model = repeat(None), repeat(self._model_for(_NOTHING))
-        return list(zip(nothing, check_commands(texts), nothing, model, strict=False))
+        return list(zip(nothing, check_commands(texts), nothing, nothing, model, strict=False))
+
+    def complete_own(
+        self, some: "Sequence[Own]", shared: Values, *, quotes: bool
+    ) -> list[OneOfMany]:
+        """Make jobs of what elements of an expansion have to themselves, and what they share."""
+        given = dict(shared)
+        stdin = given.pop("stdin", None)
+        model = self._model_for(given)
+        if quotes:
+            from queuectl.expansion import check_shell
+
+            check_shell(model.shell)
+        if stdin is not None:
+            model = replace(model, stdin=stdin)
+        return [(None, *one, model) for one in some]
 
     def _model_for(self, given: Values) -> NewJob:
         defaults = self._defaults()
@@ -212,7 +236,7 @@ class Enqueuer:
         now = self._store.clock.now()
         new: NewJob | OneOfMany
         if type(what) is str and not fields:
-            new = (None, check_command(what), None, self._plain_model())
+            new = (None, check_command(what), None, None, self._plain_model())
         else:
             new = self._complete(_read(what, fields, now))
         return self.take_complete(new, now, connection)
@@ -265,7 +289,21 @@ class Enqueuer:
             raise UsageError("enqueue_many takes several jobs, such as a list; enqueue takes one.")
         if "id" in under:
             raise UsageError("An id is for a single job; of several, each says its own.")
+        from queuectl.expansion import Expansion
+
+        if isinstance(what, Expansion):
+            return chain.from_iterable(self._read_expansion(what, under))
         return chain.from_iterable(self._read_by_some(what, under))
+
+    def _read_expansion(
+        self, what: "Expansion", under: Mapping[str, Any]
+    ) -> Iterator[Iterable[OneOfMany]]:
+        """Make jobs of an expansion: what all of them share is read once for many."""
+        bulk = BulkDefaults(self._defaults, self.folder)
+        shared = _laid(what.shared, under) if under else what.shared
+        for some in _parts(what.own(), SOME):
+            values = read_some(_given(shared), now=self._store.clock.now())
+            yield bulk.complete_own(some, values, quotes=what.quotes)
 
     def _read_by_some(
         self, what: Iterable[Request], under: Mapping[str, Any]

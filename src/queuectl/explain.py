@@ -313,6 +313,8 @@ def _held_back(job: Job, around: Surroundings) -> list[Reason]:
     info = next((queue for queue in around.queues if queue.name == job.queue), None)
     if info is None or info.limits is None:
         return []
+    from queuectl.limits import own_keys
+
     limits, reasons = info.limits, []
     of_queue = [other for other in around.running if other.queue == job.queue]
     running = _slots(of_queue)
@@ -326,6 +328,9 @@ def _held_back(job: Job, around: Surroundings) -> list[Reason]:
         holders = _slots([other for other in of_queue if key in other.keys])
         if most is not None and len(holders) >= most:
             text = f"key {key} runs {len(holders)} of {most}: {_named(holders)}"
+            if own_keys((key,)):
+                name = key.partition(" ")[2]
+                text = f"at most {most} at once with the others of {name}: {_named(holders)}"
             reasons.append(_reason(Cause.KEY, text))
         elif limits.key_rates and job.parked == key:
             at = around.key_opens_at

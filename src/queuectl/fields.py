@@ -44,6 +44,8 @@ Kind = Literal[
     "needs",  # amounts of resources, in the one form in which they are kept
     "required",  # labels of a node
     "devices",
+    "parameters",
+    "at_once",
     "until",
     "collision",
     "hook",  # a command or a type of data, or none at all, whatever the queue says
@@ -257,6 +259,8 @@ REQUESTED = (
         "--if-parent-fails HOW",
         "If a job that is to end ok is dead: block, cancel or run.  [default: block]",
     ),
+    Field("parameters", "parameters", is_long=True, is_work=True),
+    Field("at_once", "at_once", is_order=True),
     Field(
         "needs",
         "needs",
@@ -375,7 +379,8 @@ FIELDS = (*REQUESTED, *KEPT)
 COPIED = tuple(
     field
     for field in REQUESTED
-    if not field.gives and field.column not in ("", "id", "command", "argv", "run_at", "expires_at")
+    if not field.gives
+    and field.column not in ("", "id", "command", "argv", "parameters", "run_at", "expires_at")
 )
 """What goes into a column as it was asked for. What the others come to, the store finds out."""
 
@@ -432,6 +437,8 @@ class Keywords(TypedDict, total=False):
     if_parent_fails: str
     needs: Mapping[str, int | float | str] | str
     requires: Sequence[str] | str
+    parameters: Mapping[str, str | int]
+    at_once: str
     unique: str
     unique_until: str
     unique_for: str | int | float | timedelta

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from queuectl.admission import Candidate, Offer, Serving
-from queuectl.resources import Devices, Needs, Room, could_hold, needs_of, room_of
+from queuectl.resources import Devices, Needs, Room, needs_of, room_of
 
 
 class Holding(NamedTuple):

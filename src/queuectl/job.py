@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from queuectl.parameters import read as read_parameters
 from queuectl.values import dataclass, field, fields, in_order, rowclass
 
 if TYPE_CHECKING:
@@ -99,6 +100,9 @@ class NewJob:
     needs: str | None = None
     """Amounts of resources, as `resources` writes them."""
     requires: tuple[str, ...] = ()
+    parameters: Mapping[str, str | int] | None = None
+    at_once: str | None = None
+    """How many of those with a name run at once, and the name: it becomes one of its keys."""
     unique: str | None = None
     unique_until: str | None = None
     unique_for: int | None = None
@@ -120,10 +124,11 @@ class NewJob:
     """Whether its queue has limits that a new job must keep; with a key, it has shares at least."""
 
 
-OneOfMany = tuple[str | None, str | None, tuple[str, ...] | None, NewJob]
-"""One of many jobs that are enqueued at once: its own id, command and argv, and what it shares.
+OneOfMany = tuple[str | None, str | None, tuple[str, ...] | None, str | None, NewJob]
+"""One of many jobs that are enqueued at once: its own id, command, argv and parameters (as they are
+stored), and what it shares.
 
-The latter is a `NewJob` without these three, the same for all jobs that don't differ otherwise.
+The latter is a `NewJob` without these four, the same for all jobs that don't differ otherwise.
 """
 
 
@@ -155,6 +160,8 @@ class Job:
     """The jobs that it waits for, or did, and how these must end: `ID`, `ID:fail` or `ID:any`."""
     if_parent_fails: str | None
     """What becomes of it if one that is to complete is dead; None is that it stays blocked."""
+    parameters: Mapping[str, str | int]
+    """What it has to itself of an array or a sweep, by names: its runs have it as variables."""
     unique_key: str | None
     """What only one job at a time can have."""
     run_at: int
@@ -242,6 +249,8 @@ class Job:
         requires, devices = values[_REQUIRES], values[_DEVICES]
         values[_REQUIRES] = () if requires is None else tuple(map(str, _loads(requires)))
         values[_DEVICES] = {} if devices is None else read_devices(devices)
+        own = values[_PARAMETERS]
+        values[_PARAMETERS] = {} if own is None else read_parameters(own)
         return in_order(cls, values)
 
     @property
@@ -404,9 +413,9 @@ Named = str | Job
 """What says which job is meant: its id or, in place of that, the job."""
 
 JOB_COLUMNS = tuple(f.name for f in fields(Job))
-_STATE, _ARGV, _TAGS, _ENV, _ENV_ALL, _BACKOFF, _KEYS, _AFTER, _HAS_CHILDREN = map(
+_STATE, _ARGV, _TAGS, _ENV, _ENV_ALL, _BACKOFF, _KEYS, _AFTER, _HAS_CHILDREN, _PARAMETERS = map(
     JOB_COLUMNS.index,
-    "state argv tags env env_all backoff keys after has_children".split(),
+    "state argv tags env env_all backoff keys after has_children parameters".split(),
 )
 _REQUIRES, _DEVICES = map(JOB_COLUMNS.index, ("requires", "devices"))
 

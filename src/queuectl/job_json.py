@@ -7,6 +7,8 @@ from typing import Any
 from queuectl.facts import Pause
 from queuectl.fields import FIELDS
 from queuectl.job import SHELL, Job
+from queuectl.limits import at_once_of, given_keys
+from queuectl.parameters import legible
 from queuectl.when import iso
 
 
@@ -42,6 +44,9 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
     "needs": _amounts,
     "required": list,
     "devices": lambda devices: {name: list(found) for name, found in devices.items()},
+    "parameters": lambda own: {
+        name: it if isinstance(it, int) else legible(it) for name, it in own.items()
+    },
     "duration": seconds,
     "limit": lambda ms: seconds(ms) or None,
     "state": str,
@@ -75,6 +80,7 @@ def job_dict(job: Job, pause: Pause | None = None) -> dict[str, Any]:
     told["hook_of"] = job.hook_of
     told["type"], told["data_base64"] = job.type, base64
     told["trace_id"] = job.trace_id
+    told["keys"], told["at_once"] = list(given_keys(job.keys)), at_once_of(job.keys)
     return told
 
 

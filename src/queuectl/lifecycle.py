@@ -117,9 +117,12 @@ def finished(job: Job, reason: str | None) -> Transition:
     return _to(job, State.COMPLETED, reason=reason)
 
 
-def retried(job: Job, run_at: int) -> Transition:
-    """Say what becomes of a finished or waiting job that is retried by hand, to run then."""
-    return Transition(state=in_line(job), failures=0, crashes=0, run_at=run_at)
+def retried(run_at: int, state: State = State.PENDING) -> Transition:
+    """Say what becomes of a finished or waiting job that is retried by hand, to run then.
+
+    The state is the one in which it waits.
+    """
+    return Transition(state=state, failures=0, crashes=0, run_at=run_at)
 
 
 def in_line(job: Job) -> State:

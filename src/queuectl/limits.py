@@ -29,6 +29,47 @@ LOOK_AGAIN = 2_000
 Whoever ends a run says so; this bounds what a case that nobody thought of can cost."""
 
 
+OWN = "%"
+"""What keys begin with that carry a limit of their own: `%4 NAME`, for at most 4 at once.
+
+Elements of an array have one. They are for no shares, no rates, and nothing else that is set.
+"""
+
+
+@lru_cache(4096)
+def own_limit(key: str) -> int | None:
+    """Return how many jobs with a key may run at once by what it is called itself."""
+    number, space, _ = key.removeprefix(OWN).partition(" ")
+    if not key.startswith(OWN) or not space or not number.isascii() or not number.isdecimal():
+        return None
+    return int(number) or None
+
+
+def key_of(at_once: str) -> str:
+    """Return the key of those of whom so many run at once, who are known by a name: `4 NAME`."""
+    return f"{OWN}{at_once}"
+
+
+def given_keys(keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys that somebody gave: those without a limit of their own."""
+    return tuple(key for key in keys if key[:1] != OWN or own_limit(key) is None)
+
+
+def own_keys(keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the others."""
+    return tuple(key for key in keys if key[:1] == OWN and own_limit(key) is not None)
+
+
+def at_once_of(keys: Sequence[str]) -> str | None:
+    """Return how many run at once of those that a job belongs to, and their name: `4 NAME`."""
+    return next((key.removeprefix(OWN) for key in own_keys(keys)), None)
+
+
+def sharing_key(keys: Sequence[str]) -> str:
+    """Return the key by which a job shares its queue; empty if nobody gave it one."""
+    return next((key for key in keys if key[:1] != OWN or own_limit(key) is None), "")
+
+
 class WhenFull(StrEnum):
     """What becomes of a new job when its queue, or its key, has no room for one more."""
 
@@ -141,6 +182,8 @@ class Limits:
 
     def limit_of(self, key: str) -> int | None:
         """Return how many jobs of a key may run at once."""
+        if key[:1] == OWN and (most := own_limit(key)) is not None:
+            return most
         own = self.key_limits.get(key)
         if own is None:
             own = self.key_limits.get(key.partition("=")[0])
@@ -148,9 +191,10 @@ class Limits:
 
     def weight_of(self, keys: Sequence[str]) -> int:
         """Return the weight of whom a job is for: that of its first key."""
-        if not keys:
+        key = sharing_key(keys)
+        if not key:
             return 1
-        return self.weights.get(keys[0]) or self.weights.get(keys[0].partition("=")[0]) or 1
+        return self.weights.get(key) or self.weights.get(key.partition("=")[0]) or 1
 
     def as_dict(self) -> dict[str, Any]:
         """Write it for JSON, without what it says nothing of."""
@@ -265,7 +309,7 @@ class Gate:
         if self.limits.rates and (opens := self.opens_next("")) > now:
             self.closed_until = opens
             return None, None
-        for key in keys if self.limits.key_rates else ():
+        for key in given_keys(keys) if self.limits.key_rates else ():
             if (opens := self.opens_next(key)) > now:
                 self.opening[key] = opens
                 return None, key
@@ -310,6 +354,8 @@ class Gate:
         return self.limits.limit_of(key) if key else self.limits.limit
 
     def _rates(self, key: str) -> tuple[Rate, ...]:
+        if own_keys((key,)):
+            return ()
         return self.limits.key_rates if key else self.limits.rates
 
     def _charge(self, key: str, rates: Sequence[Rate]) -> None:
@@ -363,7 +409,7 @@ def full(limits: Limits, keys: Sequence[str], whole: Crowd, same: Crowd) -> Full
         return Full.QUEUE if taken >= limits.max_waiting + slots else None
     if limits.when_full in (None, WhenFull.WAIT):
         return None
-    of_keys = [most for key in keys if (most := limits.limit_of(key)) is not None]
+    of_keys = [most for key in given_keys(keys) if (most := limits.limit_of(key)) is not None]
     if of_keys:
         return Full.KEY if same.running + same.waiting >= min(of_keys) else None
     return Full.QUEUE if slots and whole.running + whole.waiting >= slots else None
@@ -385,7 +431,7 @@ class Shares:
 
     def place(self, keys: Sequence[str]) -> int:
         """Return the virtual time of a new job with these keys."""
-        key = keys[0] if keys else ""
+        key = sharing_key(keys)
         start = max(self._vtime, self.keys.get(key, 0))
         self.keys[key] = start + UNIT // self._limits.weight_of(keys)
         return start

@@ -21,7 +21,7 @@ from queuectl.limits import (
     WhenFull,
     parse_rate,
 )
-from queuectl.request import check_name, plain, read_some
+from queuectl.request import check_key, check_name, plain, read_some
 from queuectl.store.contract import Store
 from queuectl.values import dataclass, replace
 from queuectl.when import format_duration
@@ -189,9 +189,7 @@ def _by_key(word: str, value: object, most: int = MOST) -> dict[str, int | None]
     if not isinstance(value, Mapping):
         raise UsageError(f"{word} must map keys to numbers, such as {{'vip': 5}}.")
     return {
-        check_name("a key", key): None
-        if number is None
-        else _whole(f"{word} of {key}", number, most)
+        check_key(key): None if number is None else _whole(f"{word} of {key}", number, most)
         for key, number in value.items()
     }
 

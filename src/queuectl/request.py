@@ -13,6 +13,7 @@ from typing import Any
 from queuectl.errors import BadJobError, BadSettingError, BadTimeError, did_you_mean, shown
 from queuectl.fields import KEPT, REQUESTED, by_column
 from queuectl.job import TYPE, NewJob
+from queuectl.parameters import check_all as check_parameters
 from queuectl.settings import read_value
 from queuectl.values import fields
 from queuectl.when import LATEST, milliseconds, parse_duration, parse_time
@@ -516,11 +517,32 @@ def _tag(value: object) -> str:
     return tag
 
 
+def check_key(value: object) -> str:
+    """Return a key that people may give; those with limits of their own are made by queuectl."""
+    key = check_name("a key", value)
+    if key.startswith("%"):
+        raise BadJobError(
+            f"A key can't begin with %: {shown(key)}.", advice="to bound an array, use --at-once."
+        )
+    return key
+
+
+def _at_once(name: str, value: object, now: int) -> str:
+    """Read how many of those with a name may run at once, such as `4 nightly`."""
+    from queuectl.limits import MOST
+
+    number, space, rest = str(value).partition(" ")
+    if not isinstance(value, str) or not space or not number.isascii() or not number.isdecimal():
+        raise BadJobError(f"{name} must be a number and a name, such as '4 nightly'.")
+    most = _whole(name, number, 1, MOST)
+    return f"{most} {check_name(name, rest, longest=LONGEST_NAME - 12)}"
+
+
 def _keys(name: str, value: object, now: int) -> tuple[str, ...]:
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, Sequence):
         raise BadJobError(f"{name} must be a list of texts.")
-    keys = tuple(dict.fromkeys(check_name("a key", item) for item in given))
+    keys = tuple(dict.fromkeys(check_key(item) for item in given))
     if len(keys) > MOST_KEYS:
         raise BadJobError(f"A job can have at most {MOST_KEYS} keys, not {len(keys)}.")
     return keys
@@ -658,6 +680,8 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "labels": _labels,
     "keys": _keys,
     "parents": _parents,
+    "parameters": lambda name, value, _: check_parameters(name, value),
+    "at_once": _at_once,
     "if_fails": _if_fails,
     "needs": _needs,
     "required": _required,

@@ -37,7 +37,7 @@ def enqueue_one(new: NewJob | OneOfMany, store: Callable[[NewJob | OneOfMany], J
         attributes={**_SENDS, "messaging.destination.name": queue},
     ) as span:
         model = _Part(span).of(model)
-        job = store(model if isinstance(new, NewJob) else (*new[:3], model))
+        job = store(model if isinstance(new, NewJob) else (*new[:-1], model))
         span.set_attribute("messaging.message.id", job.id)
         return job
 
@@ -50,7 +50,10 @@ def enqueue_all(
         "enqueue", kind=trace.SpanKind.PRODUCER, attributes=_SENDS
     ) as span:
         part = _Part(span)
-        batch = store((id, command, argv, part.of(model)) for id, command, argv, model in requests)
+        batch = store(
+            (id, command, argv, parameters, part.of(model))
+            for id, command, argv, parameters, model in requests
+        )
         span.set_attribute("messaging.batch.message_count", len(batch.ids))
         if len(part.queues) == 1:
             (queue,) = part.queues

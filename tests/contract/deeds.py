@@ -8,10 +8,10 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
 
-from queuectl.errors import DuplicateError, LeaseLostError
+from queuectl.errors import BadJobError, DuplicateError, LeaseLostError, NotFoundError
 from queuectl.facts import Count, Event, Node, Rollup, Total
-from queuectl.job import Exited, Job, Lost, NewJob, State
-from queuectl.lifecycle import Policy, cancelled, retried
+from queuectl.job import WAITING, Exited, Job, Lost, NewJob
+from queuectl.lifecycle import Policy, cancelled, in_line, retried
 from queuectl.store.contract import Decision, Edit, Ended
 from tests.contract import tools
 from tests.contract.tools import ended
@@ -59,7 +59,7 @@ def cancel(store: Any, *, id: str, now: int) -> Any:
 
 def retry(store: Any, *, id: str, now: int) -> Any:
     job = store.jobs.get(id)
-    return job and tools.apply(store, job, retried(now), now=now)
+    return job and tools.apply(store, job, retried(now, in_line(job)), now=now)
 
 
 def edit(store: Any, *, id: str, changes: Mapping[str, Any], now: int) -> Any:
@@ -75,7 +75,7 @@ def put_first(store: Any, *, id: str, now: int) -> Any:
 
 
 def _decide(store: Any, job: Job, to: Edit, now: int) -> Any:
-    if job.state not in (State.PENDING, State.FAILED):
+    if job.state not in WAITING:
         return None
     return list(store.jobs.change([job], lambda held, _: {job.seq: Decision(to)}, now=now).values())
 
@@ -83,7 +83,7 @@ def _decide(store: Any, job: Job, to: Edit, now: int) -> Any:
 def swap(store: Any, *, ids: Sequence[str], now: int) -> Any:
     """Have two jobs take each other's place, if both are there and wait."""
     jobs = [store.jobs.get(id) for id in ids]
-    if any(job is None or job.state not in (State.PENDING, State.FAILED) for job in jobs):
+    if any(job is None or job.state not in WAITING for job in jobs):
         return None
     note = Event(at=now, kind="swap", job=ids[0], node=None, who="wer", detail=ids[1])
     return store.jobs.swap(*jobs, lambda one, other, now: [note], now=now)
@@ -139,7 +139,7 @@ def answer(deed: Deed, store: Any) -> Any:
     """Do something and return the answer, also if it is a refusal."""
     try:
         return deed(store)
-    except (DuplicateError, LeaseLostError, UndoneError) as error:
+    except (BadJobError, DuplicateError, LeaseLostError, NotFoundError, UndoneError) as error:
         return type(error).__name__
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from queuectl.admission import Serving
+from queuectl.dependencies import read_parent
 from queuectl.errors import (
     NotFoundError,
     StateError,
@@ -26,6 +27,7 @@ from queuectl.job import (
     FINISHED,
     OPEN,
     TYPE,
+    WAITING,
     Cancelled,
     Exited,
     Job,
@@ -39,7 +41,7 @@ from queuectl.job import (
     State,
     TimedOut,
 )
-from queuectl.lifecycle import cancelled, retried
+from queuectl.lifecycle import cancelled, in_line, retried
 from queuectl.limits import Limits, parse_rate
 from queuectl.schedule import Missed, Overlap, Schedule, due
 from queuectl.store.contract import Decision, Ended, EndRun, RunId, Ticked, Turned, Wish
@@ -138,6 +140,19 @@ def difference(found: Any, expected: Any) -> str:
     return f"{found!r} instead of {expected!r}"
 
 
+def ties(side: Side, *, children: bool) -> Any:
+    """Return who waits for whom, by their ids."""
+    jobs = side.store.jobs.select(Filter(), limit=None)
+    ids = {job.seq: job.id for job in jobs}
+    found = (
+        side.store.jobs.children(jobs, limit=10_000) if children else side.store.jobs.parents(jobs)
+    )
+    return sorted(
+        (ids[e.child], ids.get(e.parent), e.parent_id, e.wanted, str(e.came_to), e.is_met)
+        for e in found
+    )
+
+
 @cache
 def _below(many: int) -> st.SearchStrategy[int]:
     return st.integers(0, many - 1)
@@ -177,6 +192,8 @@ class History:
         """Compare what is compared after every step."""
         self.each(lambda side: side.store.jobs.select(Filter(), limit=None, oldest=True))
         self.each(lambda side: side.store.jobs.counts())
+        self.each(lambda side: ties(side, children=False))
+        self.each(lambda side: ties(side, children=True))
 
     def end(self) -> None:
         """Compare what is kept of every job."""
@@ -196,7 +213,18 @@ class History:
     def enqueue(self, most: int = 4) -> None:
         jobs = self.draw(st.lists(new_jobs(self.now), min_size=most // 2, max_size=most))
         skip = self.draw(st.booleans()) or most > 4
+        if self.draw(_below(6)):
+            jobs = self.with_parents(jobs)
         self.each(lambda side: side.store.jobs.enqueue(jobs, now=self.now, skip_duplicates=skip))
+
+    def with_parents(self, jobs: Sequence[NewJob]) -> list[NewJob]:
+        """Return jobs that wait for none that isn't there, and so aren't refused for that."""
+        known, found = set(self.model.memory.line), []
+        for job in jobs:
+            after = tuple(one for one in job.after if read_parent(one)[0] in known - {job.id})
+            known.add(str(job.id))
+            found.append(replace(job, after=after))
+        return found
 
     def advance(self) -> None:
         self.now += self.one_of([1, 4, 10, 50, 50, MINUTE])
@@ -303,7 +331,7 @@ class History:
                 done = tools.force_finish(side.store, job, result, now=self.now)
                 return done, self._kept(side, id)
             asked = tools.ask_cancel(side.store, job, "stop it", now=self.now)
-            waits = job.state in (State.PENDING, State.FAILED)
+            waits = job.state in WAITING
             done = waits and tools.apply(side.store, job, cancelled(job, "stop it"), now=self.now)
             return asked, done
 
@@ -312,8 +340,13 @@ class History:
 
     def retry(self) -> None:
         if self.model.memory.line:
-            id, to = self.one_of(self.model.memory.line), retried(self.now + self.one_of([0, 20]))
-            self.each(lambda side: tools.apply(side.store, the(side.store, id), to, now=self.now))
+            id, at = self.one_of(self.model.memory.line), self.now + self.one_of([0, 20])
+
+            def retry(side: Side) -> bool:
+                job = the(side.store, id)
+                return tools.apply(side.store, job, retried(at, in_line(job)), now=self.now)
+
+            self.each(retry)
 
     def edit(self) -> None:
         """Make another job of one: other fields, or held, or released."""
@@ -345,7 +378,7 @@ class History:
             self.each(lambda side: deeds.put_first(side.store, id=id, now=self.now))
 
     def swap(self) -> None:
-        waiting = [self.model.memory.line[id] for id in self.model.memory.ready]
+        waiting = [job for job in self.model.memory.line.values() if job.state in WAITING]
         if waiting:
             one = self.one_of(waiting)
             same = [job.id for job in waiting if job.queue == one.queue and job is not one]
@@ -491,7 +524,7 @@ class History:
             job = the(side.store, id)
             if job.unique_key is not None:
                 return None
-            to = Decision(retried(self.now), forget=name)
+            to = Decision(retried(self.now, in_line(job)), forget=name)
             try:
                 side.store.jobs.change([job], lambda held, now: {job.seq: to}, now=self.now)
             except NotFoundError:

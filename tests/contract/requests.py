@@ -58,6 +58,8 @@ TRIMMINGS: dict[str, Sequence[Any]] = {
     "type": (None, None, None, "", "a", "ü"),
     "traceparent": (None, None, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
     "tracestate": (None, None, "a=1,b=2"),
+    "after": (*([()] * 6), ("a",), ("a:any", "A"), ("b%:fail",), ("ab", "ß:any"), ("🎈",)),
+    "if_parent_fails": (None, None, "cancel", "run"),
 }
 
 

@@ -53,6 +53,7 @@ EVERYTHING = NewJob(
     body_digest="digest 23",
     traceparent="00-0000000000000000000000000000023a-000000000000024b-01",
     tracestate="vendor=25",
+    if_parent_fails="run",
 )
 
 
@@ -81,6 +82,9 @@ class TestEnqueue:
             stdin_bytes=8,
             tags=("tag-16", "tag-17"),
             after=(),
+            if_parent_fails="run",
+            open_parents=0,
+            has_children=False,
             unique_key=None,
             tick=None,
             keys=(),

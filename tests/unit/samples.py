@@ -25,6 +25,7 @@ SAMPLE = Job(
     stdin_bytes=130,
     tags=("tag-109", "tag-110"),
     after=(),
+    parameters={"index": 140, "line": "line 141"},
     unique_key="key-111",
     unique_until="start",
     unique_for=13_700,

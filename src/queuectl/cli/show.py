@@ -22,6 +22,8 @@ from queuectl.cli.render import (
 from queuectl.facts import Pause
 from queuectl.job import WAITING, Attempt, Job, signal_name
 from queuectl.lifecycle import first_wait
+from queuectl.limits import at_once_of, given_keys
+from queuectl.parameters import legible
 from queuectl.views import job_whole
 from queuectl.when import ahead, format_duration, human, local
 
@@ -137,7 +139,9 @@ def facts(
         ("Environment", _environment(job)),
         ("Stdin", None if job.stdin_bytes is None else size(job.stdin_bytes)),
         ("Tags", ", ".join(job.tags) or None),
-        ("Keys", ", ".join(job.keys) or None),
+        ("Keys", ", ".join(given_keys(job.keys)) or None),
+        ("At once", _at_once(job)),
+        ("Parameters", _parameters(job)),
         ("Unique", _unique(job)),
         ("On success", job.on_success),
         ("On failure", job.on_failure),
@@ -160,6 +164,19 @@ def _result(value: Any) -> str:
 
 def _schedule(job: Job) -> str | None:
     return None if job.planned is None else f"{job.schedule}, for {local(job.planned)}"
+
+
+def _at_once(job: Job) -> str | None:
+    """Say how many run at once of those that a job belongs to."""
+    at_once = at_once_of(job.keys)
+    if at_once is None:
+        return None
+    most, _, name = at_once.partition(" ")
+    return f"at most {most} with the others of {name}"
+
+
+def _parameters(job: Job) -> str | None:
+    return ", ".join(f"{name}={legible(it)}" for name, it in job.parameters.items()) or None
 
 
 def _unique(job: Job) -> str | None:

@@ -25,6 +25,7 @@ from queuectl.node.log import Say
 from queuectl.node.membership import Membership
 from queuectl.node.programs import Programs
 from queuectl.node.runs import LostRun, Run, may_have_begun, owner_of
+from queuectl.parameters import variables
 from queuectl.request import LONGEST_ARGUMENT
 from queuectl.settings import Settings
 from queuectl.spool import name_left, progress_file, result_file, token_of
@@ -188,6 +189,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
         "env": _env(job),
         "whole": job.env_all,
         "told": {
+            **variables(job.parameters),
             **told_of_node(job.node or "", store),
             b"QUEUECTL_JOB_ID": job.id.encode(),
             b"QUEUECTL_ATTEMPT": b"%d" % job.attempts,

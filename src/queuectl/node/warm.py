@@ -187,6 +187,8 @@ def job_line(number: int, run: Run, handler: Handler) -> bytes:
     more = f'"created_at":"{iso(job.created_at)}"'
     if job.keys:
         more += f',"keys":{json.dumps(job.keys)}'
+    if job.parameters:
+        more += f',"parameters":{json.dumps(job.parameters)}'
     if job.hook is not None:
         more += f',"hook":{quoted(job.hook.partition(" ")[0])}'
     if run.trace is not None:

@@ -46,6 +46,7 @@ class End(NamedTuple):
     seq: int
     id: str
     state: State
+    at: int
     action: str | None = None
     """What this is a part of, if somebody did it by hand."""
     was_removed: bool = False
@@ -77,7 +78,9 @@ class Edges:
 
     # -- new jobs -----------------------------------------------------------------------
 
-    def find_parents(self, links: Sequence[Link], new: Iterable[str]) -> dict[str, End | None]:
+    def find_parents(
+        self, links: Sequence[Link], new: Iterable[str], now: int
+    ) -> dict[str, End | None]:
         """Hold the jobs for which new ones wait, and say how those ended that have.
 
         Those that are `new` themselves must come before their children.
@@ -96,7 +99,7 @@ class Edges:
                 self._sql.LOCK_PARENTS, ids=self._bind(some)
             ):
                 if reaches(queue):
-                    found[id] = End(seq, id, State(state))
+                    found[id] = End(seq, id, State(state), now)
         for parent, child in stored.items():
             if parent not in found:
                 raise NotFoundError(
@@ -137,12 +140,13 @@ class Edges:
 
     # -- ends ---------------------------------------------------------------------------
 
-    def settle(self, ends: Sequence[End], now: int, *, kept: bool = False) -> None:
+    def settle(self, ends: Sequence[End], *, kept: bool = False) -> None:
         """Tell all who wait for jobs that these have ended, and so on.
 
         What is left of that is kept for later; or still is, if the ends were.
         """
         left, known = deque(ends), {end.seq for end in ends} if kept else set()
+        now = max(end.at for end in ends)
         room, rounds = TOLD_AT_ONCE, ROUNDS_AT_ONCE
         while left and room > 0 and rounds:
             some = [left.popleft() for _ in range(min(PARENTS_AT_ONCE, len(left)))]
@@ -166,8 +170,8 @@ class Edges:
         rows = self._db.rows(self._sql.UNTOLD, limit=PARENTS_AT_ONCE)
         self._idiom.has_untold = False
         if rows:
-            ends = [End(seq, id, State(state), action) for seq, id, state, action in rows]
-            self.settle(ends, now, kept=True)
+            ends = [End(seq, id, State(state), now, action) for seq, id, state, action in rows]
+            self.settle(ends, kept=True)
         return bool(rows)
 
     def reopen(self, seqs: Sequence[int]) -> None:
@@ -250,7 +254,7 @@ class Edges:
             )
         )
         return [
-            End(job.seq, job.id, State.CANCELLED, over[job.seq].end.action)
+            End(job.seq, job.id, State.CANCELLED, now, over[job.seq].end.action)
             for job in jobs
             if job.has_children
         ]

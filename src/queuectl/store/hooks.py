@@ -31,7 +31,10 @@ def call_hooks(
     )
     named = list(zip(ids, found, strict=True))
     insert_jobs(
-        [new_rows([(id, new.command, None, new)], job.updated_at)[0] for id, (job, new) in named]
+        [
+            new_rows([(id, new.command, None, None, new)], job.updated_at)[0]
+            for id, (job, new) in named
+        ]
     )
     _add_inputs(db, {id: new for id, (_, new) in named})
     who = whoami()

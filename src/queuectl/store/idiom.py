@@ -332,7 +332,7 @@ class Idiom:
         if again := [seq for change in changes for seq in change.again]:
             self.edges.reopen(again)
         if ends := [end for change in changes for end in change.ends]:
-            self.edges.settle(ends, self.time(None))
+            self.edges.settle(ends)
 
     def follow(self, *changes: Changed) -> None:
         """See to all that follows, but for what it means to the children of jobs."""
@@ -385,7 +385,7 @@ class Idiom:
                 left=jobs,
                 hooked=hooked,
                 told=told,
-                ends=ends_of(jobs, State.DEAD),
+                ends=ends_of(jobs, State.DEAD, now),
             )
         )
 
@@ -449,14 +449,14 @@ class Idiom:
         return self.db.driver.dialect.bind_list(items)
 
 
-def ends_of(jobs: Iterable[Job], state: State) -> "Sequence[End]":
+def ends_of(jobs: Iterable[Job], state: State, at: int) -> "Sequence[End]":
     """Return as what jobs end whose children are told; most have none."""
     parents = [job for job in jobs if job.has_children]
     if not parents:
         return ()
     from queuectl.store.edges import End
 
-    return [End(job.seq, job.id, state) for job in parents]
+    return [End(job.seq, job.id, state, at) for job in parents]
 
 
 def _nobody(job: Job) -> bool:

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 
 from queuectl.admission import Admitted, Candidate, Offer, admit_limited, line_up, one_line
 from queuectl.job import Job
-from queuectl.limits import UNLIMITED, Gate, Limits, Meters, Shares, Who, limits_of_text, refunded
+from queuectl.limits import (
+    UNLIMITED,
+    Gate,
+    Limits,
+    Meters,
+    Shares,
+    Who,
+    limits_of_text,
+    own_keys,
+    refunded,
+    sharing_key,
+)
 from queuectl.store.database import Database
 from queuectl.store.driver import Row
 from queuectl.store.rows import NewRow, asked_for, in_line, keys_in, with_values
@@ -62,11 +73,7 @@ class Limiting:
         rows += self._hold(limited - {name for name, *_ in rows})
         held = {name: (_read(text), vtime) for name, text, vtime, _ in rows}
         before = {name: (vtime, closed) for name, _, vtime, closed in rows}
-        self._slotted |= {name for name, (limits, _) in held.items() if limits.has_slots}
-        running = {
-            name: self._running(name) if limits.has_slots else []
-            for name, (limits, _) in held.items()
-        }
+        running: dict[str, list[tuple[Who, Sequence[str]]]] = {}
         depth = len(offer.workers)
         for _ in range(ROUNDS):
             # The first are most often all that is needed: they are read whole, at once.
@@ -74,9 +81,16 @@ class Limiting:
             lines = {
                 name: self._ready(name, handlers[name], depth, now, whole=whole) for name in queues
             }
+            for name, (limits, _) in held.items():
+                if name not in running and (limits.has_slots or _have_limits(lines[name])):
+                    running[name] = self._running(name)
             gates = {
                 name: Gate(
-                    limits, running[name], self._meters(name, limits, lines[name]), vtime, now
+                    limits,
+                    running.get(name, ()),
+                    self._meters(name, limits, lines[name]),
+                    vtime,
+                    now,
                 )
                 for name, (limits, vtime) in held.items()
             }
@@ -85,6 +99,7 @@ class Limiting:
             if not admitted.parked or len(admitted.taken) == len(offer.workers):
                 break
             depth = min(8 * depth, DEEPEST)
+        self._slotted |= running.keys()
         self._write(gates, before)
         return admitted
 
@@ -183,14 +198,16 @@ class Limiting:
         wake = False
         for queue in sorted({job.queue for job in jobs}):
             of_it = [job for job in jobs if job.queue == queue]
+            frees_keys = _have_limits(of_it)
             if self._db.driver.remote and queue not in self._slotted:
                 # Whom it doesn't concern needn't wait for whoever holds the queue.
                 found = self._db.rows(self._sql.LIMITS, name=queue)
-                if not (found and _leaves(_read(found[0][0]), unstarted=unstarted)):
+                leaves = found and _leaves(_read(found[0][0]), unstarted=unstarted)
+                if not (leaves or frees_keys):
                     continue
             for _, text, vtime, closed in self._hold([queue]):
                 limits = _read(text)
-                if not _leaves(limits, unstarted=unstarted):
+                if not (frees_keys or _leaves(limits, unstarted=unstarted)):
                     continue
                 self._db.here.held[queue] = queue, text, vtime, None
                 if closed is not None:
@@ -201,7 +218,8 @@ class Limiting:
                 keys = Counter(key for job in of_it for key in job.keys)
                 if unstarted and (limits.rates or limits.key_rates):
                     self._refund(queue, limits, of_it, keys)
-                if limits.counts_keys and keys and self._next_parked(queue, "") is not None:
+                counts_keys = frees_keys or limits.counts_keys
+                if counts_keys and keys and self._next_parked(queue, "") is not None:
                     for key, count in sorted(keys.items()):
                         wake = self._bring_back(queue, key, count) or wake
         return wake
@@ -298,7 +316,7 @@ class Limiting:
         crowds: dict[str, Crowding] = {}
         asked = [asked_for(row) for row in rows]
         for queue in sorted({queue for queue, _ in asked}):
-            first = {keys[0] if keys else "" for name, keys in asked if name == queue}
+            first = {sharing_key(keys) for name, keys in asked if name == queue}
             shares[queue], limits = self._hold_new(queue, first)
             if limits.bounds_line:
                 crowds[queue] = Crowding(self._db, queue, limits)
@@ -314,7 +332,7 @@ class Limiting:
 
     def seat(self, queue: str, keys: Sequence[str]) -> int:
         """Give a job that comes into a queue, or to another key, its place."""
-        shares, _ = self._hold_new(queue, {keys[0] if keys else ""})
+        shares, _ = self._hold_new(queue, {sharing_key(keys)})
         before = dict(shares.keys)
         place = shares.place(keys)
         self._keep_shares(queue, before, shares.keys)
@@ -356,6 +374,11 @@ class Limiting:
         self._db.change(self._sql.OPENED_ALL, {"queue": queue})
         self._db.change(self._sql.UNPARK_ALL, {"queue": queue})
         return limits
+
+
+def _have_limits(jobs: Iterable[Candidate | Job]) -> bool:
+    """Tell whether some of these jobs have keys with limits of their own."""
+    return any(own_keys(keys) for keys in {job.keys for job in jobs})
 
 
 def _leaves(limits: Limits, *, unstarted: bool) -> bool:

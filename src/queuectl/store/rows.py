@@ -22,6 +22,7 @@ from queuectl.job import (
     Transition,
     handler_of,
 )
+from queuectl.parameters import Parameters, write
 from queuectl.store.contract import Ended
 from queuectl.store.driver import Row
 from queuectl.store.ids import job_ids
@@ -71,12 +72,12 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
 _WRITTEN = [(n, _WRITE[field.kind]) for n, field in enumerate(COPIED) if field.kind in _WRITE]
 _copied = attrgetter(*(field.name for field in COPIED))
 
-NewRow = tuple[str, str | None, str | None, Row]
-"""The row of a new job: its own id, command and argv, and the rest of `NEW_COLUMNS`.
+NewRow = tuple[str, str | None, str | None, str | None, Row]
+"""The row of a new job: its own id, command, argv and parameters, and the rest of `NEW_COLUMNS`.
 
 The rest is one and the same tuple for all jobs that share it, so that it is made only once.
 """
-OWN_COLUMNS = 3
+OWN_COLUMNS = 4
 _FOUND = (
     *("state", "ready", "run_at", "expires_at", "created_at", "updated_at", "tick", "vtime"),
     *("hook", "body_digest", "handler"),
@@ -99,8 +100,7 @@ _in_columns = itemgetter(
 
 def all_columns(row: NewRow) -> Row:
     """Return what goes into the columns of a new job, one by one."""
-    id, command, argv, rest = row
-    return (id, command, argv, *rest)
+    return row[:-1] + row[-1]
 
 
 def named(row: NewRow) -> dict[str, Any]:
@@ -122,11 +122,11 @@ def asked_for(row: NewRow) -> tuple[str, list[str]]:
 
 def with_values(row: NewRow, **values: Any) -> NewRow:
     """Change what a new job doesn't have to itself."""
-    id, command, argv, rest = row
+    id, command, argv, parameters, rest = row
     changed = list(rest)
     for name, value in values.items():
         changed[_REST[name]] = value
-    return id, command, argv, tuple(changed)
+    return id, command, argv, parameters, tuple(changed)
 
 
 def stored_job(row: NewRow, seq: int) -> Job:
@@ -134,9 +134,14 @@ def stored_job(row: NewRow, seq: int) -> Job:
     return Job.from_row(_in_columns((seq, *all_columns(row), *_FRESH)))
 
 
+def written_parameters(parameters: Parameters | None) -> str | None:
+    """Return what goes into the column for parameters; for none, nothing does."""
+    return write(parameters) if parameters else None
+
+
 def one_of_many(job: NewJob) -> OneOfMany:
     """Return a job by itself as one that may share with others."""
-    return job.id, job.command, job.argv, job
+    return job.id, job.command, job.argv, written_parameters(job.parameters), job
 
 
 def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
@@ -144,11 +149,11 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
     made = iter(job_ids([job[0] for job in jobs].count(None)))
     rows: list[NewRow] = []
     known: NewJob | None = None
-    for id, command, argv, shared in jobs:
+    for id, command, argv, parameters, shared in jobs:
         if shared is not known:
             known, rest = shared, _rest(shared, now)
         text = None if argv is None else _json(argv)
-        rows.append((next(made) if id is None else id, command, text, rest))
+        rows.append((next(made) if id is None else id, command, text, parameters, rest))
     return rows
 
 
@@ -252,6 +257,7 @@ def restorable(job: Job) -> dict[str, Any]:
             value = values[field.column]
             values[field.column] = _WRITE[field.kind](value) if value else None
     values["argv"] = None if job.argv is None else _json(job.argv)
+    values["parameters"] = written_parameters(job.parameters)
     values["state"] = job.state.value
     return values
 

@@ -59,7 +59,7 @@ def tell(
 
 def _row(new: NewJob, now: int) -> NewRow:
     """Describe a delivery: unlike other data jobs, every node can run it."""
-    (row,) = new_rows([(None, None, None, new)], now)
+    (row,) = new_rows([(None, None, None, None, new)], now)
     return with_values(row, handler="")
 
 

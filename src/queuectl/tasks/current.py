@@ -38,6 +38,8 @@ class CurrentJob:
         self.queue: str = message["queue"]
         self.attempt: int = message["attempt"]
         self.keys: tuple[str, ...] = tuple(message.get("keys", ()))
+        self.parameters: dict[str, str | int] = message.get("parameters", {})
+        """What it has to itself of an array or a sweep, by names."""
         self.traceparent: str | None = message.get("traceparent")
         self.tracestate: str | None = message.get("tracestate")
         """The trace that it is a part of, as W3C has it."""

@@ -2,18 +2,28 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from copy import deepcopy
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from queuectl.errors import DuplicateError, NotFoundError, StateError, UsageError
-from queuectl.facts import Batch, Count, Event
+from queuectl.action import current_action
+from queuectl.dependencies import read_parent
+from queuectl.errors import (
+    BadJobError,
+    DuplicateError,
+    NotFoundError,
+    QueuectlError,
+    StateError,
+    UsageError,
+)
+from queuectl.facts import Batch, Count, Edge, Event
 from queuectl.filter import Filter, Sort
 from queuectl.hooks import called_for
 from queuectl.host import whoami
 from queuectl.job import (
     FINISHED,
     JOB_COLUMNS,
+    WAITING,
     Job,
     NewJob,
     OneOfMany,
@@ -22,8 +32,9 @@ from queuectl.job import (
     Transition,
     handler_of,
 )
-from queuectl.lifecycle import cancelled
+from queuectl.lifecycle import cancelled, in_line
 from queuectl.limits import Limits, Shares
+from queuectl.parameters import read
 from queuectl.store.contract import Changes, Check, Decide, Edit, EndRun, Jobs, Restore, Swapped
 from queuectl.store.ids import free_ids, job_ids
 from queuectl.store.rows import kept, restored
@@ -31,6 +42,7 @@ from queuectl.store.webhooks import GONE
 from queuectl.uniqueness import OnDuplicate, taken_by, who_has
 from queuectl.webhook import delivery_of, hearers, wants_no_more
 from queuectl.when import LATEST
+from tests.contract.toy.edges import ToyEdges
 from tests.contract.toy.memory import Memory, wall
 from tests.contract.toy.selecting import fits, sortable
 
@@ -38,10 +50,11 @@ from tests.contract.toy.selecting import fits, sortable
 class ToyJobs(Jobs):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+        self.edges = ToyEdges(memory, self.tell)
 
     def enqueue_one(self, job: NewJob | OneOfMany, *, now: int) -> Job:
         job = _whole(job) if isinstance(job, tuple) else job
-        if job.unique is not None:
+        if job.unique is not None or job.after:
             (id,) = self.enqueue([job], now=now).ids
             return self._memory.line[id]
         if job.id in self._memory.line:
@@ -52,7 +65,7 @@ class ToyJobs(Jobs):
         self, jobs: Sequence[NewJob | OneOfMany], *, now: int, skip_duplicates: bool = False
     ) -> Batch:
         new = [job if isinstance(job, NewJob) else _whole(job) for job in jobs]
-        if any(job.unique is not None for job in new):
+        if any(job.unique is not None or job.after for job in new):
             return self._arrive(new, now, skip_duplicates=skip_duplicates)
         given = [job.id for job in new if job.id is not None]
         if not skip_duplicates and (taken := set(given) & set(self._memory.line)):
@@ -71,12 +84,12 @@ class ToyJobs(Jobs):
         return Batch(ids=tuple(stored), duplicates=tuple(duplicates))
 
     def _arrive(self, news: Sequence[NewJob], now: int, *, skip_duplicates: bool) -> Batch:
-        """Store what unique keys decide about: all of it or, if that raises, nothing."""
+        """Store what keys and parents decide about: all of it or, if that raises, nothing."""
         memory = self._memory
-        before = deepcopy(vars(memory))
+        before = {name: copy(value) for name, value in vars(memory).items()}
         try:
             return _Arrival(self, memory, now).take(news, skip_duplicates=skip_duplicates)
-        except DuplicateError:
+        except QueuectlError:
             vars(memory).update(before)
             raise
 
@@ -103,10 +116,13 @@ class ToyJobs(Jobs):
         fields |= {name: getattr(new, name) or None for name in hooks} | {"hook": new.hook}
         fields["body_digest"] = new.body_digest
         fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
+        fields["parameters"] = dict(new.parameters or {})
         fields |= {"keys": new.keys, "vtime": self._place(new) if placed else 0, "parked": None}
         fields |= dict.fromkeys(("created_at", "updated_at"), now)
+        fields |= {"after": new.after, "if_parent_fails": new.if_parent_fails}
+        fields |= {"open_parents": 0, "has_children": False}
         id = new.id or job_ids(1)[0]
-        job = Job(**fields, id=id, seq=memory.places, state=State.PENDING, after=(), run_at=run_at)
+        job = Job(**fields, id=id, seq=memory.places, state=State.PENDING, run_at=run_at)
         memory.line[job.id] = job
         memory.ready[job.id] = int(run_at <= now)
         memory.attempts[job.seq] = []
@@ -232,6 +248,19 @@ class ToyJobs(Jobs):
             for key, n in jobs.items()
         ]
 
+    def parents(self, jobs: Sequence[Job]) -> list[Edge]:
+        ids = {job.id for job in jobs}
+        found = self.edges.edges(lambda child, parent, tie: child in ids)
+        return sorted(found, key=lambda edge: (edge.child, edge.parent))
+
+    def children(self, jobs: Sequence[Job], *, limit: int) -> list[Edge]:
+        ids = {job.id for job in jobs}
+        found = self.edges.edges(lambda child, parent, tie: parent in ids and not tie.is_gone)
+        return sorted(found, key=lambda edge: (edge.parent, edge.child))[:limit]
+
+    def settle(self) -> bool:
+        return False
+
     def count_held(self, queues: Sequence[str]) -> dict[str, int]:
         held = [job.queue for job in self._memory.line.values() if job.is_held]
         return dict(Counter(queue for queue in held if queue in queues))
@@ -241,6 +270,7 @@ class ToyJobs(Jobs):
         made: Changes = {}
         at = wall() if now is None else now
         first: list[tuple[Job, Edit]] = []
+        moved: list[tuple[Job, Job | None, str | None]] = []
         for job in jobs:
             found = self._memory.by_seq(job.seq)
             held = {} if found is None else {found.seq: found}
@@ -259,6 +289,13 @@ class ToyJobs(Jobs):
                     self._complete(made[seq], result)
                 elif isinstance(to, Transition) and to.state in FINISHED:
                     self.tell([(self._memory.line[held[seq].id], None)])
+                action = current_action()
+                moved.append((held[seq], made.get(seq), None if action is None else action.id))
+        for before, after, by in moved:
+            self.edges.changed(before, None if after is None else after.state, at, by)
+        for before, after, _ in moved:
+            if after is None:
+                self.edges.forget(before)
         front = 0
         for job, edit in reversed(first):
             made[job.seq] = put = self._make(job, edit, at)
@@ -339,9 +376,11 @@ class ToyJobs(Jobs):
         memory, sleep = self._memory, self._memory.sleeps.get(job.id)
         if again.attempts and again.state == State.PENDING and sleep is not None and sleep.woken:
             again = replace(again, run_at=min(again.run_at, now))
+        if again.state in (State.PENDING, State.BLOCKED):
+            again = replace(again, state=in_line(job))
         self._take_again(job, again, now)
         memory.ready.pop(job.id, None)
-        if again.state not in FINISHED:
+        if again.state in (State.PENDING, State.FAILED):
             waits = again.state == State.PENDING and again.parked is None
             memory.ready[job.id] = int(waits and again.run_at <= now)
         memory.line[job.id] = replace(again, updated_at=now)
@@ -367,11 +406,12 @@ class ToyJobs(Jobs):
 
     def _edited(self, edit: Edit, was: Job, now: int) -> Job:
         memory, job = self._memory, edit.job
-        if was.state not in (State.PENDING, State.FAILED):
+        if was.state not in WAITING:
             raise StateError(f"Job {was.id} is {was.state}; that can't be done to it then.")
-        memory.ready[job.id] = int(
-            was.state == State.PENDING and job.parked is None and job.run_at <= now
-        )
+        if was.state != State.BLOCKED:
+            memory.ready[job.id] = int(
+                was.state == State.PENDING and job.parked is None and job.run_at <= now
+            )
         if (job.queue, job.keys) != (was.queue, was.keys):
             limited = memory.limits(job.queue) is not None
             job = replace(job, vtime=self._place_in(job.queue, job.keys, limited=limited))
@@ -386,6 +426,7 @@ class ToyJobs(Jobs):
         old = sorted(self._old(state, before), key=lambda job: job.finished_at or 0)[:limit]
         for job in old if limit is not None else ():
             self._memory.remove(job)
+            self.edges.forget(job)
         return len(old)
 
     def _old(self, state: State, before: int) -> list[Job]:
@@ -477,7 +518,7 @@ class _Arrival:
         kept = "id seq state attempts failures crashes node worker created_at started_at"
         kept += (
             " finished_at duration_ms exit_code error reason cancel_reason forced tick hook parked"
-            " body_digest"
+            " body_digest after if_parent_fails open_parents has_children"
         )
         values = {name: getattr(job, name) for name in kept.split()}
         if (other.queue, other.keys) == (job.queue, job.keys):
@@ -493,9 +534,16 @@ class _Arrival:
         memory.ready[job.id] = int(not waits and now.run_at <= self._now)
 
     def _settle(self) -> None:
+        for id in self._new:
+            self._check_order(id)
+        for id, new in self._new.items():
+            self._jobs.edges.check(id, new.after)
         for id, new in self._new.items():
             job = self._memory.line[id]
             self._memory.line[id] = replace(job, vtime=self._jobs._place(new))
+        for id, new in self._new.items():
+            if new.after:
+                self._jobs.edges.link(self._memory.line[id], self._now)
         for id, new in self._moved.items():
             job = self._memory.line[id]
             self._become(job, new)
@@ -509,11 +557,20 @@ class _Arrival:
             to = EndRun(reason) if runs else cancelled(job, reason)
             self._jobs._make(job, to, self._now)
             self._memory.keep(self._event("cancel", job, reason))
+            self._jobs.edges.changed(job, self._memory.line[id].state, self._now)
+
+    def _check_order(self, id: str) -> None:
+        """Raise that a new job can't wait for itself, or one that comes later, if it is to."""
+        order = list(self._new)
+        for parent, _ in map(read_parent, self._new[id].after):
+            if parent in order[order.index(id) :]:
+                raise BadJobError(f"Job {id} waits for {parent}, which comes after it.")
 
     def _event(self, kind: str, job: Job, detail: str) -> Event:
         return Event(at=self._now, kind=kind, job=job.id, node=None, who=whoami(), detail=detail)
 
 
 def _whole(like: OneOfMany) -> NewJob:
-    id, command, argv, model = like
-    return replace(model, id=id, command=command, argv=argv)
+    id, command, argv, parameters, model = like
+    own = None if parameters is None else read(parameters)
+    return replace(model, id=id, command=command, argv=argv, parameters=own)

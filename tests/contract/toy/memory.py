@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from time import CLOCK_MONOTONIC, clock_gettime_ns, time_ns
+from typing import TYPE_CHECKING
 
 from queuectl.access import Grant
 from queuectl.facts import Emitted, Event, Node, Pause, QueueInfo, RunProgress, Sleep, Step
@@ -12,6 +13,9 @@ from queuectl.schedule import Schedule, after_end
 from queuectl.store.contract import Tick
 from queuectl.uniqueness import Holding
 from queuectl.webhook import Webhook
+
+if TYPE_CHECKING:
+    from tests.contract.toy.edges import Tie
 
 RollupKey = tuple[int, str, str, str, int]
 Cell = tuple[int, int, int, int]
@@ -43,6 +47,8 @@ class Memory:
         self.steps: dict[str, tuple[Step, ...]] = {}
         self.sleeps: dict[str, Sleep] = {}
         """By the ids of their jobs, as what follows them wherever they go."""
+        self.ties: dict[tuple[str, str], Tie] = {}
+        """Who waits for whom: a child and a parent, by their ids."""
         self.emitted: dict[str, Emitted] = {}
         self.schedules: dict[str, Schedule] = {}
         self.ticks: dict[tuple[str, int], Tick] = {}

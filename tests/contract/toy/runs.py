@@ -7,12 +7,13 @@ from dataclasses import replace
 from queuectl.admission import ALL_QUEUES, Candidate, Offer, Serving, admit, admit_limited, line_up
 from queuectl.errors import LeaseLostError
 from queuectl.facts import Pause
-from queuectl.job import ANY_HANDLER, Attempt, Job, State
+from queuectl.job import ANY_HANDLER, FINISHED, Attempt, Job, State
 from queuectl.lifecycle import expired, has_failed
 from queuectl.limits import Gate, Limits, refunded
 from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Turned
 from queuectl.store.histogram import bucket_of
 from tests.contract.tools import MINUTE
+from tests.contract.toy.edges import Ending
 from tests.contract.toy.jobs import ToyJobs
 from tests.contract.toy.memory import Memory, wall
 from tests.contract.toy.nodes import ToyNodes
@@ -64,6 +65,12 @@ class ToyRuns(Runs):
         states = list(dict.fromkeys(end.transition.state for end in done))
         done.sort(key=lambda end: states.index(end.transition.state))
         self._jobs.call_hooks([(self._memory.line[end.job.id], end.outcome) for end in done])
+        ends_told = [
+            Ending(end.job.id, end.transition.state, end.settled_at)
+            for end in done
+            if end.transition.state in FINISHED
+        ]
+        self._jobs.edges.settle(ends_told)
         if over.note is not None:
             kept = [(job, None) for job in over.unstarted if job not in stuck]
             told = [*kept, *((end.job, end) for end in ends if end not in lost)]
@@ -83,6 +90,7 @@ class ToyRuns(Runs):
             memory.died(job, now, node)
             memory.over(job, State.DEAD)
         self._jobs.call_hooks([(job, None) for job in buried])
+        self._jobs.edges.settle([Ending(job.id, State.DEAD, now) for job in buried])
         for job in self._due(now):
             memory.ready[job.id] = 1
             memory.line[job.id] = replace(job, state=State.PENDING)

@@ -160,7 +160,7 @@ def _filled(rows: Sequence[NewRow]) -> tuple[list[str], Iterator[Row]]:
     """
     # Jobs like one model share all but what they have for themselves.
     models = {id(row[-1]): row[-1] for row in rows}
-    own = [0, 1] if all(row[2] is None for row in rows) else [0, 1, 2]
+    own = [0, 1, *(at for at in (2, 3) if any(row[at] is not None for row in rows))]
     rest = [
         at for at, _ in enumerate(rows[0][-1]) if any(m[at] is not None for m in models.values())
     ]

@@ -15,13 +15,13 @@ from queuectl.store.statements import columns
 # The columns of a new job: what each has for itself, what the store finds out, and what was asked
 # for. The database gives `seq`: its place in the line.
 NEW_COLUMNS = (
-    *"id command argv state ready run_at expires_at created_at updated_at tick vtime hook".split(),
-    *("body_digest", "handler"),
+    *"id command argv parameters state ready run_at expires_at created_at updated_at".split(),
+    *("tick", "vtime", "hook", "body_digest", "handler"),
     *(field.column for field in fields.COPIED),
 )
 NEW_JOB = columns(NEW_COLUMNS)
 EDITED = (
-    *"command argv ready run_at expires_at vtime parked handler".split(),
+    *"command argv parameters ready run_at expires_at vtime parked handler".split(),
     *(field.column for field in fields.COPIED),
 )
 RESTORED = (

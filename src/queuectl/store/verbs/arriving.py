@@ -143,8 +143,7 @@ class Arrival:
         since = self._names.holding(key).since
         moved = new._replace(row=_due(new, since, self._now))
         if holder.id in self._stored:
-            _, command, argv, rest = moved.row
-            row = (holder.id, command, argv, rest)
+            row = (holder.id, *moved.row[1:])
             self._stored[holder.id] = moved._replace(row=row)
             had = taken_by(new.model, holder.id, self._now, since=since)
             self._names.take(key, stored_job(row, 0), had)
@@ -187,7 +186,7 @@ class Arrival:
         rows = [new.row for new in news]
         links = [Link(new.id, new.model.after) for new in news if new.model.after]
         if links:
-            parents = self._idiom.edges.find_parents(links, [new.id for new in news])
+            parents = self._idiom.edges.find_parents(links, [new.id for new in news], self._now)
             waiting = {link.id for link in links}
             rows = [
                 with_values(row, state=State.BLOCKED.value, ready=None)

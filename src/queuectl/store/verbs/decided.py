@@ -240,7 +240,7 @@ class Decided:
         action = current_action()
         return [
             end._replace(action=None if action is None else action.id, was_removed=state is None)
-            for end in ends_of(jobs, state or State.CANCELLED)
+            for end in ends_of(jobs, state or State.CANCELLED, self._now)
         ]
 
     def _again_open(self, seqs: Sequence[int], state: State) -> Sequence[int]:

@@ -46,8 +46,8 @@ class SqlJobs(Jobs):
 
     def enqueue_one(self, job: NewJob | OneOfMany, *, now: int) -> Job:
         one = job if isinstance(job, tuple) else one_of_many(job)
-        id, stdin = one[0], one[3].stdin
-        if _needs_care(one[3]):
+        id, stdin = one[0], one[-1].stdin
+        if _needs_care(one[-1]):
             return self._db.atomic(lambda: self._enqueue_carefully(one, now))
         (row,) = new_rows([one], now)
         if id is None and not stdin:
@@ -80,9 +80,9 @@ class SqlJobs(Jobs):
         many = [job if isinstance(job, tuple) else one_of_many(job) for job in jobs]
         chosen = [job[0] for job in many if job[0] is not None]
         rows = new_rows(many, now)
-        if any(map(_needs_care, {id(job[3]): job[3] for job in many}.values())):
+        if any(map(_needs_care, {id(job[-1]): job[-1] for job in many}.values())):
             return self._db.atomic(lambda: self._arrive(many, rows, chosen, now, skip_duplicates))
-        inputs = {place: job[3].stdin for place, job in enumerate(many) if job[3].stdin}
+        inputs = {place: job[-1].stdin for place, job in enumerate(many) if job[-1].stdin}
         enqueue = self._enqueue_some if skip_duplicates else self._enqueue_all
         return self._db.atomic(lambda: enqueue(rows, chosen, inputs))
 
@@ -96,7 +96,7 @@ class SqlJobs(Jobs):
     ) -> Batch:
         from queuectl.store.verbs.arriving import Arrival, New
 
-        news = [New(row, job[3], job[3].stdin) for row, job in zip(rows, many, strict=True)]
+        news = [New(row, job[-1], job[-1].stdin) for row, job in zip(rows, many, strict=True)]
         taken = set(self.states(chosen)) if chosen else set()
         return Arrival(self._idiom, self, news, now).take(taken, skip_duplicates=skip_duplicates)
 

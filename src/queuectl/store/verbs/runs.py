@@ -258,7 +258,12 @@ class SqlRuns(Runs):
                     left=[end.job for end in some],
                     hooked=[(ended_job(end), end.outcome) for end in some if end.job.has_hooks],
                     told=[(ended_job(end), end.outcome) for end in some if may_tell(end.job)],
-                    ends=ends_of((end.job for end in some), state) if state in FINISHED else (),
+                    ends=[
+                        one
+                        for end in some
+                        if end.job.has_children and state in FINISHED
+                        for one in ends_of([end.job], state, end.settled_at)
+                    ],
                 )
                 for state, some in done.items()
             )
