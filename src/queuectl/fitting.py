@@ -9,40 +9,8 @@ reserved: so it begins at the latest when what ran then is over, however many sm
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from queuectl.admission import Candidate, Offer, Serving
-from queuectl.resources import Devices, Needs, Room, needs_of, room_of
-
-
-class Holding(NamedTuple):
-    """What a run has of its node."""
-
-    at: int
-    """Since when, by the store's clock."""
-    needs: Needs
-    devices: Devices
-
-
-class Stock(NamedTuple):
-    """What a node has, and what its runs have of it."""
-
-    resources: str
-    holdings: Sequence[Holding] = ()
-
-    def room(self, since: int | None = None) -> Room:
-        """Return what is free; or what would be, if only the runs since some time were there."""
-        room = room_of(self.resources)
-        for held in self.holdings:
-            if since is None or held.at > since:
-                room.use(held.needs, held.devices)
-        return room
-
-
-class Reserved(NamedTuple):
-    """That room is kept on a node for a job."""
-
-    seq: int
-    node: str
-    at: int
+from queuectl.admission import Candidate, Serving
+from queuectl.resources import Devices, Holding, Needs, Room, Stock, needs_of, room_of
 
 
 class Neighbour(NamedTuple):
@@ -55,138 +23,106 @@ class Neighbour(NamedTuple):
     """Whether it has a free worker."""
 
 
-class Picked(NamedTuple):
-    """What may begin on a node now."""
+class NodeKeeper:
+    """Knows what is free on a node while jobs begin there, and keeps room for one of them."""
 
-    taken: list[Candidate]
-    workers: list[int]
-    """Who runs each of them."""
-    devices: dict[int, Devices]
-    """Which devices each gets that needs any, by its place in the line."""
-    reserved: Candidate | None
-    """The job for which room is kept from now on."""
-    waits: bool
-    """Whether there is a job that waits for room: then the end of a run may make it."""
+    def __init__(
+        self,
+        stock: Stock,
+        now: int,
+        *,
+        may_keep: Callable[[Candidate, Stock], bool],
+        reserved: tuple[int, int] | None = None,
+    ) -> None:
+        """`may_keep` says whether this is the node on which room is kept for a job, as things are.
 
-
-def pick(
-    line: Iterable[Candidate],
-    offer: Offer,
-    now: int,
-    stock: Stock,
-    *,
-    reserved: tuple[Candidate, int] | None,
-    may_reserve: Callable[[Candidate], bool],
-) -> Picked:
-    """Return which jobs of a line begin on a node, of those that it could hold.
-
-    `reserved` is the job for which it keeps room, which comes first, and since when.
-    """
-    picking = _Picking(offer, now, stock)
-    if reserved is not None:
-        picking.begin_or_keep(*reserved)
-    for job in line:
-        if picking.is_over:
-            break
-        if reserved is not None and job.seq == reserved[0].seq:
-            continue
-        if not picking.offer_to(job) and not picking.keeps_room and may_reserve(job):
-            picking.keep_room(job, now)
-    return picking.picked()
-
-
-class _Picking:
-    """Hands out workers and room, job by job."""
-
-    def __init__(self, offer: Offer, now: int, stock: Stock) -> None:
-        self._offer = offer
-        self._now = now
+        `reserved` is the job for which it keeps room already, by its place, and since when.
+        """
         self._stock = stock
+        self._now = now
+        self._may_keep = may_keep
+        self._reserved = reserved
         self._room = stock.room()
-        workers = list(offer.workers)
-        idle = len(workers) if offer.idle is None else offer.idle
-        self._idle, self._busy = workers[:idle], workers[idle:]
-        self._kept: tuple[Candidate, Needs, Room] | None = None
-        self._found = Picked([], [], {}, None, False)
-        self._waits = False
-        self._closed = False
+        self._kept: tuple[Needs, Room] | None = None
+        """What the job needs for which room is kept, and what is left of the node for it."""
+        self._taken: list[Holding] = []
+        self.kept: Candidate | None = None
+        """The job for which room is kept from now on."""
+        self.devices: dict[int, Devices] = {}
+        """Which devices each job gets that needs any, by its place in the line."""
+        self.waits = False
+        """Whether there is a job that waits for room: then the end of a run may make it."""
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more can begin."""
-        return self._closed or not (self._idle or self._busy)
+    def asks(self, job: Candidate) -> bool:
+        """Tell whether a job takes anything of the node; most need none of it for themselves."""
+        needs = needs_of(job.handler)
+        return needs is None or bool(needs.amounts)
 
-    @property
-    def keeps_room(self) -> bool:
-        """Whether room is kept for a job."""
-        return self._kept is not None
+    def is_reserved(self, job: Candidate) -> bool:
+        """Tell whether room is kept for this job since before."""
+        return self._reserved is not None and job.seq == self._reserved[0]
 
-    def offer_to(self, job: Candidate) -> bool:
-        """Have a job begin if it may; False if it waits for room."""
-        suspects = self._offer.suspects
-        is_suspect = suspects is not None and suspects.has(job, self._now)
-        if is_suspect and suspects is not None and (self._found.taken or not suspects.idle):
-            self._closed = True
-            return True
+    def has_room(self, job: Candidate) -> bool:
+        """Tell whether a job may begin; if not, room may be kept for it from now on."""
         needs = needs_of(job.handler)
         if needs is None:
-            return True
-        if not needs.amounts:
-            self._begin(job, (self._idle or self._busy).pop(0))
-        elif not self._give(job, needs):
-            self._waits = True
             return False
-        self._closed = self._closed or is_suspect
-        return True
-
-    def begin_or_keep(self, job: Candidate, since: int) -> None:
-        """Have the job begin for which room is kept, or go on keeping it."""
-        suspects = self._offer.suspects
-        waits = suspects is not None and suspects.has(job, self._now) and not suspects.idle
-        if not waits:
-            self.offer_to(job)
-        if job not in self._found.taken:
-            self.keep_room(job, since)
-
-    def _give(self, job: Candidate, needs: Needs) -> bool:
-        """Give a job its share of the node, if there is that much for it."""
-        if not self._room.fits(needs):
-            return False
-        if not self._idle:
-            # Nobody has room behind a run of which nobody knows when it ends.
-            self._waits = True
+        if self._room.fits(needs) and self._leaves_room(needs):
             return True
-        trial = self._room.copy()
-        given = trial.take(needs)
-        assert given is not None
-        if self._kept is not None:
-            _, wanted, left = self._kept
-            left = left.copy()
-            left.use(needs, given)
-            if not left.fits(wanted):
-                return False
-            self._kept = self._kept[0], wanted, left
-        self._room = trial
-        self._begin(job, self._idle.pop(0))
-        if given:
-            self._found.devices[job.seq] = given
-        return True
+        self.wait(job)
+        return False
 
-    def _begin(self, job: Candidate, worker: int) -> None:
-        self._found.taken.append(job)
-        self._found.workers.append(worker)
+    def _leaves_room(self, needs: Needs) -> bool:
+        if self._kept is None:
+            return True
+        wanted, left = self._kept
+        return _after(left, needs, self._devices_for(needs)).fits(wanted)
 
-    def keep_room(self, job: Candidate, since: int) -> None:
+    def _devices_for(self, needs: Needs) -> Devices:
+        return self._room.copy().take(needs) or {}
+
+    def wait(self, job: Candidate) -> None:
+        """Hear that a job doesn't begin now, for want of room or of a worker that is free."""
+        self.waits = True
+        if self.kept is not None:
+            return
+        if self._reserved is not None and self.is_reserved(job):
+            self._keep(job, self._reserved[1])
+        elif self._reserved is None and self._may_keep(job, self._now_held):
+            self._keep(job, self._now)
+
+    @property
+    def _now_held(self) -> Stock:
+        return Stock(self._stock.resources, [*self._stock.holdings, *self._taken])
+
+    def _keep(self, job: Candidate, since: int) -> None:
         """Let nothing begin from now on that would take the place of this job."""
         needs = needs_of(job.handler)
         assert needs is not None
-        self._kept = job, needs, self._stock.room(since)
-        self._waits = True
+        self.kept = job
+        self._kept = needs, self._stock.room(since)
 
-    def picked(self) -> Picked:
-        """Return what came of it."""
-        kept = None if self._kept is None else self._kept[0]
-        return self._found._replace(reserved=kept, waits=self._waits)
+    def take(self, job: Candidate) -> None:
+        """Hear that a job begins: what it needs isn't free any more."""
+        needs = needs_of(job.handler)
+        assert needs is not None
+        given = self._room.take(needs)
+        assert given is not None
+        if given:
+            self.devices[job.seq] = given
+        self._taken.append(Holding(self._now, needs, given))
+        if self._kept is not None:
+            wanted, left = self._kept
+            self._kept = wanted, _after(left, needs, given)
+        if self.is_reserved(job):
+            # Room can be kept for another one.
+            self._reserved = None
+
+
+def _after(room: Room, needs: Needs, given: Devices) -> Room:
+    left = room.copy()
+    left.use(needs, given)
+    return left
 
 
 def best_node(

@@ -7,7 +7,7 @@ themselves, and what a node hasn't room for isn't looked at.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,7 +15,8 @@ from queuectl.job import NEEDS
 
 WHOLE = 1000
 """One of something, in thousandths."""
-DEVICES = ("gpu",)
+GPU = "gpu"
+DEVICES = (GPU,)
 """Resources that are devices, wherever only their number is said."""
 MOST_RESOURCES = 16
 MOST_LABELS = 8
@@ -30,6 +31,8 @@ SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,62}")
 _AMOUNT = re.compile(r"(\d{1,16})(?:\.(\d{1,3}))?(?:([kmgt])i?b?)?", re.IGNORECASE)
+BETWEEN = r",(?![^\[]*\])"
+"""A comma between resources; those in a list of devices are others."""
 _PLACES = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*")
 
 Devices = Mapping[str, tuple[int, ...]]
@@ -154,7 +157,7 @@ def _pairs(given: object) -> Iterable[tuple[str, object]]:
     if not isinstance(given, str):
         raise AmountError("neither text such as gpu=1,mem=8G nor an object of amounts")
     pairs = []
-    for part in re.split(r",(?![^\[]*\])", given):
+    for part in re.split(BETWEEN, given):
         name, is_said, value = part.partition("=")
         if not is_said or not value.strip():
             raise AmountError(f"{part.strip()[:60]!r}; write NAME=AMOUNT, such as gpu=1 or mem=8G")
@@ -293,6 +296,33 @@ def room_of(resources: str) -> Room:
 def could_hold(resources: str, needs: Needs) -> bool:
     """Tell whether a node has that much at all, with all of it free."""
     return _room_of(resources).fits(needs)
+
+
+# -- what is used of it ---------------------------------------------------------------------
+
+
+class Holding(NamedTuple):
+    """What a run has of its node."""
+
+    at: int
+    """Since when, by the store's clock."""
+    needs: Needs
+    devices: Devices
+
+
+class Stock(NamedTuple):
+    """What a node has, and what its runs have of it."""
+
+    resources: str
+    holdings: Sequence[Holding] = ()
+
+    def room(self, since: int | None = None) -> Room:
+        """Return what is free; or what would be, if only the runs since some time were there."""
+        room = room_of(self.resources)
+        for held in self.holdings:
+            if since is None or held.at > since:
+                room.use(held.needs, held.devices)
+        return room
 
 
 # -- classes of need ----------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from queuectl.cli.command import ARGUMENTS, HANDED_OVER, Group
 from queuectl.cli.configure import WRITTEN, configuring, file_option, write_options
 from queuectl.cli.finish import still_going
 from queuectl.cli.handling import handling_options
+from queuectl.cli.having import having_options
 from queuectl.cli.interrupts import held, truthful
 from queuectl.cli.metrics import metrics_option, read_address
 from queuectl.cli.notes import NONE_RUNNING, node_name, note_unused
@@ -91,6 +92,8 @@ def worker() -> None:
     queuectl worker start --exec mail=./send --exec photo=./resize
     queuectl worker start --app shop:queue -c 4          # Python tasks of shop.py
     queuectl worker start --serve ./handler              # a program that stays
+    queuectl worker start -c 8 --resources cpu=8,mem=32G,gpu=4 --label ssd
+    queuectl worker start -c 16 --resources auto         # what there is
     queuectl worker start --metrics 9464      # for Prometheus, at http://127.0.0.1:9464/metrics
     queuectl worker start -f node.toml        # options that worker configure has written
     """,
@@ -104,6 +107,7 @@ def worker() -> None:
     "says, which is 1]",
 )
 @serving_options
+@having_options
 @handling_options
 @tuning_options
 @click.option(

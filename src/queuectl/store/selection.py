@@ -186,7 +186,9 @@ def _conditions(
         params["quoted"] = needle(json.dumps(text, ensure_ascii=False)[1:-1])
     if which.types:
         names = _numbered("handler", map(handler_of, which.types), params)
-        conditions.append(sql.WHERE_TYPE.replace("{handlers}", names))
+        types = _numbered("type", which.types, params)
+        where = sql.WHERE_TYPE.replace("{handlers}", names)
+        conditions.append(where.replace("{types}", types))
     for n, key in enumerate(which.keys):
         params[f"key{n}"] = key
         conditions.append(sql.WHERE_KEY.replace("{n}", str(n)))
