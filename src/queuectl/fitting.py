@@ -6,7 +6,7 @@ begin there only as long as the reserved one would have room beside all that beg
 reserved: so it begins at the latest when what ran then is over, however many small ones come by.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from queuectl.admission import Candidate, Serving
@@ -157,12 +157,3 @@ def _ends_until(needs: Needs, stock: Stock) -> int:
         if Stock(stock.resources, held[ended:]).room().fits(needs):
             return ended
     return len(held)
-
-
-def largest(resources: Iterable[str]) -> Mapping[str, int]:
-    """Return the most that any of these nodes has of each resource."""
-    most: dict[str, int] = {}
-    for one in resources:
-        for name, many in room_of(one).totals().items():
-            most[name] = max(most.get(name, 0), many)
-    return most

@@ -55,7 +55,7 @@ class Needs(NamedTuple):
         if not self.amounts and not self.labels:
             return ""
         labels = f";{','.join(self.labels)}" if self.labels else ""
-        return f"{','.join(f'{name}={number(many)}' for name, many in self.amounts)}{labels}"
+        return f"{','.join(f'{name}={number_text(many)}' for name, many in self.amounts)}{labels}"
 
 
 NOTHING = Needs()
@@ -139,8 +139,8 @@ def read_needs(given: object) -> tuple[tuple[str, int], ...]:
         many = read_amount(name, value)
         if name in DEVICES and many > WHOLE and many % WHOLE:
             raise AmountError(
-                f"{name}={number(many)}; of one device a share such as {name}=0.5 can be had, and"
-                " of several whole ones"
+                f"{name}={number_text(many)}; of one device a share such as {name}=0.5 can be had,"
+                " and of several whole ones"
             )
         if many:
             found[name] = many
@@ -244,7 +244,7 @@ def read_resources(given: str) -> str:
                 )
             found[name] = f"[{_written(range(many // WHOLE))}]"
         else:
-            found[name] = number(many)
+            found[name] = number_text(many)
     if len(found) > MOST_RESOURCES:
         raise AmountError(f"{len(found)} resources; a node has {MOST_RESOURCES} at most")
     return ",".join(f"{name}={text}" for name, text in sorted(found.items()))
@@ -371,7 +371,7 @@ def needs_of(handler: str) -> Needs | None:
 # -- showing ------------------------------------------------------------------------------------
 
 
-def number(many: int) -> str:
+def number_text(many: int) -> str:
     """Write an amount, exactly: `2`, `0.5`."""
     whole, part = divmod(many, WHOLE)
     return f"{whole}.{part:03}".rstrip("0") if part else str(whole)
@@ -398,7 +398,7 @@ def told_amount(name: str, many: int) -> str:
         for unit, factor in reversed(SIZES.items()):
             if many % (factor * WHOLE) == 0:
                 return f"{many // (factor * WHOLE)}{unit.upper()}"
-    return number(many)
+    return number_text(many)
 
 
 def told_needs(needs: Needs) -> str:

@@ -528,9 +528,11 @@ def _handles(node: dict[str, Any]) -> str:
 
 
 def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
-    from queuectl.report import serving_of
+    from queuectl.report import serving_of, used_text
 
     handles = any(node["handlers"] for node in nodes)
+    has = any(node.get("resources") for node in nodes)
+    labelled = any(node.get("labels") for node in nodes)
     columns = [
         Column("NODE", least=8),
         Column("STATE", styles=NODE_COLOURS),
@@ -541,6 +543,8 @@ def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
         Column("SINCE", drop=1),
         Column("QUEUES", least=10, drop=2),
         *([Column("HANDLES", least=10, drop=2)] if handles else []),
+        *([Column("USED", least=12)] if has else []),
+        *([Column("LABELS", least=6, drop=2)] if labelled else []),
     ]
     rows = (
         [
@@ -553,6 +557,8 @@ def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
             local(parse_time(node["started_at"], now=0)),
             str(serving_of(node)),
             *([_handles(node)] if handles else []),
+            *([used_text(node)] if has else []),
+            *([", ".join(node.get("labels", ()))] if labelled else []),
         ]
         for node in nodes
     )

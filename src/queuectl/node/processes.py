@@ -27,7 +27,7 @@ from queuectl.node.programs import Programs
 from queuectl.node.runs import LostRun, Run, may_have_begun, owner_of
 from queuectl.parameters import variables
 from queuectl.request import LONGEST_ARGUMENT
-from queuectl.resources import GPU, NOTHING, device_text, needs_of, number
+from queuectl.resources import GPU, NOTHING, device_text, needs_of, number_text
 from queuectl.settings import Settings
 from queuectl.spool import name_left, progress_file, result_file, token_of
 from queuectl.store import Store
@@ -254,7 +254,7 @@ def given_variables(job: Job) -> dict[bytes, bytes]:
         return {}
     needs = needs_of(job.handler) or NOTHING
     told = {
-        name: device_text(job.devices[name]) if name in job.devices else number(many)
+        name: device_text(job.devices[name]) if name in job.devices else number_text(many)
         for name, many in needs.amounts
     }
     variables = {f"QUEUECTL_{name.upper()}": text for name, text in told.items()}

@@ -321,6 +321,19 @@ NODE = tells(
         "weights": by_name(NUMBER),
         "in_order": FLAG,
         "handlers": array(TEXT),
+        "labels": array(TEXT),
+        "resources": by_name(
+            {
+                "type": "object",
+                "required": ["total", "used", "free"],
+                "properties": {
+                    "total": NUMBER,
+                    "used": NUMBER,
+                    "free": NUMBER,
+                    "devices": by_name(NUMBER),
+                },
+            }
+        ),
         "alive": FLAG,
         "stopping": or_null(TEXT),
         "version": TEXT,
