@@ -504,6 +504,8 @@ def _is_meant(job: Job, which: Filter) -> bool:
         return False
     if which.types and job.type not in which.types:
         return False
+    if which.groups and job.group not in which.groups:
+        return False
     if not set(which.tags) <= set(job.tags) or not set(which.keys) <= set(job.keys):
         return False
     if which.due_since is not None and job.run_at < milliseconds(which.due_since):

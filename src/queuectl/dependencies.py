@@ -6,6 +6,7 @@ Pure: a parent has ended, and its child is told. No clock, no store.
 from collections.abc import Mapping
 from enum import StrEnum
 
+from queuectl.facts import Group
 from queuectl.job import State
 
 
@@ -65,11 +66,38 @@ _IF_DEAD: Mapping[IfParentFails, Verdict] = {
 }
 
 
-def why_cancelled(parent: str, wanted: Wanted, came_to: State) -> str:
-    """Say why a child was cancelled."""
+NOT_NEEDED = "not needed: "
+"""How the reason begins for which a job was cancelled that never had to run."""
+
+
+def is_unneeded(reason: str | None) -> bool:
+    """Tell whether a job was cancelled, for this reason, as what it was to follow didn't happen."""
+    return reason is not None and reason.startswith(NOT_NEEDED)
+
+
+def why_cancelled(
+    parent: str,
+    wanted: Wanted,
+    came_to: State,
+    *,
+    was_removed: bool = False,
+    was_unneeded: bool = False,
+) -> str:
+    """Say why a child was cancelled, by what became of a parent."""
     if wanted == Wanted.FAIL and came_to == State.COMPLETED:
-        return f"not needed: {parent}, whose failure it waits for, has completed"
+        return f"{NOT_NEEDED}{parent}, whose failure it waits for, has completed"
+    if was_unneeded:
+        return f"{NOT_NEEDED}nor is its parent {parent}"
+    if was_removed:
+        return f"its parent {parent} was removed"
     return f"its parent {parent} {'was cancelled' if came_to == State.CANCELLED else 'is dead'}"
+
+
+def group_end(group: Group) -> State:
+    """Say how a group has ended, all of whose jobs are over."""
+    if group.dead:
+        return State.DEAD
+    return State.CANCELLED if group.cancelled > group.unneeded else State.COMPLETED
 
 
 _WANTED = frozenset(wanted.value for wanted in Wanted)

@@ -315,6 +315,33 @@ class Edge:
     """Whether the child may run, as far as this parent is concerned. That stays so."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Jobs that are waited for together: how many there are, and how many of them ended how.
+
+    Those that were pruned count as what they were; those that were removed by hand don't count.
+    """
+
+    name: str
+    made_at: int
+    jobs: int = 0
+    open: int = 0
+    """Those that wait, or run."""
+    completed: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    unneeded: int = 0
+    """Those of the cancelled that weren't needed, as what they were to follow didn't happen."""
+    max_fails: int | None = None
+    """So many dead ones, and those that still wait are cancelled."""
+    stopped_at: int | None = None
+    """When that was."""
+    over_at: int | None = None
+    """When the last of them ended; None while any is open."""
+    rounds: int = 0
+    """How often that was: after it, jobs may have come, or have been retried."""
+
+
 def undo_until(event: Event) -> int | None:
     """Return until when what was done can be undone, if its job doesn't change; None if never."""
     return None if event.was is None else event.at + UNDO_FOR

@@ -40,6 +40,7 @@ Kind = Literal[
     "labels",
     "keys",
     "parents",
+    "groups",
     "if_fails",
     "needs",  # amounts of resources, in the one form in which they are kept
     "required",  # labels of a node
@@ -254,6 +255,25 @@ REQUESTED = (
         also=("depends_on",),
     ),
     Field(
+        "after_group",
+        "groups",
+        "--after-group NAME[:WANTED]",
+        "The same for all jobs of a group: ok or any. Repeat it.",
+    ),
+    Field(
+        "group",
+        "name",
+        "--group NAME",
+        "The group that it is in: jobs that are waited for together.",
+    ),
+    Field(
+        "max_fails",
+        "count",
+        "--max-fails N",
+        "When so many jobs of its group are dead, cancel those that wait.",
+        is_order=True,
+    ),
+    Field(
         "if_parent_fails",
         "if_fails",
         "--if-parent-fails HOW",
@@ -434,6 +454,9 @@ class Keywords(TypedDict, total=False):
     tags: Sequence[str] | str
     keys: Sequence[str] | str
     after: "Sequence[str | Job] | str | Job"
+    after_group: Sequence[str] | str
+    group: str
+    max_fails: int
     if_parent_fails: str
     needs: Mapping[str, int | float | str] | str
     requires: Sequence[str] | str

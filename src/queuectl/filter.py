@@ -35,6 +35,8 @@ class Filter:
     """Types of data jobs, of which a job has one; empty for data without a type."""
     keys: tuple[str, ...] = ()
     """All of these: what limits count by."""
+    groups: tuple[str, ...] = ()
+    """Of which a job is in one."""
     text: str = ""
     """A part of the id, command, arguments, error or reason; ASCII letters in any case."""
     since: "int | datetime | None" = None
@@ -56,6 +58,7 @@ class Filter:
             "tags": tuple(check_sought("a tag", t) for t in _several("tags", self.tags)),
             "types": tuple(check_sought("a type", t) for t in _several("types", self.types)),
             "keys": tuple(check_sought("a key", k) for k in _several("keys", self.keys)),
+            "groups": tuple(check_sought("a group", g) for g in _several("groups", self.groups)),
         }
         for name, names in settled.items():
             object.__setattr__(self, name, names)

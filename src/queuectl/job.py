@@ -96,10 +96,14 @@ class NewJob:
     tags: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    after_group: tuple[str, ...] = ()
     if_parent_fails: str | None = None
     needs: str | None = None
     """Amounts of resources, as `resources` writes them."""
     requires: tuple[str, ...] = ()
+    group: str | None = None
+    max_fails: int | None = None
+    """How many jobs of its group may be dead before those that wait are cancelled."""
     parameters: Mapping[str, str | int] | None = None
     at_once: str | None = None
     """How many of those with a name run at once, and the name: it becomes one of its keys."""
@@ -158,6 +162,10 @@ class Job:
     tags: tuple[str, ...]
     after: tuple[str, ...]
     """The jobs that it waits for, or did, and how these must end: `ID`, `ID:fail` or `ID:any`."""
+    after_group: tuple[str, ...]
+    """The groups that it waits for, or did: `NAME` or `NAME:any`."""
+    group: str | None
+    """What it is waited for together with."""
     if_parent_fails: str | None
     """What becomes of it if one that is to complete is dead; None is that it stays blocked."""
     parameters: Mapping[str, str | int]
@@ -245,6 +253,8 @@ class Job:
         values[_BACKOFF] = None if backoff is None else Strategy(backoff)
         after = values[_AFTER]
         values[_AFTER] = () if after is None else tuple(map(str, _loads(after)))
+        groups = values[_AFTER_GROUP]
+        values[_AFTER_GROUP] = () if groups is None else tuple(map(str, _loads(groups)))
         values[_HAS_CHILDREN] = bool(values[_HAS_CHILDREN])
         requires, devices = values[_REQUIRES], values[_DEVICES]
         values[_REQUIRES] = () if requires is None else tuple(map(str, _loads(requires)))
@@ -413,9 +423,21 @@ Named = str | Job
 """What says which job is meant: its id or, in place of that, the job."""
 
 JOB_COLUMNS = tuple(f.name for f in fields(Job))
-_STATE, _ARGV, _TAGS, _ENV, _ENV_ALL, _BACKOFF, _KEYS, _AFTER, _HAS_CHILDREN, _PARAMETERS = map(
+(
+    _STATE,
+    _ARGV,
+    _TAGS,
+    _ENV,
+    _ENV_ALL,
+    _BACKOFF,
+    _KEYS,
+    _AFTER,
+    _AFTER_GROUP,
+    _HAS_CHILDREN,
+    _PARAMETERS,
+) = map(
     JOB_COLUMNS.index,
-    "state argv tags env env_all backoff keys after has_children parameters".split(),
+    "state argv tags env env_all backoff keys after after_group has_children parameters".split(),
 )
 _REQUIRES, _DEVICES = map(JOB_COLUMNS.index, ("requires", "devices"))
 

@@ -44,6 +44,7 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
     "needs": _amounts,
     "required": list,
     "devices": lambda devices: {name: list(found) for name, found in devices.items()},
+    "groups": list,
     "parameters": lambda own: {
         name: it if isinstance(it, int) else legible(it) for name, it in own.items()
     },

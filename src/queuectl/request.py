@@ -30,6 +30,7 @@ LONGEST_DIGEST = 128
 MOST_TAGS = 64
 MOST_KEYS = 4
 MOST_PARENTS = 10_000
+MOST_GROUPS = 100
 LARGEST_PRIORITY = 2**31 - 1
 LONGEST_SPAN = 3_160_000_000_000
 """A hundred years in milliseconds, and some days."""
@@ -255,6 +256,8 @@ def _check_work(values: Values) -> None:
         )
     if values.get("needs") or values.get("requires"):
         _check_class(values)
+    if "max_fails" in values and "group" not in values:
+        raise BadJobError("max_fails is about a group; give that, too.", field="max_fails")
     if "tracestate" in values and "traceparent" not in values:
         raise BadJobError("A tracestate goes with a trace; give its traceparent, too.")
 
@@ -570,6 +573,27 @@ def _parents(name: str, value: object, now: int) -> tuple[str, ...]:
     return tuple(parents.values())
 
 
+def _groups(name: str, value: object, now: int) -> tuple[str, ...]:
+    from queuectl.dependencies import Wanted, parent_text, read_parent
+
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, Sequence):
+        raise BadJobError(f"{name} must be a list of names of groups.")
+    groups: dict[str, str] = {}
+    for item in given:
+        if not isinstance(item, str):
+            raise BadJobError(f"{name} must be a list of names of groups, not {shown(item)}.")
+        group, wanted = read_parent(item)
+        check_name("the name of a group", group)
+        if wanted == Wanted.FAIL:
+            raise BadJobError(f"{name} can be ok or any, not fail: {shown(item)}.")
+        if groups.setdefault(group, text := parent_text(group, wanted)) != text:
+            raise BadJobError(f"{name} names {shown(group)} twice, in two ways; keep one.")
+    if len(groups) > MOST_GROUPS:
+        raise BadJobError(f"A job can wait for at most {MOST_GROUPS} groups, not {len(groups)}.")
+    return tuple(groups.values())
+
+
 def _if_fails(name: str, value: object, now: int) -> str:
     from queuectl.dependencies import IfParentFails
 
@@ -680,6 +704,7 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "labels": _labels,
     "keys": _keys,
     "parents": _parents,
+    "groups": _groups,
     "parameters": lambda name, value, _: check_parameters(name, value),
     "at_once": _at_once,
     "if_fails": _if_fails,

@@ -70,7 +70,7 @@ class SqliteClient:
     TABLES = (
         "jobs attempts outputs inputs tags counts nodes queues rollups events config meta"
         " watches live receipts schedules ticks keys uniques pauses results progress steps"
-        " sleeps emitted grants webhooks edges untold"
+        " sleeps emitted grants webhooks edges untold groups"
     ).split()
 
     def __init__(self, url: str) -> None:

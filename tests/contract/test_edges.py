@@ -246,11 +246,11 @@ class TestConditions:
         end(store, "d", Exited(1))
         assert {id: the(store, id).reason for id in "bce"} == {
             "b": "not needed: a, whose failure it waits for, has completed",
-            "c": "its parent b was cancelled",
+            "c": "not needed: nor is its parent b",
             "e": "its parent d is dead",
         }
         [event] = store.history.events("c")
-        assert (event.kind, event.detail) == ("cancel", "its parent b was cancelled")
+        assert (event.kind, event.detail) == ("cancel", "not needed: nor is its parent b")
 
 
 class TestByHand:

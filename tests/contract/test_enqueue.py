@@ -54,6 +54,8 @@ EVERYTHING = NewJob(
     traceparent="00-0000000000000000000000000000023a-000000000000024b-01",
     tracestate="vendor=25",
     if_parent_fails="run",
+    group="group 26",
+    parameters={"lr": "0.1", "n": 27},
 )
 
 
@@ -82,6 +84,9 @@ class TestEnqueue:
             stdin_bytes=8,
             tags=("tag-16", "tag-17"),
             after=(),
+            after_group=(),
+            group="group 26",
+            parameters={"lr": "0.1", "n": 27},
             if_parent_fails="run",
             open_parents=0,
             has_children=False,
@@ -177,9 +182,10 @@ class TestEnqueue:
             model, kept = [(models[0], full), (models[1], bare)][place % 2]
             for n in range(len(many), len(many) + length):
                 own: dict[str, Any] = {"id": f"job {n}", "command": f"echo {n}", "argv": None}
+                own["parameters"] = {}
                 if n % 3 == 1:
                     own |= {"command": None, "argv": ("printf", f"ä {n}")}
-                many.append((own["id"], own["command"], own["argv"], model))
+                many.append((own["id"], own["command"], own["argv"], None, model))
                 expected.append(replace(kept, **own))
         store.jobs.enqueue(many, now=NOW)
         found = _all(store)[2:]
@@ -198,7 +204,7 @@ class TestEnqueue:
     def test_many_may_have_arguments_and_no_command(self, store: Store, count: int) -> None:
         model = NewJob(argv=("printf",), env={"A": "b"}, timeout=5_000)
         store.jobs.enqueue(
-            [(f"job {n}", None, ("printf", str(n)), model) for n in range(count)], now=NOW
+            [(f"job {n}", None, ("printf", str(n)), None, model) for n in range(count)], now=NOW
         )
         kept = [(job.id, job.command, job.argv, job.env, job.timeout) for job in _all(store)]
         assert kept == [

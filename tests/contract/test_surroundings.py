@@ -43,7 +43,7 @@ class TestStdin:
     @pytest.mark.parametrize("count", [3, 19, 20, 250])
     def test_of_many_each_has_its_own(self, store: Store, count: int) -> None:
         model, bare = NewJob(stdin=b"shared"), NewJob()
-        likes = [(f"job {n}", "x", None, model if n % 2 else bare) for n in range(count)]
+        likes = [(f"job {n}", "x", None, None, model if n % 2 else bare) for n in range(count)]
         own = [NewJob(id=f"own {n}", command="x", stdin=f"input {n}".encode()) for n in range(9)]
         store.jobs.enqueue([*likes, *own], now=NOW)
         for n in range(count):

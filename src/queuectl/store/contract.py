@@ -18,6 +18,7 @@ from queuectl.facts import (
     Edge,
     Emitted,
     Event,
+    Group,
     Node,
     Pause,
     QueueInfo,
@@ -398,6 +399,25 @@ class Jobs(ABC):
 
         With no `limit`, none is deleted: it only says how many there are.
         """
+
+
+class Groups(ABC):
+    """Jobs that are waited for together, as they are counted."""
+
+    @abstractmethod
+    def named(self, names: Sequence[str]) -> list[Group]:
+        """Return the groups of these names, by name; missing ones are missing.
+
+        Costs no more where a million jobs are in them.
+        """
+
+    @abstractmethod
+    def newest(self, limit: int, *, before: str | None = None) -> list[Group]:
+        """Return groups, the newest first, from before the one of a name."""
+
+    @abstractmethod
+    def like(self, prefix: str, limit: int = 10) -> list[str]:
+        """Return names of groups that begin with a prefix, in order."""
 
 
 class Runs(ABC):
@@ -1041,6 +1061,11 @@ class Store(ABC):
     @abstractmethod
     def grants(self) -> Grants:
         """Who is let in over HTTP."""
+
+    @property
+    @abstractmethod
+    def groups(self) -> Groups:
+        """Which jobs are waited for together."""
 
     @property
     @abstractmethod

@@ -9,29 +9,34 @@ is left is kept as ends that are yet to be told, and told by the transactions th
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from queuectl.dependencies import (
     IfParentFails,
     Verdict,
     Wanted,
+    group_end,
+    is_unneeded,
     read_parent,
     verdict,
     why_cancelled,
 )
 from queuectl.errors import BadJobError, NotFoundError
-from queuectl.facts import Event
+from queuectl.facts import Event, Group
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Job, State
 from queuectl.lifecycle import cancelled
 from queuectl.scope import reaches
 from queuectl.store.contract import chunks
-from queuectl.store.rows import fence, kept, transition_row
+from queuectl.store.rows import fence, holding_slots, kept, transition_row
 
 if TYPE_CHECKING:
+    from queuectl.store.groups import Moves
     from queuectl.store.idiom import Idiom
 
+GROUPS_AT = 1 << 60
+"""Groups are parents as well; their places are this far behind the first of all jobs."""
 TOLD_AT_ONCE = 10_000
 """Children that are told in one transaction."""
 ROUNDS_AT_ONCE = 1_000
@@ -50,6 +55,12 @@ class End(NamedTuple):
     action: str | None = None
     """What this is a part of, if somebody did it by hand."""
     was_removed: bool = False
+    was_unneeded: bool = False
+
+    @property
+    def told(self) -> str:
+        """What it is called."""
+        return f"group {self.id}" if self.seq >= GROUPS_AT else self.id
 
 
 class _Edge(NamedTuple):
@@ -65,6 +76,8 @@ class Link(NamedTuple):
 
     id: str
     after: Sequence[str]
+    after_group: Sequence[str] = ()
+    group: str | None = None
 
 
 class Edges:
@@ -79,57 +92,117 @@ class Edges:
     # -- new jobs -----------------------------------------------------------------------
 
     def find_parents(
-        self, links: Sequence[Link], new: Iterable[str], now: int
+        self, links: Sequence[Link], new: Iterable[str], joined: Container[str], now: int
     ) -> dict[str, End | None]:
         """Hold the jobs for which new ones wait, and say how those ended that have.
 
-        Those that are `new` themselves must come before their children.
+        Those that are `new` themselves must come before their children, and are None. Groups must
+        be there, or be `joined` by new jobs.
         """
         place = {id: at for at, id in enumerate(new)}
         stored: dict[str, str] = {}
+        groups: dict[str, str] = {}
         for link in links:
             for parent, _ in map(read_parent, link.after):
                 if parent not in place:
                     stored.setdefault(parent, link.id)
                 elif place[parent] >= place[link.id]:
                     raise _waits_in_vain(link.id, parent)
+            for name, _ in map(read_parent, link.after_group):
+                if name == link.group:
+                    raise BadJobError(
+                        f"Job {link.id} can't wait for the group that it is in.",
+                        field="after_group",
+                    )
+                if name not in joined:
+                    groups.setdefault(name, link.id)
         found: dict[str, End | None] = dict.fromkeys(place)
         for some in chunks(sorted(stored), ROWS_AT_ONCE):
-            for id, seq, queue, state in self._db.rows(
-                self._sql.LOCK_PARENTS, ids=self._bind(some)
-            ):
-                if reaches(queue):
-                    found[id] = End(seq, id, State(state), now)
-        for parent, child in stored.items():
-            if parent not in found:
-                raise NotFoundError(
-                    f"There is no job {parent!r} for {child} to wait for; nothing was enqueued."
-                )
+            rows = self._db.rows(self._sql.LOCK_PARENTS, ids=self._bind(some))
+            found |= {
+                id: End(seq, id, State(state), now)
+                for id, seq, queue, state in rows
+                if reaches(queue)
+            }
+        _check_found("job", stored, found)
+        _check_found("group", groups, self._groups(groups))
         return found
 
-    def link(self, links: Sequence[Link], parents: Mapping[str, End | None], now: int) -> None:
+    def _groups(self, names: Iterable[str]) -> dict[str, End]:
+        """Hold groups, and say how those ended that have."""
+        held = self._idiom.groups.find(names)
+        return {group.name: _end_of(seq, group) for seq, group in held}
+
+    def link(
+        self, links: Sequence[Link], parents: Mapping[str, End | None], now: int, moves: "Moves"
+    ) -> None:
         """Have jobs that were just stored as blocked wait for their parents."""
         places = self._places({link.id for link in links}, parents)
+        groups = self._groups({name for link in links for name, _ in _read(link.after_group)})
         rows: list[dict[str, Any]] = []
         over: list[_Edge] = []
         for link in links:
+            ties = [(places[id], parents[id], id, wanted) for id, wanted in _read(link.after)]
+            ties += [
+                (end.seq, end, name, wanted)
+                for name, wanted in _read(link.after_group)
+                for end in [groups[name]]
+            ]
             child = places[link.id]
-            for parent, wanted in map(read_parent, link.after):
-                seq, end = places[parent], parents[parent]
-                rows.append({"child": child, "parent": seq, "parent_id": parent, "wanted": wanted})
+            for seq, end, id, wanted in ties:
+                rows.append({"child": child, "parent": seq, "parent_id": id, "wanted": wanted})
                 if end is not None and end.state in FINISHED:
                     over.append(_Edge(child, end, wanted))
         self._db.insert(self._sql.ADD_EDGES, rows)
-        for some in chunks(sorted({row["parent"] for row in rows}), ROWS_AT_ONCE):
+        of_jobs = {row["parent"] for row in rows if row["parent"] < GROUPS_AT}
+        for some in chunks(sorted(of_jobs), ROWS_AT_ONCE):
             self._db.change(self._sql.HAVE_CHILDREN, {"seqs": self._bind(some)})
+        for end in groups.values():
+            self._db.change(self._sql.GROUP_HAS_CHILDREN, {"seq": end.seq - GROUPS_AT})
         counts: dict[int, list[int]] = defaultdict(list)
         for link in links:
-            counts[len(link.after)].append(places[link.id])
+            counts[len(link.after) + len(link.after_group)].append(places[link.id])
         for count, children in counts.items():
             for some in chunks(children, ROWS_AT_ONCE):
                 self._db.change(self._sql.SET_PARENTS, {"count": count, "seqs": self._bind(some)})
-        # They have no children yet.
-        self._tell(over, now)
+        self._check_groups(links, places)
+        if ends := self._tell(over, now, moves):
+            self.settle(ends, moves)
+
+    def _check_groups(self, links: Sequence[Link], places: Mapping[str, int]) -> None:
+        """Raise that new jobs wait for others that wait for the end of their own group.
+
+        Among jobs alone there are no such circles: each waits for those that were there before.
+        """
+        by_group: dict[str, list[int]] = defaultdict(list)
+        for link in links:
+            if link.group is not None:
+                by_group[link.group].append(places[link.id])
+        waited_for = self._idiom.groups.waited_for(by_group)
+        for seq, name in waited_for:
+            if self._leads_to(by_group[name], GROUPS_AT + seq):
+                raise BadJobError(
+                    f"Group {name} would wait for itself: some of its new jobs wait for what waits"
+                    " for its end.",
+                    field="group",
+                )
+
+    def _leads_to(self, children: Sequence[int], place: int) -> bool:
+        """Tell whether these jobs wait, by whatever way, for what is at a place."""
+        seen: set[int] = set()
+        some = set(children)
+        while some:
+            seen |= some
+            found: set[int] = set()
+            for part in chunks(sorted(some), ROWS_AT_ONCE):
+                rows = self._db.rows(self._sql.OPEN_PARENTS, seqs=self._bind(part))
+                found.update(parent for (parent,) in rows)
+            if place in found:
+                return True
+            groups = [parent - GROUPS_AT for parent in found if parent >= GROUPS_AT]
+            found.update(self._idiom.groups.blocked(groups))
+            some = found - seen
+        return False
 
     def _places(self, new: set[str], parents: Mapping[str, End | None]) -> dict[str, int]:
         places = {id: end.seq for id, end in parents.items() if end is not None}
@@ -140,7 +213,7 @@ class Edges:
 
     # -- ends ---------------------------------------------------------------------------
 
-    def settle(self, ends: Sequence[End], *, kept: bool = False) -> None:
+    def settle(self, ends: Sequence[End], moves: "Moves", *, kept: bool = False) -> None:
         """Tell all who wait for jobs that these have ended, and so on.
 
         What is left of that is kept for later; or still is, if the ends were.
@@ -153,7 +226,7 @@ class Edges:
             edges = self._open_edges(some, room + 1)
             if len(edges) > room:
                 left.extendleft(reversed(some))
-            left.extend(self._tell(edges[:room], now))
+            left.extend(self._tell(edges[:room], now, moves))
             room -= len(edges)
             rounds -= 1
         waiting = {end.seq for end in left}
@@ -161,17 +234,15 @@ class Edges:
             self._db.change(self._sql.DROP_UNTOLD, {"seqs": self._bind(done)})
         for end in left:
             if end.seq not in known:
-                row = {"seq": end.seq, "id": end.id, "state": end.state, "action": end.action}
-                self._db.change(self._sql.ADD_UNTOLD, row)
-        self._idiom.has_untold = bool(left)
+                self._db.change(self._sql.ADD_UNTOLD, _kept_row(end))
+        self._idiom.has_untold |= bool(left)
 
-    def settle_kept(self, now: int) -> bool:
+    def settle_kept(self, now: int, moves: "Moves") -> bool:
         """Go on to tell ends of which not all have been told; says whether there were any."""
         rows = self._db.rows(self._sql.UNTOLD, limit=PARENTS_AT_ONCE)
-        self._idiom.has_untold = False
         if rows:
-            ends = [End(seq, id, State(state), now, action) for seq, id, state, action in rows]
-            self.settle(ends, kept=True)
+            ends = [_kept_end(row, now) for row in rows]
+            self.settle(ends, moves, kept=True)
         return bool(rows)
 
     def reopen(self, seqs: Sequence[int]) -> None:
@@ -186,7 +257,7 @@ class Edges:
         rows = self._db.rows(self._sql.OPEN_EDGES, seqs=self._bind(sorted(by_seq)), limit=limit)
         return [_Edge(child, by_seq[parent], Wanted(wanted)) for parent, child, wanted in rows]
 
-    def _tell(self, edges: Sequence[_Edge], now: int) -> list[End]:
+    def _tell(self, edges: Sequence[_Edge], now: int, moves: "Moves") -> list[End]:
         """Tell children of ends; returns the ends of those that are cancelled by that."""
         children: dict[int, IfParentFails] = {}
         for some in chunks(sorted({edge.child for edge in edges}), ROWS_AT_ONCE):
@@ -210,7 +281,7 @@ class Edges:
             for some in chunks(told, ROWS_AT_ONCE):
                 self._db.change(self._sql.SETTLE_EDGES, row | {"seqs": self._bind(some)})
         self._let_go(fewer, now)
-        return self._cancel(over, now)
+        return self._cancel(over, now, moves)
 
     def _let_go(self, fewer: Mapping[int, int], now: int) -> None:
         """Have so many parents less keep these from running."""
@@ -224,37 +295,62 @@ class Edges:
         if fewer:
             self._idiom.wake()
 
-    def _cancel(self, over: Mapping[int, _Edge], now: int) -> list[End]:
+    def _cancel(self, over: Mapping[int, _Edge], now: int, moves: "Moves") -> list[End]:
         """Cancel those of these children that are blocked."""
-        from queuectl.store.idiom import Changed
-
         jobs = [job for some in chunks(sorted(over), ROWS_AT_ONCE) for job in self._lock(some)]
         jobs = [job for job in jobs if job.state == State.BLOCKED]
+        whys = {job.seq: _why(over[job.seq]) for job in jobs}
+        actions = {job.seq: over[job.seq].end.action for job in jobs}
+        return self.call_off(jobs, whys, now, moves, actions=actions)
+
+    def call_off(
+        self,
+        jobs: Sequence[Job],
+        whys: Mapping[int, str],
+        now: int,
+        moves: "Moves",
+        *,
+        actions: Mapping[int, str | None] | None = None,
+    ) -> list[End]:
+        """Cancel jobs that wait, and are held, for these reasons; returns which have children."""
+        from queuectl.store.idiom import Changed
+
         if not jobs:
             return []
-        to = {job.seq: cancelled(job, _why(over[job.seq])) for job in jobs}
+        actions = actions or {}
         rows = [
-            fence(job) | transition_row(to[job.seq], now) | {"now": now, "was": job.state.value}
+            fence(job)
+            | transition_row(cancelled(job, whys[job.seq]), now)
+            | {"now": now, "was": job.state.value}
             for job in jobs
         ]
         gone = self._db.update(self._sql.APPLY, rows)
         jobs = [job for job in jobs if job.seq in gone]
-        after = {
-            job.seq: job for some in chunks(sorted(gone), ROWS_AT_ONCE) for job in self._lock(some)
-        }
-        events = [_event(job, after[job.seq], over[job.seq], now) for job in jobs]
+        parts = chunks(sorted(gone), ROWS_AT_ONCE)
+        after = {job.seq: job for some in parts for job in self._lock(some)}
         may_tell = self._idiom.may_tell()
+        for unneeded in (False, True):
+            some = [job for job in jobs if is_unneeded(whys[job.seq]) == unneeded]
+            moves.move(some, State.CANCELLED, unneeded=unneeded)
         self._idiom.follow(
             Changed(
                 State.CANCELLED,
                 [job.seq for job in jobs],
-                events,
+                [_event(job, after[job.seq], actions.get(job.seq), now) for job in jobs],
                 ticked=[job for job in jobs if job.tick is not None],
+                left=holding_slots(job for job in jobs if job.state != State.BLOCKED),
                 told=[(after[job.seq], None) for job in jobs if may_tell(job)],
             )
         )
         return [
-            End(job.seq, job.id, State.CANCELLED, now, over[job.seq].end.action)
+            End(
+                job.seq,
+                job.id,
+                State.CANCELLED,
+                now,
+                actions.get(job.seq),
+                was_unneeded=is_unneeded(whys[job.seq]),
+            )
             for job in jobs
             if job.has_children
         ]
@@ -264,24 +360,61 @@ class Edges:
 
 
 def _why(edge: _Edge) -> str:
-    if edge.end.was_removed:
-        return f"its parent {edge.end.id} was removed"
-    return why_cancelled(edge.end.id, edge.wanted, edge.end.state)
+    end = edge.end
+    return why_cancelled(
+        end.told,
+        edge.wanted,
+        end.state,
+        was_removed=end.was_removed,
+        was_unneeded=end.was_unneeded,
+    )
 
 
-def _event(before: Job, after: Job, edge: _Edge, now: int) -> Event:
-    """Return what is kept of a child that was cancelled; by hand, together with what did it."""
-    is_by_hand = edge.end.action is not None
+def _event(before: Job, after: Job, action: str | None, now: int) -> Event:
+    """Return what is kept of a job that was called off; by hand, together with what did it."""
+    is_by_hand = action is not None
     return Event(
         at=now,
         kind="cancel",
         job=before.id,
         node=None,
         who=whoami(),
-        detail=_why(edge),
-        action=edge.end.action,
+        detail=after.reason,
+        action=action,
         was=kept(before, after) if is_by_hand and before.tick is None else None,
     )
+
+
+def _kept_row(end: End) -> dict[str, Any]:
+    """Describe an end of which not all have been told."""
+    how = "removed" if end.was_removed else "unneeded" if end.was_unneeded else None
+    row = {"seq": end.seq, "id": end.id, "state": end.state, "action": end.action}
+    return row | {"how": how}
+
+
+def _kept_end(row: Sequence[Any], now: int) -> End:
+    """Return the end that a row describes."""
+    seq, id, state, action, how = row
+    told = {"was_removed": how == "removed", "was_unneeded": how == "unneeded"}
+    return End(seq, id, State(state), now, action, **told)
+
+
+def _read(names: Sequence[str]) -> list[tuple[str, Wanted]]:
+    return [read_parent(name) for name in names]
+
+
+def _end_of(seq: int, group: Group) -> End:
+    """Return how a group has ended, if it has."""
+    state = State.PENDING if group.over_at is None else group_end(group)
+    return End(GROUPS_AT + seq, group.name, state, group.over_at or 0)
+
+
+def _check_found(what: str, wanted: Mapping[str, str], found: Container[str]) -> None:
+    for name, child in wanted.items():
+        if name not in found:
+            raise NotFoundError(
+                f"There is no {what} {name!r} for {child} to wait for; nothing was enqueued."
+            )
 
 
 def _waits_in_vain(child: str, parent: str) -> BadJobError:

@@ -28,12 +28,13 @@ from queuectl.store.rows import (
     transition_row,
 )
 from queuectl.store.statements.shared import NEW_COLUMNS
-from queuectl.values import dataclass
+from queuectl.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from queuectl.admission import Admitted, Candidate, Offer, Serving
     from queuectl.job import Outcome
     from queuectl.store.edges import Edges, End
+    from queuectl.store.groups import Groups, Moves
     from queuectl.store.limiting import Limiting
     from queuectl.store.stocking import Stocking
     from queuectl.webhook import Webhook
@@ -73,6 +74,12 @@ class Changed:
     """Those of them that are over, and for which others may wait."""
     again: Sequence[int] = ()
     """Those that were over, and aren't any more, though others may have been told."""
+    members: Sequence[Job] = ()
+    """Those of them that may be in groups, as they were before."""
+    joined: "Mapping[str, tuple[int, int | None]]" = field(default_factory=dict)
+    """Of new jobs, how many come into which groups; and how many dead ones these bear, if said."""
+    at: int | None = None
+    """When that was; the time, if that isn't told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +136,13 @@ class Idiom:
         from queuectl.store.edges import Edges
 
         return Edges(self)
+
+    @cached_property
+    def groups(self) -> "Groups":
+        """The groups of jobs; most are in none."""
+        from queuectl.store.groups import Groups
+
+        return Groups(self)
 
     # -- storing ------------------------------------------------------------------------
 
@@ -375,10 +389,42 @@ class Idiom:
         nothing follows.
         """
         self.follow(*changes)
-        if again := [seq for change in changes for seq in change.again]:
-            self.edges.reopen(again)
-        if ends := [end for change in changes for end in change.ends]:
-            self.edges.settle(ends)
+        again = [seq for change in changes for seq in change.again]
+        ends = [end for change in changes for end in change.ends]
+        moves = _moves_of(changes)
+        if again or ends or moves is not None:
+            now = max((change.at for change in changes if change.at is not None), default=None)
+            self.spread(ends, again, moves, self.time(now))
+
+    def spread(
+        self, ends: "Sequence[End]", again: Sequence[int], moves: "Moves | None", now: int
+    ) -> None:
+        """See to what ends of jobs, and that some run again, mean to children and groups.
+
+        And what the ends of these mean to others, and so on.
+        """
+        from queuectl.store.groups import Moves
+
+        moves = Moves() if moves is None else moves
+        while ends or again or moves:
+            if again:
+                self.edges.reopen(again)
+            if ends:
+                self.edges.settle(ends, moves)
+            ends, again = [], []
+            if moves:
+                ends, again, moves = self.groups.count(moves, now)
+
+    def settle(self) -> bool:
+        """Go on with what a transaction has left of that; says whether there was anything."""
+        from queuectl.store.groups import Moves
+
+        moves, now = Moves(), self.time(None)
+        self.has_untold = False
+        found = self.edges.settle_kept(now, moves)
+        found = self.groups.go_on_stopping(now, moves) or found
+        self.spread([], [], moves, now)
+        return found
 
     def follow(self, *changes: Changed) -> None:
         """See to all that follows, but for what it means to the children of jobs."""
@@ -432,6 +478,8 @@ class Idiom:
                 hooked=hooked,
                 told=told,
                 ends=ends_of(jobs, State.DEAD, now),
+                members=[replace(job, state=State.PENDING) for job in jobs if job.group],
+                at=now,
             )
         )
 
@@ -493,6 +541,24 @@ class Idiom:
     def bind(self, items: Sequence[object]) -> object:
         """Make a value of a list."""
         return self.db.driver.dialect.bind_list(items)
+
+
+def _moves_of(changes: Sequence[Changed]) -> "Moves | None":
+    """Return by how much changes move the counts of groups; most don't."""
+    if not any(change.members or change.joined for change in changes):
+        return None
+    if not any(job.group is not None for change in changes for job in change.members) and not any(
+        change.joined for change in changes
+    ):
+        return None
+    from queuectl.store.groups import Moves
+
+    moves = Moves()
+    for change in changes:
+        moves.move(change.members, change.to)
+        for group, (jobs, max_fails) in change.joined.items():
+            moves.join(group, jobs, max_fails)
+    return moves
 
 
 def ends_of(jobs: Iterable[Job], state: State, at: int) -> "Sequence[End]":

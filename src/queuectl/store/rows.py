@@ -3,7 +3,7 @@
 And what comes out of rows, where it takes more than their columns.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -60,6 +60,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "labels": _json,
     "keys": _json,
     "parents": _json,
+    "groups": _json,
     "if_fails": str,
     "needs": str,
     "required": _json,
@@ -155,6 +156,20 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
         text = None if argv is None else _json(argv)
         rows.append((next(made) if id is None else id, command, text, parameters, rest))
     return rows
+
+
+def joined_by(models: Sequence[NewJob]) -> dict[str, tuple[int, int | None]]:
+    """Return how many of new jobs come into which groups, and how many dead ones these bear."""
+    # Many share a model.
+    by_model = Counter(map(id, models))
+    known = {id(model): model for model in models}
+    joined: dict[str, tuple[int, int | None]] = {}
+    for key, model in known.items():
+        if model.group is not None:
+            jobs, bound = joined.get(model.group, (0, None))
+            bound = bound if model.max_fails is None else model.max_fails
+            joined[model.group] = jobs + by_model[key], bound
+    return joined
 
 
 def _rest(job: NewJob, now: int) -> Row:
@@ -337,6 +352,11 @@ def death_of(job: Job, reason: str | None, *, at: int, node: str | None) -> Even
     from queuectl.host import whoami
 
     return Event(at=at, kind="dead", job=job.id, node=node, who=whoami(), detail=reason)
+
+
+def holding_slots(jobs: Iterable[Job]) -> list[Job]:
+    """Return those of these jobs that may have had a slot of a key waiting for them."""
+    return [job for job in jobs if job.keys and job.parked is None]
 
 
 def event_row(event: Event) -> dict[str, Any]:

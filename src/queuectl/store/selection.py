@@ -49,7 +49,8 @@ def select_seqs(
         conditions.append(sql.WHERE_AFTER if oldest else sql.WHERE_BEFORE)
     if last is not None:
         conditions.append(sql.WHERE_UP_TO if oldest else sql.WHERE_DOWN_TO)
-    if not which.states and not which.queues:
+    if which.groups or (not which.states and not which.queues):
+        conditions += _pair_conditions(which.queues, which.states, params)
         return look(sql.SELECT, conditions, direction, params)
     found: list[int] = []
     for queue, state in _pairs(counts(), which):
@@ -93,7 +94,10 @@ def horizon(
         found = look(statement, [], direction, asked)
         return found[0] if found else None
     conditions = [] if after is None else [sql.WHERE_AFTER if oldest else sql.WHERE_BEFORE]
-    if not which.states and not which.queues:
+    if which.groups:
+        names = _numbered("group", which.groups, params)
+        conditions.append(sql.WHERE_GROUP.replace("{groups}", names))
+    if which.groups or (not which.states and not which.queues):
         found = look(sql.HORIZON, conditions, direction, params | {"looks": looks - 1})
         return found[0] if found else None
     # Those that run are few.
@@ -189,6 +193,9 @@ def _conditions(
         types = _numbered("type", which.types, params)
         where = sql.WHERE_TYPE.replace("{handlers}", names)
         conditions.append(where.replace("{types}", types))
+    if which.groups:
+        names = _numbered("group", which.groups, params)
+        conditions.append(sql.WHERE_GROUP.replace("{groups}", names))
     for n, key in enumerate(which.keys):
         params[f"key{n}"] = key
         conditions.append(sql.WHERE_KEY.replace("{n}", str(n)))

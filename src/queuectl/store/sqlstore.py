@@ -10,6 +10,7 @@ from queuectl.store.administration import Administration
 from queuectl.store.contract import (
     Capability,
     Grants,
+    Groups,
     History,
     Jobs,
     Listener,
@@ -121,6 +122,12 @@ class SqlStore(Store):
         from queuectl.store.verbs.grants import SqlGrants
 
         return SqlGrants(self._idiom)
+
+    @cached_property
+    def groups(self) -> Groups:
+        from queuectl.store.verbs.groups import SqlGroups
+
+        return SqlGroups(self._idiom)
 
     @property
     def webhooks(self) -> Webhooks:

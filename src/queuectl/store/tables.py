@@ -51,7 +51,18 @@ TABLES = (
         key=("child", "parent"),
         columns=("child", "parent", "parent_id", "wanted", "came_to", "met"),
     ),
-    Table(name="untold", key=("seq",), columns=("seq", "id", "state", "action")),
+    Table(name="untold", key=("seq",), columns=("seq", "id", "state", "action", "how")),
+    Table(
+        name="groups",
+        key=("seq",),
+        columns=tuple(
+            (
+                "seq name made_at jobs open completed dead cancelled unneeded max_fails stopped_at"
+                " stopping over_at rounds has_children"
+            ).split()
+        ),
+        numbered=True,
+    ),
     Table(name="inputs", key=("seq", "start"), columns=("seq", "start", "data"), wide=("data",)),
     Table(
         name="queues",

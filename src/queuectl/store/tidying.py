@@ -1,12 +1,15 @@
 """Tidying: what makes small again what has grown, and costs nobody who works anything."""
 
 from queuectl.store.contract import Nodes, Topic
+from queuectl.store.edges import GROUPS_AT
 from queuectl.store.idiom import Idiom
 from queuectl.store.rollups import EVER, Tally
 
 HOUR = 3_600_000
 KEEP_RECEIPTS = 24 * HOUR
 """Milliseconds after which nobody can be in doubt about a commit any more."""
+KEEP_GROUPS = 24 * HOUR
+"""Milliseconds for which is kept how a group ended whose jobs are gone."""
 KEEP_TICKS = 30 * 24 * HOUR
 """Milliseconds for which is kept which job a tick has made."""
 EVENTS_AT_ONCE = 1_000
@@ -31,6 +34,10 @@ class Tidying:
         self._db.again(self._sql.DROP_OLD_TICKS, before=now - KEEP_TICKS)
         self._db.again(self._sql.DROP_OLD_PAUSES)
         self._db.again(self._sql.DROP_EMITTED, before=emitted_before or 0)
+        while self._db.atomic(self._idiom.settle):
+            continue
+        before = {"before": now - KEEP_GROUPS, "groups_at": GROUPS_AT}
+        self._db.again(self._sql.DROP_GROUPS, **before)
         if self._db.rows(self._sql.LIMITED):
             self._db.atomic(lambda: self._see_to_limits(now))
         if events_before is not None:

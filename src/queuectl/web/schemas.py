@@ -16,6 +16,7 @@ from queuectl.request import (
     LONGEST_COMMAND,
     LONGEST_ID,
     LONGEST_NAME,
+    MOST_GROUPS,
     MOST_KEYS,
     MOST_PARENTS,
     MOST_TAGS,
@@ -113,6 +114,7 @@ _ASKED: dict[str, Json] = {
     "labels": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_TAGS},
     "keys": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_KEYS},
     "parents": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_PARENTS},
+    "groups": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_GROUPS},
     "if_fails": {"type": "string", "enum": ["block", "cancel", "run"]},
     "needs": {
         "type": ["object", "string"],
@@ -168,6 +170,7 @@ _TOLD: dict[str, Json] = {
     "labels": array(TEXT),
     "keys": array(TEXT),
     "parents": array(TEXT),
+    "groups": array(TEXT),
     "if_fails": TEXT,
     "needs": by_name(NUMBER),
     "required": array(TEXT),

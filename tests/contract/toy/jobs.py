@@ -54,7 +54,7 @@ class ToyJobs(Jobs):
 
     def enqueue_one(self, job: NewJob | OneOfMany, *, now: int) -> Job:
         job = _whole(job) if isinstance(job, tuple) else job
-        if job.unique is not None or job.after:
+        if _needs_care(job):
             (id,) = self.enqueue([job], now=now).ids
             return self._memory.line[id]
         if job.id in self._memory.line:
@@ -65,7 +65,7 @@ class ToyJobs(Jobs):
         self, jobs: Sequence[NewJob | OneOfMany], *, now: int, skip_duplicates: bool = False
     ) -> Batch:
         new = [job if isinstance(job, NewJob) else _whole(job) for job in jobs]
-        if any(job.unique is not None or job.after for job in new):
+        if any(map(_needs_care, new)):
             return self._arrive(new, now, skip_duplicates=skip_duplicates)
         given = [job.id for job in new if job.id is not None]
         if not skip_duplicates and (taken := set(given) & set(self._memory.line)):
@@ -120,6 +120,7 @@ class ToyJobs(Jobs):
         fields |= {"keys": new.keys, "vtime": self._place(new) if placed else 0, "parked": None}
         fields |= dict.fromkeys(("created_at", "updated_at"), now)
         fields |= {"after": new.after, "if_parent_fails": new.if_parent_fails}
+        fields |= {"after_group": new.after_group, "group": new.group}
         fields |= {"open_parents": 0, "has_children": False}
         id = new.id or job_ids(1)[0]
         job = Job(**fields, id=id, seq=memory.places, state=State.PENDING, run_at=run_at)
@@ -215,6 +216,8 @@ class ToyJobs(Jobs):
         by_index = Filter(tags=which.tags[:1])
         if not which.tags:
             by_index = Filter(states=which.states, queues=which.queues)
+            if which.groups:
+                by_index = Filter(groups=which.groups)
         looked_at = self.select(by_index, limit=looks, after=after, oldest=oldest)
         return looked_at[-1] if len(looked_at) == looks else None
 
@@ -296,6 +299,7 @@ class ToyJobs(Jobs):
         for before, after, _ in moved:
             if after is None:
                 self.edges.forget(before)
+        self.edges.groups.settle(at)
         front = 0
         for job, edit in reversed(first):
             made[job.seq] = put = self._make(job, edit, at)
@@ -518,7 +522,7 @@ class _Arrival:
         kept = "id seq state attempts failures crashes node worker created_at started_at"
         kept += (
             " finished_at duration_ms exit_code error reason cancel_reason forced tick hook parked"
-            " body_digest after if_parent_fails open_parents has_children"
+            " body_digest after after_group if_parent_fails open_parents has_children group"
         )
         values = {name: getattr(job, name) for name in kept.split()}
         if (other.queue, other.keys) == (job.queue, job.keys):
@@ -537,13 +541,25 @@ class _Arrival:
         for id in self._new:
             self._check_order(id)
         for id, new in self._new.items():
-            self._jobs.edges.check(id, new.after)
+            self._jobs.edges.check(id, new)
+        for id, new in self._new.items():
+            for name, _ in map(read_parent, new.after_group):
+                if name not in {other.group for other in self._new.values()}:
+                    self._jobs.edges.groups.check_found(name, id)
+        for id, new in self._new.items():
+            self._jobs.edges.groups.check(new, id)
+            self._jobs.edges.groups.join(new, self._now)
+        self._jobs.edges.groups.settle(self._now)
         for id, new in self._new.items():
             job = self._memory.line[id]
             self._memory.line[id] = replace(job, vtime=self._jobs._place(new))
-        for id, new in self._new.items():
-            if new.after:
-                self._jobs.edges.link(self._memory.line[id], self._now)
+        linked = [id for id, new in self._new.items() if new.after or new.after_group]
+        for id in linked:
+            self._jobs.edges.tie(self._memory.line[id])
+        for id in linked:
+            self._jobs.edges.check_circles(id)
+        for id in linked:
+            self._jobs.edges.tell_of_what_is_over(id, self._now)
         for id, new in self._moved.items():
             job = self._memory.line[id]
             self._become(job, new)
@@ -558,6 +574,7 @@ class _Arrival:
             self._jobs._make(job, to, self._now)
             self._memory.keep(self._event("cancel", job, reason))
             self._jobs.edges.changed(job, self._memory.line[id].state, self._now)
+        self._jobs.edges.groups.settle(self._now)
 
     def _check_order(self, id: str) -> None:
         """Raise that a new job can't wait for itself, or one that comes later, if it is to."""
@@ -565,9 +582,16 @@ class _Arrival:
         for parent, _ in map(read_parent, self._new[id].after):
             if parent in order[order.index(id) :]:
                 raise BadJobError(f"Job {id} waits for {parent}, which comes after it.")
+        for name, _ in map(read_parent, self._new[id].after_group):
+            if name == self._new[id].group:
+                raise BadJobError(f"Job {id} can't wait for the group that it is in.")
 
     def _event(self, kind: str, job: Job, detail: str) -> Event:
         return Event(at=self._now, kind=kind, job=job.id, node=None, who=whoami(), detail=detail)
+
+
+def _needs_care(job: NewJob) -> bool:
+    return job.unique is not None or bool(job.after or job.after_group or job.group)
 
 
 def _whole(like: OneOfMany) -> NewJob:

@@ -5,7 +5,7 @@ from time import CLOCK_MONOTONIC, clock_gettime_ns, time_ns
 from typing import TYPE_CHECKING
 
 from queuectl.access import Grant
-from queuectl.facts import Emitted, Event, Node, Pause, QueueInfo, RunProgress, Sleep, Step
+from queuectl.facts import Emitted, Event, Group, Node, Pause, QueueInfo, RunProgress, Sleep, Step
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Attempt, Job, Output, State, Transition
 from queuectl.limits import Limits, Meters
@@ -49,6 +49,7 @@ class Memory:
         """By the ids of their jobs, as what follows them wherever they go."""
         self.ties: dict[tuple[str, str], Tie] = {}
         """Who waits for whom: a child and a parent, by their ids."""
+        self.groups: dict[str, Group] = {}
         self.emitted: dict[str, Emitted] = {}
         self.schedules: dict[str, Schedule] = {}
         self.ticks: dict[tuple[str, int], Tick] = {}

@@ -54,6 +54,10 @@ class ToyRuns(Runs):
 
     def _end(self, node: str, over: Over, now: int) -> Turned:
         stuck = [job for job in over.unstarted if not self._release(job, now)]
+        for job in over.unstarted:
+            if job not in stuck:
+                self._jobs.edges.groups.move(job, State.PENDING)
+        self._jobs.edges.groups.settle(now)
 
         def asked() -> Mapping[int, Job]:
             return {job.seq: job for job in self.held(node, to_cancel=True)}
@@ -70,7 +74,11 @@ class ToyRuns(Runs):
             for end in done
             if end.transition.state in FINISHED
         ]
+        for end in done:
+            self._jobs.edges.groups.move(end.job, end.transition.state)
         self._jobs.edges.settle(ends_told)
+        if done:
+            self._jobs.edges.groups.settle(max(end.settled_at for end in done))
         if over.note is not None:
             kept = [(job, None) for job in over.unstarted if job not in stuck]
             told = [*kept, *((end.job, end) for end in ends if end not in lost)]
@@ -90,7 +98,10 @@ class ToyRuns(Runs):
             memory.died(job, now, node)
             memory.over(job, State.DEAD)
         self._jobs.call_hooks([(job, None) for job in buried])
+        for job in late:
+            self._jobs.edges.groups.move(job, State.DEAD)
         self._jobs.edges.settle([Ending(job.id, State.DEAD, now) for job in buried])
+        self._jobs.edges.groups.settle(now)
         for job in self._due(now):
             memory.ready[job.id] = 1
             memory.line[job.id] = replace(job, state=State.PENDING)

@@ -24,6 +24,7 @@ def fits(job: Job, which: Filter) -> bool:
         and (not which.queues or job.queue in which.queues)
         and (not which.types or job.type in which.types)
         and set(which.tags) <= set(job.tags)
+        and (not which.groups or job.group in which.groups)
         and set(which.keys) <= set(job.keys)
         and _is_due(job, which)
         and (which.since is None or job.created_at >= milliseconds(which.since))

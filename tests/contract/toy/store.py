@@ -10,7 +10,9 @@ from queuectl.store.contract import Store
 from queuectl.store.folder import Folder
 from queuectl.store.sqlite.driver import HostClock
 from tests.contract.tools import DAY, HOUR
+from tests.contract.toy.edges import GROUP
 from tests.contract.toy.grants import ToyGrants
+from tests.contract.toy.groups import ToyGroups
 from tests.contract.toy.history import ToyHistory
 from tests.contract.toy.jobs import ToyJobs
 from tests.contract.toy.live import ToyLiveOutput
@@ -90,6 +92,10 @@ class Toy(Store):
         return self._grants
 
     @property
+    def groups(self) -> ToyGroups:
+        return self._jobs.edges.groups
+
+    @property
     def webhooks(self) -> ToyWebhooks:
         return self._webhooks
 
@@ -143,6 +149,13 @@ class Toy(Store):
             name: one
             for name, one in memory.emitted.items()
             if one.at >= (emitted_before or 0) or name in awaited
+        }
+        in_use = {job.group for job in memory.line.values()}
+        in_use |= {parent.removeprefix(GROUP) for _, parent in memory.ties if parent[0] == GROUP}
+        memory.groups = {
+            name: one
+            for name, one in memory.groups.items()
+            if one.over_at is None or one.over_at >= now - DAY or name in in_use
         }
         kept = now - 30 * DAY
         memory.ticks = {key: tick for key, tick in memory.ticks.items() if tick.made_at >= kept}

@@ -137,6 +137,7 @@ WHERE_TYPE = """(
     j.handler IN ({handlers})
     OR (j.handler >= 'needs:' AND j.handler < 'needs;' AND j.task IN ({types}))
 )"""
+WHERE_GROUP = 'j."group" IN ({groups})'
 WHERE_TEXT = """(
     {contains_text[j.id]} OR {contains_text[j.command]} OR {contains_text[j.error]}
     OR {contains_text[j.reason]} OR {contains_quoted[j.argv]}
@@ -485,11 +486,14 @@ WHERE seq {in_seqs}
 
 # Ends of which not all have been told: kept, found, and forgotten.
 ADD_UNTOLD = """
-INSERT INTO {untold} (seq, id, state, action) VALUES (:seq, :id, :state, :action)
+INSERT INTO {untold} (seq, id, state, action, how) VALUES (:seq, :id, :state, :action, :how)
 {or_nothing[seq]}
 """
-UNTOLD = "SELECT seq, id, state, action FROM {untold} ORDER BY seq LIMIT :limit{skip_locked}"
+UNTOLD = "SELECT seq, id, state, action, how FROM {untold} ORDER BY seq LIMIT :limit{skip_locked}"
 DROP_UNTOLD = "DELETE FROM {untold} WHERE seq {in_seqs}"
+
+# For what jobs wait that hasn't ended.
+OPEN_PARENTS = "SELECT DISTINCT parent FROM {edges} WHERE child {in_seqs} AND came_to IS NULL"
 
 # Whom jobs wait for, and who waits for them.
 PARENTS = """
@@ -499,6 +503,67 @@ ORDER BY child, parent
 CHILDREN = """
 SELECT child, parent, parent_id, wanted, came_to, met FROM {edges} WHERE parent {in_seqs}
 ORDER BY parent, child LIMIT :limit
+"""
+
+# -- groups ---------------------------------------------------------------------------
+
+# All of a group; some of them, which nobody else changes until the transaction is over, and that
+# others wait for one.
+GROUP = (
+    "name, made_at, jobs, open, completed, dead, cancelled, unneeded, max_fails, stopped_at,"
+    " over_at, rounds"
+)
+GROUPS_NAMED = f"SELECT {GROUP} FROM {{groups}} WHERE name {{in_ids}} ORDER BY name"
+LOCK_GROUPS = f"""
+SELECT seq, has_children, stopping, {GROUP} FROM {{groups}} WHERE name {{in_ids}}
+ORDER BY name{{row_lock}}
+"""
+GROUP_HAS_CHILDREN = "UPDATE {groups} SET has_children = 1 WHERE seq = :seq"
+
+# Groups, the newest first, before a place.
+GROUPS = f"""
+SELECT {GROUP} FROM {{groups}} WHERE seq < :before ORDER BY seq DESC LIMIT :limit
+"""
+
+PLACE_OF_GROUP = "SELECT seq FROM {groups} WHERE name = :name"
+
+# Names that begin with a prefix.
+GROUPS_LIKE = """
+SELECT name FROM {groups} WHERE name >= :prefix AND name < :beyond ORDER BY name LIMIT :limit
+"""
+
+# Make sure that there is one; and what it has come to.
+ADD_GROUP = "INSERT INTO {groups} (name, made_at) VALUES (:name, :now) {or_nothing[name]}"
+COUNT_GROUP = """
+UPDATE {groups} SET jobs = :jobs, open = :open, completed = :completed, dead = :dead,
+    cancelled = :cancelled, unneeded = :unneeded, max_fails = :max_fails,
+    stopped_at = :stopped_at, stopping = :stopping, over_at = :over_at, rounds = :rounds
+WHERE seq = :seq
+"""
+
+# Groups of which not all that waits was cancelled yet since they were stopped; such jobs; how far
+# that is.
+STOPPING = """
+SELECT seq, name, stopping FROM {groups} WHERE stopping IS NOT NULL ORDER BY seq{row_lock}
+"""
+WAITING_OF_GROUP = """
+SELECT seq FROM {jobs} WHERE "group" = :group AND seq > :after
+    AND state IN ('pending', 'failed', 'blocked')
+ORDER BY seq LIMIT :limit
+"""
+STOP_GROUP = "UPDATE {groups} SET stopping = :stopping WHERE seq = :seq"
+
+# The jobs of groups that wait for others.
+BLOCKED_OF_GROUPS = """
+SELECT seq FROM {jobs} WHERE "group" {in_ids} AND state = 'blocked' ORDER BY seq
+"""
+GROUPS_AT_PLACES = "SELECT name FROM {groups} WHERE seq {in_seqs}"
+
+# Groups that are over for long, without jobs, and for which nobody waits.
+DROP_GROUPS = """
+DELETE FROM {groups} WHERE over_at < :before
+    AND NOT EXISTS (SELECT 1 FROM {jobs} j WHERE j."group" = {groups}.name)
+    AND NOT EXISTS (SELECT 1 FROM {edges} e WHERE e.parent = {groups}.seq + :groups_at)
 """
 
 # What else is about runs that go on, of jobs of which none does.

@@ -16,9 +16,10 @@ from queuectl.scope import reaches
 from queuectl.store.contract import Changes, Decide, Decision, Edit, EndRun
 from queuectl.store.crowding import Displaced
 from queuectl.store.edges import Link
+from queuectl.store.groups import Moves
 from queuectl.store.idiom import Changed, Idiom
 from queuectl.store.naming import Names, told_of
-from queuectl.store.rows import NewRow, stored_job, with_values
+from queuectl.store.rows import NewRow, joined_by, stored_job, with_values
 from queuectl.uniqueness import Holding, OnDuplicate, latest_start, taken_by
 from queuectl.values import replace
 from queuectl.when import LATEST
@@ -26,7 +27,7 @@ from queuectl.when import LATEST
 _KEEPS = (
     "id seq state attempts failures crashes node worker created_at started_at finished_at"
     " duration_ms exit_code error reason cancel_reason forced tick hook body_digest vtime"
-    " parked after if_parent_fails open_parents has_children"
+    " parked after after_group if_parent_fails open_parents has_children group"
 ).split()
 """What a job keeps that becomes what another request asks for."""
 
@@ -184,9 +185,15 @@ class Arrival:
     def _insert(self, news: Sequence[New]) -> None:
         """Store jobs; limits of their queues decide about some of them."""
         rows = [new.row for new in news]
-        links = [Link(new.id, new.model.after) for new in news if new.model.after]
+        links = [
+            Link(new.id, new.model.after, new.model.after_group, new.model.group)
+            for new in news
+            if new.model.after or new.model.after_group
+        ]
         if links:
-            parents = self._idiom.edges.find_parents(links, [new.id for new in news], self._now)
+            new_groups = {new.model.group for new in news if new.model.group is not None}
+            new_ids = [new.id for new in news]
+            parents = self._idiom.edges.find_parents(links, new_ids, new_groups, self._now)
             waiting = {link.id for link in links}
             rows = [
                 with_values(row, state=State.BLOCKED.value, ready=None)
@@ -205,9 +212,14 @@ class Arrival:
             for new in news:
                 if new.stdin:
                     self._jobs.add_input(new.id, new.stdin)
-            self._idiom.after_change(Changed(State.PENDING, (), wakes=True, new=True))
-        if links:
-            self._idiom.edges.link(links, parents, self._now)
+            joined = joined_by([new.model for new in news])
+            self._idiom.after_change(
+                Changed(State.PENDING, (), wakes=True, new=True, joined=joined, at=self._now)
+            )
+            if links:
+                moves = Moves()
+                self._idiom.edges.link(links, parents, self._now, moves)
+                self._idiom.spread([], [], moves, self._now)
 
     def _edit(self) -> None:
         if not self._edited:

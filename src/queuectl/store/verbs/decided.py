@@ -15,7 +15,15 @@ from queuectl.lifecycle import in_line
 from queuectl.store.contract import Decision, Edit, EndRun, Restore, Topic
 from queuectl.store.driver import Params
 from queuectl.store.idiom import Changed, Idiom, ends_of
-from queuectl.store.rows import edited_row, fence, kept, restored, restored_row, transition_row
+from queuectl.store.rows import (
+    edited_row,
+    fence,
+    holding_slots,
+    kept,
+    restored,
+    restored_row,
+    transition_row,
+)
 from queuectl.values import replace
 
 if TYPE_CHECKING:
@@ -140,7 +148,7 @@ class Decided:
                 left.append(was)
         if parked:
             self._idiom.limiting.look_again(parked)
-        return Changed(State.PENDING, done, wakes=True, left=_in_line(left))
+        return Changed(State.PENDING, done, wakes=True, left=holding_slots(left))
 
     def _restore(self) -> list[Changed]:
         """Have jobs be again what they were; says what follows from that."""
@@ -161,7 +169,9 @@ class Decided:
                 wakes=state not in FINISHED,
                 ends=self._ended(seqs, state),
                 again=self._again_open(seqs, state),
-                left=_in_line(
+                members=self._members(seqs),
+                at=self._now,
+                left=holding_slots(
                     [self._held[seq] for seq in seqs if self._held[seq].state not in FINISHED]
                 ),
             )
@@ -223,11 +233,13 @@ class Decided:
                 seqs,
                 wakes=ready,
                 ticked=_ticked([held[seq] for seq in seqs if state in FINISHED]),
-                left=_in_line([held[seq] for seq in seqs]),
+                left=holding_slots([held[seq] for seq in seqs]),
                 hooked=[(hooked[seq], None) for seq in seqs if seq in hooked],
                 told=[(told[seq], None) for seq in seqs if seq in told],
                 ends=self._ended(seqs, state),
                 again=self._again_open(seqs, state),
+                members=self._members(seqs),
+                at=self._now,
             )
             for (state, ready), seqs in found.items()
         ]
@@ -243,6 +255,10 @@ class Decided:
             for end in ends_of(jobs, state or State.CANCELLED, self._now)
         ]
 
+    def _members(self, seqs: Sequence[int]) -> list[Job]:
+        """Return those of these jobs that are in groups, as they were."""
+        return [self._held[seq] for seq in seqs if self._held[seq].group is not None]
+
     def _again_open(self, seqs: Sequence[int], state: State) -> Sequence[int]:
         """Return which of these jobs were over, and aren't any more for those who wait for them."""
         if state in FINISHED:
@@ -256,8 +272,10 @@ class Decided:
             None,
             self._gone,
             ticked=_ticked(removed),
-            left=_in_line(removed),
+            left=holding_slots(removed),
             ends=self._ended(self._gone, None),
+            members=self._members(self._gone),
+            at=self._now,
         )
 
     def _set_result(self, job: Job, result: str | None) -> None:
@@ -285,8 +303,3 @@ def _elsewhere(job: Job, was: Job) -> bool:
 def _ticked(jobs: Sequence[Job]) -> list[Job]:
     """Return those of these jobs that a schedule has made."""
     return [job for job in jobs if job.tick is not None]
-
-
-def _in_line(jobs: Sequence[Job]) -> list[Job]:
-    """Return those of these jobs that may have had a slot of a key waiting for them."""
-    return [job for job in jobs if job.keys and job.parked is None]

@@ -23,11 +23,13 @@ from queuectl.store.rows import (
     NewRow,
     can_be_sought,
     counted,
+    joined_by,
     new_rows,
     one_of_many,
     storable,
     stored_job,
 )
+from queuectl.values import replace
 
 NEW = Changed(State.PENDING, (), wakes=True, new=True)
 NOT_EDITED = Changed(State.PENDING, ())
@@ -47,7 +49,7 @@ class SqlJobs(Jobs):
     def enqueue_one(self, job: NewJob | OneOfMany, *, now: int) -> Job:
         one = job if isinstance(job, tuple) else one_of_many(job)
         id, stdin = one[0], one[-1].stdin
-        if _needs_care(one[-1]):
+        if _needs_care(one[-1]) or one[-1].group is not None:
             return self._db.atomic(lambda: self._enqueue_carefully(one, now))
         (row,) = new_rows([one], now)
         if id is None and not stdin:
@@ -84,7 +86,8 @@ class SqlJobs(Jobs):
             return self._db.atomic(lambda: self._arrive(many, rows, chosen, now, skip_duplicates))
         inputs = {place: job[-1].stdin for place, job in enumerate(many) if job[-1].stdin}
         enqueue = self._enqueue_some if skip_duplicates else self._enqueue_all
-        return self._db.atomic(lambda: enqueue(rows, chosen, inputs))
+        models = [job[-1] for job in many]
+        return self._db.atomic(lambda: enqueue(rows, models, chosen, inputs, now))
 
     def _arrive(
         self,
@@ -110,7 +113,12 @@ class SqlJobs(Jobs):
             )
 
     def _enqueue_all(
-        self, rows: Sequence[NewRow], chosen: Sequence[str], inputs: Mapping[int, bytes]
+        self,
+        rows: Sequence[NewRow],
+        models: Sequence[NewJob],
+        chosen: Sequence[str],
+        inputs: Mapping[int, bytes],
+        now: int,
     ) -> Batch:
         """Store all of them; raises before anything is written, so nothing has to be undone."""
         twice = next((id for id, times in Counter(chosen).items() if times > 1), None)
@@ -119,11 +127,16 @@ class SqlJobs(Jobs):
             raise DuplicateError(
                 f"The id {twice!r} is given twice in one request; nothing was enqueued."
             )
-        self._insert(rows, inputs)
+        self._insert(rows, models, inputs, now)
         return Batch(ids=tuple([row[0] for row in rows]))
 
     def _enqueue_some(
-        self, rows: Sequence[NewRow], chosen: Sequence[str], inputs: Mapping[int, bytes]
+        self,
+        rows: Sequence[NewRow],
+        models: Sequence[NewJob],
+        chosen: Sequence[str],
+        inputs: Mapping[int, bytes],
+        now: int,
     ) -> Batch:
         """Store those whose ids are free, and of several with one id the first."""
         taken = set(self.states(chosen))
@@ -136,14 +149,23 @@ class SqlJobs(Jobs):
                 fresh[row[0]] = place
         if fresh:
             kept = {n: inputs[at] for n, at in enumerate(fresh.values()) if at in inputs}
-            self._insert([rows[place] for place in fresh.values()], kept)
+            places = fresh.values()
+            shared = [models[place] for place in places]
+            self._insert([rows[place] for place in places], shared, kept, now)
         return Batch(ids=tuple(fresh), duplicates=tuple(duplicates))
 
-    def _insert(self, rows: Sequence[NewRow], inputs: Mapping[int, bytes]) -> None:
+    def _insert(
+        self,
+        rows: Sequence[NewRow],
+        models: Sequence[NewJob],
+        inputs: Mapping[int, bytes],
+        now: int,
+    ) -> None:
         self._idiom.insert_jobs(rows)
         for place, data in inputs.items():
             self.add_input(rows[place][0], data)
-        self._idiom.after_change(NEW)
+        joined = joined_by(models)
+        self._idiom.after_change(replace(NEW, joined=joined, at=now) if joined else NEW)
 
     def add_input(self, id: str, data: bytes) -> None:
         """Keep what the runs of a new job find on stdin, in pieces that every server takes."""
@@ -304,7 +326,7 @@ class SqlJobs(Jobs):
         return [_edge(*row) for row in self._db.rows(self._sql.CHILDREN, seqs=seqs, limit=limit)]
 
     def settle(self) -> bool:
-        return self._db.atomic(lambda: self._idiom.edges.settle_kept(self._idiom.time(None)))
+        return self._db.atomic(self._idiom.settle)
 
     # -- changing -----------------------------------------------------------------------
 
@@ -367,10 +389,10 @@ def _needs_care(model: NewJob) -> bool:
     """Tell whether a new job is more than a row: unique keys, limits or other jobs decide of it."""
     if model.unique is not None or model.keys or model.is_limited:
         return True
-    return bool(model.after)
+    return bool(model.after or model.after_group)
 
 
 def _can_fit(which: Filter) -> bool:
     """Tell whether any job can fit; a text that is too long to search for is a `UsageError`."""
-    words = (*which.tags, *which.queues, *which.types, *which.keys)
+    words = (*which.tags, *which.queues, *which.types, *which.keys, *which.groups)
     return all(map(storable, words)) and can_be_sought(which.text)

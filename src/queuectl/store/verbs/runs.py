@@ -283,6 +283,8 @@ class SqlRuns(Runs):
                         if end.job.has_children and state in FINISHED
                         for one in ends_of([end.job], state, end.settled_at)
                     ],
+                    members=[end.job for end in some if end.job.group is not None],
+                    at=some[0].settled_at,
                 )
                 for state, some in done.items()
             )
@@ -295,7 +297,15 @@ class SqlRuns(Runs):
         back = self._db.update(self._sql.PUT_BACK, rows)
         left = [job for job in jobs if job.seq in back]
         self._idiom.after_change(
-            Changed(State.PENDING, list(back), wakes=bool(back), left=left, unstarted=True)
+            Changed(
+                State.PENDING,
+                list(back),
+                wakes=bool(back),
+                left=left,
+                unstarted=True,
+                members=[job for job in left if job.group is not None],
+                at=now,
+            )
         )
         return [job for job in jobs if job.seq not in back]
 
