@@ -56,6 +56,8 @@ EVERYTHING = NewJob(
     if_parent_fails="run",
     group="group 26",
     parameters={"lr": "0.1", "n": 27},
+    needs="cpu=28,gpu=0.29",
+    requires=("label-30", "label-31"),
 )
 
 
@@ -87,6 +89,9 @@ class TestEnqueue:
             after_group=(),
             group="group 26",
             parameters={"lr": "0.1", "n": 27},
+            needs="cpu=28,gpu=0.29",
+            requires=("label-30", "label-31"),
+            devices={},
             if_parent_fails="run",
             open_parents=0,
             has_children=False,
@@ -101,7 +106,7 @@ class TestEnqueue:
             on_dead="dead 22",
             hook=None,
             parked=None,
-            handler="",
+            handler="needs:cpu=28,gpu=0.29;label-30,label-31",
             run_at=NOW + 5,
             expires_at=NOW + 6,
             timeout=7,
