@@ -76,7 +76,8 @@ class NodeKeeper:
         if self._kept is None:
             return True
         wanted, left = self._kept
-        return _after(left, needs, self._devices_for(needs)).fits(wanted)
+        left, uses = _after(left, needs, self._devices_for(needs)), dict(needs.amounts)
+        return all(left.has(name, many) for name, many in wanted.amounts if name in uses)
 
     def _devices_for(self, needs: Needs) -> Devices:
         return self._room.copy().take(needs) or {}
