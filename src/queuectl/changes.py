@@ -310,7 +310,14 @@ def _make_now(store: Store, jobs: Sequence[Job], change: Change) -> list[Changed
         return _decided(change, held, named, now)
 
     after = store.jobs.change(jobs, decide)
+    settle(store)
     return [Changed(before=before[seq], after=after.get(seq, before[seq])) for seq in named]
+
+
+def settle(store: Store) -> None:
+    """See to it that all who wait for jobs are told what became of these, however many they are."""
+    while store.jobs.unsettled and store.jobs.settle():
+        continue
 
 
 def _decided(
@@ -413,6 +420,7 @@ def _make_together(
         return _decided(change, before, before, now)
 
     after = store.jobs.change(list(named.values()), decide)
+    settle(store)
     return [
         job
         if isinstance(job, Refused)
@@ -481,6 +489,7 @@ def _make_page(
 
     try:
         after = store.jobs.change(jobs, decide)
+        settle(store)
     except DuplicateError:
         # One of them can't have its unique key again: the others can be changed without it.
         return _make_some(store, jobs, which, change) if len(jobs) > 1 else []

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from queuectl import editing
+from queuectl.dependencies import read_parent
 from queuectl.enqueueing import Enqueuer
 from queuectl.errors import DuplicateError, StateError
 from queuectl.fields import COPIED
@@ -13,7 +14,7 @@ from queuectl.store.contract import Store
 from queuectl.uniqueness import OnDuplicate
 from queuectl.values import dataclass, replace
 
-NOT_CLONED = ("traceparent", "tracestate")
+NOT_CLONED = ("traceparent", "tracestate", "after")
 """What was asked for, and is of that one job."""
 _SOURCES = {"type": "type", "unique": "unique_key"}
 """What of a job says a field that isn't called so there."""
@@ -34,6 +35,8 @@ def clone(store: Store, enqueuer: Enqueuer, job: Job, changes: Mapping[str, Any]
     check(job)
     asked = request_of(store, job, changes, now)
     left_out = own(job)
+    if gone := [text for text in job.after if text not in asked["after"]]:
+        left_out = (*left_out, f"That it waits for {', '.join(gone)}: not there any more.")
     try:
         return Clone(job=enqueuer.take_values(asked, now), left_out=left_out)
     except DuplicateError:
@@ -80,6 +83,9 @@ def request_of(store: Store, job: Job, changes: Mapping[str, Any], now: int) -> 
         for field in COPIED
         if field.name not in NOT_CLONED and field.kind != "bytes"
     }
+    parents = {text: read_parent(text)[0] for text in to.after}
+    there = store.jobs.states([*parents.values()]) if parents else {}
+    values["after"] = tuple(text for text, id in parents.items() if id in there)
     for name in ("command", "argv", "parameters", "expires_at"):
         values[name] = getattr(to, name)
     values["expire"] = None

@@ -9,6 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from queuectl import finding, lifecycle
+from queuectl.bound_values import laid_over
+from queuectl.bounds import told as bounds_told
 from queuectl.changes import (
     REMOVE,
     RETRY,
@@ -134,6 +136,8 @@ def edited(job: Job, given: Mapping[str, object], now: int) -> Job:
     if "keys" in values:
         # By those with limits of their own, it is known of which array it is.
         values["keys"] = (*values["keys"], *own_keys(job.keys))
+    if "bounds" in values:
+        values["bounds"] = laid_over(values["bounds"], job.bounds)
     if "env" in values:
         values["env"] = {**job.env, **values["env"]}
     if (delay := values.pop("delay", None)) is not None:
@@ -187,6 +191,8 @@ def _written(name: str, value: Any) -> str:
     """Write a value for people."""
     if value is None or value == ():
         return "none"
+    if name == "bounds":
+        return bounds_told(value)
     match _KINDS[name]:
         case "time":
             return iso(value)

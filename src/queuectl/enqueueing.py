@@ -8,11 +8,11 @@ from itertools import chain, islice, repeat
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from queuectl.bound_values import laid_over
 from queuectl.errors import BadJobError, UsageError
 from queuectl.facts import Batch, Progress, QueueInfo
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, Job, NewJob, OneOfMany
-from queuectl.parameters import write
 from queuectl.place import Place
 from queuectl.request import (
     Values,
@@ -111,6 +111,8 @@ class Defaults:
             values["cwd"] = folder()
         if "env" not in given:
             values["env"] = {}
+        if usual["bounds"] and "bounds" in given:
+            values["bounds"] = laid_over(given["bounds"], usual["bounds"])
         if values["at_once"] is not None:
             from queuectl.limits import key_of
 
@@ -161,7 +163,12 @@ class BulkDefaults:
         if stdin is not None:
             # It may be long, and so isn't kept for those that follow.
             model = replace(model, stdin=stdin)
-        return id, command, argv, write(parameters) if parameters else None, model
+        own = None
+        if parameters:
+            from queuectl.parameters import write
+
+            own = write(parameters)
+        return id, command, argv, own, model
 
     def complete_commands(self, texts: list[str]) -> list[OneOfMany]:
         """Make jobs of commands that say no more."""
@@ -371,14 +378,18 @@ class Enqueuer:
                 " the workers; split them, or keep going, which stores batch by batch."
             )
 
+        order = _order(jobs)
+
         def store() -> Batch:
-            parts = chunks(jobs, BATCH)
+            parts = chunks(jobs if order is None else [jobs[at] for at in order], BATCH)
             return self._store_batches(parts, progress, len(jobs), skip_duplicates=keep_going)
 
         if connection is None:
-            return self._store.transact(store)
-        with self._on(connection):
-            return store()
+            batch = self._store.transact(store)
+        else:
+            with self._on(connection):
+                batch = store()
+        return batch if order is None else _as_given(batch, order)
 
     def _on(self, connection: Any) -> AbstractContextManager[None]:
         return nullcontext() if connection is None else self._store.borrowed(connection)
@@ -428,6 +439,33 @@ class Enqueuer:
         settings, _ = self._place.settings(self._store.settings.config())
         queues = self._store.settings.queues()
         return Defaults(settings, queues, hidden=self._store.secret_variables)
+
+
+def _order(jobs: Sequence[OneOfMany]) -> list[int] | None:
+    """Return in which order jobs are to be stored that wait for each other; None as they are."""
+    if not any(model.after for *_, model in jobs):
+        return None
+    from queuectl.dependencies import read_parent
+    from queuectl.graphs import in_order
+
+    places = {id: at for at, (id, *_) in enumerate(jobs) if id is not None}
+    links = [
+        [places[id] for id, _ in map(read_parent, model.after) if id in places]
+        for *_, model in jobs
+    ]
+    for at, some in enumerate(links):
+        if at in some:
+            raise BadJobError(f"Job {jobs[at][0]} can't wait for itself.", field="after")
+    order = in_order(links, lambda at: str(jobs[at][0]))
+    return None if order == list(range(len(order))) else order
+
+
+def _as_given(batch: Batch, order: Sequence[int]) -> Batch:
+    """Return what was stored in another order than it was given in, by the latter."""
+    if len(batch.ids) != len(order):
+        return batch
+    ids = dict(zip(order, batch.ids, strict=True))
+    return replace(batch, ids=tuple(ids[at] for at in range(len(order))))
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -6,7 +6,7 @@ element is its command or arguments, and its parameters; all else they share.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice, product
+from itertools import chain, islice, product, repeat
 from math import prod
 from os import PathLike, fspath, urandom
 from os.path import basename
@@ -34,12 +34,8 @@ Element = dict[str, Value]
 """The parameters of one element, its number first."""
 
 
-class Own(NamedTuple):
-    """What an element has to itself; its parameters are as they are stored."""
-
-    command: str | None
-    argv: tuple[str, ...] | None
-    parameters: str
+Own = tuple[str | None, tuple[str, ...] | None, str]
+"""What an element has to itself: its command or its argv, and its parameters as they are stored."""
 
 
 # -- what there is to make elements of ----------------------------------------------------
@@ -238,13 +234,15 @@ class Expansion:
     def part(self, most: int) -> "Expansion":
         """Return the next so many of them, or all that are left: they are made now."""
         some = [*islice(self._own, most)]
+        self.count = max(self.count - len(some), 0)
         return Expansion(self.shared, iter(some), count=len(some), quotes=self.quotes)
 
 
 def fields_of(one: Own) -> dict[str, Any]:
     """Return the fields of a request that an element has to itself."""
-    what = {"argv": list(one.argv or ())} if one.command is None else {"command": one.command}
-    return {**what, "parameters": parameters.read(one.parameters)}
+    command, argv, own = one
+    what = {"argv": list(argv or ())} if command is None else {"command": command}
+    return {**what, "parameters": parameters.read(own)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +288,7 @@ def expand(
         UsageError: That can't be, or the command has a placeholder where none can stand.
     """
     sources = _sources(array, lines, each, sweep or {})
-    shared, quotes, make = _read_template(what, sources)
+    shared, maker = _read_template(what, sources)
     most = at_once
     if sources.array is not None and sources.array.at_once is not None:
         if at_once is not None:
@@ -300,7 +298,8 @@ def expand(
         if "at_once" in shared:
             raise UsageError("How many run at once is said twice; leave at_once out.")
         shared["at_once"] = f"{check_at_once(most)} {name or urandom(5).hex()}"
-    return Expansion(shared, _made(sources, make), count=sources.count, quotes=quotes)
+    own = _made(sources, maker)
+    return Expansion(shared, own, count=sources.count, quotes=maker.quotes)
 
 
 def _array_of(array: str | range) -> Array:
@@ -355,8 +354,8 @@ def _sources(
 
 def _read_template(
     what: Request, sources: Sources
-) -> tuple[dict[str, Any], bool, Callable[[Element], Own]]:
-    """Return the fields that all share, whether a shell reads values, and what makes the rest."""
+) -> "tuple[dict[str, Any], _Commands | _Programs]":
+    """Return the fields that all share, and what makes the rest of each."""
     fields = _fields(what)
     for name, why in _OF_ONE.items():
         if fields.get(name) is not None:
@@ -367,13 +366,13 @@ def _read_template(
     shared = {name: value for name, value in fields.items() if name not in ("command", "argv")}
     if sources.each == ():
         # There is no object to say what the places in the command mean, and none is needed.
-        return shared, False, _nothing
+        return shared, _Programs((), sources)
     if "command" in values:
         commands = _Commands(values["command"], sources)
         if commands.quotes:
             check_shell(values.get("shell"))
-        return shared, commands.quotes, commands.make
-    return shared, False, _Programs(values["argv"], sources).make
+        return shared, commands
+    return shared, _Programs(values["argv"], sources)
 
 
 def check_shell(shell: str | None) -> None:
@@ -384,10 +383,6 @@ def check_shell(shell: str | None) -> None:
             " place of the placeholders, or another shell.",
             field="shell",
         )
-
-
-def _nothing(element: Element) -> Own:
-    raise AssertionError(f"there is no element {element}")
 
 
 _OF_ONE = {
@@ -409,26 +404,34 @@ class _Commands:
     """Commands for the shell, in which each value is one word."""
 
     def __init__(self, command: str, sources: Sources) -> None:
-        self._command = command
         self._template = shell_template(command, sources.names)
         is_silent = not self._template.names and parameters.OURS[LINE] not in command
         if sources.lines is not None and is_silent:
             self._template = shell_template(f"{command} {{}}", sources.names)
-        self.quotes = bool(self._template.names)
+        self._names = self._template.names
+        self.quotes = bool(self._names)
         """Whether the shell has to read values in quotes."""
+        self._command = command
 
     def make(self, element: Element) -> Own:
         if not self.quotes:
-            return Own(self._command, None, _stored(element))
-        _need(self._template.names, element)
+            return self._command, None, _stored(element)
+        _need(self._names, element)
         command, more = self._template.shell(element)
         if len(command) > LONGEST_COMMAND // 4:
             check_command(command)
-        return Own(command, None, _stored(element | more if more else element))
+        return command, None, _stored(element | more if more else element)
+
+    def number(self, numbers: Callable[[], Iterator[int]]) -> Iterator[Own]:
+        """Make those of an array: by the million, each step counts."""
+        commands = map(self._template.format.format, numbers())
+        return zip(commands, repeat(None), map(_BY_NUMBER, numbers()), strict=False)
 
 
 class _Programs:
     """Programs and their arguments, in which values stand as they are."""
+
+    quotes = False
 
     def __init__(self, argv: Sequence[str], sources: Sources) -> None:
         self._templates = [argv_template(word, sources.names) for word in argv]
@@ -438,12 +441,19 @@ class _Programs:
 
     def make(self, element: Element) -> Own:
         _need(self._names, element)
-        argv = tuple(template.plain(element) for template in self._templates)
+        argv = tuple([template.plain(element) for template in self._templates])
         if not all(map(parameters.is_plain, argv)):
             return self._by_shell(element, argv[0])
         if sum(map(len, argv)) > LONGEST_ARGUMENT // 4:
             read_values({"argv": argv}, now=0)
-        return Own(None, argv, _stored(element))
+        return None, argv, _stored(element)
+
+    def number(self, numbers: Callable[[], Iterator[int]]) -> Iterator[Own]:
+        """Make those of an array: by the million, each step counts."""
+        words = [map(one.format.format, numbers()) for one in self._templates]
+        return zip(
+            repeat(None), zip(*words, strict=False), map(_BY_NUMBER, numbers()), strict=False
+        )
 
     def _by_shell(self, element: Element, program: str) -> Own:
         """Have a shell put the arguments together, as variables carry bytes that no text has.
@@ -460,7 +470,10 @@ class _Programs:
         begin = "" if program.startswith("-") else "exec "
         argv = ("/bin/sh", "-c", begin + " ".join(words))
         read_values({"argv": argv}, now=0)
-        return Own(None, argv, _stored(element | more))
+        return (None, argv, _stored(element | more))
+
+
+_BY_NUMBER = '{{"index": {}}}'.format
 
 
 def _need(names: Sequence[str], element: Element) -> None:
@@ -472,20 +485,20 @@ def _need(names: Sequence[str], element: Element) -> None:
 
 
 def _stored(element: Element) -> str:
-    if len(element) == 1:
-        return f'{{"index": {element[INDEX]}}}'
-    if sum(len(str(text)) for text in element.values()) > parameters.LONGEST_TOGETHER // 4:
+    text = parameters.write(element)
+    if len(text) > parameters.LONGEST_TOGETHER // 4:
         parameters.check_together(element)
-    return parameters.write(element)
+    return text
 
 
 # -- its elements -------------------------------------------------------------------------
 
 
-def _made(sources: Sources, make: Callable[[Element], Own]) -> Iterator[Own]:
+def _made(sources: Sources, maker: _Commands | _Programs) -> Iterator[Own]:
     """Make what each element has to itself; of what is wrong with one, it is said which."""
+    make = maker.make
     if sources.array is not None:
-        return (make({INDEX: number}) for number in chain.from_iterable(sources.array.ranges))
+        return maker.number(partial(chain.from_iterable, sources.array.ranges))
     combinations = [*_combinations(sources.sweep)] if sources.count == 0 else None
     if combinations is None:
         return (
@@ -493,20 +506,22 @@ def _made(sources: Sources, make: Callable[[Element], Own]) -> Iterator[Own]:
             for index, values in enumerate(_combinations(sources.sweep), 1)
         )
     if sources.lines is not None:
-        return _numbered(sources.lines, _line, combinations, make, "Line")
+        # What has no name is no file.
+        lines = ((place, line) for place, line in enumerate(sources.lines, 1) if line)
+        return _numbered(lines, _line, combinations, make, "Line")
     read = partial(_object, sources.sweep)
-    return _numbered(sources.each or (), read, combinations, make, "Object")
+    return _numbered(enumerate(sources.each or (), 1), read, combinations, make, "Object")
 
 
 def _numbered(
-    items: Iterable[Any],
+    items: Iterable[tuple[int, Any]],
     read: Callable[[Any], Element],
     combinations: Sequence[Element],
     make: Callable[[Element], Own],
     unit: str,
 ) -> Iterator[Own]:
     index = 0
-    for place, item in enumerate(items, 1):
+    for place, item in items:
         try:
             base = read(item)
             for values in combinations:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from queuectl.facts import Event, Node, Pause, QueueInfo, Sleep
 from queuectl.job import TYPE, WAITING, Job, State, base_handler, moment, told_handler
+from queuectl.lineage import Relative, Root, Roots
 from queuectl.resources import Stock, needs_of, told_needs
 from queuectl.shortage import having, is_short, shortages
 from queuectl.values import dataclass, field
@@ -29,7 +30,11 @@ class Cause(StrEnum):
     """What kind of reason it is. More may be added."""
 
     BLOCKED = "blocked"
-    """Other jobs must complete first."""
+    """Other jobs must end first."""
+    ROOT_CAUSE = "root_cause"
+    """What it waits for in the end is dead or cancelled, and waits for somebody to retry it."""
+    PARENT_GONE = "parent_gone"
+    """What it waits for was removed, and can't end as it should any more."""
     HELD = "held"
     """Somebody holds it."""
     EXPIRED = "expired"
@@ -151,6 +156,10 @@ class Surroundings:
     """What it sleeps for, if it does."""
     kept: Mapping[str, str] = field(default_factory=dict)
     """For which job each node keeps room, by their ids."""
+    parents: tuple[Relative, ...] = ()
+    """What it waits for, if that keeps it."""
+    roots: Roots | None = None
+    """What keeps it in the end, through all that are blocked as well."""
 
 
 def explain(job: Job, around: Surroundings) -> list[Reason]:
@@ -161,7 +170,7 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
     """
     if job.state not in WAITING:
         return []
-    held, own = _held(job, around.held), _in_itself(job, around.now, around.sleep)
+    held, own = _held(job, around.held), _in_itself(job, around)
     needs = [job.handler] if job.handler else []
     reasons = [*held, *own, *hindrances([job.queue], around.crews, around.queues, needs)]
     reasons += unhandled([job], around.crews)
@@ -320,9 +329,78 @@ def _asleep(job: Job, sleep: Sleep, now: int) -> Reason:
     return _reason(Cause.AWAITS, text, f"emit {_quoted(sleep.awaits)}", ends_at=sleep.until)
 
 
-def _in_itself(job: Job, now: int, sleep: Sleep | None = None) -> list[Reason]:
+def _blocked(around: Surroundings) -> list[Reason]:
+    """Say what a job waits for, and what keeps it in the end."""
+    kept = [parent for parent in around.parents if not parent.is_met]
+    if not kept:
+        return [_reason(Cause.BLOCKED, "other jobs must end before it")]
+    text = f"it waits for {_listed([_parent(parent) for parent in kept])}"
+    roots = around.roots or Roots(found=())
+    direct = {parent.id for parent in kept}
+    if (open := [r for r in roots.found if not r.is_stuck and r.id not in direct]) and (
+        not roots.stuck
+    ):
+        text += f", and so for {_listed([f'{root.id} ({root.state})' for root in open])}"
+    if not roots.is_whole:
+        text += "; more jobs are before it than were looked at"
+    return [_reason(Cause.BLOCKED, text), *stuck(roots)]
+
+
+def _parent(parent: Relative) -> str:
+    if parent.is_group:
+        return f"group {parent.id} ({parent.came_to or 'not over'})"
+    state = parent.state or f"gone, it was {parent.came_to or 'not over'}"
+    wanted = {"fail": ", it is to fail"}.get(parent.wanted, "")
+    return f"{parent.id} ({state}{wanted})"
+
+
+def stuck(roots: Roots, *, of_several: bool = False) -> list[Reason]:
+    """Say which jobs have ended so that nothing which waits for them goes on, and what helps.
+
+    That is said of one job that is blocked, or of several that are waited for.
+    """
+    there = [root for root in roots.stuck if root.job is not None or root.is_group]
+    gone = [root for root in roots.stuck if root.job is None and not root.is_group]
+    vain = "some of them wait in vain" if of_several else "it waits in vain"
+    reasons = []
+    if there:
+        text = f"{vain}: {_listed([_stuck(root) for root in there])}"
+        remedy = _retrying(there)
+        reasons.append(_reason(Cause.ROOT_CAUSE, text, remedy))
+    if gone:
+        told = [f"job {root.id}, which was {root.came_to or 'not over'}, is gone" for root in gone]
+        children = list(dict.fromkeys(root.child for root in gone))[:NAMED]
+        remedy = f"edit {_quoted(*children)} --after none"
+        reasons.append(_reason(Cause.PARENT_GONE, f"{vain}: {_listed(told)}", remedy))
+    return reasons
+
+
+def _retrying(roots: Sequence[Root]) -> str:
+    """Write the command that retries jobs, or what is dead of a group."""
+    if jobs := [root.id for root in roots if not root.is_group]:
+        return f"retry {_quoted(*jobs[:NAMED])}"
+    return f"retry --group {_quoted(roots[0].id)}"
+
+
+def _stuck(root: Root) -> str:
+    if root.is_group:
+        return f"group {root.id} is {root.state}"
+    why = None if root.job is None else root.job.reason
+    return f"job {root.id} is {root.state}" + (f" ({why.rstrip('.')})" if why else "")
+
+
+def _listed(items: Sequence[str]) -> str:
+    """Name some things, the first of many."""
+    named, more = items[:NAMED], len(items) - NAMED
+    if more > 0:
+        return f"{', '.join(named)} and {more:,} more"
+    return " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+
+
+def _in_itself(job: Job, around: Surroundings) -> list[Reason]:
+    now, sleep = around.now, around.sleep
     if job.state == State.BLOCKED:
-        return [_reason(Cause.BLOCKED, "other jobs must complete before it")]
+        return _blocked(around)
     if job.expires_at is not None and job.expires_at <= now:
         text = f"it had to start by {local(job.expires_at)}; it is dead as soon as a worker looks"
         return [_reason(Cause.EXPIRED, text)]

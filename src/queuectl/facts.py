@@ -313,6 +313,8 @@ class Edge:
     """The state that it ended in; None if it hasn't, or is to run again."""
     is_met: bool
     """Whether the child may run, as far as this parent is concerned. That stays so."""
+    is_group: bool = False
+    """Whether the parent is a group, and its id a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,16 @@ options of `enqueue` are made from it. A new field is a line here, the same name
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
+from typing import Literal, Protocol, TypedDict
 
-if TYPE_CHECKING:
-    from queuectl.job import Job
+
+class Identified(Protocol):
+    """What has the id of a job: a job, or what stands for one."""
+
+    @property
+    def id(self) -> str:
+        """The id."""
+
 
 Kind = Literal[
     "text",
@@ -50,6 +56,8 @@ Kind = Literal[
     "until",
     "collision",
     "hook",  # a command or a type of data, or none at all, whatever the queue says
+    "bounds",
+    "bound",  # one of them
     "trace",  # in the words of W3C Trace Context
     "trace_state",
     "state",
@@ -71,6 +79,7 @@ class Field:
         also: tuple[str, ...] = (),
         gives: str = "",
         stored: str = "",
+        within: str = "",
         setting: str = "",
         at_least: str = "",
         is_hidden: bool = False,
@@ -88,7 +97,9 @@ class Field:
         """Other names that a request may use."""
         self.gives = gives
         """The field that it is another way to give; otherwise empty."""
-        self.column = "" if is_order else stored or gives or name
+        self.within = within
+        """The field that it is a part of, under its name; otherwise empty."""
+        self.column = "" if is_order else stored or gives or within or name
         """The column that it decides, most often one of its own name; none, if it says no more
         than what is to be done when the job is enqueued."""
         self.setting = setting
@@ -238,6 +249,87 @@ REQUESTED = (
         is_work=True,
     ),
     Field("stdin_base64", "base64", gives="stdin", stored="stdin_bytes", is_work=True),
+    Field("bounds", "bounds", is_work=True),
+    Field(
+        "memory",
+        "bound",
+        "--memory SIZE",
+        "Memory that it may have, such as 512M; beyond it, all of it is killed.",
+        within="bounds",
+        is_work=True,
+    ),
+    Field(
+        "cpus",
+        "bound",
+        "--cpus N",
+        "Cores that it may use, such as 1.5.",
+        within="bounds",
+        is_work=True,
+    ),
+    Field(
+        "cpu_time",
+        "bound",
+        "--cpu-time D",
+        "CPU time that all its processes may use, such as 60 or 2h.",
+        within="bounds",
+        is_work=True,
+    ),
+    Field(
+        "nofile",
+        "bound",
+        "--nofile N",
+        "Files that each of its processes can have open.",
+        within="bounds",
+        is_work=True,
+    ),
+    Field(
+        "nproc",
+        "bound",
+        "--nproc N",
+        "Processes and threads that it can have at a time.",
+        within="bounds",
+        is_work=True,
+    ),
+    Field(
+        "nice",
+        "bound",
+        "--nice N",
+        "How far it gives way to others for the CPU: 19 most of all; -20 not at all.",
+        within="bounds",
+        is_work=True,
+    ),
+    Field(
+        "user",
+        "bound",
+        "--user NAME",
+        "Run it as this user, on a worker of root.",
+        within="bounds",
+        is_work=True,
+    ),
+    Field(
+        "read_only_root",
+        "bound",
+        "--read-only-root/--writable-root",
+        "Let it write to no files but in /tmp, /var/tmp and /dev/shm.",
+        within="bounds",
+        is_work=True,
+    ),
+    Field(
+        "no_network",
+        "bound",
+        "--no-network/--network",
+        "Run it without any network but a 127.0.0.1 of its own.",
+        within="bounds",
+        is_work=True,
+    ),
+    Field(
+        "best_effort",
+        "bound",
+        "--best-effort/--no-best-effort",
+        "Run it even where these can't be enforced; that is noted.",
+        within="bounds",
+        is_work=True,
+    ),
     Field("cwd", "folder", "--cwd DIR", "Where it runs.  [default: this directory]", is_work=True),
     Field("tags", "labels", "--tag -T TAG", "A label; repeat it.", also=("tag",), is_long=True),
     Field(
@@ -399,7 +491,7 @@ FIELDS = (*REQUESTED, *KEPT)
 COPIED = tuple(
     field
     for field in REQUESTED
-    if not field.gives
+    if not (field.gives or field.within)
     and field.column not in ("", "id", "command", "argv", "parameters", "run_at", "expires_at")
 )
 """What goes into a column as it was asked for. What the others come to, the store finds out."""
@@ -409,7 +501,9 @@ def by_column() -> dict[str, list[Field]]:
     """Return what a request may say by the column that it decides: alike, if that is the same."""
     found: dict[str, list[Field]] = {}
     for field in REQUESTED:
-        found.setdefault(field.column or field.name, []).append(field)
+        # A part of one leaves the others as they are.
+        name = field.name if field.within else field.column or field.name
+        found.setdefault(name, []).append(field)
     return found
 
 
@@ -450,10 +544,21 @@ class Keywords(TypedDict, total=False):
     shell: str
     stdin: str | bytes
     stdin_base64: str
+    bounds: Mapping[str, object]
+    memory: str | int
+    cpus: float
+    cpu_time: str | int | float | timedelta
+    nofile: int
+    nproc: int
+    nice: int
+    user: str
+    read_only_root: bool
+    no_network: bool
+    best_effort: bool
     cwd: str
     tags: Sequence[str] | str
     keys: Sequence[str] | str
-    after: "Sequence[str | Job] | str | Job"
+    after: "Sequence[str | Identified] | str | Identified"
     after_group: Sequence[str] | str
     group: str
     max_fails: int

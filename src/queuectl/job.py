@@ -7,15 +7,19 @@ number, `created` the time. Nothing here decides anything: `lifecycle` does.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from queuectl.parameters import read as read_parameters
 from queuectl.values import dataclass, field, fields, in_order, rowclass
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from queuectl.parameters import Parameters
+
 DEFAULT_QUEUE = "default"
+UNBOUNDED: Mapping[str, Any] = MappingProxyType({})
+"""What a run may use of which nothing is said: all there is."""
 SHELL = "/bin/sh"
 """What reads the command of a job that names no other shell."""
 TYPE = "type:"
@@ -88,6 +92,8 @@ class NewJob:
     backoff_base: float | None = None
     retry_delay: int | None = None
     max_backoff: int | None = None
+    bounds: Mapping[str, Any] = UNBOUNDED
+    """What a run may use, by the names of the fields; times are milliseconds."""
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     env_all: bool | None = None
@@ -236,6 +242,8 @@ class Job:
     traceparent: str | None
     tracestate: str | None
     """The trace that it is a part of, in the words of W3C, if it was enqueued in one."""
+    bounds: Mapping[str, Any]
+    """What a run may use, by the names of the fields; times are milliseconds."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":
@@ -259,8 +267,10 @@ class Job:
         requires, devices = values[_REQUIRES], values[_DEVICES]
         values[_REQUIRES] = () if requires is None else tuple(map(str, _loads(requires)))
         values[_DEVICES] = {} if devices is None else read_devices(devices)
+        bounds = values[_BOUNDS]
+        values[_BOUNDS] = UNBOUNDED if bounds is None else dict(_loads(bounds))
         own = values[_PARAMETERS]
-        values[_PARAMETERS] = {} if own is None else read_parameters(own)
+        values[_PARAMETERS] = {} if own is None else _read_parameters(own)
         return in_order(cls, values)
 
     @property
@@ -418,6 +428,12 @@ def _loads(text: str) -> Any:
     return json.loads(text)
 
 
+def _read_parameters(text: str) -> "Parameters":
+    from queuectl.parameters import read
+
+    return read(text)
+
+
 _STATES: dict[str, State] = {state.value: state for state in State}
 Named = str | Job
 """What says which job is meant: its id or, in place of that, the job."""
@@ -435,9 +451,12 @@ JOB_COLUMNS = tuple(f.name for f in fields(Job))
     _AFTER_GROUP,
     _HAS_CHILDREN,
     _PARAMETERS,
+    _BOUNDS,
 ) = map(
     JOB_COLUMNS.index,
-    "state argv tags env env_all backoff keys after after_group has_children parameters".split(),
+    (
+        "state argv tags env env_all backoff keys after after_group has_children parameters bounds"
+    ).split(),
 )
 _REQUIRES, _DEVICES = map(JOB_COLUMNS.index, ("requires", "devices"))
 
@@ -461,6 +480,15 @@ class Attempt:
     stdout_bytes: int
     """Bytes the run wrote; more than is kept when the middle was left out."""
     stderr_bytes: int
+    peak_memory: int | None = None
+    """Bytes of memory that it had at most; None where nobody has counted, as with all of these."""
+    cpu_ms: int | None = None
+    """Milliseconds of CPU time that it used."""
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    """Bytes that it read from disks, and wrote to them."""
+    noted: str | None = None
+    """What it wasn't kept to, as its host can't."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Attempt":
@@ -494,6 +522,19 @@ class Output:
     stderr: bytes = b""
     stdout_bytes: int = 0
     stderr_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a run has used, as far as that was counted."""
+
+    peak_memory: int | None = None
+    """Bytes of memory that it had at most."""
+    cpu_ms: int | None = None
+    """Milliseconds of CPU time."""
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    """Bytes that it read from disks, and wrote to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -543,6 +584,40 @@ class TimedOut:
         from queuectl.when import format_duration
 
         return f"timed out after {format_duration(self.after)}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfMemory:
+    """The run needed more memory than it may have, and was killed."""
+
+    most: int | None
+    """Bytes that it may have, if that is its own bound and not one around it."""
+
+    name = "out of memory"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        if self.most is None:
+            return "out of memory: killed"
+        from queuectl.sizes import format_size
+
+        return f"out of memory: killed, as it may have {format_size(self.most)}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfTime:
+    """The run has used up its CPU time, and was ended."""
+
+    most: int
+    """Milliseconds of it that it may use."""
+
+    name = "out of CPU time"
+
+    def describe(self) -> str:
+        """Say what happened."""
+        from queuectl.when import format_duration
+
+        return f"out of CPU time: ended after {format_duration(self.most)} of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -647,6 +722,8 @@ Outcome = (
     Exited
     | Signalled
     | TimedOut
+    | OutOfMemory
+    | OutOfTime
     | Cancelled
     | NotStarted
     | Lost

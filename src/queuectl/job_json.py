@@ -38,6 +38,9 @@ _FIRST = (
 """The fields that `--json` began with; those that came later follow them."""
 _FORMS: dict[str, Callable[[Any], Any]] = {
     "arguments": list,
+    "bounds": lambda bounds: {
+        name: seconds(value) if name == "cpu_time" else value for name, value in bounds.items()
+    },
     "labels": list,
     "keys": list,
     "parents": list,

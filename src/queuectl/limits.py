@@ -67,7 +67,10 @@ def at_once_of(keys: Sequence[str]) -> str | None:
 
 def sharing_key(keys: Sequence[str]) -> str:
     """Return the key by which a job shares its queue; empty if nobody gave it one."""
-    return next((key for key in keys if key[:1] != OWN or own_limit(key) is None), "")
+    for key in keys:
+        if key[:1] != OWN or own_limit(key) is None:
+            return key
+    return ""
 
 
 class WhenFull(StrEnum):

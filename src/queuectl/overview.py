@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from queuectl import roster
+from queuectl import roster, told
 from queuectl.explain import (
     Crew,
     Reason,
@@ -14,6 +14,7 @@ from queuectl.explain import (
     hindrances,
     node_gone,
     run_paused,
+    stuck,
     unhandled,
 )
 from queuectl.facts import Event, Node, Pause
@@ -37,6 +38,8 @@ LONGEST_LINE = 10_000
 """Jobs that are looked at to find the place of one among them."""
 LATELY = 300_000
 """Milliseconds over which the pace of a queue is measured."""
+LOOKED_AT = 1_000
+"""Jobs that are over of which `stats` says what they used: the newest."""
 SLOWEST = 5
 """Jobs that statistics name for having taken longest."""
 
@@ -86,6 +89,11 @@ def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
         around = replace(around, held=_hold_of(store, job))
     if job.needs is not None:
         around = _with_room(store, around)
+    if job.state == State.BLOCKED:
+        from queuectl import relatives
+
+        parents, roots = relatives.parents(store, job), relatives.roots(store, [job])
+        around = replace(around, parents=tuple(parents), roots=roots)
     if all_busy(job, around.crews):
         before = store.runs.before(job, LONGEST_LINE)
         in_line = 1 + before if before < LONGEST_LINE else None
@@ -184,10 +192,21 @@ def explain_unstarted(
     unfinished = [job for job in jobs if job.state not in FINISHED]
     return [
         *explain_all(unfinished, around.now),
+        *_explain_stuck(store, unfinished),
         *explain_runs(store, unfinished),
         *hindrances(queues, around.crews, around.queues),
         *unhandled([job for job in unfinished if job.state in WAITING], around.crews),
     ]
+
+
+def _explain_stuck(store: Store, jobs: Sequence[Job]) -> list[Reason]:
+    """Say for what those of these jobs wait in vain that are blocked, if they do."""
+    blocked = [job for job in jobs if job.state == State.BLOCKED]
+    if not blocked:
+        return []
+    from queuectl import relatives
+
+    return stuck(relatives.roots(store, blocked), of_several=len(jobs) > 1)
 
 
 def _crew(node: Node, busy: int = 0) -> Crew:
@@ -245,10 +264,25 @@ def stats(
         check_sought("queue", queue)
     which = listing.narrowed(None, queue=queue, tag=tag)
     if which.tags:
-        return build_stats_of(listing.jobs(store, which), since=begin, slowest=SLOWEST)
+        found = build_stats_of(listing.jobs(store, which), since=begin, slowest=SLOWEST)
+        return _with_usage(store, which, found)
     counts = [count for count in store.jobs.counts() if queue is None or count.queue == queue]
     rollups = store.history.rollups(since=begin, queue=queue)
-    return build_stats(counts, rollups, _slowest(store, queue))
+    return _with_usage(store, which, build_stats(counts, rollups, _slowest(store, queue)))
+
+
+def _with_usage(store: Store, which: Filter, found: "Stats") -> "Stats":
+    """Add what the newest runs have used: of some, as all of them would have to be read."""
+    from queuectl import listing
+    from queuectl.report import spread
+
+    over = replace(which, states=FINISHED)
+    used = told.usages(store, [*listing.jobs(store, over, limit=LOOKED_AT)]).values()
+    return replace(
+        found,
+        memory=spread(one.peak_memory for one in used),
+        cpu=spread(one.cpu_ms for one in used),
+    )
 
 
 def _slowest(store: Store, queue: str | None) -> list[Job]:

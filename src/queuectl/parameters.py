@@ -7,6 +7,14 @@ they can be stored everywhere, and come back whole.
 
 from collections.abc import Mapping
 
+try:
+    # What `json` writes texts with; most commands need none of the rest.
+    from _json import encode_basestring as _quoted
+    from _json import encode_basestring_ascii as _escaped
+except ImportError:
+    from json.encoder import encode_basestring as _quoted
+    from json.encoder import encode_basestring_ascii as _escaped
+
 from queuectl.errors import BadJobError, shown
 
 Value = str | int
@@ -97,6 +105,8 @@ def check_together(found: Parameters) -> None:
 
 def check_text(name: str, value: object) -> str:
     """Return the text of a parameter that a program can be given, or raise."""
+    if type(value) is str and len(value) <= LONGEST and value.isascii() and "\0" not in value:
+        return value
     if not isinstance(value, str):
         raise BadJobError(f"The parameter {name} must be text, not {type(value).__name__}.")
     if "\0" in value:
@@ -115,17 +125,14 @@ def check_text(name: str, value: object) -> str:
 
 def write(parameters: Parameters) -> str:
     """Write parameters as they are stored: always alike, so that one can be looked for in it."""
-    return f"{{{', '.join(written(name, it) for name, it in parameters.items())}}}"
+    return f"{{{', '.join([written(*one) for one in parameters.items()])}}}"
 
 
 def written(name: str, value: Value) -> str:
     """Write one parameter as it stands among others."""
-    from json.encoder import encode_basestring, encode_basestring_ascii
-
     if isinstance(value, int):
-        return f"{encode_basestring(name)}: {value}"
-    encode = encode_basestring if is_plain(value) else encode_basestring_ascii
-    return f"{encode_basestring(name)}: {encode(value)}"
+        return f"{_quoted(name)}: {value}"
+    return f"{_quoted(name)}: {_quoted(value) if is_plain(value) else _escaped(value)}"
 
 
 def read(text: str) -> dict[str, Value]:

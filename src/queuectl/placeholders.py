@@ -93,6 +93,14 @@ class Template:
         """The parameters that it has places for."""
         return tuple(dict.fromkeys(part.name for part in self.parts if isinstance(part, Place)))
 
+    @property
+    def format(self) -> str:
+        """The same for `str.format`, whose first argument takes all places."""
+        braces = str.maketrans({"{": "{{", "}": "}}"})
+        return "".join(
+            "{0}" if isinstance(part, Place) else part.translate(braces) for part in self.parts
+        )
+
     def plain(self, element: Mapping[str, Value]) -> str:
         """Return it with the values as they are."""
         return "".join(part if isinstance(part, str) else part.of(element) for part in self.parts)

@@ -41,7 +41,7 @@ from queuectl.facts import (
 )
 from queuectl.fields import Keywords
 from queuectl.filter import ANY_EVENT, EventFilter, Filter, Names
-from queuectl.job import Attempt, Job, Named, Output, State
+from queuectl.job import Attempt, Job, Named, Output, State, Usage
 from queuectl.place import Place, find_place
 from queuectl.request import Values
 from queuectl.store import Store, open_store
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         awaiting,
         changes,
         cloning,
+        composing,
         configuration,
         editing,
         figures,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         overview,
         pausing,
         queues,
+        relatives,
         roster,
         told,
         undoing,
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from queuectl.explain import Reason
     from queuectl.figures import Figures
     from queuectl.grants import Access
+    from queuectl.lineage import Along, Graph, Relative
     from queuectl.queue_limits import QueueLimits
     from queuectl.report import Part, Stats, Status
     from queuectl.schedules import Schedules
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
     from queuectl.webhooks import Webhooks
 
     Followers = list[following.Follower]
+    Relatives = list[Relative]
     Reasons = list[Reason]
     Copies = list[Copied]
     Findings = list[Finding]
@@ -103,8 +107,9 @@ else:
             return getattr(import_module(f"queuectl.{self._name}"), attribute)
 
     _PARTS = (
-        "awaiting changes cloning configuration editing figures finding following listing"
-        " maintenance outputs overview pausing queues roster told undoing waiting watches"
+        "awaiting changes cloning composing configuration editing figures finding following listing"
+        " maintenance outputs overview pausing queues relatives roster told undoing waiting"
+        " watches"
     )
     globals().update((name, _Part(name)) for name in _PARTS.split())
 
@@ -366,6 +371,40 @@ class Queue:
             total=total,
         )
 
+    def graph(self, **fields: Unpack[Keywords]) -> "composing.GraphBuilder":
+        """Put a graph together, which is stored in one transaction when the block ends.
+
+            with queue.graph(queue="etl") as graph:
+                fetch = graph.add("fetch.sh")
+                graph.add("load.sh", after=fetch)
+
+        Nothing is stored if the block raises. Keywords are fields that hold for all its jobs.
+        """
+        return composing.GraphBuilder(self.enqueue_many, fields)
+
+    def chain(self, items: "Iterable[composing.Item]", **fields: Unpack[Keywords]) -> Batch:
+        """Store jobs of which each waits for the one before it: `["fetch.sh", "load.sh"]`.
+
+        An item may be a `chain` or `parallel` of others. Keywords hold for all; with `after`, the
+        first ones wait for that. All are stored in one transaction.
+        """
+        return composing.store(self.enqueue_many, composing.chain(items), fields)
+
+    def parallel(self, items: "Iterable[composing.Item]", **fields: Unpack[Keywords]) -> Batch:
+        """Store jobs that go side by side; all else is as with `chain`."""
+        return composing.store(self.enqueue_many, composing.parallel(items), fields)
+
+    def enqueue_graph(
+        self, jobs: "Iterable[Mapping[str, Any]]", **fields: Unpack[Keywords]
+    ) -> "composing.Stored":
+        """Store jobs that name each other by a `name`, in one transaction.
+
+        Names are of this graph alone: each job gets an id, unless it says one. What they wait for
+        are names, or ids, of each other, or ids of jobs that are stored already; a circle, an
+        unknown job and a name that comes twice are refused. Keywords hold for all.
+        """
+        return composing.store_named(self, jobs, fields)
+
     def enqueue_read(
         self,
         given: Iterable[Values],
@@ -530,6 +569,26 @@ class Queue:
         """Return the jobs that ends of a job have made for its hooks, oldest first."""
         return self.store.jobs.hooks(self.get(id))
 
+    def parents(self, id: Named) -> "Relatives":
+        """Return the jobs that one waits for, or did, with what they came to."""
+        return relatives.parents(self.store, self.get(id))
+
+    def children(self, id: Named, *, limit: int = 1_000) -> "Relatives":
+        """Return jobs that wait for one, or did, as they were enqueued."""
+        return relatives.children(self.store, self.get(id), limit=limit)
+
+    def graph_of(self, id: Named, *, limit: int = 200) -> "Graph":
+        """Return a job with all that must end before it, and all that waits for its end.
+
+        If there are more jobs than the limit, the nearest.
+        """
+        return relatives.graph(self.store, self.get(id), most=limit)
+
+    def taken_along(self, jobs: Iterable[Named], *, limit: int = 10_000) -> "Along":
+        """Return which jobs are cancelled with these, as they wait for them and so can't run."""
+        meant = [self.get(job) for job in finding.several("taken_along", jobs)]
+        return relatives.along(self.store, meant, most=limit)
+
     def output(self, id: Named, attempt: int | None = None) -> Output:
         """Return what a finished run of a job wrote: the newest, or the one with this number."""
         return outputs.kept(self.store, self.get(id), attempt)
@@ -548,6 +607,10 @@ class Queue:
     def results(self, jobs: Sequence[Job]) -> dict[int, Any]:
         """Return the results of those of these jobs that have one, by their `seq`."""
         return told.results(self.store, jobs)
+
+    def usages(self, jobs: Sequence[Job]) -> dict[int, Usage]:
+        """Return what the newest runs of jobs that are over have used, by the `seq` of these."""
+        return told.usages(self.store, jobs)
 
     def progress(self, jobs: Sequence[Job]) -> dict[int, RunProgress]:
         """Return how far the newest runs of jobs have come, as they say, by the `seq` of these."""

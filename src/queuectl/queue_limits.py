@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from queuectl.bounds import written as bound_written
 from queuectl.enqueueing import Enqueuer
 from queuectl.errors import UsageError, about, did_you_mean, shown
 from queuectl.fields import REQUESTED
@@ -21,7 +22,7 @@ from queuectl.limits import (
     WhenFull,
     parse_rate,
 )
-from queuectl.request import check_key, check_name, plain, read_some
+from queuectl.request import BOUND_NAMES, check_key, check_name, plain, read_some
 from queuectl.store.contract import Store
 from queuectl.values import dataclass, replace
 from queuectl.when import format_duration
@@ -31,11 +32,13 @@ DEFAULTS = tuple(
     for field in REQUESTED
     if field.name == "priority"
     or field.kind == "hook"
+    or field.within
     or (field.setting and field.kind not in ("flag", "program"))
 )
 """Fields of jobs that a queue can say, where a request says nothing."""
 LOOKED_AT = 10_000
 """Of very many jobs that wait, so many are looked at to tell of which keys they are."""
+_WITH_UNITS = ("memory", "cpu_time")
 _DURATIONS = [f.name for f in REQUESTED if f.kind in ("limit", "wait", "duration")]
 
 
@@ -162,9 +165,15 @@ def read_changes(changes: Mapping[str, Any]) -> Callable[[Limits], Limits]:
 def _read_some(said: Mapping[str, Any]) -> dict[str, Any]:
     """Read fields of jobs; returns them as JSON has them, for whoever makes jobs reads them."""
     read = read_some({word: plain(value) for word, value in said.items()})
-    return {
-        word: format_duration(read[word]) if word in _DURATIONS else read[word] for word in said
-    }
+    return {word: _as_said(word, read) for word in said}
+
+
+def _as_said(word: str, read: Mapping[str, Any]) -> Any:
+    """Return what was read of a field as one would say it again."""
+    if word in BOUND_NAMES:
+        value = read["bounds"][word]
+        return bound_written(word, value) if value is not None and word in _WITH_UNITS else value
+    return format_duration(read[word]) if word in _DURATIONS else read[word]
 
 
 def _whole(word: str, value: object, most: int = MOST) -> int:

@@ -134,6 +134,11 @@ def attempt_dict(attempt: Attempt) -> dict[str, Any]:
         "error": attempt.error,
         "stdout_bytes": attempt.stdout_bytes,
         "stderr_bytes": attempt.stderr_bytes,
+        "peak_memory": attempt.peak_memory,
+        "cpu_ms": attempt.cpu_ms,
+        "read_bytes": attempt.read_bytes,
+        "written_bytes": attempt.written_bytes,
+        "noted": attempt.noted,
     }
 
 
@@ -406,6 +411,33 @@ def durations(rollups: Sequence[Rollup]) -> Durations:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """What some runs have used of one thing."""
+
+    count: int
+    """How many runs; of others it isn't known."""
+    median: int | None = None
+    p95: int | None = None
+    most: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Describe it for `--json`."""
+        return {"count": self.count, "median": self.median, "p95": self.p95, "max": self.most}
+
+
+def spread(amounts: Iterable[int | None]) -> Spread:
+    """Describe how some amounts are spread; those that aren't known are left out."""
+    known = sorted(amount for amount in amounts if amount is not None)
+    if not known:
+        return Spread(count=0)
+
+    def at(share: float) -> int:
+        return known[min(len(known) - 1, int(share * len(known)))]
+
+    return Spread(count=len(known), median=at(0.5), p95=at(0.95), most=known[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
     """Totals of the jobs in the store, and times of their runs.
 
@@ -422,6 +454,10 @@ class Stats:
     slowest: tuple[Job, ...]
     priorities: dict[int, int]
     timed: int
+    memory: Spread = Spread(count=0)
+    """Bytes of memory that the newest runs had at most."""
+    cpu: Spread = Spread(count=0)
+    """Milliseconds of CPU time that they used."""
 
     @property
     def total(self) -> int:
@@ -456,6 +492,8 @@ class Stats:
                 {"priority": priority, "jobs": jobs} for priority, jobs in self.priorities.items()
             ],
             "with_timeout": self.timed,
+            "peak_memory": self.memory.as_dict(),
+            "cpu_ms": self.cpu.as_dict(),
         }
 
 

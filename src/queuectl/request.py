@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from queuectl.bound_values import NAMES, read_bound, read_bounds
 from queuectl.errors import BadJobError, BadSettingError, BadTimeError, did_you_mean, shown
 from queuectl.fields import KEPT, REQUESTED, by_column
 from queuectl.job import TYPE, NewJob
-from queuectl.parameters import check_all as check_parameters
 from queuectl.settings import read_value
 from queuectl.values import fields
 from queuectl.when import LATEST, milliseconds, parse_duration, parse_time
@@ -45,6 +45,7 @@ _ALIASES = {name: field.name for field in REQUESTED for name in field.also}
 _SAME = [[field.name for field in same] for same in by_column().values() if len(same) > 1]
 """Fields that say one thing in several ways."""
 _UNIQUE = frozenset(("unique", "unique_until", "unique_for", "on_duplicate", "max_wait"))
+BOUND_NAMES = frozenset(NAMES)
 _OTHER_WAYS = frozenset(name for names in _SAME for name in names[1:])
 
 Values = dict[str, Any]
@@ -70,6 +71,8 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
         for name, value in said.items():
             field, read = _READERS[name]
             values[field] = read(name, value, now)
+        if not BOUND_NAMES.isdisjoint(values):
+            _gather_bounds(values)
     except (BadTimeError, BadSettingError) as error:
         raise BadJobError(f"Bad {name}: {error}", field=name) from None
     except BadJobError as error:
@@ -88,6 +91,12 @@ def read_some(given: Mapping[str, Any], *, now: int = 0) -> Values:
     values = read_values({**given, "command": "true"}, now=now) if given else {}
     values.pop("command", None)
     return values
+
+
+def _gather_bounds(values: Values) -> None:
+    """Put what is said of single bounds into all of them."""
+    said = {name: values.pop(name) for name in BOUND_NAMES.intersection(values)}
+    values["bounds"] = {**values.get("bounds", {}), **said}
 
 
 def _plain(name: str) -> str:
@@ -129,6 +138,8 @@ def _checked(name: str, value: object) -> Any:
     most = _MOST_MILLISECONDS.get(_KINDS[name])
     if most is not None:
         return _whole(name, value, 0, most)
+    if name == "bounds":
+        return read_bounds(value, in_milliseconds=True)
     try:
         return _READERS[name][1](name, value, 0)
     except BadSettingError as error:
@@ -496,6 +507,12 @@ def check_data_size(name: str, data: bytes) -> bytes:
     return data
 
 
+def _parameters(name: str, value: object, now: int) -> dict[str, str | int]:
+    from queuectl.parameters import check_all
+
+    return check_all(name, value)
+
+
 def _labels(name: str, value: object, now: int) -> tuple[str, ...]:
     items: Iterable[object]
     if isinstance(value, str):
@@ -552,7 +569,7 @@ def _keys(name: str, value: object, now: int) -> tuple[str, ...]:
 
 
 def _parents(name: str, value: object, now: int) -> tuple[str, ...]:
-    from queuectl.dependencies import parent_text, read_parent
+    from queuectl.dependencies import Wanted, parent_text, read_parent
 
     items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     parents: dict[str, str] = {}
@@ -561,7 +578,7 @@ def _parents(name: str, value: object, now: int) -> tuple[str, ...]:
         named = getattr(item, "id", item)
         if not isinstance(named, str):
             raise BadJobError(f"{name} must be a list of ids of jobs, not {shown(item)}.")
-        id, wanted = read_parent(named)
+        id, wanted = read_parent(named) if named is item else (named, Wanted.OK)
         check_name("the id of a parent", id, longest=LONGEST_ID)
         if parents.setdefault(id, text := parent_text(id, wanted)) != text:
             raise BadJobError(f"{name} names {shown(id)} twice, in two ways; keep one.")
@@ -705,7 +722,7 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "keys": _keys,
     "parents": _parents,
     "groups": _groups,
-    "parameters": lambda name, value, _: check_parameters(name, value),
+    "parameters": _parameters,
     "at_once": _at_once,
     "if_fails": _if_fails,
     "needs": _needs,
@@ -713,6 +730,8 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "until": _until,
     "collision": _collision,
     "hook": _hook,
+    "bounds": lambda name, value, _: read_bounds(value),
+    "bound": lambda name, value, _: read_bound(name, value),
     "trace": _traceparent,
     "trace_state": _tracestate,
 }

@@ -34,7 +34,10 @@ MOST_SHOWN = 10_000
 """Ticks that one may look ahead."""
 MOST_FILLED = 10_000
 """Jobs that one backfill makes."""
-NOT_FOR_SCHEDULES = ("id", "expires_at", "traceparent", "tracestate")
+NOT_FOR_SCHEDULES = (
+    *("id", "expires_at", "after", "after_group", "if_parent_fails"),
+    *("traceparent", "tracestate"),
+)
 """Fields that only make sense for a single job."""
 MOST_FAILURES = 1_000_000
 """In a row, after which a schedule is paused."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from queuectl.errors import BadSettingError, BadTimeError, nearest, shown
 from queuectl.job import SHELL, Strategy
+from queuectl.sizes import format_size, parse_size
 from queuectl.values import dataclass, field, fields
 from queuectl.when import format_duration, parse_duration
 
@@ -84,33 +85,6 @@ def _duration(low: int = 0, high: int | None = None) -> Kind:
         return ms
 
     return Kind(read, format_duration)
-
-
-_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-
-
-def parse_size(value: object) -> int:
-    """Read a number of bytes: `4096`, `64k`, `1MiB`, `2G`."""
-    if isinstance(value, int) and abs(value) > 2**40:
-        raise ValueError("a size of at most 1024 GiB")
-    text = str(value).strip().lower().replace("_", "")
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text[len(digits) :].strip().removesuffix("ib") or ""
-    unit = unit if unit == "b" else unit.removesuffix("b")
-    if not digits.isascii() or not digits.isdigit() or unit not in _UNITS:
-        raise ValueError("a size such as 4096, 64k or 1MiB")
-    size = int(digits) * _UNITS[unit] if len(digits) < 20 else 2**60
-    if size > 2**40:
-        raise ValueError("a size of at most 1024 GiB")
-    return size
-
-
-def format_size(size: int) -> str:
-    """Write a number of bytes in the largest unit that divides it."""
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size and size % factor == 0:
-            return f"{size // factor}{unit}"
-    return str(size)
 
 
 def _size(low: int, high: int) -> Kind:

@@ -8,7 +8,7 @@ from typing import Any
 from queuectl.errors import NotFoundError, StateError, UsageError
 from queuectl.facts import RunProgress, Step
 from queuectl.filter import Filter
-from queuectl.job import OPEN, Job, State
+from queuectl.job import OPEN, Job, State, Usage
 from queuectl.request import check_data_size, check_text
 from queuectl.store.contract import RunId, Store
 
@@ -43,6 +43,12 @@ def results(store: Store, jobs: Sequence[Job]) -> dict[int, Any]:
     from queuectl.jsontext import read_stored
 
     return {seq: read_stored(text) for seq, text in store.reports.results(jobs).items()}
+
+
+def usages(store: Store, jobs: Sequence[Job]) -> dict[int, Usage]:
+    """Return what the newest runs of these jobs that are over have used, by their places."""
+    begun = [job for job in jobs if job.attempts]
+    return store.reports.usages(begun) if begun else {}
 
 
 def progress(store: Store, jobs: Sequence[Job]) -> dict[int, RunProgress]:

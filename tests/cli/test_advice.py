@@ -56,8 +56,7 @@ def test_commands_of_other_tools(cli: Cli, typed: str, advice: str) -> None:
     [
         ("enqueue true --cron", "use queuectl schedule add NAME RULE COMMAND"),
         ("enqueue true --every", "use queuectl schedule add NAME RULE COMMAND"),
-        ("enqueue true --after", "has no dependencies between jobs: write one command for both"),
-        ("enqueue true --depends-on", "has no dependencies between jobs"),
+        ("enqueue true --depends-on", "use --after"),
         ("enqueue true --dedupe", "--unique"),
         ("enqueue true --at", "use --run-at"),
         ("enqueue true --in", "use --delay"),

@@ -61,6 +61,7 @@ FOR_ENQUEUE = (
         "_contextvars",
         "contextvars",
         "queuectl.cli.enqueue",
+        "queuectl.cli.expand",
         "queuectl.cli.notes",
         "queuectl.cli.options",
         "queuectl.cli.program",

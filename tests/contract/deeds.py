@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
 
-from queuectl.errors import BadJobError, DuplicateError, LeaseLostError, NotFoundError
+from queuectl.errors import BadJobError, DuplicateError, LeaseLostError, NotFoundError, StateError
 from queuectl.facts import Count, Event, Node, Rollup, Total
 from queuectl.job import WAITING, Exited, Job, Lost, NewJob
 from queuectl.lifecycle import Policy, cancelled, in_line, retried
@@ -139,7 +139,14 @@ def answer(deed: Deed, store: Any) -> Any:
     """Do something and return the answer, also if it is a refusal."""
     try:
         return deed(store)
-    except (BadJobError, DuplicateError, LeaseLostError, NotFoundError, UndoneError) as error:
+    except (
+        BadJobError,
+        DuplicateError,
+        LeaseLostError,
+        NotFoundError,
+        StateError,
+        UndoneError,
+    ) as error:
         return type(error).__name__
 
 

@@ -20,7 +20,7 @@ from queuectl.errors import (
     StateError,
     StoreError,
 )
-from queuectl.facts import Event, QueueUse, RunProgress, Sleep, Stop
+from queuectl.facts import Event, Group, QueueUse, RunProgress, Sleep, Stop
 from queuectl.filter import Filter
 from queuectl.job import (
     ANY_TYPE,
@@ -140,6 +140,11 @@ def difference(found: Any, expected: Any) -> str:
     return f"{found!r} instead of {expected!r}"
 
 
+def _of_group(group: Group) -> Group:
+    """Leave out when a group was over: that is for a store to tell."""
+    return replace(group, over_at=group.over_at and 1, stopped_at=group.stopped_at and 1)
+
+
 def ties(side: Side, *, children: bool) -> Any:
     """Return who waits for whom, by their ids."""
     jobs = side.store.jobs.select(Filter(), limit=None)
@@ -192,6 +197,7 @@ class History:
         """Compare what is compared after every step."""
         self.each(lambda side: side.store.jobs.select(Filter(), limit=None, oldest=True))
         self.each(lambda side: side.store.jobs.counts())
+        self.each(lambda side: [_of_group(one) for one in side.store.groups.newest(9)])
         self.each(lambda side: ties(side, children=False))
         self.each(lambda side: ties(side, children=True))
 
@@ -220,10 +226,17 @@ class History:
     def with_parents(self, jobs: Sequence[NewJob]) -> list[NewJob]:
         """Return jobs that wait for none that isn't there, and so aren't refused for that."""
         known, found = set(self.model.memory.line), []
+        groups = {one.name for one in self.model.groups.newest(9) if one.stopped_at is None}
+        stopped = {one.name for one in self.model.groups.newest(9)} - groups
         for job in jobs:
             after = tuple(one for one in job.after if read_parent(one)[0] in known - {job.id})
+            of = tuple(
+                one for one in job.after_group if read_parent(one)[0] in groups - {job.group}
+            )
             known.add(str(job.id))
-            found.append(replace(job, after=after))
+            group = None if job.group in stopped else job.group
+            groups |= {group} if group else set()
+            found.append(replace(job, after=after, after_group=of, group=group))
         return found
 
     def advance(self) -> None:

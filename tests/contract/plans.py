@@ -34,7 +34,7 @@ from tests.contract.tools import (
     waiting,
 )
 
-BIG = ("jobs", "attempts", "outputs", "inputs", "tags", "events")
+BIG = ("jobs", "attempts", "outputs", "inputs", "tags", "events", "edges")
 """The tables that grow with every job."""
 
 VALUES: dict[str, Any] = {
@@ -48,7 +48,12 @@ VALUES: dict[str, Any] = {
     "client": "nobody",
     "crashes": 0,
     "data": b"x",
+    "group": "group 1",
+    "groups_at": 1 << 60,
     "handler": "",
+    "has_children": 0,
+    "met": 1,
+    "parent": 5,
     "handlers": ["", "type:a"],
     "first_handler": "type:",
     "last_handler": "type;",
@@ -197,6 +202,19 @@ HOT = [
     "OUTPUT",
     "ADD_INPUT",
     "INPUT",
+    "LOCK_PARENTS",
+    "HAVE_CHILDREN",
+    "SET_PARENTS",
+    "LOCK_CHILDREN",
+    "LET_GO",
+    "OPEN_EDGES",
+    "OPEN_PARENTS",
+    "SETTLE_EDGES",
+    "REOPEN_EDGES",
+    "PARENTS",
+    "CHILDREN",
+    "WAITING_OF_GROUP",
+    "BLOCKED_OF_GROUPS",
 ]
 COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
     *(
@@ -223,6 +241,12 @@ COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
         "ORPHANED_PROGRESS",
         "ORPHANED_STEPS",
         "ORPHANED_SLEEPS",
+        "ORPHANED_EDGES",
+        "WRONG_PARENTS",
+        "UNLINKED_PARENTS",
+        "WRONG_GROUPS",
+        # Groups are few.
+        "DROP_GROUPS",
         "SHORT_INPUTS",
         "HELD_BY_NOBODY",
         "HOLDERS",
@@ -240,6 +264,9 @@ SELECTED: dict[str, tuple[str, list[str]]] = {
     "SELECT by type, next page": ("SELECT", ["WHERE_TYPE", "WHERE_BEFORE"]),
     "SELECT by type and state": ("SELECT", ["WHERE_QUEUE", "WHERE_STATE", "WHERE_TYPE"]),
     "SELECT by type and tag": ("SELECT_TAGGED", ["WHERE_TYPE"]),
+    "SELECT by group": ("SELECT", ["WHERE_GROUP"]),
+    "SELECT by group, next page": ("SELECT", ["WHERE_GROUP", "WHERE_BEFORE"]),
+    "HORIZON of a group": ("HORIZON", ["WHERE_GROUP", "WHERE_BEFORE"]),
     "SELECT by tag": ("SELECT_TAGGED", []),
     "SELECT by tag, next page": ("SELECT_TAGGED", ["WHERE_TAG_BEFORE"]),
     "SELECT by two tags": ("SELECT_TAGGED", ["WHERE_TAGGED", "WHERE_STATE"]),
@@ -278,6 +305,7 @@ def rendered(dialect: Dialect, name: str) -> str:
         "conditions": " AND ".join(where) or "1 = 1",
         "direction": "ASC" if {"WHERE_AFTER", "EVENT_AFTER"} & {*conditions} else "DESC",
         "handlers": ":handler",
+        "groups": ":group",
         "n": "1",
     }.items():
         text = text.replace(f"{{{hole}}}", filling)
@@ -329,6 +357,7 @@ VERBS: dict[str, Verb] = {
     "list a tag, next page": lambda s: s.jobs.select(
         Filter(tags=("tag 3",)), limit=20, after=1_000
     ),
+    "list a group": lambda s: s.jobs.select(Filter(groups=("group 1",)), limit=20),
     "list two tags": lambda s: s.jobs.select(Filter(tags=("all", "tag 3")), limit=20),
     "states": lambda s: s.jobs.states(["job 1", "job 2"]),
     "counts": lambda s: s.jobs.counts(),

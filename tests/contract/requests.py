@@ -59,6 +59,9 @@ TRIMMINGS: dict[str, Sequence[Any]] = {
     "traceparent": (None, None, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
     "tracestate": (None, None, "a=1,b=2"),
     "after": (*([()] * 6), ("a",), ("a:any", "A"), ("b%:fail",), ("ab", "ß:any"), ("🎈",)),
+    "after_group": (*([()] * 7), ("g",), ("G:any",), ("g", "ü 🎈")),
+    "group": (None, None, None, "g", "G", "ü 🎈"),
+    "max_fails": (None, None, None, 1, 2),
     "if_parent_fails": (None, None, "cancel", "run"),
 }
 

@@ -230,6 +230,13 @@ def furnish(store: SqlStore, client: Client) -> None:
     add(store, "keyed", queue="shared", keys=("ü", 'it\'s "k"'))
     add(store, "keyed too", queue="shared", keys=("ü",))
     add(store, "one", unique="ü 'k'", unique_until=Until.START, unique_for=51)
+    parent = add(store, "parent", group="ü 'g'", max_fails=72)
+    add(store, "child", after=("parent:any",), after_group=("ü 'g'",), if_parent_fails="run")
+    apply(store, parent, lifecycle.cancelled(parent, ODD), now=NOW + 73)
+    client.run(
+        "INSERT INTO {untold} (seq, id, state, action, how) VALUES (?, ?, ?, ?, ?)",
+        *(74, ODD, "dead", "action 75", "removed"),
+    )
     a_schedule(store, "nightly", paused_at=NOW + 43, paused_by=ODD, request={"command": ODD})
     store.schedules.tick(makes(NOW + HOUR), name="nightly", now=NOW + HOUR)
     webhook = Webhook(
@@ -316,6 +323,9 @@ def test_everything_comes_over_as_it_was(
     assert target.settings.config() == source.settings.config()
     assert target.schedules.all() == source.schedules.all()
     assert target.webhooks.all() == source.webhooks.all()
+    assert target.groups.newest(9) == source.groups.newest(9)
+    family = [the(target, "child")]
+    assert target.jobs.parents(family) == source.jobs.parents([the(source, "child")])
     assert target.schedules.ticks("nightly", 9) == source.schedules.ticks("nightly", 9)
     assert target.grants.all() == source.grants.all()
     assert target.history.events(limit=99) == source.history.events(limit=99)
@@ -467,7 +477,7 @@ def test_a_missing_row_is_noticed(
         if done == total:
             there.run("DELETE FROM {events} WHERE kind = ?", "kind7")
 
-    with pytest.raises(QueuectlError, match=r"table events .*13 rows there, 12 here"):
+    with pytest.raises(QueuectlError, match=r"table events .*14 rows there, 13 here"):
         copy(source, target, spoil)
 
 

@@ -55,9 +55,10 @@ EVERYTHING = NewJob(
     tracestate="vendor=25",
     if_parent_fails="run",
     group="group 26",
-    parameters={"lr": "0.1", "n": 27},
     needs="cpu=28,gpu=0.29",
     requires=("label-30", "label-31"),
+    parameters={"index": 26, "line": "a 'b'\n\udcff", "lr": "0.27"},
+    bounds={"memory": 28, "user": "user 29"},
 )
 
 
@@ -88,11 +89,12 @@ class TestEnqueue:
             after=(),
             after_group=(),
             group="group 26",
-            parameters={"lr": "0.1", "n": 27},
             needs="cpu=28,gpu=0.29",
             requires=("label-30", "label-31"),
             devices={},
             if_parent_fails="run",
+            parameters={"index": 26, "line": "a 'b'\n\udcff", "lr": "0.27"},
+            bounds={"memory": 28, "user": "user 29"},
             open_parents=0,
             has_children=False,
             unique_key=None,
@@ -187,10 +189,11 @@ class TestEnqueue:
             model, kept = [(models[0], full), (models[1], bare)][place % 2]
             for n in range(len(many), len(many) + length):
                 own: dict[str, Any] = {"id": f"job {n}", "command": f"echo {n}", "argv": None}
-                own["parameters"] = {}
                 if n % 3 == 1:
                     own |= {"command": None, "argv": ("printf", f"ä {n}")}
-                many.append((own["id"], own["command"], own["argv"], None, model))
+                own["parameters"] = {"index": n} if n % 5 == 1 else {}
+                kept_as = f'{{"index": {n}}}' if own["parameters"] else None
+                many.append((own["id"], own["command"], own["argv"], kept_as, model))
                 expected.append(replace(kept, **own))
         store.jobs.enqueue(many, now=NOW)
         found = _all(store)[2:]

@@ -493,6 +493,11 @@ class TestAttempts:
                 error=error,
                 stdout_bytes=2_025,
                 stderr_bytes=2_026,
+                peak_memory=2_027,
+                cpu_ms=2_028,
+                read_bytes=2_029,
+                written_bytes=2_030,
+                noted="noted 31",
             )
         ]
 

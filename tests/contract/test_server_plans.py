@@ -100,6 +100,8 @@ HISTORY = (
     SELECT seq, 1, node, 'host-1', 1, started_at, finished_at, duration_ms, 'exited', 0, 9, 0
     FROM {jobs} WHERE finished_at IS NOT NULL
     """,
+    "INSERT INTO {edges} (child, parent, parent_id, wanted, came_to, met)"
+    " SELECT seq, seq - 1, 'x', 'ok', 'completed', 1 FROM {jobs} WHERE seq > 1",
     "INSERT INTO {outputs} SELECT seq, 1, 'an output', '' FROM {jobs}"
     " WHERE finished_at IS NOT NULL",
     "INSERT INTO {inputs} SELECT seq, 0, 'an input' FROM {jobs} WHERE finished_at IS NOT NULL",

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from queuectl.admission import Offer, Serving, Suspects
 from queuectl.facts import Event, Node, Pause, Sleep, count_waiting
 from queuectl.filter import Filter, Sort
-from queuectl.job import Exited, Job, NewJob, Outcome, Output, State, Transition
+from queuectl.job import Exited, Job, NewJob, Outcome, Output, State, Transition, Usage
 from queuectl.lifecycle import Policy, decide, finished
 from queuectl.precedence import order_of
 from queuectl.sleeping import snoozed
@@ -151,6 +151,8 @@ def ended(
         host="host-23",
         error="error 24",
         output=Output(stdout=b"out 25", stderr=b"err 26", stdout_bytes=2_025, stderr_bytes=2_026),
+        used=Usage(peak_memory=2_027, cpu_ms=2_028, read_bytes=2_029, written_bytes=2_030),
+        noted="noted 31",
     )
     return replace(end, **changes)
 

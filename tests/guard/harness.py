@@ -44,6 +44,8 @@ class Ended:
         self.status, self.how = message.status, message.how
         self.started, self.ended = message.began, message.ended
         self.out, self.err = message.stdout_bytes, message.stderr_bytes
+        self.used: Any = message.used
+        self.noted: str = message.noted or ""
         self.code = os.waitstatus_to_exitcode(self.status)
 
 
@@ -79,6 +81,7 @@ class Harness:
             "grace": 30.0,
             "interval": 60.0,
             "output_limit": 1 << 20,
+            "bounds": None,
         }
         return run, {**spec, **options}
 

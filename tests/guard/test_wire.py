@@ -19,12 +19,13 @@ def test_every_message_arrives_as_it_was_sent_however_it_is_cut() -> None:
 
 def test_releases_of_one_dialect_understand_each_other() -> None:
     """A node that is restarted in place goes on with the guards of the one before it."""
-    frames = encode([Spawn(1, {}), Release(2), Extend(3, None), Ended(4, 5, "x", 6, 7, 8, 9)])  # type: ignore[typeddict-item]
+    ended = Ended(4, 5, "x", 6, 7, 8, 9, (10, 11, 12, 13), "y")
+    frames = encode([Spawn(1, {}), Release(2), Extend(3, None), ended])  # type: ignore[typeddict-item]
     assert marshal.loads(frames[4:]) == [
         ("spawn", 1, {}),
         ("withdraw", 2),
         ("lease", 3, None),
-        ("ended", 4, 5, "x", 6, 7, 8, 9),
+        ("ended", 4, 5, "x", 6, 7, 8, 9, (10, 11, 12, 13), "y"),
     ]
 
 

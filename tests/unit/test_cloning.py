@@ -32,9 +32,12 @@ ASKED: dict[str, Any] = {
     "on_success": "echo good",
     "on_failure": "echo bad",
     "on_dead": "type:burial",
+    "after": ["first:any"],
+    "if_parent_fails": "run",
+    "group": "many",
 }
 """All that can be asked for of a command at once."""
-NOT_HERE = {"type", "data", "env_all", "traceparent", "tracestate"}
+NOT_HERE = {"after_group", "type", "data", "env_all", "traceparent", "tracestate"}
 
 
 def columns(job: Job) -> dict[str, Any]:
@@ -50,6 +53,7 @@ def queue(lab: Lab) -> Queue:
 
 def test_nothing_is_lost(queue: Queue) -> None:
     assert {field.name for field in COPIED} == (ASKED.keys() - {"command"}) | NOT_HERE
+    queue.enqueue("true", id="first")
     one = queue.enqueue(ASKED, id="one")
     queue.cancel("one")
     # The settings of today are nothing to a job of yesterday.
@@ -65,7 +69,7 @@ def test_nothing_is_lost(queue: Queue) -> None:
         "unique_until": None,
         "unique_for": None,
     }
-    assert (made.job.command, made.job.state) == ("cat", State.PENDING)
+    assert (made.job.command, made.job.state) == ("cat", State.BLOCKED)
     assert made.job.expires_at is None
     assert queue.store.jobs.stdin(made.job) == b"what it reads"
     assert made.job.env == {"TOKEN": "hidden"}
@@ -84,6 +88,18 @@ def test_a_queue_that_gives_its_jobs_more_gives_nothing_to_who_had_less(queue: Q
     queue.limits.set("default", on_success="echo more", timeout="5s")
     made = queue.clone("plain").job
     assert (made.on_success or None, made.timeout) == (None, 0)
+
+
+def test_it_waits_for_those_parents_that_are_still_there(queue: Queue) -> None:
+    for id in ("gone", "done", "open"):
+        queue.enqueue("true", id=id)
+    one = queue.enqueue("true", id="one", after=["gone:any", "done:any", "open:any"])
+    queue.cancel("done")
+    queue.remove("gone")
+    made = queue.clone(one)
+    assert made.job.after == ("done:any", "open:any")
+    assert (made.job.state, made.job.open_parents) == (State.BLOCKED, 1)
+    assert made.left_out[1] == "That it waits for gone:any: not there any more."
 
 
 def test_programs_and_data(queue: Queue) -> None:

@@ -168,7 +168,7 @@ class TestByQueue:
         )
         defaults = Defaults(Settings(), [mail])
         bulk = BulkDefaults(lambda: defaults)
-        models = [bulk.complete({"command": "x", "queue": q})[3] for q in ("mail", "a", "mail")]
+        models = [bulk.complete({"command": "x", "queue": q})[-1] for q in ("mail", "a", "mail")]
         assert [model.priority for model in models] == [4, 0, 4]
 
 
@@ -188,7 +188,7 @@ class TestEnvironment:
         defaults = Defaults(Settings(env_all=setting), hidden=("PGPASSWORD",))
         for done in (
             defaults.complete(check_request(given)),
-            BulkDefaults(lambda: defaults).complete(check_request(given))[3],
+            BulkDefaults(lambda: defaults).complete(check_request(given))[-1],
         ):
             assert done.env_all is whole
             env = {name: done.env[name] for name in done.env if name != "PYTEST_CURRENT_TEST"}
@@ -198,16 +198,16 @@ class TestEnvironment:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         bulk = BulkDefaults(lambda: Defaults(Settings(env_all=True)))
-        first = bulk.complete({"command": "x"})[3]
+        first = bulk.complete({"command": "x"})[-1]
         monkeypatch.setenv("MINE", "2")
-        assert bulk.complete({"command": "y", "priority": 1})[3].env == first.env
+        assert bulk.complete({"command": "y", "priority": 1})[-1].env == first.env
 
     def test_stdin_is_not_remembered(self) -> None:
         defaults = Defaults(Settings())
         bulk = BulkDefaults(lambda: defaults)
-        plain = bulk.complete({"command": "x"})[3]
-        assert bulk.complete({"command": "x", "stdin": b"a"})[3] == replace(plain, stdin=b"a")
-        assert bulk.complete({"command": "x"})[3] is plain
+        plain = bulk.complete({"command": "x"})[-1]
+        assert bulk.complete({"command": "x", "stdin": b"a"})[-1] == replace(plain, stdin=b"a")
+        assert bulk.complete({"command": "x"})[-1] is plain
 
 
 class TestBulkDefaults:
@@ -223,8 +223,8 @@ class TestBulkDefaults:
         second = bulk.complete({"argv": ("y", "z")})
         assert first[:3] == ("a", "x", None)
         assert second[:3] == (None, None, ("y", "z"))
-        assert first[3] is second[3]
-        assert (first[3].id, first[3].command, first[3].argv) == (None, None, None)
+        assert first[-1] is second[-1]
+        assert (first[-1].id, first[-1].command, first[-1].argv) == (None, None, None)
 
     @pytest.mark.parametrize(
         "given",
@@ -233,7 +233,7 @@ class TestBulkDefaults:
     def test_what_they_say_differently_they_do_not_share(self, given: dict[str, Any]) -> None:
         bulk = self.bulk(Settings())
         models = [
-            bulk.complete({"command": "x", **said})[3]
+            bulk.complete({"command": "x", **said})[-1]
             for said in ({}, given, dict(given), {}, given)
         ]
         assert models[1] is models[2]
@@ -243,29 +243,29 @@ class TestBulkDefaults:
 
     def test_what_was_said_before_is_remembered(self) -> None:
         bulk = self.bulk(Settings())
-        models = [bulk.complete({"command": "x", "priority": n % 3})[3] for n in range(6)]
+        models = [bulk.complete({"command": "x", "priority": n % 3})[-1] for n in range(6)]
         assert [model.priority for model in models] == [0, 1, 2, 0, 1, 2]
         assert all(models[n] is models[n + 3] for n in range(3))
 
     def test_not_everything_is_remembered(self) -> None:
         bulk = self.bulk(Settings())
-        first = bulk.complete({"command": "x", "priority": -1})[3]
+        first = bulk.complete({"command": "x", "priority": -1})[-1]
         for n in range(MOST_MODELS):
-            assert bulk.complete({"command": "x", "priority": n})[3].priority == n
-        again = bulk.complete({"command": "x", "priority": -1})[3]
+            assert bulk.complete({"command": "x", "priority": n})[-1].priority == n
+        again = bulk.complete({"command": "x", "priority": -1})[-1]
         assert again == first
         assert again is not first
 
     def test_new_settings_hold_from_the_next_request_on(self) -> None:
         bulk = self.bulk(Settings(max_retries=1), Settings(max_retries=2))
-        assert [bulk.complete({"command": "x"})[3].max_retries for _ in range(3)] == [1, 2, 2]
+        assert [bulk.complete({"command": "x"})[-1].max_retries for _ in range(3)] == [1, 2, 2]
 
     def test_all_of_them_are_enqueued_where_the_first_was(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         bulk = self.bulk(Settings())
         monkeypatch.chdir(tmp_path)
-        first = bulk.complete({"command": "x"})[3]
+        first = bulk.complete({"command": "x"})[-1]
         monkeypatch.chdir("/")
-        other = bulk.complete({"command": "x", "priority": 1})[3]
+        other = bulk.complete({"command": "x", "priority": 1})[-1]
         assert (first.cwd, other.cwd) == (str(tmp_path), str(tmp_path))

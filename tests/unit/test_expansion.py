@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuectl.errors import BadJobError, UsageError
-from queuectl.expansion import MOST, Expansion, Own, expand, parse_array, parse_sweep
+from queuectl.expansion import MOST, Expansion, expand, parse_array, parse_sweep
 
 
 def commands(expansion: Expansion) -> list[str | None]:
-    return [own.command for own in expansion.own()]
+    return [own[0] for own in expansion.own()]
 
 
 def kept(expansion: Expansion) -> list[dict[str, object]]:
-    return [json.loads(own.parameters) for own in expansion.own()]
+    return [json.loads(own[2]) for own in expansion.own()]
 
 
 # -- arrays -------------------------------------------------------------------------------
@@ -88,8 +88,8 @@ def test_elements_of_an_array_have_their_numbers() -> None:
     expansion = expand("convert page-{}.png --tag $QUEUECTL_INDEX", array="7,9")
     assert (expansion.count, dict(expansion.shared)) == (2, {})
     assert [*expansion.own()] == [
-        Own("convert page-7.png --tag $QUEUECTL_INDEX", None, '{"index": 7}'),
-        Own("convert page-9.png --tag $QUEUECTL_INDEX", None, '{"index": 9}'),
+        ("convert page-7.png --tag $QUEUECTL_INDEX", None, '{"index": 7}'),
+        ("convert page-9.png --tag $QUEUECTL_INDEX", None, '{"index": 9}'),
     ]
     assert commands(expand("train", array=range(3))) == ["train"] * 3
     assert [*expand(["show", "-n{}"], array="4")] == [
@@ -101,7 +101,7 @@ def test_a_huge_array_is_made_as_it_is_asked_for() -> None:
     tracemalloc.start()
     try:
         expansion = expand("true", array=f"1-{MOST}")
-        assert [own.parameters for own in islice(expansion.own(), 2)] == [
+        assert [own[2] for own in islice(expansion.own(), 2)] == [
             '{"index": 1}',
             '{"index": 2}',
         ]
@@ -187,23 +187,23 @@ def test_a_line_is_appended_where_it_has_no_place() -> None:
     assert commands(expand("echo {#}", lines=["a", "b"])) == ["echo 1", "echo 2"]
     by_variable = 'echo "$QUEUECTL_LINE"'
     assert commands(expand(by_variable, lines=["a"])) == [by_variable]
-    programs = [own.argv for own in expand(["wc", "-l"], lines=["a b", Path("c")]).own()]
+    programs = [own[1] for own in expand(["wc", "-l"], lines=["a b", Path("c")]).own()]
     assert programs == [("wc", "-l", "a b"), ("wc", "-l", "c")]
 
 
 def test_a_line_that_is_no_text_comes_by_variables() -> None:
     assert [*expand("cat {} > {/.}", lines=["ok", b"d/\xff.c"]).own()] == [
-        Own("cat ok > ok", None, '{"index": 1, "line": "ok"}'),
-        Own(
+        ("cat ok > ok", None, '{"index": 1, "line": "ok"}'),
+        (
             'cat "${QUEUECTL_LINE}" > "${QUEUECTL_LINE_NAME_STEM}"',
             None,
             '{"index": 2, "line": "d/\\udcff.c", "line_name_stem": "\\udcff"}',
         ),
     ]
     (own,) = expand(["cat", "--", "{}"], lines=[b"\xff"]).own()
-    assert own.argv == ("/bin/sh", "-c", 'exec cat -- "${QUEUECTL_LINE}"')
+    assert own[1] == ("/bin/sh", "-c", 'exec cat -- "${QUEUECTL_LINE}"')
     (own,) = expand(["{}"], lines=[b"-\xff"]).own()
-    assert own.argv == ("/bin/sh", "-c", '"${QUEUECTL_LINE}"')
+    assert own[1] == ("/bin/sh", "-c", '"${QUEUECTL_LINE}"')
 
 
 def test_lines_and_objects_go_with_sweeps() -> None:
@@ -250,6 +250,16 @@ def test_values_of_objects_are_what_json_writes() -> None:
 def test_what_is_wrong_with_an_object_is_told(items: list[object], told: str) -> None:
     with pytest.raises(BadJobError, match=told):
         [*expand("run {a}", each=items).own()]  # type: ignore[arg-type]
+
+
+def test_an_empty_line_is_no_element() -> None:
+    assert commands(expand("run {} {#}", lines=["a", "", b"", " ", "b"])) == [
+        "run a 1",
+        "run ' ' 2",
+        "run b 3",
+    ]
+    with pytest.raises(BadJobError, match=r"^Line 3: "):
+        commands(expand("run", lines=["", "a", "\0"]))
 
 
 def test_no_lines_and_no_objects_make_no_jobs() -> None:

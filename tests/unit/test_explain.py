@@ -11,6 +11,7 @@ from queuectl.facts import Node, QueueInfo
 from queuectl.job import State
 from queuectl.lifecycle import ROOM_WITHIN
 from queuectl.limits import Limits, parse_rate
+from queuectl.lineage import Relative, Root, Roots
 from queuectl.when import human, local
 from tests.unit.samples import NOW, a_job
 
@@ -266,3 +267,72 @@ def test_its_node_is_gone() -> None:
     assert left.remedy == "worker start"
     unknown = node_gone(job, None, rescued=True)
     assert unknown.text == "it was running on node node-1; another node rescues it"
+
+
+def related(id: str, state: State | None, **changes: Any) -> Relative:
+    """Return a parent in this state, or one that is gone."""
+    job = None if state is None else a_job(id=id, state=state, reason=None)
+    fields: dict[str, Any] = {"id": id, "wanted": "ok", "came_to": None, "is_met": False}
+    return Relative(**fields | {"job": job} | changes)
+
+
+def root(id: str, state: State | None, **changes: Any) -> Root:
+    """Return a root cause in this state, or one that is gone."""
+    job = None if state is None else a_job(id=id, state=state, reason=changes.pop("reason", None))
+    return Root(**{"id": id, "child": "child", "came_to": None, "job": job} | changes)
+
+
+class TestBlocked:
+    def told(self, parents: list[Relative], *roots: Root, is_whole: bool = True) -> list[Reason]:
+        around = Surroundings(
+            now=NOW,
+            crews=(FREE,),
+            queues=(),
+            suspicious=2,
+            parents=tuple(parents),
+            roots=Roots(found=roots, is_whole=is_whole),
+        )
+        return explain(a_job(**READY | {"state": State.BLOCKED}), around)
+
+    def test_names_the_parents_that_keep_it(self) -> None:
+        parents = [
+            related("done", State.COMPLETED, is_met=True),
+            related("a", State.PENDING),
+            related("b", State.PROCESSING, wanted="fail"),
+        ]
+        (reason,) = self.told(parents, root("a", State.PENDING), root("b", State.PROCESSING))
+        assert reason.cause == Cause.BLOCKED
+        assert reason.text == "it waits for a (pending) and b (processing, it is to fail)"
+        assert reason.remedy is None
+
+    def test_names_the_first_of_many(self) -> None:
+        parents = [related(id, State.PENDING) for id in "abcde"]
+        (reason,) = self.told(parents)
+        assert reason.text == "it waits for a (pending), b (pending), c (pending) and 2 more"
+
+    def test_names_what_its_parents_wait_for(self) -> None:
+        parents = [related("a", State.BLOCKED)]
+        (reason,) = self.told(parents, root("first", State.PENDING), is_whole=False)
+        assert reason.text == (
+            "it waits for a (blocked), and so for first (pending); more jobs are before it than"
+            " were looked at"
+        )
+
+    def test_names_the_root_cause_and_what_helps(self) -> None:
+        parents = [related("a", State.BLOCKED)]
+        found = root("b c", State.DEAD, reason="exit code 1"), root("d", State.CANCELLED)
+        blocked, reason = self.told(parents, *found, root("e", State.PENDING))
+        assert blocked.text == "it waits for a (blocked)"
+        assert reason.cause == Cause.ROOT_CAUSE
+        assert reason.text == (
+            "it waits in vain: job b c is dead (exit code 1) and job d is cancelled"
+        )
+        assert reason.remedy == "retry 'b c' d"
+
+    def test_names_a_root_cause_that_is_gone(self) -> None:
+        parents = [related("a", None, came_to=State.DEAD)]
+        blocked, reason = self.told(parents, root("a", None, came_to=State.DEAD))
+        assert blocked.text == "it waits for a (gone, it was dead)"
+        assert reason.cause == Cause.PARENT_GONE
+        assert reason.text == "it waits in vain: job a, which was dead, is gone"
+        assert reason.remedy == "edit child --after none"

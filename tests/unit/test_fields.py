@@ -9,7 +9,7 @@ import pytest
 
 import queuectl
 from queuectl.cli.enqueue import enqueue
-from queuectl.fields import COPIED, FIELDS, KEPT, REQUESTED, RESERVED, Field, Keywords, Kind
+from queuectl.fields import COPIED, FIELDS, KEPT, REQUESTED, Field, Keywords, Kind
 from queuectl.job import JOB_COLUMNS, Job, NewJob
 from queuectl.report import job_dict
 from queuectl.settings import NAMES, SPECS, Taken
@@ -39,8 +39,8 @@ class TestTable:
     def test_a_job_has_what_is_stored(self) -> None:
         stored = {field.column for field in FIELDS} - {""}
         assert stored == {f.name for f in fields(Job)}
-        assert stored - {"after"} == set(JOB_COLUMNS)
-        assert {f.name for f in (*KEPT, *RESERVED)} <= stored
+        assert stored == set(JOB_COLUMNS)
+        assert {f.name for f in KEPT} <= stored
 
     def test_what_is_copied_has_a_column_of_a_new_job(self) -> None:
         asked = {field.column for field in REQUESTED} - {""}
@@ -73,10 +73,11 @@ class TestTable:
             "handler",
             "forced",
             "body_digest",
+            "has_children",
         }
         assert set(job_dict(SAMPLE)) == stored | {
             *("schedule", "scheduled_for", "paused_at", "paused_by", "held", "hook_of"),
-            *("type", "data_base64", "trace_id"),
+            *("type", "data_base64", "trace_id", "at_once"),
         }
 
     @pytest.mark.parametrize("field", [f for f in REQUESTED if f.flags], ids=lambda f: f.name)

@@ -132,7 +132,7 @@ def test_the_last_words_of_a_program_are_heard(tmp_path: Path) -> None:
     (said,) = tmp_path.glob("*.say")
     with said.open("wb", buffering=0) as program:
         program.write(b'{"ready": 1}\n{"done": %d, "result": 7}\n' % TASK)
-    guard.said = [wire.Ended(spawned.run, 0, wire.EXITED, 0.0, 1.0, 0, 0)]
+    guard.said = [wire.Ended(spawned.run, 0, wire.EXITED, 0.0, 1.0, 0, 0, None, None)]
     (handled,) = handlers.hear((), RUNS)
     assert isinstance(handled, Handled)
     assert (handled.run, handled.outcome, handled.result) == (TASK, Exited(0), "7")

@@ -38,6 +38,9 @@ def row_of(job: Job) -> list[object]:
         "env": json.dumps(job.env) if job.env else None,
         "tags": json.dumps(job.tags) if job.tags else None,
         "keys": json.dumps(job.keys) if job.keys else None,
+        "after": json.dumps(job.after) if job.after else None,
+        "after_group": json.dumps(job.after_group) if job.after_group else None,
+        "parameters": json.dumps(job.parameters) if job.parameters else None,
         "backoff": None if job.backoff is None else job.backoff.value,
     }
     return [texts.get(name, getattr(job, name)) for name in JOB_COLUMNS]
@@ -92,7 +95,7 @@ class TestJob:
 
     def test_the_columns_are_its_fields(self) -> None:
         names = [f.name for f in fields(Job)]
-        assert [name for name in names if name != "after"] == list(JOB_COLUMNS)
+        assert names == list(JOB_COLUMNS)
 
     @pytest.mark.parametrize("change", [-1, 1])
     def test_a_row_of_another_length_is_an_error(self, change: int) -> None:

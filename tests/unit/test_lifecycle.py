@@ -26,6 +26,7 @@ from queuectl.lifecycle import (
     cancelled,
     decide,
     expired,
+    in_line,
     retried,
 )
 from tests.unit.samples import NOW, a_job
@@ -234,6 +235,10 @@ class TestDecide:
 
     def test_a_retry_by_hand_counts_from_zero_and_is_due_now(self) -> None:
         assert retried(NOW) == Transition(state=State.PENDING, failures=0, crashes=0, run_at=NOW)
+
+    def test_one_that_others_keep_from_running_is_blocked_then(self) -> None:
+        assert in_line(a_job(state=State.DEAD, open_parents=1)) == State.BLOCKED
+        assert in_line(a_job(state=State.DEAD, open_parents=0)) == State.PENDING
 
 
 class TestBackoff:

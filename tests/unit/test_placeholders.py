@@ -75,7 +75,7 @@ def test_folders_are_those_of_dirname(path: str) -> None:
 def test_every_form_of_a_name_is_one_word_with_its_bytes(shell: str, data: bytes) -> None:
     line = as_text(data)
     template = shell_template("SHOW {} {.} {/} {//} {/.} x{}y {#}", LINE)
-    element = {"index": 3, "line": line}
+    element: dict[str, str | int] = {"index": 3, "line": line}
     command, more = template.shell(element)
     command.encode()
     expected = [
@@ -93,7 +93,7 @@ def test_every_form_of_a_name_is_one_word_with_its_bytes(shell: str, data: bytes
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_byte_that_a_name_may_have_comes_through(shell: str) -> None:
     for data in (bytes(range(1, 256)), bytes(range(1, 128)), bytes(range(255, 0, -1)), b"\n", b"-"):
-        element = {"index": 1, "line": as_text(data)}
+        element: dict[str, str | int] = {"index": 1, "line": as_text(data)}
         command, more = shell_template("SHOW {} {.}", LINE).shell(element)
         seen = words(command, variables({**element, **more}), shell)
         assert seen == [data, os.fsencode(stem(as_text(data)))]
@@ -188,7 +188,7 @@ def test_the_number_takes_the_braces_of_an_array() -> None:
 
 
 def test_arguments_become_words_where_a_shell_puts_them_together() -> None:
-    element = {"index": 1, "line": as_text(b"-\xff'/x")}
+    element: dict[str, str | int] = {"index": 1, "line": as_text(b"-\xff'/x")}
     templates = [argv_template(text, LINE) for text in ("a b{}", "", "$HOME", "{//}{/}")]
     filled = [template.as_word(element) for template in templates]
     more = {name: value for _, added in filled for name, value in added.items()}

@@ -33,9 +33,10 @@ PROMISED = (
 ).split()
 """The promised names, in their order. Only ever extend what follows them."""
 ADDED = (
-    "backoff backoff_base retry_delay max_backoff env env_all shell keys unique_until"
-    " unique_for on_success on_failure on_dead traceparent tracestate stdin_bytes schedule"
-    " scheduled_for paused_at paused_by held hook hook_of type data_base64 trace_id"
+    "backoff backoff_base retry_delay max_backoff env env_all shell keys after_group group"
+    " if_parent_fails parameters unique_until unique_for on_success on_failure on_dead traceparent"
+    " tracestate stdin_bytes open_parents schedule scheduled_for paused_at paused_by held hook"
+    " hook_of type data_base64 trace_id at_once"
 ).split()
 
 
@@ -99,7 +100,13 @@ class TestJobDict:
             "worker": 120,
             "cwd": "/folder/106",
             "tags": ["tag-109", "tag-110"],
-            "after": [],
+            "after": ["parent-140", "parent-141:any"],
+            "after_group": ["group-143"],
+            "group": "group-144",
+            "parameters": {"index": 140, "line": "line 141"},
+            "at_once": None,
+            "if_parent_fails": "cancel",
+            "open_parents": 142,
             "unique_key": "key-111",
             "expires_at": "2025-11-08T13:00:09.113Z",
             "backoff": "exponential",
@@ -140,7 +147,7 @@ class TestJobDict:
         assert {name: told[name] for name in absent} == absent
 
     def test_lists_are_lists_also_when_empty(self) -> None:
-        told = job_dict(a_job(tags=(), env={}, argv=("ls", "-l")))
+        told = job_dict(a_job(tags=(), after=(), env={}, argv=("ls", "-l")))
         assert (told["tags"], told["after"], told["env"]) == ([], [], [])
         assert told["argv"] == ["ls", "-l"]
 

@@ -1,6 +1,6 @@
 """Takes the jobs of a file into the queue: all of them, or with `keep_going` all that are good."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from time import time
 from typing import Any
@@ -37,6 +37,10 @@ class Bulk:
     def prepare(self) -> None:
         """Read up to the first job, so that a file that is all wrong makes no database."""
         next(self._jobs, None)
+
+    def preview(self) -> Iterator[Values]:
+        """Read the jobs, and store none of them."""
+        return self._jobs
 
     def enqueue(self, queue: Queue) -> Batch:
         """Store the jobs; where an id is taken, and all or none are wanted, names its line."""
@@ -95,27 +99,7 @@ class Bulk:
         """Say what was stored, and what was not."""
         for id in batch.duplicates:
             self._note(self._lines[id], self._taken(id, self._lines[id]))
-        if as_json:
-            ids = list(batch.ids)
-            there = {
-                name: list(found)
-                for name, found in (("existing", batch.existing), ("dropped", batch.dropped))
-                if found
-            }
-            new = len(ids) - len(batch.existing)
-            write_json({"enqueued": new, "ids": ids, "errors": self._bad} | there)
-        elif quiet:
-            for id in batch.ids:
-                write(safe(id))
-        else:
-            told = f"Enqueued {plural(len(batch.ids) - len(batch.existing), 'job')}"
-            if batch.existing:
-                many = len(batch.existing)
-                told += f"; {many:,} {'was' if many == 1 else 'were'} there already (unique)"
-            if batch.dropped:
-                told += f"; {len(batch.dropped):,} of them cancelled at once, see queuectl list"
-            bad = f"; {plural(self.refused, self._feed.unit)} could not be" if self.refused else ""
-            write(f"{told}{bad}.")
+        tell(batch, self._bad, unit=self._feed.unit, quiet=quiet, as_json=as_json)
         if self.interrupted:
             say(f"Interrupted: the rest of {self._feed.name} wasn't stored.")
 
@@ -156,3 +140,35 @@ class Bulk:
 
     def _taken(self, id: str, number: int) -> str:
         return f"{self._feed.place(number)}: the id {id!r} is taken; see queuectl show."
+
+
+def tell(
+    batch: Batch,
+    bad: Sequence[Mapping[str, Any]],
+    *,
+    unit: str,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Say what of many jobs was stored, and how many of which unit could not be."""
+    if as_json:
+        ids = list(batch.ids)
+        there = {
+            name: list(found)
+            for name, found in (("existing", batch.existing), ("dropped", batch.dropped))
+            if found
+        }
+        new = len(ids) - len(batch.existing)
+        write_json({"enqueued": new, "ids": ids, "errors": list(bad)} | there)
+    elif quiet:
+        for id in batch.ids:
+            write(safe(id))
+    else:
+        told = f"Enqueued {plural(len(batch.ids) - len(batch.existing), 'job')}"
+        if batch.existing:
+            many = len(batch.existing)
+            told += f"; {many:,} {'was' if many == 1 else 'were'} there already (unique)"
+        if batch.dropped:
+            told += f"; {len(batch.dropped):,} of them cancelled at once, see queuectl list"
+        refused = f"; {plural(len(bad), unit)} could not be" if bad else ""
+        write(f"{told}{refused}.")

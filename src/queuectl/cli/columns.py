@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from queuectl.cli.render import STATE_COLOURS, Column
+from queuectl.cli.render import STATE_COLOURS, Column, size
 from queuectl.errors import UsageError, did_you_mean
 from queuectl.facts import Pause, RunProgress, Sleep
 from queuectl.fields import FIELDS
-from queuectl.job import WAITING, Job, State
+from queuectl.job import WAITING, Job, State, Usage
 from queuectl.report import job_dict
 from queuectl.values import fields, replace
 from queuectl.when import ago, human, local, until
@@ -71,6 +71,10 @@ _FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
     "duration": (Column("DURATION", right=True, drop=2), duration_of),
     "due": (Column("DUE", right=True, drop=5), due_in),
     "progress": (Column("PROGRESS", least=8), lambda *_: ""),
+    "peak_memory": (Column("MEMORY", right=True), lambda *_: ""),
+    "cpu": (Column("CPU", right=True), lambda *_: ""),
+    "read": (Column("READ", right=True), lambda *_: ""),
+    "written": (Column("WRITTEN", right=True), lambda *_: ""),
     "command": (Column("COMMAND", least=20), lambda job, _: job.title),
     "error": (Column("ERROR", least=16, is_sentence=True), lambda job, _: job.error or ""),
     "reason": (Column("REASON", least=16, is_sentence=True), lambda job, _: job.reason or ""),
@@ -81,6 +85,13 @@ _FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
     "expires": (Column("EXPIRES"), lambda job, _: _at(job.expires_at)),
 }
 """The columns of a list, with what they show at a time `now`."""
+_USAGE: dict[str, Callable[[Usage], int | None]] = {
+    "peak_memory": lambda used: used.peak_memory,
+    "cpu": lambda used: used.cpu_ms,
+    "read": lambda used: used.read_bytes,
+    "written": lambda used: used.written_bytes,
+}
+"""What the newest run that is over has used."""
 PAUSED = "processing (paused)"
 """What people read as the state of a job that runs, but stands still."""
 _NUMBERS = ("count", "integer", "limit", "number", "wait")
@@ -110,7 +121,7 @@ def column(name: str, *, chosen: bool = False) -> Column:
 class Pauses:
     """The pauses of jobs that are listed; asked for once a job is among them that runs.
 
-    And how far these have come, and what others sleep for.
+    And how far these have come, what others sleep for, and what their runs have used.
     """
 
     def __init__(
@@ -118,6 +129,7 @@ class Pauses:
         ask: Callable[[], Mapping[int, Pause]] = dict,
         ask_progress: Callable[[], Mapping[int, RunProgress]] = dict,
         ask_sleeps: Callable[[Sequence[Job]], Mapping[int, Sleep]] = lambda _: {},
+        ask_usages: Callable[[Sequence[Job]], Mapping[int, Usage]] = lambda _: {},
     ) -> None:
         self._ask = ask
         self._found: Mapping[int, Pause] | None = None
@@ -125,6 +137,17 @@ class Pauses:
         self._told: Mapping[int, RunProgress] | None = None
         self._ask_sleeps = ask_sleeps
         self._asleep: Mapping[int, Sleep] = {}
+        self._ask_usages = ask_usages
+        self._used: Mapping[int, Usage] = {}
+
+    def count(self, jobs: Sequence[Job], names: Sequence[str]) -> None:
+        """Ask what the newest runs of these jobs have used, if one of the columns shows that."""
+        if not _USAGE.keys().isdisjoint(names):
+            self._used = self._ask_usages(jobs)
+
+    def usage_of(self, job: Job) -> Usage | None:
+        """Return what the newest run of a job has used, if it is one of those counted last."""
+        return self._used.get(job.seq)
 
     def look_at(self, jobs: Sequence[Job]) -> None:
         """Ask what those of these jobs sleep for that do."""
@@ -160,6 +183,7 @@ def for_people(
     pause: Pause | None = None,
     progress: RunProgress | None = None,
     sleep: Sleep | None = None,
+    used: Usage | None = None,
 ) -> list[str]:
     """Return what the columns of these names show."""
     plain = {} if all(name in _FOR_PEOPLE for name in names) else job_dict(job, pause)
@@ -170,6 +194,8 @@ def for_people(
         if sleep is not None and name == "state"
         else str(progress)
         if progress is not None and name == "progress"
+        else used_of(used, name)
+        if name in _USAGE
         else _FOR_PEOPLE[name][1](job, now)
         if name in _FOR_PEOPLE
         else _text(plain.get(name))
@@ -183,16 +209,26 @@ def for_programs(
     now: int,
     pause: Pause | None = None,
     progress: RunProgress | None = None,
+    used: Usage | None = None,
 ) -> list[str]:
     """Return the fields of these names: as `--json` has them, and those it hasn't as for people.
 
     The command is what the job runs, also when that is a program with arguments.
     """
     told = "" if progress is None else str(progress)
-    plain = {**job_dict(job, pause), "command": job.title, "progress": told}
+    counted = {name: None if used is None else ask(used) for name, ask in _USAGE.items()}
+    plain = {**job_dict(job, pause), **counted, "command": job.title, "progress": told}
     return [
         _text(plain[name]) if name in plain else _FOR_PEOPLE[name][1](job, now) for name in names
     ]
+
+
+def used_of(used: Usage | None, name: str) -> str:
+    """Write what a run has used; nothing if nobody has counted."""
+    amount = None if used is None else _USAGE[name](used)
+    if amount is None:
+        return ""
+    return human(amount) if name == "cpu" else size(amount)
 
 
 def _text(value: Any) -> str:
@@ -204,5 +240,7 @@ def _text(value: Any) -> str:
             return "true" if value else "false"
         case list():
             return ",".join(map(_text, value))
+        case dict():
+            return ",".join(f"{name}={_text(it)}" for name, it in value.items())
         case _:
             return str(value)

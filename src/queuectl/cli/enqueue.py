@@ -1,12 +1,13 @@
 """`enqueue`: adds one job, or a file of them, and if asked stays until they are finished."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from queuectl.cli.expand import expansion_options, wanted
 from queuectl.cli.interrupts import truthful
 from queuectl.cli.notes import near_queue, note_idle, note_near, note_paused, note_unhandled
 from queuectl.cli.options import json_option, open_queue, quiet_option, raw_option
@@ -22,13 +23,14 @@ from queuectl.cli.program import (
     in_our_trace,
     job_fields,
 )
-from queuectl.cli.render import plural, safe, say, shorten, write, write_json
+from queuectl.cli.render import complain, plural, safe, say, shorten, write, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError
 from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.values import dataclass
 from queuectl.when import format_duration, local, until
 
 if TYPE_CHECKING:
+    from queuectl.cli.expand import Wanted
     from queuectl.cli.feed import Feed
     from queuectl.queue import Queue
 
@@ -40,6 +42,9 @@ queuectl enqueue "backup.sh" --priority 10 --timeout 5m --run-at +1h
 queuectl enqueue '{"id": "job1", "command": "make", "max_retries": 2}'
 queuectl enqueue -- rsync -a "my files/" host:/backup    # exactly these words, no shell
 queuectl enqueue "make test" --follow                    # watch it; exits as the job does
+queuectl enqueue "convert page-{}.tif page-{}.png" --array 1-100%4
+find . -name '*.png' -print0 | queuectl enqueue "optipng {} -out small/{/}" --each-line - -0
+queuectl enqueue "train.py --lr {lr}" --sweep lr=0.1,0.01 --sweep seed=1..5 --dry-run
 find . -name '*.png' -printf 'optipng %p\\n' | queuectl enqueue --lines - --queue images
 queuectl enqueue --file jobs.jsonl --max-retries 0
 queuectl enqueue '[{"command": "make a"}, {"command": "make b"}]'
@@ -77,6 +82,8 @@ class Manner:
     is_flag=True,
     help="Store the good lines of a file though others are bad; those are reported, exit code 1.",
 )
+@expansion_options
+@click.option("--dry-run", is_flag=True, help="Show what would be stored, and store nothing.")
 @field_options()
 @click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
 @click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
@@ -89,6 +96,7 @@ def enqueue(
     file: str | None,
     lines: str | None,
     keep_going: bool,
+    dry_run: bool,
     wait: bool,
     follow: bool,
     raw: bool,
@@ -118,21 +126,45 @@ def enqueue(
         raise click.UsageError("--raw is for --follow: nothing else shows what the job writes")
     if follow and as_json:
         raise click.UsageError("--follow prints what the job writes, so --json can't be with it")
+    if dry_run and how.wait:
+        raise click.UsageError("With --dry-run nothing is stored, so there is nothing to wait for")
+    asked = wanted(flags)
     _check_sources(text, exact, command, file, lines)
-    if flags["stdin"] == "-" and "-" in (file, lines):
+    from_stdin = "-" in (file, lines) or (asked is not None and asked.reads_stdin)
+    if flags["stdin"] == "-" and from_stdin:
         raise click.UsageError("Jobs and their stdin can't both come from our stdin; name a file")
     array = _array(text)
+    if asked is not None:
+        _check_expandable(array is not None, file or lines, flags["id"], keep_going=keep_going)
+        fields = in_our_trace(job_fields(text, exact, command, given_fields(flags)))
+        return _enqueue_expansion(fields, asked, how, dry_run=dry_run)
     if array is None and file is None and lines is None:
         if keep_going:
             raise click.UsageError("--keep-going is for --file, --lines and JSON arrays")
-        fields = job_fields(text, exact, command, given_fields(flags))
-        return enqueue_one(in_our_trace(fields), how)
+        fields = in_our_trace(job_fields(text, exact, command, given_fields(flags)))
+        return show_requests([fields], how) if dry_run else enqueue_one(fields, how)
     if flags["id"] is not None:
         raise click.UsageError("--id is for a single job; of several, each says its own")
     given = in_our_trace(given_fields(flags))
+    take = partial(_show_feed if dry_run else _enqueue_feed, given, keep_going, how)
     if array is not None:
-        return _enqueue_feed(array, given, keep_going, how)
-    return _enqueue_file(file or lines or "", lines is not None, given, keep_going, how)
+        return take(array)
+    return _with_file(file or lines or "", lines is not None, keep_going, take)
+
+
+def _check_expandable(
+    is_array: bool, file: str | None, id: str | None, *, keep_going: bool
+) -> None:
+    """Refuse what makes no sense for one job that becomes many."""
+    if is_array or file is not None:
+        raise click.UsageError(
+            "--array, --each-line, --sweep and --each-json make many jobs of one; give that as a"
+            " command, a JSON object or -- PROGRAM"
+        )
+    if id is not None:
+        raise click.UsageError("--id is for a single job; each of these gets its own")
+    if keep_going:
+        raise click.UsageError("--keep-going is for --file, --lines and JSON arrays")
 
 
 def _check_sources(
@@ -282,15 +314,13 @@ def _told_of_holder(job: Job, *, is_changed: bool) -> str:
     return shorten(safe(told), LONGEST_SHOWN)
 
 
-def _enqueue_file(
-    path: str, plain: bool, given: dict[str, Any], keep_going: bool, how: Manner
-) -> int:
+def _with_file(path: str, plain: bool, keep_going: bool, take: "Callable[[Feed], int]") -> int:
     from queuectl.cli.feed import open_feed
 
     with open_feed(path, plain=plain, hold=not keep_going) as feed:
         if not plain:
             feed.read = partial(_read_json_line, feed.read)
-        return _enqueue_feed(feed, given, keep_going, how)
+        return take(feed)
 
 
 def _read_json_line(
@@ -305,7 +335,16 @@ def _read_json_line(
         raise BadJobError(f"{str(error).rstrip('.')}; --lines reads a command per line.") from None
 
 
-def _enqueue_feed(feed: "Feed", given: dict[str, Any], keep_going: bool, how: Manner) -> int:
+def _show_feed(given: dict[str, Any], keep_going: bool, how: Manner, feed: "Feed") -> int:
+    from queuectl.cli.bulk import Bulk
+    from queuectl.cli.dry_run import show_values
+
+    bulk = Bulk(feed, given, keep_going=keep_going)
+    show_values(bulk.preview(), as_json=how.as_json, quiet=how.quiet)
+    return EXIT_FAILED if bulk.refused else EXIT_DONE
+
+
+def _enqueue_feed(given: dict[str, Any], keep_going: bool, how: Manner, feed: "Feed") -> int:
     from queuectl.cli.bulk import Bulk
 
     _warn_directory(given)
@@ -321,14 +360,63 @@ def _enqueue_feed(feed: "Feed", given: dict[str, Any], keep_going: bool, how: Ma
         if bulk.interrupted:
             return EXIT_INTERRUPTED
         code = EXIT_FAILED if bulk.refused else EXIT_DONE
-        if how.follow:
-            return max(code, _follow(queue, batch.ids, how))
-        if how.wait:
-            return max(code, _wait(queue, batch.ids, how))
         # The lines may name any queue themselves.
-        note_paused(queue, name)
-        note_idle(queue, [])
-        return code
+        return _stay(queue, batch.ids, name, [], how, code)
+
+
+def _stay(
+    queue: "Queue", ids: Sequence[str], name: str, served: Sequence[str], how: Manner, code: int
+) -> int:
+    """Wait for many jobs, if that is asked for, or note what keeps them."""
+    if how.follow:
+        return max(code, _follow(queue, ids, how))
+    if how.wait:
+        return max(code, _wait(queue, ids, how))
+    note_paused(queue, name)
+    note_idle(queue, served)
+    return code
+
+
+def _enqueue_expansion(
+    fields: dict[str, Any], asked: "Wanted", how: Manner, *, dry_run: bool
+) -> int:
+    from queuectl.cli.bulk import tell
+    from queuectl.cli.elements import first_of, open_expansion, store
+
+    name = str(fields.get("queue") or DEFAULT_QUEUE)
+    with open_expansion(asked, fields) as expansion:
+        if dry_run:
+            return show_requests(expansion, how)
+        _warn_directory(fields)
+        # Nothing is opened, or made, for a request that can't be read.
+        first = first_of(expansion)
+        with open_queue(create=True) as queue, truthful(queue):
+            near = near_queue(queue, name)
+            stored = store(queue, first, expansion)
+            ids, missing = stored.batch.ids, [] if stored.is_whole else [stored.rest(asked.skip)]
+            outlet.done = lambda: f"{plural(len(ids), 'job')} stored"
+            bad = [{"error": why} for why in missing]
+            tell(stored.batch, bad, unit="rest", quiet=how.quiet, as_json=how.as_json)
+            for why in missing:
+                complain(why)
+            note_near(name, near)
+            if stored.interrupted:
+                return EXIT_INTERRUPTED
+            if stored.error is not None:
+                return stored.error.exit_code
+            return _stay(queue, ids, name, [name], how, EXIT_DONE)
+
+
+def show_requests(requests: "Iterable[dict[str, Any]]", how: Manner) -> int:
+    """Show what requests would store."""
+    from time import time
+
+    from queuectl.cli.dry_run import show_values
+    from queuectl.request import read_values
+
+    now = int(time() * 1000)
+    values = (read_values(fields, now=now) for fields in requests)
+    return show_values(values, as_json=how.as_json, quiet=how.quiet)
 
 
 def _wait(queue: "Queue", ids: Sequence[str], how: Manner) -> int:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from queuectl.errors import BadJobError, UsageError
 from queuectl.jsontext import STRICT, OddNumberError
 from queuectl.request import LONGEST_DATA, LONGEST_STDIN
-from queuectl.settings import format_size
+from queuectl.sizes import format_size
 
 Fields = dict[str, Any]
 
@@ -62,9 +62,9 @@ def open_feed(path: str, *, plain: bool, hold: bool) -> Iterator[Feed]:
     """
     read = read_line if plain else read_json_line
     if path == "-":
-        yield _feed("stdin", _our_stdin(), read, hold=hold)
+        yield _feed("stdin", our_stdin(), read, hold=hold)
         return
-    with _open(path) as file:
+    with open_file(path) as file:
         yield _feed(path, file, read, hold=hold)
 
 
@@ -115,7 +115,7 @@ def read_data(path: str) -> bytes:
 
 
 def _read_some(path: str, most: int, instead: str) -> bytes:
-    with nullcontext(_our_stdin()) if path == "-" else _open(path) as file:
+    with nullcontext(our_stdin()) if path == "-" else open_file(path) as file:
         try:
             data = file.read(most + 1)
         except OSError as error:
@@ -128,14 +128,16 @@ def _read_some(path: str, most: int, instead: str) -> bytes:
     return data
 
 
-def _our_stdin() -> BinaryIO:
+def our_stdin() -> BinaryIO:
+    """Return our stdin, if there is one."""
     # Closed ones are replaced by the null device, which the original isn't.
     if sys.stdin is None or sys.__stdin__ is None:
         raise UsageError("There is no stdin to read from; give a file.")
     return sys.stdin.buffer
 
 
-def _open(path: str) -> BinaryIO:
+def open_file(path: str) -> BinaryIO:
+    """Open a file that somebody has named, to read it."""
     try:
         return open(path, "rb")
     except OSError as error:

@@ -16,7 +16,7 @@ from queuectl.cli.render import say
 from queuectl.errors import UsageError
 from queuectl.node.programs import Handler, Programs
 from queuectl.request import check_name, check_text
-from queuectl.settings import parse_size
+from queuectl.sizes import parse_size
 from queuectl.values import replace
 
 MOST_AT_ONCE = 1_000

@@ -98,7 +98,8 @@ class Form:
     type=Listed("field", NAMES),
     metavar="FIELDS",
     help="Show these columns, such as id,state,finished,command: any field of --json, and age, "
-    "due, duration, created, started, finished, updated, expires for people.",
+    "due, duration, created, started, finished, updated, expires for people; and what its "
+    "newest run used: peak_memory, cpu, read, written.",
 )
 @click.option(
     "--format",
@@ -135,7 +136,7 @@ def list_jobs(
         most = how_many(limit, bare=how.bare)
         page = queue.page(which, limit=most, after=after, oldest=oldest, sort=sort)
         shown = page if how.bare else settled(page, queue)
-        write_jobs(shown, queue.now(), Pauses(queue.pauses, queue.running_progress, queue.sleeps))
+        write_jobs(shown, queue.now(), _known(queue))
         if page.more and not (how.quiet and limit is not None):
             total = None if after else queue.counted(which)
             say(_more(page, total, None if sort else _again(wanted, oldest, limit, how)))
@@ -143,6 +144,10 @@ def list_jobs(
             say(_none(queue, which) if wanted or after else "There are no jobs.")
         elif not how.bare and not after:
             say(f"Total: {plural(page.count, 'job')}.")
+
+
+def _known(queue: Queue) -> Pauses:
+    return Pauses(queue.pauses, queue.running_progress, queue.sleeps, queue.usages)
 
 
 def _none(queue: Queue, which: Filter) -> str:
@@ -195,8 +200,12 @@ def write_ids(jobs: Iterable[Job], now: int, pauses: Pauses | None = None) -> No
 
 
 def _write_filled(template: Template, jobs: Iterable[Job], now: int, pauses: Pauses) -> None:
-    for job in jobs:
-        write(template.fill(job, now, pauses.of(job), pauses.progress_of(job)))
+    rest = iter(jobs)
+    while part := list(islice(rest, ALIGNED)):
+        pauses.count(part, template.names)
+        for job in part:
+            known = pauses.of(job), pauses.progress_of(job), pauses.usage_of(job)
+            write(template.fill(job, now, *known))
 
 
 def _write_tables(
@@ -212,8 +221,17 @@ def _write_table(jobs: list[Job], chosen: tuple[str, ...] | None, now: int, paus
     names = chosen or _usual(jobs, now, told=any(map(pauses.progress_of, jobs)))
     columns = [column(name, chosen=chosen is not None) for name in names]
     pauses.look_at(jobs)
+    pauses.count(jobs, names)
     rows = (
-        for_people(job, names, now, pauses.of(job), pauses.progress_of(job), pauses.sleep_of(job))
+        for_people(
+            job,
+            names,
+            now,
+            pauses.of(job),
+            pauses.progress_of(job),
+            pauses.sleep_of(job),
+            pauses.usage_of(job),
+        )
         for job in jobs
     )
     write_table(columns, rows)

@@ -157,6 +157,7 @@ class Wanted:
     tags: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
     due: str | None = None
     text: str = ""
     since: str | None = None
@@ -188,6 +189,7 @@ class Wanted:
             tags=self.tags,
             types=self.types,
             keys=self.keys,
+            groups=self.groups,
             text=self.text,
             since=None if self.since is None else parse_moment(self.since, now=now),
             until=None if self.until is None else parse_moment(self.until, now=now),
@@ -221,6 +223,7 @@ def filter_options_without_state(command: Callable[..., Any]) -> Callable[..., A
             tags=given.pop("tags"),
             types=given.pop("types"),
             keys=given.pop("keys"),
+            groups=given.pop("groups"),
             due=given.pop("due"),
             text=given.pop("text") or "",
             since=given.pop("since"),
@@ -268,6 +271,13 @@ _FILTERS = (
         multiple=True,
         metavar="KEY",
         help="Only jobs with this key, by which limits count; with several, those that have all.",
+    ),
+    click.option(
+        "--group",
+        "groups",
+        multiple=True,
+        metavar="NAME",
+        help="Only jobs of this group; repeatable.",
     ),
     click.option(
         "--due",

@@ -74,6 +74,8 @@ _MORE: dict[str, dict[str, Any]] = {
     "keys": {"multiple": True},
     "needs": {"multiple": True},
     "required": {"multiple": True},
+    "parents": {"multiple": True},
+    "groups": {"multiple": True},
     "variables": {"multiple": True},
 }
 """What the option of a field of these kinds takes besides one text."""
@@ -85,7 +87,7 @@ def field_options(*, but: Collection[str] = ()) -> Callable[[F], F]:
     def add_to(command: F) -> F:
         for field in reversed(REQUESTED):
             if field.flags and field.name not in but:
-                more = _MORE.get(field.kind, {})
+                more = _MORE.get("flag" if field.metavar is None else field.kind, {})
                 add = click.option(
                     *field.flags, field.name, metavar=field.metavar, help=field.help, **more
                 )

@@ -32,7 +32,10 @@ from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE
 from queuectl.schedule import POLICY, Missed, Overlap, Schedule
 
-NOT_FOR_SCHEDULES = ("id", "run_at", "traceparent", "tracestate")
+NOT_FOR_SCHEDULES = (
+    *("id", "run_at", "after", "after_group", "if_parent_fails"),
+    *("traceparent", "tracestate"),
+)
 """Fields whose options are for a single job."""
 TAKEN_AWAY = tuple(
     field.name

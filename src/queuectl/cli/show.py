@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from queuectl.bounds import told as bounds_told
 from queuectl.cli.columns import Pauses, attempts_of, settled, state_of
 from queuectl.cli.command import Command
 from queuectl.cli.finish import ended_label
@@ -135,6 +136,7 @@ def facts(
         (ended_label(job), _time(job.finished_at)),
         ("Duration", None if job.duration_ms is None else human(job.duration_ms)),
         ("Directory", job.cwd),
+        ("Bounds", bounds_told(job.bounds) if job.bounds else None),
         ("Shell", job.shell if job.command is not None else None),
         ("Environment", _environment(job)),
         ("Stdin", None if job.stdin_bytes is None else size(job.stdin_bytes)),
@@ -238,6 +240,8 @@ _RUN_COLUMNS = (
     Column("NODE", least=8, drop=4),
     Column("HOST", least=8, drop=3),
     Column("OUTCOME"),
+    Column("MEMORY", right=True, drop=7),
+    Column("CPU", right=True, drop=6),
     Column("STDOUT", right=True, drop=2),
     Column("STDERR", right=True, drop=1),
     Column("ERROR", least=16, is_sentence=True),
@@ -271,7 +275,9 @@ def _run(run: Attempt) -> tuple[str, ...]:
         run.node,
         run.host,
         outcome,
+        "" if run.peak_memory is None else size(run.peak_memory),
+        "" if run.cpu_ms is None else human(run.cpu_ms),
         f"{run.stdout_bytes:,}",
         f"{run.stderr_bytes:,}",
-        run.error or "",
+        "; ".join(filter(None, (run.error, run.noted))),
     )

@@ -14,6 +14,7 @@ from queuectl.cli.render import (
     safe,
     say,
     shorten,
+    size,
     terminal_width,
     write,
     write_facts,
@@ -55,7 +56,8 @@ def stats(queue_name: str | None, tags: tuple[str, ...], since: str | None, as_j
     Counts are of the jobs that are in the store now. The success rate is the share of completed
     jobs among those that completed or died: what still waits, runs or is retried isn't counted,
     nor what was cancelled. Run times are those of runs that completed their job, wait times go
-    from due to started; both include jobs that have been pruned, except with --tag.
+    from due to started; both include jobs that have been pruned, except with --tag. Memory and
+    CPU time are those of the last runs of the 1,000 newest jobs that are over.
     """
     with open_queue() as queue:
         note_unused(queue, () if queue_name is None else (queue_name,))
@@ -86,6 +88,7 @@ def _write(found: "Stats") -> None:
     write(f"Jobs with timeout configured: {found.timed:,}")
     _write_times("Execution Time Statistics", found.run)
     _write_times("Waiting Time Statistics", found.wait)
+    _write_usage(found)
     if found.slowest:
         write()
         heading("Top 5 Slowest Jobs")
@@ -119,6 +122,20 @@ _ORDER = (
     State.BLOCKED,
 )
 _ALWAYS = (State.COMPLETED, State.FAILED, State.DEAD)
+
+
+def _write_usage(found: "Stats") -> None:
+    if not found.memory.count and not found.cpu.count:
+        return
+    write()
+    heading("Usage")
+    counts = max(found.memory.count, found.cpu.count)
+    facts = [("Runs counted", f"{counts:,} (the newest)")]
+    for name, of, written in (("Memory", found.memory, size), ("CPU time", found.cpu, human)):
+        for which, amount in (("median", of.median), ("P95", of.p95), ("max", of.most)):
+            if amount is not None:
+                facts.append((f"{name}, {which}", written(amount)))
+    write_facts(facts)
 
 
 def _write_times(title: str, times: "Durations") -> None:

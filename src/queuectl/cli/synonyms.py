@@ -7,11 +7,6 @@ or with an option, is to use that; other advice is said as it stands.
 from collections.abc import Collection, Mapping
 
 RECURRING = "use queuectl schedule add NAME RULE COMMAND"
-DEPENDENT = (
-    "this version has no dependencies between jobs: write one command for both (first && second),"
-    " or let the first enqueue the second"
-)
-
 
 MANY_AT_ONCE = "enqueue --lines FILE for many jobs, config set workers N for how many run at once"
 AT_ONCE = "queue set NAME --limit N"
@@ -176,13 +171,14 @@ OPTIONS: Mapping[str, str] = {
     **_all("--grep --match --filter", "--text"),
     **_all("--unique-key --dedupe --dedup --singleton --idempotency-key", "--unique"),
     **_all("--on-conflict --if-exists", "--on-duplicate"),
+    **_all("--depends --depends-on --depend --dependency --then --parent --wait-for", "--after"),
+    **_all("--on-parent-failure --if-dependency-fails --kill-on-invalid-dep", "--if-parent-fails"),
     **_all("--database --url --dsn --broker", "--db"),
 }
 """Options, and which one is meant if the command has it."""
 
 CLAUSES: Mapping[str, str] = {
     **_all("--cron --every --schedule --repeat --interval --recurring --calendar", RECURRING),
-    **_all("--after --depends --depends-on --depend --dependency --needs --then", DEPENDENT),
     **_all(
         "--limit --concurrency --max-running --parallel --workers --jobs -j -P",
         f"how many run at once is set on their queue: {AT_ONCE}",

@@ -8,7 +8,7 @@ from queuectl.cli.columns import check, for_programs
 from queuectl.cli.render import safe
 from queuectl.errors import UsageError
 from queuectl.facts import Pause, RunProgress
-from queuectl.job import Job
+from queuectl.job import Job, Usage
 
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
 
@@ -19,11 +19,12 @@ class Template:
     def __init__(self, text: str) -> None:
         """Read it; a field that jobs don't have is a `UsageError`."""
         self._literals = [""]
-        self._names: tuple[str, ...] = ()
+        self.names: tuple[str, ...] = ()
+        """The fields in it."""
         for literal, name in _parts(text):
             self._literals[-1] += literal
             if name is not None:
-                self._names += (name,)
+                self.names += (name,)
                 self._literals.append("")
 
     def fill(
@@ -32,9 +33,10 @@ class Template:
         now: int,
         pause: Pause | None = None,
         progress: RunProgress | None = None,
+        used: Usage | None = None,
     ) -> str:
         """Return the line for a job. What the job brings in can't end it, nor harm a terminal."""
-        values = map(safe, for_programs(job, self._names, now, pause, progress))
+        values = map(safe, for_programs(job, self.names, now, pause, progress, used))
         # One more piece of text than there are fields: before, between and behind them.
         return "".join(chain.from_iterable(zip_longest(self._literals, values, fillvalue="")))
 

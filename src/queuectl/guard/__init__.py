@@ -9,6 +9,13 @@
     mark.py       what all processes of a run carry
     tree.py       finding and killing processes
     leftovers.py  what a dead node left running
+    plan.py       what of a run's bounds this host can enforce, and how
+    cgroups.py    control groups: finding, making, reading and removing them
+    confine.py    starting a run with bounds
+    outbox.py     where another user leaves the result of a run
+    kept.py       what one run is kept to
+    bounding.py   keeping runs to their bounds while they go on
+    abilities.py  what of all that can be done here, for `doctor`
     output.py     bounding and reading what runs write
     wire.py       the messages between it and the node
     board.py      what was begun, for whoever finds the node dead

@@ -3,7 +3,7 @@
 import os
 from contextlib import suppress
 
-from queuectl.guard import tree
+from queuectl.guard import cgroups, outbox, tree
 from queuectl.guard.mark import find_marked
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
@@ -24,7 +24,14 @@ def kill_leftovers(
         found = tree.find_tagged(name, values) + _find_writing(folder) + find_marked(values)
         return [process for process in dict.fromkeys(found) if _is_ours(process.pid)]
 
+    sweep()
     return tree.kill_until_gone(find, within)
+
+
+def sweep() -> None:
+    """End what is left in control groups of guards that are gone, and tidy up after them."""
+    cgroups.sweep()
+    outbox.sweep()
 
 
 def _is_ours(pid: int) -> bool:

@@ -33,6 +33,9 @@ TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import o
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from queuectl.guard.bounding import Bounding
+    from queuectl.guard.kept import Kept
+
 EXIT_BROKEN = 70
 """The guard met an error of its own and killed its runs."""
 
@@ -80,6 +83,10 @@ class Loop:
         self._timers = Timers()
         self._pauses = Pauses(self._timers, self._replies, self._members)
         self._lease = Deadline()
+        self._bounding: Bounding | None = None
+        """There as soon as a run has bounds."""
+        self._look_at = NEVER
+        """When runs have to be looked at that may have used more than they may."""
         self._rest_at = NEVER
         self._wake = signals.wake_on_child()
         for fd in (link, self._wake, self._spools.fileno()):
@@ -102,12 +109,19 @@ class Loop:
                 self._spawn_some()
             self._keep_time(ready)
 
+    def tidy(self) -> None:
+        """Remove what was made for runs of which nothing is left."""
+        for run in self._runs.values():
+            if run.kept is not None:
+                run.kept.drop()
+
     def _pause(self) -> int | None:
         """Return how many milliseconds `poll` may sleep."""
         if self._line:
             return 0
         now = time.monotonic()
         due = min(self._replies.due(), self._spools.due(), self._timers.next(), self._rest_at)
+        due = min(due, self._look_at)
         if self._runs:
             due = min(due, now + self._lease.look_in())
         return None if due == NEVER else math.ceil(max(0.0, min(due - now, _LONGEST_SLEEP)) * 1000)
@@ -166,7 +180,7 @@ class Loop:
         """Report a run that is over before it began; its status can't be taken for success."""
         self._line.drop(run)
         now = time.monotonic()
-        self._replies.say(wire.Ended(run, signal.SIGKILL.value, how, now, now, 0, 0))
+        self._replies.say(wire.Ended(run, signal.SIGKILL.value, how, now, now, 0, 0, None, None))
 
     # Starting
 
@@ -204,13 +218,39 @@ class Loop:
                 # killed us.
                 break
             try:
-                pid, files = self._spawner.start(spec, env)
+                if spec["bounds"]:
+                    pid, files, kept = self._start_bounded(spec, env)
+                else:
+                    (pid, files), kept = self._spawner.start(spec, env), None
             except NotStartedError as error:
                 self._not_started(number, spec, error)
                 continue
-            begun.append((number, spec, pid, mark, now, files))
-        for number, spec, pid, mark, now, files in begun:
-            self._watch(Run(number, spec, pid, mark, now), spec, files)
+            begun.append((number, spec, pid, mark, now, files, kept))
+        for number, spec, pid, mark, now, files, kept in begun:
+            self._watch(Run(number, spec, pid, mark, now), spec, files, kept)
+
+    def _start_bounded(
+        self, spec: "wire.Spec", env: dict[bytes, bytes]
+    ) -> "tuple[int, tuple[str, str], Kept]":
+        """Start a run that is kept to bounds, or raise `NotStartedError`."""
+        from queuectl.guard.bounding import Bounding
+        from queuectl.guard.confine import ConfineError
+
+        if self._bounding is None:
+            self._bounding = Bounding(self._node)
+        kept = None
+        try:
+            kept = self._bounding.prepare(spec, env)
+            pid, files = self._spawner.start(spec, env, kept.confined.spawn)
+        except ConfineError as error:
+            if kept is not None:
+                kept.drop()
+            raise NotStartedError(errno.EPERM, str(error)) from error
+        except NotStartedError:
+            if kept is not None:
+                kept.drop()
+            raise
+        return pid, files, kept
 
     def _not_started(self, number: int, spec: "wire.Spec", error: NotStartedError) -> None:
         kind = wire.Unable if isinstance(error, UnableError) else wire.NotStarted
@@ -219,7 +259,9 @@ class Loop:
         for path in (spec["stdout"], spec["stderr"]):
             self._files.close(path, path, 0)
 
-    def _watch(self, run: Run, spec: "wire.Spec", files: tuple[str, str]) -> None:
+    def _watch(
+        self, run: Run, spec: "wire.Spec", files: tuple[str, str], kept: "Kept | None"
+    ) -> None:
         """Look after a run that has begun."""
         limit, timeout = spec["output_limit"], spec["timeout"]
         self._runs[run.id] = self._mains[run.pid] = run
@@ -228,6 +270,10 @@ class Loop:
             run.err = self._spools.add(files[1], limit, run.started)
         if timeout is not None and timeout < NEVER:
             self._timers.set(run, run.started + timeout)
+        if kept is not None and self._bounding is not None:
+            run.kept = kept
+            self._bounding.watch(run)
+            self._look_at = self._bounding.next
 
     # Pausing
 
@@ -254,15 +300,16 @@ class Loop:
         """Reap what ended, main processes and orphans alike."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 break
             if not pid:
                 break
             run = self._mains.pop(pid, None)
             if run is None:
-                self._orphans.forget(pid)
+                self._orphans.forget(pid, usage)
                 continue
+            run.count(usage)
             run.status = status
             run.ended = time.monotonic()
             self._leftovers[run.id] = run
@@ -281,6 +328,8 @@ class Loop:
     def _is_over(self, run: Run) -> bool:
         if run.status is None or self._orphans.of(run):
             return False
+        if run.kept is not None and run.kept.group is not None and not run.kept.group.is_empty():
+            return False
         return tree.has_proc() or not _signal_group(run.pid, 0)
 
     def _finish(self, run: Run) -> None:
@@ -293,8 +342,12 @@ class Loop:
         if run.err is not run.out:
             err = self._close(run.err, run.own[1])
         assert run.status is not None
+        used, noted = run.used(), None
+        if run.kept is not None and self._bounding is not None:
+            used, noted = self._bounding.finish(run)
+            self._look_at = self._bounding.next
         how = run.how or wire.EXITED
-        ended = wire.Ended(run.id, run.status, how, run.started, run.ended, out, err)
+        ended = wire.Ended(run.id, run.status, how, run.started, run.ended, out, err, used, noted)
         if goes_on:
             self._replies.say_soon(ended)
         else:
@@ -346,6 +399,8 @@ class Loop:
         self._sweep(run)
 
     def _sweep(self, run: Run) -> None:
+        if run.kept is not None and run.kept.group is not None:
+            run.kept.group.kill()
         found, refused = tree.freeze_and_kill(lambda: self._members(run))
         if not tree.has_proc():
             _signal_group(run.pid, signal.SIGKILL)
@@ -377,6 +432,8 @@ class Loop:
             self._spools.look(now)
         for run in self._timers.due(now):
             self._on_due(run)
+        if self._look_at <= now:
+            self._look(now)
         if self._rest_at <= now:
             self._rest()
         if not self._lease.noted and self._lease.is_over():
@@ -384,6 +441,17 @@ class Loop:
             self._reap()
             for run in list(self._runs.values()):
                 self._kill(run, wire.LEASE)
+
+    def _look(self, now: float) -> None:
+        """End the runs that have used more than they may."""
+        if self._bounding is None:
+            return
+        for run, how in list(self._bounding.look(now, self._members)):
+            if how == wire.MEMORY:
+                self._kill(run, how)
+            else:
+                self._stop(run, how)
+        self._look_at = self._bounding.next
 
     def _rest(self) -> None:
         """Leave the directory of the last run, and drop its mark."""
@@ -455,5 +523,7 @@ def main() -> None:
     # What is here stays, and what comes and goes with the runs refers to nothing in circles.
     gc.freeze()
     gc.set_threshold(_LITTER)
-    Loop(link).serve()
+    loop = Loop(link)
+    loop.serve()
     _kill_everything()
+    loop.tidy()

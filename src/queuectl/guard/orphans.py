@@ -16,6 +16,7 @@ from queuectl.guard.run import KILLING
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from resource import struct_rusage
 
     from queuectl.guard.run import Run
 
@@ -52,9 +53,12 @@ class Orphans:
         only = {run}
         return [pid for pid, claim in self._claims.items() if claim == only]
 
-    def forget(self, pid: int) -> None:
-        """Drop an orphan that ended and was reaped."""
-        self._claims.pop(pid, None)
+    def forget(self, pid: int, usage: "struct_rusage") -> None:
+        """Drop an orphan that ended and was reaped; its run has used what it did."""
+        claim = self._claims.pop(pid, ())
+        if len(claim) == 1:
+            for run in claim:
+                run.count(usage)
 
     def release(self, run: "Run") -> None:
         """Drop the claims of a run that is over, which may leave an orphan to one other run."""

@@ -1,16 +1,26 @@
 """The record of one run, as its guard keeps it."""
 
+import sys
+
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
+    from resource import struct_rusage
+
+    from queuectl.guard.kept import Kept
     from queuectl.guard.output import Spool
     from queuectl.guard.tree import Proc
-    from queuectl.guard.wire import Spec
+    from queuectl.guard.wire import Spec, Used
 
 RUNNING = 0
 TERMINATING = 1
 KILLING = 2
 
 NEVER = float("inf")
+
+_BLOCK = 512
+"""Bytes that the kernel counts as one of what is read and written."""
+_KIBIBYTE = 1 if sys.platform == "darwin" else 1024
+"""What it counts memory in."""
 
 
 class Run:
@@ -19,6 +29,7 @@ class Run:
     __slots__ = (
         "backoff",
         "complain_at",
+        "cpu_time",
         "due",
         "ended",
         "err",
@@ -26,6 +37,7 @@ class Run:
         "how",
         "id",
         "interval",
+        "kept",
         "kill_at",
         "known",
         "left",
@@ -33,13 +45,16 @@ class Run:
         "out",
         "own",
         "paused",
+        "peak",
         "phase",
         "pid",
+        "read",
         "sessions",
         "started",
         "status",
         "token",
         "worker",
+        "written",
     )
 
     def __init__(self, id: int, spec: "Spec", pid: int, mark: int, started: float) -> None:
@@ -75,3 +90,22 @@ class Run:
         """The names that its files have in the end, if something was written to them."""
         self.out: Spool
         self.err: Spool
+        self.kept: Kept | None = None
+        """What it is kept to; None if it may use all there is."""
+        self.cpu_time = 0.0
+        """Seconds of CPU time that those of its processes have used that were reaped."""
+        self.peak = 0
+        """Bytes of memory that the largest of them has had."""
+        self.read = self.written = 0
+        """Bytes that they have read from disks, and written."""
+
+    def count(self, usage: "struct_rusage") -> None:
+        """Take in what one of its processes has used, with all below it that it has waited for."""
+        self.cpu_time += usage.ru_utime + usage.ru_stime
+        self.peak = max(self.peak, usage.ru_maxrss * _KIBIBYTE)
+        self.read += usage.ru_inblock * _BLOCK
+        self.written += usage.ru_oublock * _BLOCK
+
+    def used(self) -> "Used":
+        """Say what it has used, as far as that was counted."""
+        return self.peak, round(self.cpu_time * 1000), self.read, self.written

@@ -10,10 +10,13 @@ from queuectl.guard.orphans import TOKEN
 
 TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import of `typing`.
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from queuectl.guard.wire import Spec
 
     Environment = dict[bytes, bytes]
     Action = tuple[int, int, int]
+    Spawn = Callable[[str, list[str], Environment, list[Action]], int]
 
 _TOKEN = TOKEN.encode()
 
@@ -53,10 +56,13 @@ class Spawner:
             os.chdir("/")
             self._cwd = "/"
 
-    def start(self, spec: "Spec", env: "Environment") -> tuple[int, tuple[str, str]]:
+    def start(
+        self, spec: "Spec", env: "Environment", spawn: "Spawn | None" = None
+    ) -> tuple[int, tuple[str, str]]:
         """Start the main process of a run in this environment, or raise `NotStartedError`.
 
-        Returns its pid, and the files that it writes to.
+        Returns its pid, and the files that it writes to. `spawn` starts one program that was found,
+        if not just anyhow.
         """
         opened: list[int] = []
         try:
@@ -67,7 +73,8 @@ class Spawner:
                 opened.append(_open_input(spec["stdin"]))
                 actions.append((os.POSIX_SPAWN_DUP2, opened[2], 0))
             called = spec["called"]
-            return _start_program(spec["argv"], env, actions, called=called), files
+            pid = _start_program(spec["argv"], env, actions, called=called, spawn=spawn or _spawn)
+            return pid, files
         except (KeyError, TypeError, ValueError) as error:
             raise _cannot(error) from error
         finally:
@@ -130,7 +137,12 @@ def _where_we_are() -> str:
 
 
 def _start_program(
-    argv: list[str], env: "Environment", actions: "list[Action]", *, called: str | None
+    argv: list[str],
+    env: "Environment",
+    actions: "list[Action]",
+    *,
+    called: str | None,
+    spawn: "Spawn",
 ) -> int:
     """Run the program that `execvp` would run in this directory and environment."""
     if not argv:
@@ -140,7 +152,7 @@ def _start_program(
     worst: OSError | None = None
     for program in (name,) if "/" in name else _candidates(name, env):
         try:
-            return _spawn_or_interpret(program, argv, env, actions)
+            return _spawn_or_interpret(program, argv, env, actions, spawn)
         except OSError as error:
             if error.errno in _EXHAUSTED:
                 raise UnableError(error.errno, _text(error, called)) from error
@@ -162,15 +174,15 @@ def _candidates(name: str, env: "Environment") -> list[str]:
 
 
 def _spawn_or_interpret(
-    program: str, argv: list[str], env: "Environment", actions: "list[Action]"
+    program: str, argv: list[str], env: "Environment", actions: "list[Action]", spawn: "Spawn"
 ) -> int:
     try:
-        return _spawn(program, argv, env, actions)
+        return spawn(program, argv, env, actions)
     except OSError as error:
         if error.errno != errno.ENOEXEC:
             raise
         # A script without `#!`.
-        return _spawn("/bin/sh", ["/bin/sh", program, *argv[1:]], env, actions)
+        return spawn("/bin/sh", ["/bin/sh", program, *argv[1:]], env, actions)
 
 
 def _spawn(program: str, argv: list[str], env: "Environment", actions: "list[Action]") -> int:

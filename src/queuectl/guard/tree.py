@@ -112,6 +112,22 @@ def same_process(pid: int, start: int) -> bool:
     return process_start(pid) == start
 
 
+def cpu_time_of(pid: int) -> float:
+    """Return the seconds of CPU time of a process, with those of children that it waited for."""
+    raw = read(f"/proc/{pid}/stat")
+    if not raw:
+        return 0.0
+    fields = raw[raw.rindex(b")") + 2 :].split(None, 15)
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_of(pid: int) -> int:
+    """Return the bytes of memory that a process has for itself alone."""
+    fields = (read(f"/proc/{pid}/statm") or b"").split()
+    pages = int(fields[1]) - int(fields[2]) if len(fields) > 2 else 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def environ(pid: int, name: str) -> str | None:
     """Return a variable of the environment a process was started with, None when unset or unknown.
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as message
     from typing import Any, TypedDict
 
+    from queuectl.bounds import Bounds
+
     class Spec(TypedDict):
         """What a run is made of."""
 
@@ -50,6 +52,11 @@ if TYPE_CHECKING:
         """Seconds after which SIGTERM is sent again, as long as that lasts."""
         output_limit: int
         """Bytes to keep of each stream."""
+        bounds: Bounds | None
+        """What it may use; None for all there is."""
+
+    Used = tuple[int, int, int, int]
+    """Bytes of memory at most, milliseconds of CPU time, bytes read from disks, and written."""
 
 else:
 
@@ -58,7 +65,7 @@ else:
         return lambda kind: namedtuple(kind.__name__, kind.__annotations__)
 
 
-DIALECT = (4, marshal.version)
+DIALECT = (5, marshal.version)
 """What both ends must speak alike. The first number goes up with every change of a message: a node
 that is restarted in place may be of another release than the guards that it goes on with."""
 
@@ -67,7 +74,10 @@ TIMEOUT = "timeout"
 LEASE = "lease"
 CANCEL = "cancelled"
 RELEASE = "released"
-"""How a run comes to its end: by itself, by the guard's clocks, or as the node wants it."""
+CPU_TIME = "cpu time"
+MEMORY = "memory"
+"""How a run comes to its end: by itself, by the guard's clocks, as the node wants it, or
+as it used more than it may."""
 
 _PER_FRAME = 64  # Keeps a frame of very long commands to a few megabytes.
 
@@ -154,7 +164,8 @@ class Ended:
 
     `status` is the wait status of its main process; `how` is `EXITED`, `TIMEOUT`, `LEASE` or the
     word of the stop or kill; the times are monotonic. A run that was stopped before it started
-    never ran: then both times are equal.
+    never ran: then both times are equal, and nothing was `used`. What this host couldn't keep it
+    to, and it ran all the same, is `noted`.
     """
 
     run: int
@@ -164,6 +175,8 @@ class Ended:
     ended: float
     stdout_bytes: int
     stderr_bytes: int
+    used: "Used | None"
+    noted: str | None
 
 
 @message(frozen=True)

@@ -61,7 +61,10 @@ OTHER = "other"
 STATES = tuple(state.value for state in State if state is not State.BLOCKED)
 ENDS = ("completed", "failed", "dead", "cancelled", "pending")
 """The states to which runs bring their jobs."""
-KINDS = ("exited", "signalled", "timed out", "not started", "lost", "raised", "expired")
+KINDS = (
+    *("exited", "signalled", "timed out", "out of memory", "out of CPU time"),
+    *("not started", "lost", "raised", "expired"),
+)
 """How runs fail. These are told from the start: what comes up with a 1 has never increased."""
 
 OPENMETRICS = "application/openmetrics-text"

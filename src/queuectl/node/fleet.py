@@ -124,6 +124,7 @@ class Fleet:
             "grace": settings.kill_grace / 1000,
             "interval": settings.kill_interval / 1000,
             "output_limit": settings.output_limit,
+            "bounds": None,
         }
 
     def order(self, warm: Warm, order: "wire.Instruction") -> None:

@@ -55,6 +55,11 @@ Deed = Callable[[Warm, int], None]
 """What is done with a run that a program was handed."""
 
 PAUSE = "paused"
+SHARED = (
+    "its bounds can't be kept: it runs in a program that many jobs share; give them to commands, or"
+    " have a program of its own for each job of this type (worker start --exec)"
+)
+"""Why a job with bounds isn't handed to a warm program."""
 MOST_UNKNOWN = 10_000
 """Lines that a handler may say whose words we don't know. More, and it speaks something else."""
 
@@ -112,6 +117,10 @@ class Handlers:
             if kind is None:
                 self._lanes.pass_on(number, None)
                 commands[number] = run
+                continue
+            if run.job.bounds:
+                self._lanes.over(number)
+                self._news.append(wire.NotStarted(number, 0, SHARED))
                 continue
             try:
                 told = self._fleet.program(kind, worker)

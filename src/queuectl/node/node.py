@@ -310,6 +310,7 @@ class NodeLoop:
             Entry("the end of a pause", self.claiming.resumes_in),
             Entry("runs held up", self.crew.held_up_in, self.crew.release_held_up),
             Entry("turn", self._turn_in, self._turn),
+            Entry("children", self._children_in, partial(self._guarded, self._tell_children)),
             Entry("a schedule", self.scheduling.due_in, partial(self._guarded, self._schedule)),
             Entry("hand-over", never, self._hand_over, early=inf),
             Entry("a round", self.round.due_in, self._go_round, early=EARLY),
@@ -323,6 +324,14 @@ class NodeLoop:
                 partial(self._guarded, broadcast.send),
             ),
         )
+
+    def _children_in(self) -> float:
+        """Return 0 if an end that was stored was one for very many children: they are told next."""
+        return 0.0 if self.store.jobs.unsettled else inf
+
+    def _tell_children(self) -> None:
+        if self.store.jobs.settle():
+            self.claiming.may_be_work = True
 
     def _hand_over(self) -> None:
         if self.orders.restart.way is Way.HAND_OVER:

@@ -11,11 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
+from typing import TYPE_CHECKING
 
+from queuectl.bound_values import laid_over, read_bounds
 from queuectl.delivery import PROGRAM as DELIVER
-from queuectl.errors import StoreError
+from queuectl.errors import BadJobError, StoreError
 from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
+from queuectl.guard.leftovers import sweep
 from queuectl.guard.mark import OWNER
 from queuectl.job import NEEDS, SHELL, Job, told_handler
 from queuectl.node.config import Config
@@ -35,6 +38,8 @@ from queuectl.tracecontext import VARIABLES
 from queuectl.when import iso
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+if TYPE_CHECKING:
+    from queuectl.bounds import Bounds
 
 
 class UnrunnableError(Exception):
@@ -59,6 +64,8 @@ class Processes:
     # -- from beginning to end ----------------------------------------------------------
 
     def open(self) -> None:
+        # What was left by guards of nodes that are gone is in nobody's way but its own.
+        sweep()
         self.guards.start(self.config.count)
 
     def inherit(self, handed: Sequence[HandedGuard]) -> None:
@@ -172,6 +179,7 @@ class Processes:
         self.say("A guard process is gone; its runs are lost.", level="error")
         self._poll.unregister(guard.fileno())
         guard.close()
+        sweep()
         tree.kill_descendants(spare=self.guards.pids() - {guard.pid})
         begun = read_board(self.member.board_of(guard))
         lost = {number: run for number, run in running.items() if self._guard_of(run) is guard}
@@ -220,6 +228,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
         "grace": settings.kill_grace / 1000,
         "interval": settings.kill_interval / 1000,
         "output_limit": settings.output_limit,
+        "bounds": _bounds(job),
     }
 
 
@@ -273,6 +282,16 @@ def _node_variables(node: str, url: str, queue: str) -> dict[bytes, bytes]:
     """Return what all runs of a node are told about it."""
     variables = {"QUEUECTL_DB": url, "QUEUECTL_NODE": node, OWNER: owner_of(node, queue)}
     return {name.encode(): os.fsencode(value) for name, value in variables.items()}
+
+
+def _bounds(job: Job) -> "Bounds | None":
+    """Return what a run may use, checked: somebody may have written it by hand."""
+    if not job.bounds:
+        return None
+    try:
+        return laid_over(read_bounds(job.bounds, in_milliseconds=True), {})
+    except BadJobError as error:
+        raise UnrunnableError(f"its bounds: {error}") from error
 
 
 def _env(job: Job) -> dict[str, str]:

@@ -20,12 +20,15 @@ from queuectl.job import (
     Lost,
     NotStarted,
     Outcome,
+    OutOfMemory,
+    OutOfTime,
     Output,
     Raised,
     Released,
     Signalled,
     Snoozed,
     TimedOut,
+    Usage,
 )
 from queuectl.lifecycle import decide
 from queuectl.node.config import Config
@@ -39,6 +42,7 @@ from queuectl.tracecontext import Trace
 
 LONGEST_ERROR = 1_000
 SUCCESS = Exited(0)
+NOTHING = Usage()
 _SILENCE = Output()
 _COLOURS = re.compile(rb"\x1b\[[0-9;:]*[mK]")
 """Sequences that colour text; some add the one that erases the rest of a line."""
@@ -74,6 +78,10 @@ class Run:
     """Whether the log says that it was started."""
     paused: bool | None = False
     """Whether the guard was told to have it stand still; None if the program before us knew."""
+    used: Usage = NOTHING
+    """What it has used, as far as the guard knows."""
+    noted: str | None = None
+    """What it wasn't kept to, as this host can't."""
     trace: Trace | None = None
     """What it is told of the trace that it is a part of."""
 
@@ -153,6 +161,10 @@ def read_report(
     if isinstance(report, wire.Ended):
         run.began, run.ended = report.began, report.ended
         run.stdout_bytes, run.stderr_bytes = report.stdout_bytes, report.stderr_bytes
+        run.noted = report.noted
+        if report.used is not None:
+            memory, cpu, read, written = report.used
+            run.used = Usage(peak_memory=memory, cpu_ms=cpu, read_bytes=read, written_bytes=written)
         code = os.waitstatus_to_exitcode(report.status)
         run.outcome = outcome_of(run.job, code, report.how, settings)
         if report.how == wire.LEASE and outage:
@@ -182,6 +194,10 @@ def outcome_of(job: Job, code: int, how: str, settings: Settings) -> Outcome:
     match how:
         case wire.TIMEOUT:
             return TimedOut(settings.job_timeout if job.timeout is None else job.timeout)
+        case wire.MEMORY:
+            return OutOfMemory(job.bounds.get("memory"))
+        case wire.CPU_TIME:
+            return OutOfTime(job.bounds.get("cpu_time") or 0)
         case wire.CANCEL:
             return Cancelled(job.cancel_reason or "cancelled")
         case wire.RELEASE:
@@ -221,6 +237,8 @@ def finish(run: Run, config: Config, *, now: int, host: str) -> Ended:
         output=output,
         result=result,
         event=event,
+        used=run.used,
+        noted=run.noted,
     )
     return _tired(end, config, now) if may_sleep(run) else end
 

@@ -80,7 +80,7 @@ def unbegun(number: int, how: str) -> "wire.Report":
     if how in ("", wire.RELEASE):
         return wire.Released(number)
     now = monotonic()
-    return wire.Ended(number, 9, how, now, now, 0, 0)
+    return wire.Ended(number, 9, how, now, now, 0, 0, None, None)
 
 
 def tell_progress(run: Run, message: Message) -> None:

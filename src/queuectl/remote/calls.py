@@ -28,7 +28,7 @@ from queuectl.facts import (
     Step,
 )
 from queuectl.filter import EventFilter, Filter
-from queuectl.job import Attempt, Job, Output, State
+from queuectl.job import Attempt, Job, Output, State, Usage
 from queuectl.limits import Limits
 from queuectl.outputs import Written
 from queuectl.queue_limits import KeyUse
@@ -149,6 +149,10 @@ class Calls(Protocol):
     @reads
     def results(self, ids: list[str]) -> dict[int, Any]:
         """Return the results of jobs that have one, by their places."""
+
+    @reads
+    def usages(self, ids: list[str]) -> dict[int, Usage]:
+        """Return what the newest runs of jobs have used, by their places."""
 
     @reads
     def progress(self, ids: list[str]) -> dict[int, RunProgress]:

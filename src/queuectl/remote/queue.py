@@ -25,7 +25,7 @@ from queuectl.errors import (
 from queuectl.facts import Batch, Node, Pause, QueueUse, RunProgress, Sleep
 from queuectl.fields import Keywords
 from queuectl.filter import ANY_EVENT, EventFilter, Filter, Names
-from queuectl.job import Job, Named, Output, State
+from queuectl.job import Job, Named, Output, State, Usage
 from queuectl.place import Place, find_place, near
 from queuectl.queue import (
     FOLLOWED_WITHIN,
@@ -365,6 +365,9 @@ class RemoteQueue(Queue):
 
     def results(self, jobs: Sequence[Job]) -> dict[int, Any]:
         return self._ask.results([job.id for job in jobs]) if jobs else {}
+
+    def usages(self, jobs: Sequence[Job]) -> dict[int, Usage]:
+        return self._ask.usages([job.id for job in jobs]) if jobs else {}
 
     def progress(self, jobs: Sequence[Job]) -> dict[int, RunProgress]:
         return self._ask.progress([job.id for job in jobs]) if jobs else {}

@@ -33,7 +33,7 @@ from queuectl.facts import (
     Use,
 )
 from queuectl.filter import ANY_EVENT, EventFilter, Filter, Sort
-from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition
+from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition, Usage
 from queuectl.values import dataclass
 
 if TYPE_CHECKING:
@@ -91,6 +91,10 @@ class Ended:
     """What else is kept of it."""
     noticed_at: int | None = None
     """When it was found out that a run was lost, which may be long after its end."""
+    used: Usage = Usage()
+    """What the run has used."""
+    noted: str | None = None
+    """What it wasn't kept to, as its host can't."""
     if_asleep: "Callable[[Sleep], Ended] | None" = None
     """Says how the run ended if its job sleeps; not set, if it can't have said so."""
 
@@ -367,7 +371,15 @@ class Jobs(ABC):
 
     @abstractmethod
     def children(self, jobs: Sequence[Job], *, limit: int) -> list[Edge]:
-        """Return who waits for these jobs, or did, by the places of these and those."""
+        """Return who waits for these jobs, or did, by the places of these and those.
+
+        Of more than `limit`, it isn't said which are returned.
+        """
+
+    @property
+    @abstractmethod
+    def unsettled(self) -> bool:
+        """Whether something that was done here has left that to be gone on with."""
 
     @abstractmethod
     def settle(self) -> bool:
@@ -537,6 +549,10 @@ class Reports(ABC):
 
         It is that of the run which completed the job, and of no other.
         """
+
+    @abstractmethod
+    def usages(self, jobs: Sequence[Job]) -> dict[int, Usage]:
+        """Return what the newest runs of jobs that are over have used, by the places of these."""
 
     @abstractmethod
     def set_progress(self, *progress: tuple[Job, RunProgress]) -> None:

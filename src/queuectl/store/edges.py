@@ -118,15 +118,28 @@ class Edges:
                     groups.setdefault(name, link.id)
         found: dict[str, End | None] = dict.fromkeys(place)
         for some in chunks(sorted(stored), ROWS_AT_ONCE):
-            rows = self._db.rows(self._sql.LOCK_PARENTS, ids=self._bind(some))
-            found |= {
-                id: End(seq, id, State(state), now)
-                for id, seq, queue, state in rows
-                if reaches(queue)
-            }
+            found |= self._hold(some, now)
         _check_found("job", stored, found)
         _check_found("group", groups, self._groups(groups))
         return found
+
+    def _hold(self, ids: Sequence[str], now: int) -> dict[str, End]:
+        """Hold jobs, as far as they are there and in reach."""
+        held: dict[str, End] = {}
+        left = set(ids)
+        while left and (rows := self._db.rows(self._sql.PLACES, ids=self._bind(sorted(left)))):
+            places: dict[str, int] = dict(rows)
+            seqs = self._bind(sorted(places.values()))
+            there = self._db.rows(self._sql.LOCK_PARENTS, seqs=seqs)
+            same = [row for row in there if places.get(row[0]) == row[1]]
+            held |= {
+                id: End(seq, id, State(state), now)
+                for id, seq, queue, state in same
+                if reaches(queue)
+            }
+            # Some may have been given other places just now.
+            left = places.keys() - {id for id, *_ in same}
+        return held
 
     def _groups(self, names: Iterable[str]) -> dict[str, End]:
         """Hold groups, and say how those ended that have."""

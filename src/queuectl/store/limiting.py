@@ -324,7 +324,9 @@ class Limiting:
 
         shares: dict[str, Shares] = {}
         crowds: dict[str, Crowding] = {}
-        asked = [asked_for(row) for row in rows]
+        # Most often they share all of this.
+        known = {id(row[-1]): asked_for(row) for row in {id(row[-1]): row for row in rows}.values()}
+        asked = [known[id(row[-1])] for row in rows]
         for queue in sorted({queue for queue, _ in asked}):
             first = {sharing_key(keys) for name, keys in asked if name == queue}
             shares[queue], limits = self._hold_new(queue, first)

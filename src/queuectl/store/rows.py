@@ -6,8 +6,9 @@ And what comes out of rows, where it takes more than their columns.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from queuectl.bound_values import laid_over
 from queuectl.errors import UsageError
 from queuectl.facts import Count, Event
 from queuectl.fields import COPIED
@@ -22,13 +23,15 @@ from queuectl.job import (
     Transition,
     handler_of,
 )
-from queuectl.parameters import Parameters, write
 from queuectl.store.contract import Ended
 from queuectl.store.driver import Row
 from queuectl.store.ids import job_ids
 from queuectl.store.statements.shared import EDITED, NEW_COLUMNS, RESTORED
 from queuectl.values import fields, replace
 from queuectl.when import LATEST
+
+if TYPE_CHECKING:
+    from queuectl.parameters import Parameters
 
 LONGEST_TEXT = 1_000
 """Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
@@ -67,6 +70,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "until": lambda until: None if until == "end" else str(until),
     "program": lambda program: None if program == SHELL else program,
     "strategy": str,
+    "bounds": lambda bounds: _json(own) if (own := laid_over(bounds, {})) else None,
     "variables": lambda env: _json(dict(env)),
 }
 """What goes into a column for a value of these kinds; for one that is empty, nothing does."""
@@ -135,9 +139,13 @@ def stored_job(row: NewRow, seq: int) -> Job:
     return Job.from_row(_in_columns((seq, *all_columns(row), *_FRESH)))
 
 
-def written_parameters(parameters: Parameters | None) -> str | None:
+def written_parameters(parameters: "Parameters | None") -> str | None:
     """Return what goes into the column for parameters; for none, nothing does."""
-    return write(parameters) if parameters else None
+    if not parameters:
+        return None
+    from queuectl.parameters import write
+
+    return write(parameters)
 
 
 def one_of_many(job: NewJob) -> OneOfMany:
@@ -252,16 +260,16 @@ def transition_row(transition: Transition, now: int) -> dict[str, Any]:
 
 def edited_row(job: Job, was: Job, now: int) -> dict[str, Any]:
     """Describe what becomes of a job that waits, if it is to be like this."""
-    row = {"ready": _readiness(job, now), "now": now, "was": was.state.value}
+    row = {"ready": _readiness(job, was.state, now), "now": now, "was": was.state.value}
     values = restorable(job)
     return fence(was) | {name: values[name] for name in EDITED if name != "ready"} | row
 
 
-def _readiness(job: Job, now: int) -> int | None:
-    """Say whether a job may be claimed, for its column; None, if it doesn't even wait for that."""
-    if job.state not in (State.PENDING, State.FAILED):
+def _readiness(job: Job, state: State, now: int) -> int | None:
+    """Say whether a job in a state may be claimed; None, if it doesn't even wait for that."""
+    if state not in (State.PENDING, State.FAILED):
         return None
-    return int(job.state == State.PENDING and job.parked is None and job.run_at <= now)
+    return int(state == State.PENDING and job.parked is None and job.run_at <= now)
 
 
 def restorable(job: Job) -> dict[str, Any]:
@@ -305,7 +313,7 @@ def restored(job: Job, was: str) -> Job:
 
 def restored_row(again: Job, now: Job, at: int) -> dict[str, Any]:
     """Describe what becomes of a job that is to be again what it was."""
-    row = {"ready": _readiness(again, at), "now": at, "was": now.state.value}
+    row = {"ready": _readiness(again, again.state, at), "now": at, "was": now.state.value}
     return fence(now) | restorable(again) | row
 
 
@@ -366,7 +374,7 @@ def event_row(event: Event) -> dict[str, Any]:
 
 def ended_row(end: Ended) -> dict[str, Any]:
     """Describe a run that is over, fenced by its number and node."""
-    job, outcome, output = end.job, end.outcome, end.output
+    job, outcome, output, used = end.job, end.outcome, end.output, end.used
     return {
         **transition_row(end.transition, end.settled_at),
         "seq": job.seq,
@@ -388,6 +396,11 @@ def ended_row(end: Ended) -> dict[str, Any]:
         "error": None if end.transition.state == State.COMPLETED else end.error,
         "stdout_bytes": output.stdout_bytes,
         "stderr_bytes": output.stderr_bytes,
+        "peak_memory": used.peak_memory,
+        "cpu_ms": used.cpu_ms,
+        "read_bytes": used.read_bytes,
+        "written_bytes": used.written_bytes,
+        "noted": end.noted,
         "has_children": int(job.has_children),
     }
 

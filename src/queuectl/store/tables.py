@@ -37,7 +37,8 @@ TABLES = (
         key=("seq", "number"),
         columns=tuple(
             "seq number node host worker started_at finished_at duration_ms outcome exit_code"
-            " signal error stdout_bytes stderr_bytes".split()
+            " signal error stdout_bytes stderr_bytes peak_memory cpu_ms read_bytes written_bytes"
+            " noted".split()
         ),
     ),
     Table(

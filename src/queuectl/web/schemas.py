@@ -121,6 +121,8 @@ _ASKED: dict[str, Json] = {
         "additionalProperties": {"type": ["number", "string"]},
     },
     "required": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_LABELS},
+    "parameters": by_name({"type": ["string", "integer"]}),
+    "at_once": TEXT,
     "until": {"type": "string", "enum": ["start", "end"]},
     "collision": {"type": "string", "enum": ["return", "reject", "replace", "debounce"]},
     "hook": {"type": ["string", "boolean"]},
@@ -130,11 +132,32 @@ _ASKED: dict[str, Json] = {
 """How each kind of field is asked for."""
 
 
+_BOUNDS: dict[str, Json] = {
+    "memory": {"type": ["string", "integer"], "description": "512M, 1.5Gi, or bytes."},
+    "cpus": {"type": ["number", "string"]},
+    "cpu_time": DURATION,
+    "nofile": {"type": "integer"},
+    "nproc": {"type": "integer"},
+    "nice": {"type": "integer", "minimum": -20, "maximum": 19},
+    "user": TEXT,
+    "read_only_root": FLAG,
+    "no_network": FLAG,
+    "best_effort": FLAG,
+}
+"""How each bound is asked for. Null says nothing, and `none` takes one away."""
+
+
+def _kind_of(field: Field) -> Json:
+    if field.kind == "bounds":
+        return takes({}, {name: or_null(form) for name, form in _BOUNDS.items()})
+    return _BOUNDS[field.name] if field.kind == "bound" else _ASKED[field.kind]
+
+
 def _asked(field: Field) -> Json:
     about = field.help.rstrip() or (
         "" if not field.gives else f"Another way to give {field.gives}."
     )
-    made = or_null(_ASKED[field.kind])
+    made = or_null(_kind_of(field))
     return {**made, "description": about} if about else made
 
 
@@ -165,6 +188,7 @@ _TOLD: dict[str, Json] = {
     "folder": TEXT,
     "program": TEXT,
     "variables": array(TEXT),
+    "bounds": {"type": "object"},
     "flag": FLAG,
     "type": TEXT,
     "labels": array(TEXT),
@@ -175,6 +199,7 @@ _TOLD: dict[str, Json] = {
     "needs": by_name(NUMBER),
     "required": array(TEXT),
     "devices": by_name(array(COUNT)),
+    "parameters": by_name({"type": ["string", "integer"]}),
     "until": TEXT,
     "collision": TEXT,
     "hook": TEXT,
@@ -254,6 +279,11 @@ ATTEMPT = tells(
         "error": or_null(TEXT),
         "stdout_bytes": COUNT,
         "stderr_bytes": COUNT,
+        "peak_memory": or_null(COUNT),
+        "cpu_ms": or_null(COUNT),
+        "read_bytes": or_null(COUNT),
+        "written_bytes": or_null(COUNT),
+        "noted": or_null(TEXT),
     }
 )
 EVENT = tells(
@@ -370,6 +400,9 @@ _TIMES = tells(
         },
     }
 )
+_SPREAD = tells(
+    {"count": COUNT, "median": or_null(COUNT), "p95": or_null(COUNT), "max": or_null(COUNT)}
+)
 STATS = tells(
     {
         "total": COUNT,
@@ -381,6 +414,8 @@ STATS = tells(
         "slowest": array(tells({"id": TEXT, "command": TEXT, "duration_ms": or_null(COUNT)})),
         "priorities": array(tells({"priority": {"type": "integer"}, "jobs": COUNT})),
         "with_timeout": COUNT,
+        "peak_memory": _SPREAD,
+        "cpu_ms": _SPREAD,
     }
 )
 SCHEDULE = {

@@ -253,6 +253,7 @@ class ToyEdges:
                 wanted=tie.wanted,
                 came_to=tie.came_to,
                 is_met=tie.is_met,
+                is_group=parent[0] == GROUP,
             )
             for (child, parent), tie in self._memory.ties.items()
             if kept(child, parent, tie)

@@ -264,6 +264,10 @@ class ToyJobs(Jobs):
         found = self.edges.edges(lambda child, parent, tie: parent in ids and not tie.is_gone)
         return sorted(found, key=lambda edge: (edge.parent, edge.child))[:limit]
 
+    @property
+    def unsettled(self) -> bool:
+        return False
+
     def settle(self) -> bool:
         return False
 

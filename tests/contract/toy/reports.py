@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from queuectl.errors import DuplicateError, LeaseLostError, StateError
 from queuectl.facts import RunProgress, Step
-from queuectl.job import Job, State
+from queuectl.job import Job, State, Usage
 from queuectl.store.contract import Reports, RunId
 from tests.contract.toy.memory import Memory, wall
 
@@ -20,6 +20,19 @@ class ToyReports(Reports):
             job.seq: known[job.id][1]
             for job in jobs
             if job.state == State.COMPLETED and known.get(job.id, (-1, ""))[0] == job.attempts
+        }
+
+    def usages(self, jobs: Sequence[Job]) -> dict[int, Usage]:
+        newest = {job.seq: self._memory.attempts[job.seq][-1:] for job in jobs}
+        return {
+            seq: Usage(
+                peak_memory=run.peak_memory,
+                cpu_ms=run.cpu_ms,
+                read_bytes=run.read_bytes,
+                written_bytes=run.written_bytes,
+            )
+            for seq, runs in newest.items()
+            for run in runs
         }
 
     def set_progress(self, *progress: tuple[Job, RunProgress]) -> None:

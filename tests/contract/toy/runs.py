@@ -274,6 +274,11 @@ class ToyRuns(Runs):
             error=error,
             stdout_bytes=end.output.stdout_bytes,
             stderr_bytes=end.output.stderr_bytes,
+            peak_memory=end.used.peak_memory,
+            cpu_ms=end.used.cpu_ms,
+            read_bytes=end.used.read_bytes,
+            written_bytes=end.used.written_bytes,
+            noted=end.noted,
         )
         memory.attempts[job.seq] = [*memory.attempts[job.seq], run]
         memory.outputs[job.seq, job.attempts] = end.output

@@ -154,6 +154,7 @@ _COLUMNS = dict.fromkeys(TABLES, "seq") | {
     "pauses": "at",
     "emitted": "at",
     "webhooks": "url",
+    "edges": "child",
 }
 
 

@@ -13,7 +13,7 @@ from queuectl.store.driver import ConflictError, DisconnectedError, Params, Row
 from queuectl.store.idiom import Changed, Idiom, no_lease
 from queuectl.store.rows import OWN_COLUMNS, NewRow, named
 from queuectl.store.session import Session
-from queuectl.store.statements.shared import NEW_COLUMNS
+from queuectl.store.statements.shared import NEW_COLUMNS, SAID
 
 FOLD_AT = 200
 """How many rows of changed counters there may be before they are added up."""
@@ -175,7 +175,9 @@ def _filled(rows: Sequence[NewRow]) -> tuple[list[str], Iterator[Row]]:
     models = {id(row[-1]): row[-1] for row in rows}
     own = [0, 1, *(at for at in (2, 3) if any(row[at] is not None for row in rows))]
     rest = [
-        at for at, _ in enumerate(rows[0][-1]) if any(m[at] is not None for m in models.values())
+        at
+        for at, name in enumerate(NEW_COLUMNS[OWN_COLUMNS:])
+        if name in SAID or any(m[at] is not None for m in models.values())
     ]
     shared = {key: tuple(model[at] for at in rest) for key, model in models.items()}
     first = itemgetter(*own)

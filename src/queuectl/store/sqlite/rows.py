@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from queuectl.store.driver import Params, Row
+from queuectl.store.statements.shared import SAID
 
 MOST_AT_ONCE = 64
 """Rows in one statement at most."""
@@ -51,7 +52,7 @@ class Alike:
     """A statement that stores new jobs which share all they don't have each for itself.
 
     What they share is bound only once. A column that none of them has isn't named: to leave it
-    empty is cheaper than to bind that it is.
+    empty is cheaper than to bind that it is. Some say something else where nothing is said.
     """
 
     def __init__(self, text: str, columns: str) -> None:
@@ -60,6 +61,7 @@ class Alike:
         self._columns = columns
         self._names = columns.split(", ")
         self._texts: dict[tuple[int, Row], str] = {}
+        self._said = [name in SAID for name in self._names]
 
     def statement(self, own: Sequence[Row], shared: Row) -> tuple[str, Row]:
         """Return a text and its values, for columns with what each has and what all of them have.
@@ -68,12 +70,14 @@ class Alike:
         """
         jobs = len(own[0])
         given = [column for column in own if column.count(None) < jobs]
-        values = [value for value in shared if value is not None]
+        said = self._said[len(own) :]
+        is_named = [value is not None or it for value, it in zip(shared, said, strict=True)]
+        values = list(compress(shared, is_named))
         at, apart = len(values), len(given)
         values += [None] * (apart * jobs)
         for start, column in enumerate(given, at):
             values[start::apart] = column
-        named = (*(column in given for column in own), *(value is not None for value in shared))
+        named = (*(column in given for column in own), *is_named)
         text = self._texts.get((jobs, named))
         if text is None:
             text = self._texts[jobs, named] = self._make(jobs, named, apart)

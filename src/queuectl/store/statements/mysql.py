@@ -290,13 +290,15 @@ ON DUPLICATE KEY UPDATE jobs = jobs + VALUES(jobs), timed = timed + VALUES(timed
 # Keep the records of runs.
 KEEP_ATTEMPTS = for_rows(
     "seq attempt node host worker started_at finished_at duration_ms outcome exit_code signal error"
-    " stdout_bytes stderr_bytes",
+    " stdout_bytes stderr_bytes peak_memory cpu_ms read_bytes written_bytes noted",
     """
 INSERT INTO {attempts} (
     seq, number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
-    "signal", error, stdout_bytes, stderr_bytes
+    "signal", error, stdout_bytes, stderr_bytes, peak_memory, cpu_ms, read_bytes, written_bytes,
+    noted
 ) VALUES (:seq, :attempt, :node, :host, :worker, :started_at, :finished_at, :duration_ms,"""
-    " :outcome, :exit_code, :signal, :error, :stdout_bytes, :stderr_bytes)",
+    " :outcome, :exit_code, :signal, :error, :stdout_bytes, :stderr_bytes, :peak_memory, :cpu_ms,"
+    " :read_bytes, :written_bytes, :noted)",
 )
 
 # Take claims back whose runs were never started, so that their numbers stay free.

@@ -274,7 +274,7 @@ WITH receipt AS (
 FINISH_AND_KEEP = for_rows(
     "state ready run_at failures crashes started_at settled_at final duration_ms exit_code error"
     " reason seq id attempt node host worker finished_at outcome signal stdout_bytes stderr_bytes"
-    " has_children",
+    " has_children peak_memory cpu_ms read_bytes written_bytes noted",
     """
 WITH ended AS (
     UPDATE {jobs} SET
@@ -290,7 +290,8 @@ WITH ended AS (
         exit_code_ bigint, error_ text COLLATE "C", reason_ text COLLATE "C", seq_ bigint,
         id_ text COLLATE "C", attempt_ bigint, node_ text COLLATE "C", host_ text COLLATE "C",
         worker_ bigint, finished_at_ bigint, outcome_ text COLLATE "C", signal_ bigint,
-        stdout_bytes_ bigint, stderr_bytes_ bigint, has_children_ bigint
+        stdout_bytes_ bigint, stderr_bytes_ bigint, has_children_ bigint, peak_memory_ bigint,
+        cpu_ms_ bigint, read_bytes_ bigint, written_bytes_ bigint, noted_ text COLLATE "C"
     )
     WHERE seq = r.seq_ AND 0 <> int4(
         id = r.id_ AND attempts = r.attempt_ AND node = r.node_ AND state = 'processing'
@@ -301,10 +302,12 @@ WITH ended AS (
 kept AS (
     INSERT INTO {attempts} (
         seq, number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
-        signal, error, stdout_bytes, stderr_bytes
+        signal, error, stdout_bytes, stderr_bytes, peak_memory, cpu_ms, read_bytes, written_bytes,
+        noted
     )
     SELECT seq_, attempt_, node_, host_, worker_, started_at_, finished_at_, duration_ms_,
-        outcome_, exit_code_, signal_, error_, stdout_bytes_, stderr_bytes_
+        outcome_, exit_code_, signal_, error_, stdout_bytes_, stderr_bytes_, peak_memory_, cpu_ms_,
+        read_bytes_, written_bytes_, noted_
     FROM ended
 )
 SELECT seq_ FROM ended

@@ -29,6 +29,9 @@ RESTORED = (
     *"state failures crashes reason finished_at".split(),
 )
 
+SAID = ("ready",)
+"""What a new job has none of only if that is said: left out, it would be something else."""
+
 # Store jobs; the store adds a place for each value of each.
 ENQUEUE = f"INSERT INTO {{jobs}} ({NEW_JOB}) VALUES "
 
@@ -440,9 +443,9 @@ MOVE_LAST = "UPDATE {schedules} SET last_seq = :to WHERE name = :schedule AND la
 
 # -- jobs that wait for others ------------------------------------------------------
 
-# The jobs with these ids: until the transaction is over, nobody else changes them.
+# The jobs at these places: until the transaction is over, nobody else changes them.
 LOCK_PARENTS = """
-SELECT id, seq, queue, state FROM {jobs} WHERE id {in_ids} ORDER BY seq{row_lock}
+SELECT id, seq, queue, state FROM {jobs} WHERE seq {in_seqs} ORDER BY seq{row_lock}
 """
 
 # Note that others wait for them. How their runs end has to be told then: see `FINISH`.
@@ -455,7 +458,7 @@ SET_PARENTS = "UPDATE {jobs} SET open_parents = :count WHERE seq {in_seqs}"
 # and stay until the transaction is over.
 OPEN_EDGES = """
 SELECT parent, child, wanted FROM {edges} WHERE parent {in_seqs} AND came_to IS NULL
-ORDER BY parent, child LIMIT :limit
+LIMIT :limit
 """
 LOCK_CHILDREN = """
 SELECT seq, if_parent_fails FROM {jobs} WHERE seq {in_seqs} ORDER BY seq{row_lock}
@@ -498,11 +501,10 @@ OPEN_PARENTS = "SELECT DISTINCT parent FROM {edges} WHERE child {in_seqs} AND ca
 # Whom jobs wait for, and who waits for them.
 PARENTS = """
 SELECT child, parent, parent_id, wanted, came_to, met FROM {edges} WHERE child {in_seqs}
-ORDER BY child, parent
 """
 CHILDREN = """
 SELECT child, parent, parent_id, wanted, came_to, met FROM {edges} WHERE parent {in_seqs}
-ORDER BY parent, child LIMIT :limit
+LIMIT :limit
 """
 
 # -- groups ---------------------------------------------------------------------------
@@ -555,7 +557,7 @@ STOP_GROUP = "UPDATE {groups} SET stopping = :stopping WHERE seq = :seq"
 
 # The jobs of groups that wait for others.
 BLOCKED_OF_GROUPS = """
-SELECT seq FROM {jobs} WHERE "group" {in_ids} AND state = 'blocked' ORDER BY seq
+SELECT seq FROM {jobs} WHERE "group" {in_ids} AND state = 'blocked'
 """
 GROUPS_AT_PLACES = "SELECT name FROM {groups} WHERE seq {in_seqs}"
 
@@ -585,7 +587,8 @@ PRUNABLE = "SELECT count(*) FROM {jobs} WHERE state = :state AND finished_at < :
 # The runs of a job that are over.
 ATTEMPTS = """
 SELECT number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
-    "signal", error, stdout_bytes, stderr_bytes
+    "signal", error, stdout_bytes, stderr_bytes, peak_memory, cpu_ms, read_bytes, written_bytes,
+    noted
 FROM {attempts} WHERE seq = :seq ORDER BY number
 """
 
@@ -625,6 +628,12 @@ INSERT INTO {results} (seq, number, value) VALUES (:seq, :number, :value)
 """
 DROP_RESULT = "DELETE FROM {results} WHERE seq = :seq"
 RESULTS = "SELECT seq, number, value FROM {results} WHERE seq {in_seqs}"
+
+# What the runs of these jobs have used.
+USAGES = """
+SELECT seq, number, peak_memory, cpu_ms, read_bytes, written_bytes FROM {attempts}
+WHERE seq {in_seqs} ORDER BY seq, number
+"""
 
 # Tell how far a run has come.
 SET_PROGRESS = """
@@ -1033,6 +1042,27 @@ ORPHANED_RESULTS = "SELECT count(*) FROM {results} WHERE seq NOT IN (SELECT seq 
 ORPHANED_PROGRESS = "SELECT count(*) FROM {progress} WHERE seq NOT IN (SELECT seq FROM {jobs})"
 ORPHANED_STEPS = "SELECT count(*) FROM {steps} WHERE seq NOT IN (SELECT seq FROM {jobs})"
 ORPHANED_SLEEPS = "SELECT count(*) FROM {sleeps} WHERE seq NOT IN (SELECT seq FROM {jobs})"
+
+ORPHANED_EDGES = "SELECT count(*) FROM {edges} WHERE child NOT IN (SELECT seq FROM {jobs})"
+
+# How many jobs wait for another number of parents than their edges say, or are blocked by none; how
+# many open ones don't know that others wait for them; and how many groups count otherwise.
+WRONG_PARENTS = """
+SELECT count(*) FROM {jobs} j WHERE (open_parents <> 0 OR after IS NOT NULL OR state = 'blocked'
+        OR after_group IS NOT NULL)
+    AND (open_parents <> (SELECT count(*) FROM {edges} e WHERE e.child = j.seq AND e.met = 0)
+        OR (state = 'blocked' AND open_parents = 0))
+"""
+UNLINKED_PARENTS = """
+SELECT count(DISTINCT e.parent) FROM {edges} e JOIN {jobs} j ON j.seq = e.parent
+WHERE e.came_to IS NULL AND j.has_children = 0
+"""
+WRONG_GROUPS = """
+SELECT count(*) FROM {groups} g WHERE open <> (
+    SELECT count(*) FROM {jobs} j WHERE j."group" = g.name
+        AND j.state NOT IN ('completed', 'dead', 'cancelled')
+)
+"""
 
 # How many jobs have another stdin than was stored with them.
 SHORT_INPUTS = """

@@ -121,11 +121,12 @@ RETURNING seq
 # Keep the records of runs.
 KEEP_ATTEMPTS = for_rows(
     "seq attempt node host worker started_at finished_at duration_ms outcome exit_code signal error"
-    " stdout_bytes stderr_bytes",
+    " stdout_bytes stderr_bytes peak_memory cpu_ms read_bytes written_bytes noted",
     """
 INSERT INTO {attempts} (
     seq, number, node, host, worker, started_at, finished_at, duration_ms, outcome, exit_code,
-    signal, error, stdout_bytes, stderr_bytes
+    signal, error, stdout_bytes, stderr_bytes, peak_memory, cpu_ms, read_bytes, written_bytes,
+    noted
 ) VALUES :rows
 """,
 )
@@ -233,7 +234,7 @@ TEXTS = """
 SELECT seq, CAST(concat_ws(' ', id, queue, command, argv, task, cwd, env, shell, tags, unique_key,
     keys, parked, handler, backoff, node, error, reason, cancel_reason, on_success, on_failure,
     on_dead, hook, forced, body_digest, traceparent, tracestate, after, if_parent_fails, "group",
-    parameters) AS BLOB),
+    parameters, bounds) AS BLOB),
     CAST(id AS BLOB),
     CAST(queue AS BLOB)
 FROM {jobs} WHERE seq > :after AND state IN ('pending', 'failed') ORDER BY seq LIMIT :limit
@@ -250,7 +251,7 @@ UPDATE {jobs} SET
         'on_failure: ' || on_failure, 'on_dead: ' || on_dead, 'hook: ' || hook,
         'forced: ' || forced, 'body_digest: ' || body_digest,
         'traceparent: ' || traceparent, 'tracestate: ' || tracestate, 'after: ' || after,
-        'group: ' || "group", 'parameters: ' || parameters,
+        'group: ' || "group", 'parameters: ' || parameters, 'bounds: ' || bounds,
         'data: ' || nullif(hex(data), '')) AS BLOB),
     id = :id, queue = :queue, state = 'dead', ready = NULL, task = NULL, argv = NULL, cwd = NULL,
     handler = '',
@@ -259,7 +260,7 @@ UPDATE {jobs} SET
     cancel_reason = NULL, on_success = NULL, on_failure = NULL, on_dead = NULL, hook = NULL,
     forced = NULL, body_digest = NULL, traceparent = NULL, tracestate = NULL,
     after = CASE WHEN after IS NOT NULL THEN '[]' END, if_parent_fails = NULL, "group" = NULL,
-    parameters = NULL,
+    parameters = NULL, bounds = NULL,
     finished_at = :now, updated_at = :now, reason = 'it holds text that is not valid UTF-8'
 WHERE seq = :seq
 """

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from queuectl.errors import DuplicateError
 from queuectl.facts import Batch, Count, Edge
@@ -317,13 +318,19 @@ class SqlJobs(Jobs):
 
     def parents(self, jobs: Sequence[Job]) -> list[Edge]:
         seqs = self._idiom.bind([job.seq for job in jobs])
-        return [_edge(*row) for row in self._db.rows(self._sql.PARENTS, seqs=seqs)] if jobs else []
+        rows = self._db.rows(self._sql.PARENTS, seqs=seqs) if jobs else []
+        return [_edge(*row) for row in sorted(rows)]
 
     def children(self, jobs: Sequence[Job], *, limit: int) -> list[Edge]:
         if not jobs:
             return []
         seqs = self._idiom.bind([job.seq for job in jobs])
-        return [_edge(*row) for row in self._db.rows(self._sql.CHILDREN, seqs=seqs, limit=limit)]
+        rows = self._db.rows(self._sql.CHILDREN, seqs=seqs, limit=limit)
+        return [_edge(*row) for row in sorted(rows, key=_by_parent)]
+
+    @property
+    def unsettled(self) -> bool:
+        return self._idiom.has_untold
 
     def settle(self) -> bool:
         return self._db.atomic(self._idiom.settle)
@@ -374,7 +381,12 @@ class SqlJobs(Jobs):
         return pruned
 
 
+_by_parent = itemgetter(1, 0)
+
+
 def _edge(child: int, parent: int, id: str, wanted: str, came_to: str | None, met: int) -> Edge:
+    from queuectl.store.edges import GROUPS_AT
+
     return Edge(
         child=child,
         parent=parent,
@@ -382,6 +394,7 @@ def _edge(child: int, parent: int, id: str, wanted: str, came_to: str | None, me
         wanted=wanted,
         came_to=came_to,
         is_met=bool(met),
+        is_group=parent >= GROUPS_AT,
     )
 
 

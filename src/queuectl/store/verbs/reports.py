@@ -5,7 +5,7 @@ from typing import Any
 
 from queuectl.errors import DuplicateError, LeaseLostError, StateError
 from queuectl.facts import RunProgress, Sleep, Step
-from queuectl.job import Job, State
+from queuectl.job import Job, State, Usage
 from queuectl.store.contract import Reports, RunId
 from queuectl.store.idiom import Idiom
 
@@ -22,6 +22,14 @@ class SqlReports(Reports):
         wanted = {job.seq: job.attempts for job in jobs if job.state == State.COMPLETED}
         rows = self._of(self._sql.RESULTS, list(wanted))
         return {seq: value for seq, number, value in rows if wanted[seq] == number}
+
+    def usages(self, jobs: Sequence[Job]) -> dict[int, Usage]:
+        seqs = [job.seq for job in jobs if job.attempts]
+        # The newest of each comes last.
+        return {
+            seq: Usage(peak_memory=memory, cpu_ms=cpu, read_bytes=read, written_bytes=written)
+            for seq, _, memory, cpu, read, written in self._of(self._sql.USAGES, seqs)
+        }
 
     def set_progress(self, *progress: tuple[Job, RunProgress]) -> None:
         def tell() -> None:

@@ -33,7 +33,7 @@ from queuectl.facts import (
     batch_of,
 )
 from queuectl.filter import ANY_EVENT, EventFilter, Filter
-from queuectl.job import Attempt, Job, Output, State
+from queuectl.job import Attempt, Job, Output, State, Usage
 from queuectl.limits import Limits
 from queuectl.outputs import Written
 from queuectl.queue_limits import KeyUse
@@ -191,6 +191,10 @@ class Answers:
     @allowed()
     def results(self, ids: list[str]) -> dict[int, Any]:
         return self._queue.results(self._some(ids))
+
+    @allowed()
+    def usages(self, ids: list[str]) -> dict[int, Usage]:
+        return self._queue.usages(self._some(ids))
 
     @allowed()
     def progress(self, ids: list[str]) -> dict[int, RunProgress]:

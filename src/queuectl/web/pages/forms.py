@@ -9,6 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from queuectl.access import Right, Role
+from queuectl.bound_values import NAMES as BOUNDS
+from queuectl.bounds import written as bound_written
+from queuectl.dependencies import IfParentFails
 from queuectl.editing import NOT_EDITED
 from queuectl.fields import REQUESTED, Field
 from queuectl.host import local_zone
@@ -77,6 +80,15 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("When", ("run_at", "delay", "expire", "timeout")),
     ("Retries", ("max_retries", "backoff", "backoff_base", "retry_delay", "max_backoff")),
     ("Where it runs", ("cwd", "shell", "env", "stdin")),
+    ("What it waits for", ("after", "after_group", "if_parent_fails")),
+    ("What it belongs to", ("group", "max_fails")),
+    (
+        "What it may use",
+        (
+            *("memory", "cpus", "cpu_time", "nofile", "nproc", "nice", "user"),
+            *("read_only_root", "no_network", "best_effort"),
+        ),
+    ),
     ("Whom it is for", ("keys",)),
     ("What it needs of a node", ("needs", "requires")),
     ("Only once", ("unique", "unique_until", "unique_for", "on_duplicate", "max_wait")),
@@ -85,17 +97,18 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Its id", ("id",)),
 )
 """In which order, and under which titles, the fields of a job stand."""
-NOT_ASKED = frozenset(("env_all", "expires_at", "traceparent", "tracestate"))
+NOT_ASKED = frozenset("env_all expires_at parameters at_once bounds traceparent tracestate".split())
 """What no form asks for: it is of a program that enqueues, or said in another way."""
 NOT_OF_SCHEDULES = frozenset(
-    ("id", "run_at", "delay", "unique", "unique_until", "unique_for", "on_duplicate", "max_wait")
+    "id run_at delay after after_group if_parent_fails group max_fails unique unique_until"
+    " unique_for on_duplicate max_wait".split()
 )
 """What isn't said of all the jobs that a schedule makes, or hardly ever."""
 
 _FIELDS = {field.name: field for field in REQUESTED}
 _KINDS = {
     **dict.fromkeys(("integer", "count", "runs", "number"), "number"),
-    **dict.fromkeys(("labels", "keys", "required"), "words"),
+    **dict.fromkeys(("labels", "keys", "parents", "groups", "required"), "words"),
     "arguments": "lines",
     "variables": "pairs",
 }
@@ -104,12 +117,16 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "strategy": tuple(Strategy),
     "until": tuple(Until),
     "collision": tuple(OnDuplicate),
+    "if_fails": tuple(IfParentFails),
 }
+_YES_OR_NO = ("read_only_root", "no_network", "best_effort")
 _ABOUT = {
     "command": "What the shell runs.",
     "argv": "A program and its exact arguments, one on a line; then there is no command.",
     "type": "Which handler is given the data.",
     "data": "What a handler is given; then there is no command.",
+    "after": "Ids of jobs that must complete before it; with :fail or :any behind, that must fail"
+    " or just end. With commas between them.",
     "tags": "Labels, with commas between them.",
     "keys": "Whom it is for, such as user42: limits count by it, and keys take turns. With commas"
     " between them.",
@@ -125,6 +142,7 @@ _EMPTIED: Mapping[str, Any] = {
     "requires": [],
     "timeout": 0,
     "expire": 0,
+    **dict.fromkeys(BOUNDS, "none"),
     **dict.fromkeys(("on_success", "on_failure", "on_dead"), False),
 }
 """What says of a job that it has none of these any more."""
@@ -351,7 +369,7 @@ def _parts(
 
 def _input(field: Field, value: str, empty: str) -> Input:
     name = field.name
-    choices = _CHOICES.get(field.kind, ())
+    choices = ("true", "false") if name in _YES_OR_NO else _CHOICES.get(field.kind, ())
     emptied = json.dumps(_EMPTIED[name]) if name in _EMPTIED else ""
     return Input(
         name=name,
@@ -374,6 +392,13 @@ def label_of(name: str) -> str:
 _LABELS = {
     "argv": "Program",
     "cwd": "Folder",
+    "cpus": "Cores",
+    "cpu_time": "CPU time",
+    "nofile": "Open files",
+    "nproc": "Processes",
+    "nice": "Niceness",
+    "read_only_root": "Files are read-only",
+    "best_effort": "Run it where these can't be enforced",
     "env": "Variables",
     "id": "Id",
     "keys": "Keys",
@@ -394,7 +419,7 @@ def _said(call: Call, job: Job) -> dict[str, str]:
     """Return what a job was asked for, as people write it; secrets stay where they are."""
     early = job.run_at > call.queue.now()
     said = {
-        field.name: _written(field.name, getattr(job, field.column))
+        field.name: _written(field.name, _value_of(job, field))
         for field in REQUESTED
         if field.column and field.name not in NOT_ASKED and not field.gives
         if field.name not in ("type", "data", "env", "stdin", "delay", "expire", "unique")
@@ -403,9 +428,17 @@ def _said(call: Call, job: Job) -> dict[str, str]:
     return {**said, "run_at": iso(job.run_at) if early else ""}
 
 
+def _value_of(job: Job, field: Field) -> Any:
+    """Return what a job has in a field, or in that part of one."""
+    value = getattr(job, field.column)
+    return value.get(field.name) if field.within else value
+
+
 def _written(name: str, value: Any) -> str:
     """Write a value of a field of a job as people do."""
     kind = _FIELDS[name].kind
+    if kind == "bound" and value is not None:
+        return "true" if value is True else bound_written(name, value)
     if kind in ("limit", "wait", "duration") and value is not None:
         return format_duration(value) if value else ""
     return "\n".join(value) if kind == "arguments" and value else _told(value)

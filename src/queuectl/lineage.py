@@ -1,0 +1,121 @@
+"""What is said of the jobs around a job: its parents and children, what keeps it, the whole graph.
+
+Values only; `relatives` finds them in a store.
+"""
+
+from queuectl.job import FINISHED, Job, State
+from queuectl.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relative:
+    """A job that another waits for, or did; or one that waits for it."""
+
+    id: str
+    wanted: str
+    """How the one that is waited for has to end: `ok`, `fail` or `any`."""
+    came_to: State | None
+    """The state that it ended in, as far as the other was told."""
+    is_met: bool
+    """Whether the one that waits may run, as far as the other is concerned."""
+    job: Job | None
+    """As it is now; None if it is gone, or in a queue that isn't spoken of."""
+    is_group: bool = False
+    """Whether it is a group, and its id a name."""
+
+    @property
+    def state(self) -> State | None:
+        """Where it stands now; None if it is gone. Of a group, how it ended."""
+        if self.is_group:
+            return self.came_to
+        return None if self.job is None else self.job.state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """A job that keeps others from running, and isn't kept by another one itself."""
+
+    id: str
+    child: str
+    """One that waits for it."""
+    came_to: State | None
+    job: Job | None
+    """As it is now; None if it is gone, or in a queue that isn't spoken of."""
+    is_group: bool = False
+    """Whether it is a group, and its id a name."""
+
+    @property
+    def state(self) -> State | None:
+        """Where it stands, or, if it is gone, how it ended."""
+        return self.came_to if self.job is None else self.job.state
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing goes on by itself: it has ended in another way than is waited for."""
+        if self.is_group:
+            return self.came_to is not None
+        return self.job is None or self.job.state in FINISHED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roots:
+    """All jobs that keep some from running, those first that are stuck."""
+
+    found: tuple[Root, ...]
+    is_whole: bool = True
+    """Whether all that are before them were looked at."""
+
+    @property
+    def stuck(self) -> tuple[Root, ...]:
+        """Those from which nothing goes on by itself."""
+        return tuple(root for root in self.found if root.is_stuck)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Along:
+    """The jobs that others take with them when they are cancelled, or removed."""
+
+    ids: tuple[str, ...]
+    """The nearest first."""
+    is_whole: bool = True
+    """Whether these are all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A job of a graph."""
+
+    id: str
+    state: State | None
+    """None if it is gone, or in a queue that isn't spoken of."""
+    title: str = ""
+    """What it runs."""
+    queue: str | None = None
+    reason: str | None = None
+    """Why it is dead or cancelled."""
+    is_group: bool = False
+    """Whether it is a group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """That one job of a graph waits for another."""
+
+    parent: str
+    child: str
+    wanted: str
+    came_to: State | None
+    is_met: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """A job with all that must end before it, and all that waits for its end."""
+
+    id: str
+    """That of the job."""
+    nodes: tuple[Node, ...]
+    """Each after those that it waits for."""
+    links: tuple[Link, ...]
+    is_whole: bool = True
+    """Whether all of them are there; else the nearest."""

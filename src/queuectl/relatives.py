@@ -1,0 +1,326 @@
+"""The jobs around a job, as a store has them: parents, children, root causes, the whole graph.
+
+All go level by level, with a set of what was seen, and no further than to some number of jobs.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from queuectl.dependencies import IfParentFails, Verdict, Wanted, verdict
+from queuectl.facts import Edge
+from queuectl.graphs import in_order
+from queuectl.job import OPEN, Job, State
+from queuectl.lineage import Along, Graph, Link, Node, Relative, Root, Roots
+from queuectl.scope import reaches
+from queuectl.store.contract import Store, chunks
+
+AT_ONCE = 1_000
+"""Jobs that are read at once."""
+MOST_BEFORE = 200_000
+"""Jobs that are looked at to find what keeps one."""
+MOST_ALONG = 10_000
+"""Jobs that are counted as those which a cancellation takes along."""
+LEVELS = 1_000
+"""How many times a cancellation is followed from children to their children."""
+MOST_CHILDREN = 1_000
+"""Children of a job that are told, unless another number is asked for."""
+MOST_NODES = 200
+"""Jobs that a graph has, unless more are asked for."""
+LONGEST_TITLE = 200
+
+
+def parents(store: Store, job: Job) -> list[Relative]:
+    """Return the jobs that one waits for, or did."""
+    if not _waits(job):
+        return []
+    edges = store.jobs.parents([job])
+    there = _at(store, [edge.parent for edge in edges])
+    return [_relative(edge, edge.parent_id, there.get(edge.parent)) for edge in edges]
+
+
+def children(store: Store, job: Job, *, limit: int) -> list[Relative]:
+    """Return jobs that wait for one, or did, as they were enqueued."""
+    if not job.has_children or limit < 1:
+        return []
+    edges = store.jobs.children([job], limit=limit)
+    there = _at(store, [edge.child for edge in edges])
+    return [
+        _relative(edge, child.id, child)
+        for edge in edges
+        if (child := there.get(edge.child)) is not None and reaches(child.queue)
+    ]
+
+
+def _relative(edge: Edge, id: str, job: Job | None) -> Relative:
+    return Relative(
+        id=id,
+        wanted=edge.wanted,
+        came_to=None if edge.came_to is None else State(edge.came_to),
+        is_met=edge.is_met,
+        job=_seen(job, id),
+        is_group=edge.is_group,
+    )
+
+
+def _waits(job: Job) -> bool:
+    """Tell whether a job waits for others, or did."""
+    return bool(job.after or job.after_group)
+
+
+def _seen(job: Job | None, id: str) -> Job | None:
+    """Return a job if it is the one with this id, and may be spoken of."""
+    return job if job is not None and job.id == id and reaches(job.queue) else None
+
+
+def _at(store: Store, seqs: Iterable[int]) -> dict[int, Job]:
+    """Return the jobs at these places."""
+    places = list(dict.fromkeys(seqs))
+    return {job.seq: job for some in chunks(places, AT_ONCE) for job in store.jobs.at(some)}
+
+
+def _parents_of(store: Store, jobs: Sequence[Job]) -> Iterator[Edge]:
+    waiting = [job for job in jobs if _waits(job)]
+    for some in chunks(waiting, AT_ONCE):
+        yield from store.jobs.parents(some)
+
+
+# -- what keeps a job -------------------------------------------------------------------
+
+
+def roots(store: Store, jobs: Sequence[Job], *, most: int = MOST_BEFORE) -> Roots:
+    """Return what keeps jobs from running that are blocked, through all that are blocked as well.
+
+    The longer it goes on, the more is read ahead: what one waits for was mostly enqueued just
+    before it.
+    """
+    found: dict[str, Root] = {}
+    known = _Ahead(store)
+    level = [job for job in jobs if job.state == State.BLOCKED]
+    seen = {job.id for job in level}
+    known.take(level)
+    while level and len(seen) <= most:
+        above: list[Job] = []
+        for job in level:
+            for edge in known.open_parents(job):
+                named = _named(edge)
+                if named in seen:
+                    continue
+                seen.add(named)
+                parent = known.job(edge)
+                if parent is not None and parent.state == State.BLOCKED:
+                    above.append(parent)
+                else:
+                    found[named] = _root(edge, parent, job)
+        level = above
+    ordered = sorted(found.values(), key=lambda root: not root.is_stuck)
+    return Roots(found=tuple(ordered), is_whole=not level)
+
+
+def _named(edge: Edge) -> str:
+    """Return what a parent is called among jobs and groups."""
+    return f"group {edge.parent_id}" if edge.is_group else edge.parent_id
+
+
+def _root(edge: Edge, job: Job | None, child: Job) -> Root:
+    return Root(
+        id=edge.parent_id,
+        child=child.id,
+        came_to=None if edge.came_to is None else State(edge.came_to),
+        job=_seen(job, edge.parent_id),
+        is_group=edge.is_group,
+    )
+
+
+class _Ahead:
+    """Jobs and what they wait for, read more at a time as more is asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._jobs: dict[int, Job | None] = {}
+        self._parents: dict[int, list[Edge]] = {}
+        self._asked = 0
+
+    def take(self, jobs: Sequence[Job]) -> None:
+        """Take jobs that were read already."""
+        self._jobs.update((job.seq, job) for job in jobs)
+        self._read_parents(jobs)
+
+    def job(self, edge: Edge) -> Job | None:
+        """Return the parent, if it is there."""
+        if edge.is_group:
+            return None
+        if edge.parent not in self._jobs:
+            self._read(edge.parent)
+        job = self._jobs[edge.parent]
+        return None if job is None or job.id != edge.parent_id else job
+
+    def open_parents(self, job: Job) -> list[Edge]:
+        """Return what a job waits for that keeps it."""
+        if job.seq not in self._parents:
+            self._read_parents([job])
+        return self._parents[job.seq]
+
+    def _read(self, seq: int) -> None:
+        # Twice as many each time.
+        self._asked = min(2 * self._asked + 1, AT_ONCE)
+        places = [at for at in range(seq, seq - self._asked, -1) if at not in self._jobs]
+        found = self._store.jobs.at(places)
+        self._jobs.update(dict.fromkeys(places))
+        self.take(found)
+
+    def _read_parents(self, jobs: Sequence[Job]) -> None:
+        blocked = [job for job in jobs if job.state == State.BLOCKED]
+        self._parents.update((job.seq, []) for job in blocked)
+        for edge in _parents_of(self._store, blocked):
+            if not edge.is_met:
+                self._parents[edge.child].append(edge)
+
+
+# -- what a cancellation takes along ----------------------------------------------------
+
+
+def along(store: Store, jobs: Sequence[Job], *, most: int = MOST_ALONG) -> Along:
+    """Return which jobs are cancelled with these, as they wait for them and so can't run.
+
+    These are taken to be cancelled, or removed, while they are open: what is over takes nothing
+    along any more.
+    """
+    level = [job for job in jobs if job.state in OPEN and job.has_children]
+    seen = {job.seq for job in jobs}
+    ids: list[str] = []
+    for _ in range(LEVELS):
+        if not level:
+            return Along(ids=tuple(ids))
+        over = _over(store, level, most - len(ids) + 1)
+        fresh = [job for job in over if job.seq not in seen]
+        seen.update(job.seq for job in fresh)
+        ids += [job.id for job in fresh if reaches(job.queue)]
+        if len(over) > most or len(ids) > most:
+            break
+        level = [job for job in fresh if job.has_children]
+    return Along(ids=tuple(ids[:most]), is_whole=False)
+
+
+def _over(store: Store, jobs: Sequence[Job], most: int) -> list[Job]:
+    """Return the jobs that are over if these are cancelled, the children of these only."""
+    edges = [
+        edge
+        for some in chunks(jobs, AT_ONCE)
+        for edge in store.jobs.children(some, limit=most)
+        if edge.came_to is None
+    ]
+    there = _at(store, [edge.child for edge in edges])
+    found: dict[int, Job] = {}
+    for edge in edges:
+        child = there.get(edge.child)
+        if child is not None and child.state == State.BLOCKED:
+            how = IfParentFails(child.if_parent_fails or IfParentFails.BLOCK)
+            if verdict(Wanted(edge.wanted), State.CANCELLED, how) == Verdict.OVER:
+                found[child.seq] = child
+    return list(found.values())
+
+
+# -- the whole graph --------------------------------------------------------------------
+
+
+def graph(store: Store, job: Job, *, most: int = MOST_NODES) -> Graph:
+    """Return a job with all that must end before it, and all that wait for it; the nearest first.
+
+    Parents that are gone are there by their ids.
+    """
+    around = _Around(store, job, most)
+    above, below = [job], [job]
+    while above or below:
+        above, below = around.parents_of(above), around.children_of(below)
+    return around.made()
+
+
+class _Around:
+    """A job and those around it, as far as there is room for them."""
+
+    def __init__(self, store: Store, job: Job, most: int) -> None:
+        self._store = store
+        self._job = job
+        self._jobs = {job.seq: job}
+        self._gone: dict[str, Edge] = {}
+        """Those of which only the id is known, and how they ended."""
+        self._room = most - 1
+        self._is_whole = True
+
+    def parents_of(self, jobs: Sequence[Job]) -> list[Job]:
+        """Take in what these wait for; returns those that are new."""
+        edges = [edge for edge in _parents_of(self._store, jobs) if edge.parent not in self._jobs]
+        there = _at(self._store, [edge.parent for edge in edges])
+        fresh: list[Job] = []
+        for edge in edges:
+            parent = _seen(there.get(edge.parent), edge.parent_id)
+            if parent is not None:
+                self._add(parent, fresh)
+            elif _named(edge) not in self._gone and self._has_room():
+                self._gone[_named(edge)] = edge
+        return fresh
+
+    def children_of(self, jobs: Sequence[Job]) -> list[Job]:
+        """Take in what waits for these; returns those that are new."""
+        having = [job for job in jobs if job.has_children]
+        fresh: list[Job] = []
+        for some in chunks(having, AT_ONCE):
+            limit = max(self._room, 0) + len(self._jobs) + 1
+            edges = self._store.jobs.children(some, limit=limit)
+            there = _at(self._store, [e.child for e in edges if e.child not in self._jobs])
+            for child in there.values():
+                if reaches(child.queue):
+                    self._add(child, fresh)
+        return fresh
+
+    def _add(self, job: Job, fresh: list[Job]) -> None:
+        if job.seq not in self._jobs and self._has_room():
+            self._jobs[job.seq] = job
+            fresh.append(job)
+
+    def _has_room(self) -> bool:
+        self._room -= 1
+        self._is_whole &= self._room >= 0
+        return self._room >= 0
+
+    def made(self) -> Graph:
+        """Return them with all links between them."""
+        jobs = sorted(self._jobs.values(), key=lambda job: job.seq)
+        ids = [*self._gone, *(job.id for job in jobs)]
+        places = {id: at for at, id in enumerate(ids)}
+        by_seq = {job.seq: job.id for job in jobs}
+        links = [
+            Link(
+                parent=_named(edge),
+                child=by_seq[edge.child],
+                wanted=edge.wanted,
+                came_to=None if edge.came_to is None else State(edge.came_to),
+                is_met=edge.is_met,
+            )
+            for edge in _parents_of(self._store, jobs)
+            if _named(edge) in places
+        ]
+        above: list[list[int]] = [[] for _ in ids]
+        for link in links:
+            above[places[link.child]].append(places[link.parent])
+        nodes = [*(_ghost(id, edge) for id, edge in self._gone.items()), *map(_node, jobs)]
+        return Graph(
+            id=self._job.id,
+            nodes=tuple(nodes[at] for at in in_order(above, lambda at: ids[at])),
+            links=tuple(links),
+            is_whole=self._is_whole,
+        )
+
+
+def _ghost(id: str, edge: Edge) -> Node:
+    came_to = None if edge.came_to is None else State(edge.came_to)
+    return Node(id=id, state=came_to if edge.is_group else None, is_group=edge.is_group)
+
+
+def _node(job: Job) -> Node:
+    return Node(
+        id=job.id,
+        state=job.state,
+        title=job.title[:LONGEST_TITLE],
+        queue=job.queue,
+        reason=job.reason,
+    )

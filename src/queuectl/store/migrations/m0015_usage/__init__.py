@@ -1,0 +1,1 @@
+"""Usage: what runs may use, and what they have used."""
