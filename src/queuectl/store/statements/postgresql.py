@@ -439,8 +439,7 @@ GROUP BY queue, state, priority HAVING sum(jobs) <> 0 OR sum(timed) <> 0
 # Of which types a job may be. By CASE the planner takes it for half of all jobs, and goes along the
 # order of the listing; of types that it takes for rare ones, it would read and sort all jobs.
 WHERE_KEY = 'CAST(j."keys" AS jsonb) @> to_jsonb(CAST(:key{n} AS text))'
-WHERE_TYPE = """CASE WHEN j.handler IN ({handlers}) THEN true
-    WHEN j.handler >= 'needs:' AND j.handler < 'needs;' THEN j.task IN ({types}) ELSE false END"""
+WHERE_TYPE = "CASE WHEN j.handler = '' THEN false ELSE j.task IN ({types}) END"
 
 # -- the schema itself --------------------------------------------------------------
 

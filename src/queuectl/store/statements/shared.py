@@ -136,10 +136,7 @@ WHERE_DUE_BEFORE = "j.ready IS NOT NULL AND j.run_at < :due_before"
 WHERE_IN_TAG = "j.seq IN (SELECT y.seq FROM {tags} y WHERE y.tag = :tag0)"
 WHERE_TAGGED = "EXISTS (SELECT 1 FROM {tags} x WHERE x.tag = :tag{n} AND x.seq = j.seq)"
 WHERE_KEY = 'EXISTS (SELECT 1 FROM json_each(j."keys") one WHERE one.value = :key{n})'
-WHERE_TYPE = """(
-    j.handler IN ({handlers})
-    OR (j.handler >= 'needs:' AND j.handler < 'needs;' AND j.task IN ({types}))
-)"""
+WHERE_TYPE = "(j.handler <> '' AND j.task IN ({types}))"
 WHERE_GROUP = 'j."group" IN ({groups})'
 WHERE_TEXT = """(
     {contains_text[j.id]} OR {contains_text[j.command]} OR {contains_text[j.error]}
