@@ -40,7 +40,7 @@ class Stocked:
         self._others: list[Neighbour] | None = None
         self._weighed = 0
         self._last: NodeKeeper | None = None
-        rows = db.rows(db.sql.RESERVATIONS)
+        rows = sorted(db.rows(db.sql.RESERVATIONS))
         self.reservations = [Reservation(seq=seq, node=node, at=at) for seq, node, at, *_ in rows]
         self._taken_places = {one.seq for one in self.reservations if one.node != node}
         self._keeping = {one.node for one in self.reservations if one.node != node}

@@ -331,7 +331,6 @@ RESERVATIONS = """
 SELECT r.seq, r.node, r.at, j.queue, j.handler, j.priority, j.crashes, j.run_at, j.vtime, j."keys"
 FROM {reservations} r JOIN {nodes} n ON n.id = r.node AND n.stop IS NULL
     JOIN {jobs} j ON j.seq = r.seq AND CASE WHEN j.ready = 1 THEN 1 ELSE 0 END = 1
-ORDER BY r.seq
 """
 
 # Keep room for a job on a node, if none is kept for it and the node keeps none for another. What is

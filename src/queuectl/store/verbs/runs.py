@@ -88,7 +88,7 @@ class SqlRuns(Runs):
         ]
 
     def reservations(self) -> list[Reservation]:
-        rows = self._db.rows(self._sql.RESERVATIONS)
+        rows = sorted(self._db.rows(self._sql.RESERVATIONS))
         return [Reservation(seq=seq, node=node, at=at) for seq, node, at, *_ in rows]
 
     def before(self, job: Job, limit: int) -> int:
