@@ -12,6 +12,7 @@ migrations, so that `--version` needn't import them.
 
 TYPE_CHECKING = False  # Spares the guard process, which counts its memory, `typing`.
 if TYPE_CHECKING:
+    from queuectl.composing import chain, parallel
     from queuectl.errors import (
         BadJobError,
         BadSettingError,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         TaskFailedError,
         UsageError,
     )
+    from queuectl.expansion import expand
     from queuectl.explain import Cause, Reason
     from queuectl.facts import Batch, Event
     from queuectl.filter import Filter
@@ -88,10 +90,15 @@ __all__ = [
     "UsageError",
     "WhenFull",
     "__version__",
+    "chain",
     "current_job",
+    "expand",
+    "parallel",
 ]
 
 _HOMES = {
+    "queuectl.composing": ("chain", "parallel"),
+    "queuectl.expansion": ("expand",),
     "queuectl.explain": ("Cause", "Reason"),
     "queuectl.job": ("Attempt", "Job", "NewJob", "Output", "State"),
     "queuectl.limits": ("Limits", "Rate", "WhenFull"),

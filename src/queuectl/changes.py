@@ -341,7 +341,8 @@ def _can_be_undone(job: Job, decision: Decision) -> bool:
             return False
         case Edit(job=to):
             # What variables were isn't kept: they may be secrets.
-            return dict(to.env) == dict(job.env)
+            # Nor is what parents came to that it waits for no longer.
+            return dict(to.env) == dict(job.env) and to.after == job.after
         case Transition(state=State.COMPLETED):
             # Hooks were called.
             return False

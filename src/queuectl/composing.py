@@ -79,14 +79,15 @@ class GraphBuilder:
         self._fields = dict(fields)
         self._requests: list[dict[str, Any]] = []
         self._planned: list[Planned] = []
+        self._by_text: dict[str, Planned] = {}
+        """By what names them, as others wait for them."""
         self._is_over = False
         self.batch: Batch | None = None
         """What was stored; None before that."""
 
     def add(self, what: Request | None = None, /, **fields: Unpack[Keywords]) -> Planned:
         """Add a job; `after` says for which others of the graph, or stored ones, it waits."""
-        (planned,) = self._add([self._read(what, fields)], [])
-        return planned
+        return self._add(self._read(what, fields), [])
 
     def chain(self, items: Iterable[Item], *, after: After = ()) -> list[Planned]:
         """Add jobs of which each waits for the one before it; returns those at its end."""
@@ -98,38 +99,38 @@ class GraphBuilder:
 
     def put(self, item: Chain | Parallel, after: After = ()) -> list[Planned]:
         """Add what is put together; returns the jobs at its end."""
-        return self._put(item, _refs(after))
+        ends = self._put(item, _refs(after))
+        return [self._by_text[text] for text in ends if text in self._by_text]
 
-    def _put(self, item: Any, after: list[str]) -> list[Planned]:
-        """Add what is put together; returns for which jobs whoever comes next is to wait."""
+    def _put(self, item: Any, after: list[str]) -> list[str]:
+        """Add what is put together; returns for what whoever comes next is to wait."""
         match item:
             case Chain(items=items):
-                ends: list[Planned] = []
                 for one in items:
-                    ends = self._put(one, after)
-                    after = [end.id for end in ends]
-                return ends
-            case Parallel(items=items):
+                    after = self._put(one, after)
+                return after
+            case Parallel(items=items) if items:
                 return [end for one in items for end in self._put(one, after)]
-        return self._add([self._read(item, {})], after)
+            case Parallel():
+                return after
+        return [parent_text(self._add(self._read(item, {}), after).id, Wanted.OK)]
 
     def _read(self, what: Request | None, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {**({} if what is None else Enqueuer.as_fields(what)), **fields}
 
-    def _add(self, requests: Iterable[dict[str, Any]], after: list[str]) -> list[Planned]:
+    def _add(self, request: dict[str, Any], after: list[str]) -> Planned:
         if self._is_over:
             raise StateError("This graph is stored already; make another one.")
-        made = []
-        for request in requests:
-            given = dict(by_name(request, nulls=True))
-            own = given.get("after")
-            if after or own is not None:
-                given["after"] = list(dict.fromkeys([*after, *([] if own is None else _refs(own))]))
-            if given.get("id") is None:
-                (given["id"],) = job_ids(1)
-            self._requests.append(given)
-            made.append(Planned(given["id"]))
-        self._planned += made
+        given = by_name(request, nulls=True)
+        own = given.get("after")
+        if after or own is not None:
+            given["after"] = list(dict.fromkeys([*after, *([] if own is None else _refs(own))]))
+        if given.get("id") is None:
+            (given["id"],) = job_ids(1)
+        made = Planned(given["id"])
+        self._requests.append(given)
+        self._planned.append(made)
+        self._by_text[parent_text(made.id, Wanted.OK)] = made
         return made
 
     def store(self) -> Batch:
@@ -206,9 +207,10 @@ def planned(queue: Storing, entries: Sequence[Entry]) -> Plan:
 
 def _refs(after: Any) -> list[str]:
     """Return for what a job waits, as texts."""
-    items = after if isinstance(after, list | tuple) else [after]
+    # A job is a tuple, and has an id.
+    is_several = isinstance(after, list | tuple) and not hasattr(after, "id")
     texts = []
-    for item in items:
+    for item in after if is_several else [after]:
         named = getattr(item, "id", item)
         if not isinstance(named, str):
             raise UsageError(f"after takes ids, jobs, or what add has returned, not {shown(item)}.")

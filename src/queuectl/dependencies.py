@@ -6,7 +6,6 @@ Pure: a parent has ended, and its child is told. No clock, no store.
 from collections.abc import Mapping
 from enum import StrEnum
 
-from queuectl.facts import Group
 from queuectl.job import State
 
 
@@ -91,13 +90,6 @@ def why_cancelled(
     if was_removed:
         return f"its parent {parent} was removed"
     return f"its parent {parent} {'was cancelled' if came_to == State.CANCELLED else 'is dead'}"
-
-
-def group_end(group: Group) -> State:
-    """Say how a group has ended, all of whose jobs are over."""
-    if group.dead:
-        return State.DEAD
-    return State.CANCELLED if group.cancelled > group.unneeded else State.COMPLETED
 
 
 _WANTED = frozenset(wanted.value for wanted in Wanted)

@@ -37,7 +37,8 @@ from queuectl.when import LATEST, format_duration, iso
 NOT_EDITED = (
     *("id", "stdin", "stdin_base64", "env_all", "type", "data", "data_base64"),
     *("unique", "unique_until", "unique_for", "on_duplicate", "max_wait"),
-    *("traceparent", "tracestate", "after", "if_parent_fails", "parameters", "at_once"),
+    *("traceparent", "tracestate", "if_parent_fails", "parameters", "at_once"),
+    *("after_group", "group", "max_fails"),
 )
 """What a job keeps that it was enqueued with."""
 _LINE = (State.PENDING, State.FAILED, State.BLOCKED)
@@ -84,7 +85,7 @@ def moving(queue: str) -> Change:
 def _editing(given: Mapping[str, object], kind: str, done: str, asked: Asked) -> Change:
     def check(job: Job, now: int) -> None:
         check_waiting(job, now)
-        edited(job, given, now)
+        check_parents(job, edited(job, given, now))
 
     def decide(job: Job, now: int) -> Decision | None:
         to = edited(job, given, now)
@@ -170,6 +171,14 @@ def _handler(job: Job) -> str:
         return class_of(job.needs, job.requires, base_handler(job.handler))
     except AmountError as error:
         raise BadJobError(f"needs and requires can't be {error}.") from None
+
+
+def check_parents(before: Job, after: Job) -> None:
+    """Raise that a job would wait for more than it does; it may wait for less."""
+    if more := [text for text in after.after if text not in before.after]:
+        raise StateError(
+            f"Job {before.id} doesn't wait for {more[0]}, and can only wait for less than it does."
+        )
 
 
 def told(before: Job, after: Job) -> str:
@@ -270,7 +279,7 @@ def retrying(given: Mapping[str, object]) -> Change:
 
     def check(job: Job, now: int) -> None:
         check_retry(job, now)
-        _retried(job, given, now)
+        check_parents(job, _retried(job, given, now))
 
     def decide(job: Job, now: int) -> Decision:
         to = _retried(job, given, now)

@@ -73,6 +73,7 @@ class Defaults:
         self._usual: Values = {
             **{f.name: f.default for f in fields(NewJob)},
             **{f.name: getattr(settings, f.setting) for f in REQUESTED if f.setting},
+            "bounds": {},
         }
         queues = list(queues)
         self._of_queues = {
@@ -188,7 +189,9 @@ class BulkDefaults:
             check_shell(model.shell)
         if stdin is not None:
             model = replace(model, stdin=stdin)
-        return [(None, *one, model) for one in some]
+        commands, argvs, parameters = zip(*some, strict=True)
+        nothing, shares = repeat(None), repeat(model)
+        return list(zip(nothing, commands, argvs, parameters, shares, strict=False))
 
     def _model_for(self, given: Values) -> NewJob:
         defaults = self._defaults()

@@ -170,7 +170,7 @@ def _axis(name: object, values: Iterable[object]) -> tuple[str, Sequence[Value]]
 def _own_name(name: object) -> str:
     known = parameters.check_name(name)
     if known in parameters.OURS:
-        raise BadJobError(f"{known} is what queuectl names {_OURS_MEAN[known]}; choose another.")
+        raise BadJobError(f"{known} stands for {_OURS_MEAN[known]}; choose another name.")
     return known
 
 
@@ -424,7 +424,7 @@ class _Commands:
 
     def number(self, numbers: Callable[[], Iterator[int]]) -> Iterator[Own]:
         """Make those of an array: by the million, each step counts."""
-        commands = map(self._template.format.format, numbers())
+        commands = self._template.numbered(numbers())
         return zip(commands, repeat(None), map(_BY_NUMBER, numbers()), strict=False)
 
 
@@ -450,7 +450,7 @@ class _Programs:
 
     def number(self, numbers: Callable[[], Iterator[int]]) -> Iterator[Own]:
         """Make those of an array: by the million, each step counts."""
-        words = [map(one.format.format, numbers()) for one in self._templates]
+        words = [one.numbered(numbers()) for one in self._templates]
         return zip(
             repeat(None), zip(*words, strict=False), map(_BY_NUMBER, numbers()), strict=False
         )
@@ -473,7 +473,7 @@ class _Programs:
         return (None, argv, _stored(element | more))
 
 
-_BY_NUMBER = '{{"index": {}}}'.format
+_BY_NUMBER = '{"index": %d}'.__mod__
 
 
 def _need(names: Sequence[str], element: Element) -> None:

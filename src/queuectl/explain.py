@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from queuectl.facts import Event, Node, Pause, QueueInfo, Sleep
 from queuectl.job import TYPE, WAITING, Job, State, base_handler, moment, told_handler
-from queuectl.lineage import Relative, Root, Roots
 from queuectl.resources import Stock, needs_of, told_needs
 from queuectl.shortage import having, is_short, shortages
 from queuectl.values import dataclass, field
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from queuectl.admission import Serving
     from queuectl.limits import Rate
+    from queuectl.lineage import Relative, Root, Roots
 
 NO_STOCK = Stock("")
 NAMED = 3
@@ -156,9 +156,9 @@ class Surroundings:
     """What it sleeps for, if it does."""
     kept: Mapping[str, str] = field(default_factory=dict)
     """For which job each node keeps room, by their ids."""
-    parents: tuple[Relative, ...] = ()
+    parents: "tuple[Relative, ...]" = ()
     """What it waits for, if that keeps it."""
-    roots: Roots | None = None
+    roots: "Roots | None" = None
     """What keeps it in the end, through all that are blocked as well."""
 
 
@@ -334,19 +334,24 @@ def _blocked(around: Surroundings) -> list[Reason]:
     kept = [parent for parent in around.parents if not parent.is_met]
     if not kept:
         return [_reason(Cause.BLOCKED, "other jobs must end before it")]
-    text = f"it waits for {_listed([_parent(parent) for parent in kept])}"
-    roots = around.roots or Roots(found=())
+    text = f"it waits for {listed([_parent(parent) for parent in kept])}"
+    roots = around.roots
+    if roots is None:
+        return [_reason(Cause.BLOCKED, text)]
     direct = {parent.id for parent in kept}
-    if (open := [r for r in roots.found if not r.is_stuck and r.id not in direct]) and (
-        not roots.stuck
-    ):
-        text += f", and so for {_listed([f'{root.id} ({root.state})' for root in open])}"
+    others = [root for root in roots.found if not root.is_stuck and root.id not in direct]
+    if others and not roots.stuck:
+        text += f", and so for {listed([_waited_for(root) for root in others])}"
     if not roots.is_whole:
         text += "; more jobs are before it than were looked at"
     return [_reason(Cause.BLOCKED, text), *stuck(roots)]
 
 
-def _parent(parent: Relative) -> str:
+def _waited_for(root: "Root") -> str:
+    return f"group {root.id}" if root.is_group else f"{root.id} ({root.state})"
+
+
+def _parent(parent: "Relative") -> str:
     if parent.is_group:
         return f"group {parent.id} ({parent.came_to or 'not over'})"
     state = parent.state or f"gone, it was {parent.came_to or 'not over'}"
@@ -354,7 +359,7 @@ def _parent(parent: Relative) -> str:
     return f"{parent.id} ({state}{wanted})"
 
 
-def stuck(roots: Roots, *, of_several: bool = False) -> list[Reason]:
+def stuck(roots: "Roots", *, of_several: bool = False) -> list[Reason]:
     """Say which jobs have ended so that nothing which waits for them goes on, and what helps.
 
     That is said of one job that is blocked, or of several that are waited for.
@@ -364,33 +369,33 @@ def stuck(roots: Roots, *, of_several: bool = False) -> list[Reason]:
     vain = "some of them wait in vain" if of_several else "it waits in vain"
     reasons = []
     if there:
-        text = f"{vain}: {_listed([_stuck(root) for root in there])}"
+        text = f"{vain}: {listed([_stuck(root) for root in there])}"
         remedy = _retrying(there)
         reasons.append(_reason(Cause.ROOT_CAUSE, text, remedy))
     if gone:
         told = [f"job {root.id}, which was {root.came_to or 'not over'}, is gone" for root in gone]
         children = list(dict.fromkeys(root.child for root in gone))[:NAMED]
-        remedy = f"edit {_quoted(*children)} --after none"
-        reasons.append(_reason(Cause.PARENT_GONE, f"{vain}: {_listed(told)}", remedy))
+        remedy = f"edit {_quoted(*children)} --unset after"
+        reasons.append(_reason(Cause.PARENT_GONE, f"{vain}: {listed(told)}", remedy))
     return reasons
 
 
-def _retrying(roots: Sequence[Root]) -> str:
+def _retrying(roots: "Sequence[Root]") -> str:
     """Write the command that retries jobs, or what is dead of a group."""
     if jobs := [root.id for root in roots if not root.is_group]:
         return f"retry {_quoted(*jobs[:NAMED])}"
     return f"retry --group {_quoted(roots[0].id)}"
 
 
-def _stuck(root: Root) -> str:
+def _stuck(root: "Root") -> str:
     if root.is_group:
         return f"group {root.id} is {root.state}"
     why = None if root.job is None else root.job.reason
     return f"job {root.id} is {root.state}" + (f" ({why.rstrip('.')})" if why else "")
 
 
-def _listed(items: Sequence[str]) -> str:
-    """Name some things, the first of many."""
+def listed(items: Sequence[str]) -> str:
+    """Name some things in words, the first of many."""
     named, more = items[:NAMED], len(items) - NAMED
     if more > 0:
         return f"{', '.join(named)} and {more:,} more"

@@ -343,6 +343,13 @@ class Group:
     rounds: int = 0
     """How often that was: after it, jobs may have come, or have been retried."""
 
+    @property
+    def came_to(self) -> State:
+        """How it has ended, if all of its jobs are over."""
+        if self.dead:
+            return State.DEAD
+        return State.CANCELLED if self.cancelled > self.unneeded else State.COMPLETED
+
 
 def undo_until(event: Event) -> int | None:
     """Return until when what was done can be undone, if its job doesn't change; None if never."""

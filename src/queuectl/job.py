@@ -7,7 +7,6 @@ number, `created` the time. Nothing here decides anything: `lifecycle` does.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from queuectl.values import dataclass, field, fields, in_order, rowclass
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from queuectl.parameters import Parameters
 
 DEFAULT_QUEUE = "default"
-UNBOUNDED: Mapping[str, Any] = MappingProxyType({})
-"""What a run may use of which nothing is said: all there is."""
 SHELL = "/bin/sh"
 """What reads the command of a job that names no other shell."""
 TYPE = "type:"
@@ -92,7 +89,7 @@ class NewJob:
     backoff_base: float | None = None
     retry_delay: int | None = None
     max_backoff: int | None = None
-    bounds: Mapping[str, Any] = UNBOUNDED
+    bounds: Mapping[str, Any] = field(default_factory=dict)
     """What a run may use, by the names of the fields; times are milliseconds."""
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -161,6 +158,8 @@ class Job:
     """Variables that are set for it. Their values are secrets, and nowhere shown."""
     env_all: bool
     """Whether `env` is its whole environment; else it lies over that of the worker."""
+    bounds: Mapping[str, Any]
+    """What a run may use, by the names of the fields; times are milliseconds."""
     shell: str | None
     """The program that reads its command; None is `SHELL`."""
     stdin_bytes: int | None
@@ -242,8 +241,6 @@ class Job:
     traceparent: str | None
     tracestate: str | None
     """The trace that it is a part of, in the words of W3C, if it was enqueued in one."""
-    bounds: Mapping[str, Any]
-    """What a run may use, by the names of the fields; times are milliseconds."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> "Job":
@@ -268,7 +265,7 @@ class Job:
         values[_REQUIRES] = () if requires is None else tuple(map(str, _loads(requires)))
         values[_DEVICES] = {} if devices is None else read_devices(devices)
         bounds = values[_BOUNDS]
-        values[_BOUNDS] = UNBOUNDED if bounds is None else dict(_loads(bounds))
+        values[_BOUNDS] = {} if bounds is None else dict(_loads(bounds))
         own = values[_PARAMETERS]
         values[_PARAMETERS] = {} if own is None else _read_parameters(own)
         return in_order(cls, values)
@@ -299,6 +296,11 @@ class Job:
     def is_held(self) -> bool:
         """Whether somebody holds it: it waits until it is released."""
         return self.parked == ""
+
+    @property
+    def awaits(self) -> bool:
+        """Whether it waits for others to end, or did."""
+        return bool(self.after or self.after_group)
 
     @property
     def schedule(self) -> str | None:

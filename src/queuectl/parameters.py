@@ -24,9 +24,13 @@ INDEX = "index"
 """The number of an element among those of its request."""
 LINE = "line"
 """The line that an element is for."""
-OURS = {INDEX: "QUEUECTL_INDEX", LINE: "QUEUECTL_LINE"} | {
-    f"{LINE}_{part}": f"QUEUECTL_LINE_{part.upper()}"
-    for part in ("stem", "name", "folder", "name_stem")
+OURS = {
+    INDEX: "QUEUECTL_INDEX",
+    LINE: "QUEUECTL_LINE",
+    "line_stem": "QUEUECTL_LINE_STEM",
+    "line_name": "QUEUECTL_LINE_NAME",
+    "line_folder": "QUEUECTL_LINE_FOLDER",
+    "line_name_stem": "QUEUECTL_LINE_NAME_STEM",
 }
 """The parameters that queuectl gives by itself, and their variables."""
 MOST = 64

@@ -6,7 +6,8 @@ Bytes that aren't valid text come by a variable.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import NamedTuple
 
 from queuectl.errors import BadJobError, did_you_mean
@@ -93,13 +94,17 @@ class Template:
         """The parameters that it has places for."""
         return tuple(dict.fromkeys(part.name for part in self.parts if isinstance(part, Place)))
 
-    @property
-    def format(self) -> str:
-        """The same for `str.format`, whose first argument takes all places."""
-        braces = str.maketrans({"{": "{{", "}": "}}"})
-        return "".join(
-            "{0}" if isinstance(part, Place) else part.translate(braces) for part in self.parts
+    def numbered(self, numbers: Iterable[int]) -> Iterator[str]:
+        """Yield it for whole numbers, which take all its places."""
+        places = sum(isinstance(part, Place) for part in self.parts)
+        if not places:
+            return repeat("".join(part for part in self.parts if isinstance(part, str)))
+        text = "".join(
+            "%d" if isinstance(part, Place) else part.replace("%", "%%") for part in self.parts
         )
+        if places == 1:
+            return map(text.__mod__, numbers)
+        return (text % ((number,) * places) for number in numbers)
 
     def plain(self, element: Mapping[str, Value]) -> str:
         """Return it with the values as they are."""

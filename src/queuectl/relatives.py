@@ -5,7 +5,7 @@ All go level by level, with a set of what was seen, and no further than to some 
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from queuectl.dependencies import IfParentFails, Verdict, Wanted, verdict
+from queuectl.dependencies import IfParentFails, Verdict, Wanted, read_parent, verdict
 from queuectl.facts import Edge
 from queuectl.graphs import in_order
 from queuectl.job import OPEN, Job, State
@@ -30,10 +30,13 @@ LONGEST_TITLE = 200
 
 def parents(store: Store, job: Job) -> list[Relative]:
     """Return the jobs that one waits for, or did."""
-    if not _waits(job):
+    if not job.awaits:
         return []
     edges = store.jobs.parents([job])
     there = _at(store, [edge.parent for edge in edges])
+    named = [read_parent(text)[0] for text in job.after]
+    places = {id: place for place, id in enumerate(named)}
+    edges.sort(key=lambda edge: (edge.is_group, places.get(edge.parent_id, 0)))
     return [_relative(edge, edge.parent_id, there.get(edge.parent)) for edge in edges]
 
 
@@ -61,11 +64,6 @@ def _relative(edge: Edge, id: str, job: Job | None) -> Relative:
     )
 
 
-def _waits(job: Job) -> bool:
-    """Tell whether a job waits for others, or did."""
-    return bool(job.after or job.after_group)
-
-
 def _seen(job: Job | None, id: str) -> Job | None:
     """Return a job if it is the one with this id, and may be spoken of."""
     return job if job is not None and job.id == id and reaches(job.queue) else None
@@ -78,7 +76,7 @@ def _at(store: Store, seqs: Iterable[int]) -> dict[int, Job]:
 
 
 def _parents_of(store: Store, jobs: Sequence[Job]) -> Iterator[Edge]:
-    waiting = [job for job in jobs if _waits(job)]
+    waiting = [job for job in jobs if job.awaits]
     for some in chunks(waiting, AT_ONCE):
         yield from store.jobs.parents(some)
 

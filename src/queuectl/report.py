@@ -40,6 +40,7 @@ from queuectl.values import dataclass, fields
 if TYPE_CHECKING:
     from queuectl.access import Grant
     from queuectl.limits import Limits
+    from queuectl.lineage import Along, Graph, Relative
     from queuectl.store.health import Finding
 
 
@@ -116,6 +117,52 @@ def progress_dict(progress: RunProgress | None) -> dict[str, Any] | None:
     if progress is None:
         return None
     return {"percent": progress.percent, "note": progress.note, "at": moment(progress.at)}
+
+
+def relative_dict(relative: "Relative") -> dict[str, Any]:
+    """Describe a job, or a group, that another waits for, or that waits for it."""
+    return {
+        "id": relative.id,
+        "group": relative.is_group,
+        "wanted": relative.wanted,
+        "state": None if relative.state is None else relative.state.value,
+        "came_to": None if relative.came_to is None else relative.came_to.value,
+        "met": relative.is_met,
+    }
+
+
+def graph_dict(graph: "Graph") -> dict[str, Any]:
+    """Describe a job with those around it."""
+    return {
+        "id": graph.id,
+        "jobs": [
+            {
+                "id": node.id,
+                "group": node.is_group,
+                "state": None if node.state is None else node.state.value,
+                "command": node.title,
+                "queue": node.queue,
+                "reason": node.reason,
+            }
+            for node in graph.nodes
+        ],
+        "edges": [
+            {
+                "parent": link.parent,
+                "child": link.child,
+                "wanted": link.wanted,
+                "came_to": None if link.came_to is None else link.came_to.value,
+                "met": link.is_met,
+            }
+            for link in graph.links
+        ],
+        "whole": graph.is_whole,
+    }
+
+
+def along_dict(along: "Along") -> dict[str, Any]:
+    """Describe which jobs others take along when they are cancelled, or removed."""
+    return {"jobs": len(along.ids), "ids": list(along.ids), "whole": along.is_whole}
 
 
 def attempt_dict(attempt: Attempt) -> dict[str, Any]:

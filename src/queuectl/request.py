@@ -571,10 +571,11 @@ def _keys(name: str, value: object, now: int) -> tuple[str, ...]:
 def _parents(name: str, value: object, now: int) -> tuple[str, ...]:
     from queuectl.dependencies import Wanted, parent_text, read_parent
 
-    items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    # A job can be given in place of its id: it is a tuple, and has one.
+    is_one = isinstance(value, str) or hasattr(value, "id")
+    items = value if isinstance(value, Sequence) and not is_one else [value]
     parents: dict[str, str] = {}
     for item in items:
-        # A job can be given in place of its id.
         named = getattr(item, "id", item)
         if not isinstance(named, str):
             raise BadJobError(f"{name} must be a list of ids of jobs, not {shown(item)}.")

@@ -37,7 +37,8 @@ class Prepared:
     def may_wait(self) -> bool:
         """Whether to store it may take as long as others please, who have locked what it needs."""
         new = self.new
-        return self.named or new.unique is not None or bool(new.keys) or new.is_limited
+        waits = new.after or new.after_group or new.group is not None
+        return bool(self.named or new.unique is not None or new.keys or new.is_limited or waits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from queuectl.report import (
     limits_dict,
     moment,
     progress_dict,
+    relative_dict,
     seconds,
     sleep_dict,
 )
@@ -27,6 +28,7 @@ from queuectl.when import iso
 
 if TYPE_CHECKING:
     from queuectl.explain import Reason
+    from queuectl.lineage import Relative
     from queuectl.queue import Queue
     from queuectl.queue_limits import KeyUse
     from queuectl.report import Status
@@ -35,6 +37,8 @@ TABLE = "the config table"
 """Where a setting comes from that was set for all."""
 TICKS_SHOWN = 5
 """Ticks to come, and ticks that were, that are told of a schedule."""
+CHILDREN_SHOWN = 100
+"""Jobs that wait for a job, and are told of it."""
 WAITING_OVERLAPS = (Overlap.LATEST, Overlap.ALL, Overlap.CANCEL)
 
 
@@ -61,7 +65,14 @@ def job_whole(
         "progress": progress_dict(queue.progress([job]).get(job.seq)),
         "result": queue.results([job]).get(job.seq),
         "sleep": sleep_dict(queue.sleeps([job]).get(job.seq)),
+        "parents": [relative_dict(one) for one in queue.parents(job)] if job.awaits else [],
+        "children": [relative_dict(one) for one in children_of(queue, job)],
     }
+
+
+def children_of(queue: "Queue", job: Job, limit: int = CHILDREN_SHOWN) -> "list[Relative]":
+    """Return the first of those that wait for a job, or did; most jobs have none."""
+    return queue.children(job, limit=limit) if job.has_children else []
 
 
 def reasons_dict(job: Job, reasons: "list[Reason]") -> dict[str, Any]:

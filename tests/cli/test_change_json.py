@@ -26,7 +26,8 @@ def test_every_job_has_its_state_before_and_after(cli: Cli) -> None:
     result = cli.ok("cancel", "--state", "pending", "--json")
     assert result.stderr == ""
     told = result.json
-    assert list(told) == ["dry_run", "jobs", "changed", "asked", "failed"]
+    assert list(told) == ["dry_run", "jobs", "changed", "asked", "failed", "along"]
+    assert told["along"] == {"jobs": 0, "ids": [], "whole": True}
     assert (told["dry_run"], told["changed"], told["asked"], told["failed"]) == (False, 2, 0, 0)
     assert [list(job) for job in told["jobs"]] == [FIELDS, FIELDS]
     assert told["jobs"][1] == {
@@ -68,6 +69,7 @@ def test_nothing_to_do_is_an_object_as_well(cli: Cli) -> None:
     cli.add("true")
     for args in (["cancel", "--tag", "x"], ["dlq", "purge", "--all"], ["retry", "--tag", "x"]):
         told = cli.ok(*args, "--json").json
+        told.pop("along", None)
         assert told == {"dry_run": False, "jobs": [], "changed": 0, "asked": 0, "failed": 0}
 
 

@@ -559,3 +559,55 @@ def test_many_that_wait_for_the_same_are_stored_alike(store: Store) -> None:
     jobs = [NewJob(command=f"echo {n}", after=("first",)) for n in range(250)]
     ids = store.jobs.enqueue(jobs, now=2_000).ids
     assert set(store.jobs.states(ids).values()) == {State.BLOCKED}
+
+
+class TestWaitingForLess:
+    """A job that is edited can wait for less than it did, and so begin."""
+
+    def edit(self, store: Store, id: str, *after: str) -> Job:
+        job = the(store, id)
+        edit = Decision(Edit(replace(job, after=after)))
+        return (
+            store.jobs.change([job], lambda held, now: {job.seq: edit}, now=LATER)[job.seq] or job
+        )
+
+    def test_of_nothing_any_more_it_is_ready(self, store: Store) -> None:
+        add(store, "a")
+        add(store, "b")
+        add(store, "child", after=("a", "b:any"), run_at=NOW)
+        self.edit(store, "child")
+        child = the(store, "child")
+        assert (child.state, child.open_parents, child.after) == (State.PENDING, 0, ())
+        assert parents(store, "child") == []
+        assert set(ids(take(store, 3, now=LATER))) == {"a", "b", "child"}
+
+    def test_of_less_it_waits_on(self, store: Store) -> None:
+        add(store, "a")
+        add(store, "b")
+        add(store, "child", after=("a", "b:any"))
+        self.edit(store, "child", "b:any")
+        assert (the(store, "child").state, the(store, "child").open_parents) == (State.BLOCKED, 1)
+        assert parents(store, "child") == [("b", "any", None, False)]
+        end(store, "a")
+        assert the(store, "child").state == State.BLOCKED
+        end(store, "b")
+        assert the(store, "child").state == State.PENDING
+
+    def test_what_has_let_it_go_counts_no_more(self, store: Store) -> None:
+        add(store, "a")
+        add(store, "b")
+        add(store, "child", after=("a", "b"))
+        end(store, "a")
+        self.edit(store, "child", "b")
+        assert the(store, "child").open_parents == 1
+        self.edit(store, "child")
+        assert the(store, "child").state == State.PENDING
+
+    def test_one_whose_dead_parent_is_gone_is_repaired_so(self, store: Store) -> None:
+        add(store, "a", max_retries=0)
+        add(store, "child", after=("a",))
+        end(store, "a", Exited(1))
+        remove(store, the(store, "a"))
+        assert the(store, "child").state == State.BLOCKED
+        self.edit(store, "child")
+        assert the(store, "child").state == State.PENDING

@@ -11,7 +11,7 @@ from queuectl.filter import Filter
 from queuectl.job import Exited, Job, NewJob, Outcome, State
 from queuectl.lifecycle import Policy, cancelled, finished, in_line, retried
 from queuectl.store import Store
-from queuectl.store import groups as module
+from queuectl.store import counting as module
 from queuectl.store.contract import Decision, Restore
 from tests.contract.tools import (
     DAY,

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from queuectl import editing
-from queuectl.job import Exited, NewJob, OutOfMemory, OutOfTime, Released, Usage
+from queuectl.job import NewJob, OutOfMemory, OutOfTime, Released, Usage
 from queuectl.store import Store
 from queuectl.values import replace
-from tests.contract.tools import MINUTE, NOW, add, claim, ended, finish, run, take_one, the
+from tests.contract.tools import MINUTE, NOW, a_node, add, claim, ended, finish, run, take_one, the
 
 BOUNDS: dict[str, Any] = {
     "memory": 2**29,
@@ -22,6 +22,11 @@ BOUNDS: dict[str, Any] = {
     "no_network": True,
     "best_effort": True,
 }
+
+
+@pytest.fixture(autouse=True)
+def node(store: Store) -> None:
+    a_node(store)
 
 
 class TestBounds:
@@ -59,7 +64,7 @@ class TestUsage:
         add(store, "z", priority=-2)
         run(store, "x", Released(), used=Usage(peak_memory=1, cpu_ms=2), now=NOW + MINUTE)
         second = Usage(peak_memory=11, cpu_ms=12, read_bytes=13, written_bytes=14)
-        run(store, "x", Exited(3), used=second, now=NOW + 2 * MINUTE)
+        run(store, "x", used=second, now=NOW + 2 * MINUTE)
         run(store, "y", used=Usage(), now=NOW + 3 * MINUTE)
         jobs = [the(store, id) for id in ("x", "y", "z")]
         assert store.reports.usages(jobs) == {jobs[0].seq: second, jobs[1].seq: Usage()}

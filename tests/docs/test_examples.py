@@ -26,9 +26,10 @@ SHOWN = [
     "docs/steps.md",
     "docs/data-jobs.md",
     "docs/traces.md",
+    "docs/arrays.md",
 ]
 """Pages whose `console` blocks are sessions of one reader, in order."""
-PYTHON = ["README.md", "docs/python.md", "docs/coming-from.md"]
+PYTHON = ["README.md", "docs/python.md", "docs/coming-from.md", "docs/arrays.md"]
 PATIENCE = 110
 
 

@@ -14,8 +14,8 @@ from queuectl.store.contract import RunId, Wish
 from tests.remote.conftest import Pair
 
 BY_OTHERS = """
-    cancel edit events hold is_dead move page page_events release remove retry series settings task
-    tasks top wait watch
+    cancel chain edit enqueue_graph events graph hold is_dead move page page_events parallel release
+    remove retry series settings task tasks top wait watch
 """.split()
 """They ask by means of other methods, or needn't ask anybody."""
 

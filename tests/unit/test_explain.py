@@ -335,4 +335,4 @@ class TestBlocked:
         assert blocked.text == "it waits for a (gone, it was dead)"
         assert reason.cause == Cause.PARENT_GONE
         assert reason.text == "it waits in vain: job a, which was dead, is gone"
-        assert reason.remedy == "edit child --after none"
+        assert reason.remedy == "edit child --unset after"

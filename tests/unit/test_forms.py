@@ -3,6 +3,7 @@
 from typing import Any
 
 from queuectl.access import Grant, Kind, Role
+from queuectl.bound_values import NAMES as BOUNDS
 from queuectl.fields import REQUESTED
 from queuectl.limits import Limits
 from queuectl.queue_limits import DEFAULTS
@@ -39,7 +40,10 @@ def test_what_can_be_set_on_a_queue_is_asked_for(lab: Lab) -> None:
     own = {name for name in limits_dict(Limits()) if name != "defaults"}
     assert set(names(parts)) == own | set(DEFAULTS)
     may_not_submit = forms.of_limits(limits_dict(Limits()), call(lab, Role.ADMIN))
-    assert set(names(parts)) - set(names(may_not_submit)) == {"on_success", "on_failure", "on_dead"}
+    assert set(names(parts)) - set(names(may_not_submit)) == {
+        *("on_success", "on_failure", "on_dead"),
+        *BOUNDS,
+    }
 
 
 FULL: dict[str, Any] = {

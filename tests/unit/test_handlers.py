@@ -2,6 +2,7 @@
 
 import select
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -87,7 +88,7 @@ def handlers(guard: Guards) -> Handlers:
 def run_of(number: int) -> Run:
     type = "task" if number == TASK else None
     handler = "" if type is None else f"type:{type}"
-    job = a_job(id=f"job {number}", seq=number, task=type, handler=handler, worker=1)
+    job = a_job(id=f"job {number}", seq=number, task=type, handler=handler, worker=1, bounds={})
     return Run(job=job, spool="/nowhere", claimed=0.0)
 
 
@@ -136,3 +137,15 @@ def test_the_last_words_of_a_program_are_heard(tmp_path: Path) -> None:
     (handled,) = handlers.hear((), RUNS)
     assert isinstance(handled, Handled)
     assert (handled.run, handled.outcome, handled.result) == (TASK, Exited(0), "7")
+
+
+def test_a_job_with_bounds_is_not_handed_to_a_program_that_others_share(tmp_path: Path) -> None:
+    guard = Guards(tmp_path)
+    handlers = Handlers(processes=cast(Processes, guard))
+    handlers.listen(select.poll())
+    bounded = replace(RUNS[TASK], job=replace(RUNS[TASK].job, bounds={"memory": 2**30}))
+    assert [*handlers.start({TASK: bounded})] == []
+    (refused,) = handlers.hear((), {TASK: bounded})
+    assert isinstance(refused, wire.NotStarted)
+    assert refused.run == TASK
+    assert "its bounds can't be kept" in refused.text

@@ -33,8 +33,9 @@ PROMISED = (
 ).split()
 """The promised names, in their order. Only ever extend what follows them."""
 ADDED = (
-    "backoff backoff_base retry_delay max_backoff env env_all shell keys after_group group"
-    " if_parent_fails parameters needs requires unique_until unique_for on_success on_failure on_dead traceparent"
+    "backoff backoff_base retry_delay max_backoff env env_all shell bounds keys after_group group"
+    " if_parent_fails parameters needs requires unique_until unique_for on_success on_failure"
+    " on_dead traceparent"
     " tracestate stdin_bytes open_parents schedule scheduled_for paused_at paused_by held hook"
     " hook_of type data_base64 trace_id at_once"
 ).split()
@@ -101,6 +102,12 @@ class TestJobDict:
             "cwd": "/folder/106",
             "tags": ["tag-109", "tag-110"],
             "after": ["parent-140", "parent-141:any"],
+            "bounds": {
+                "memory": 143 * 2**20,
+                "cpu_time": 144,
+                "user": "user-145",
+                "no_network": True,
+            },
             "after_group": ["group-143"],
             "group": "group-144",
             "parameters": {"index": 140, "line": "line 141"},
@@ -201,6 +208,11 @@ class TestOtherDicts:
             error="error 11",
             stdout_bytes=12,
             stderr_bytes=13,
+            peak_memory=14,
+            cpu_ms=15,
+            read_bytes=16,
+            written_bytes=17,
+            noted="noted 18",
         )
         assert attempt_dict(attempt) == {
             "number": 2,
@@ -216,6 +228,11 @@ class TestOtherDicts:
             "error": "error 11",
             "stdout_bytes": 12,
             "stderr_bytes": 13,
+            "peak_memory": 14,
+            "cpu_ms": 15,
+            "read_bytes": 16,
+            "written_bytes": 17,
+            "noted": "noted 18",
         }
 
     def test_an_event(self) -> None:

@@ -775,7 +775,7 @@ class TestAnything:
 
 def check_sound(job: NewJob) -> None:
     """Check that a request that was let through can be stored and run."""
-    assert (job.command is None) != (job.argv is None)
+    assert [job.command, job.argv, job.data].count(None) == 2
     assert -INT32 - 1 <= job.priority <= INT32
     texts = [job.command or "x", *(job.argv or ()), job.id or "x", job.queue, job.cwd or "/"]
     for text in [*texts, *job.tags, *job.env, *job.env.values()]:

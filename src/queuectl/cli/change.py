@@ -64,15 +64,17 @@ def cancel(
 
     A waiting job is cancelled at once. A running one is ended by its node: SIGTERM to all its
     processes, SIGKILL when they are still there after kill_grace. With filters instead of ids,
-    all waiting and running jobs that fit are cancelled. On a terminal, --all and --state all ask
-    first.
+    all waiting and running jobs that fit are cancelled. Jobs that wait for one of them to complete,
+    or to fail, can't run then: they are cancelled as well, and so on. Which these are is said, and
+    with --json in `along`. On a terminal, it asks before it takes others along, and for --all and
+    --state all.
     """
     if reason is not None:
         from queuectl.request import check_text
 
         reason = check_text("The reason", reason, longest=LONGEST_REASON)
     change = cancelling(reason, joining=how.wait)
-    words = Words(would="cancel", done="cancelled", sentence=_cancelled)
+    words = Words(would="cancel", done="cancelled", sentence=_cancelled, takes_along=True)
     return change_jobs(change, words, ids, wanted, how, all_jobs=all_jobs)
 
 
@@ -216,12 +218,14 @@ def rm(ids: tuple[str, ...], wanted: Wanted, how: Manner) -> int:
     """Delete jobs that don't run, with their attempts and output.
 
     Their ids are free again. A running job must be cancelled first; with filters, running jobs
-    are passed over. On a terminal, --state all asks first.
+    are passed over. Jobs that wait for one that hasn't ended are cancelled, as with cancel. On a
+    terminal, it asks before that, and for --state all.
     """
     words = Words(
         would="remove",
         done="removed",
         sentence=lambda _, each: f"Job {each.before.id} ({each.before.state}) removed.",
+        takes_along=True,
     )
     return change_jobs(REMOVE, words, ids, wanted, how)
 

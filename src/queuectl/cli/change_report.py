@@ -9,9 +9,11 @@ from queuectl.changes import Changed, Refused
 from queuectl.cli.interrupts import Truth, raised
 from queuectl.cli.render import JsonStream, complain, is_terminal, plural, safe, say, write
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, QueuectlError
+from queuectl.explain import listed
 from queuectl.job import Job, State
+from queuectl.lineage import Along
 from queuectl.queue import Queue
-from queuectl.report import change_dict
+from queuectl.report import along_dict, change_dict
 from queuectl.values import dataclass, replace
 
 MOST_TOLD = 20
@@ -36,6 +38,8 @@ class Words:
     """What a job is whose run was ended for it."""
     counts_same: bool = True
     """Whether jobs that stay as they are count."""
+    takes_along: bool = False
+    """Whether jobs that wait for these are cancelled with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,14 @@ class Manner:
     as_json: bool = False
     yes: bool = False
     wait: bool = False
+
+
+def taken_along(along: Along) -> str:
+    """Name jobs that wait for others."""
+    count = len(along.ids)
+    more = "" if along.is_whole else "more than "
+    what = "job that waits" if count == 1 else "jobs that wait"
+    return f"{more}{count:,} {what} for that ({listed(along.ids)})"
 
 
 class Report(ABC):
@@ -67,6 +79,8 @@ class Report(ABC):
         """Whether the number of jobs was said; that of jobs which were named needn't be."""
         self.asked: dict[str, Changed] = {}
         """Running jobs whose nodes were asked to end them."""
+        self.along: Along | None = None
+        """Jobs that wait for those that are changed, and are cancelled with them."""
 
     def __enter__(self) -> "Report":
         return self
@@ -131,6 +145,13 @@ class Report(ABC):
     def sum_up(self) -> None:
         """Say how many there were."""
 
+    def told_along(self) -> str | None:
+        """Say which jobs are cancelled with others, if some are."""
+        if self.along is None or not self.along.ids:
+            return None
+        are = "would be" if self.how.dry_run else "is" if len(self.along.ids) == 1 else "are"
+        return f"{taken_along(self.along)} {are} cancelled as well."
+
     @abstractmethod
     def _write(self, page: Sequence[Changed]) -> None:
         """Write about jobs that were changed."""
@@ -179,6 +200,9 @@ class TextReport(Report):
         return self.words.sentence(self.queue, each)
 
     def sum_up(self) -> None:
+        told, self.along = self.told_along(), None
+        if told is not None and not self.how.quiet and self.changed + len(self.asked):
+            say(told)
         if self.is_summed or self.how.quiet:
             return
         self.is_summed = True
@@ -217,7 +241,8 @@ class JsonReport(Report):
         for each in self.asked.values() if self.how.wait else ():
             self._add("asked", change_dict(each))
         if error is None:
-            self._stream.end(**self._numbers)
+            along = {} if self.along is None else {"along": along_dict(self.along)}
+            self._stream.end(**self._numbers, **along)
         elif self._stream.is_begun:
             self._stream.end(**self._numbers, error=str(error) or "interrupted")
 

@@ -1,23 +1,35 @@
 """One change to many jobs, as a command: which jobs are meant, and how it is made and reported."""
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import click
 
 from queuectl.changes import Change, filter_for
-from queuectl.cli.change_report import JsonReport, Manner, Report, TextReport, Words
-from queuectl.cli.confirm import confirm
+from queuectl.cli.change_report import (
+    JsonReport,
+    Manner,
+    Report,
+    TextReport,
+    Words,
+    taken_along,
+)
+from queuectl.cli.confirm import can_ask, confirm
 from queuectl.cli.interrupts import truthful
 from queuectl.cli.options import JOB_ID, Wanted, json_option, open_queue, quiet_option
 from queuectl.cli.outlet import outlet
 from queuectl.cli.render import plural
+from queuectl.errors import NotFoundError, UsageError
 from queuectl.filter import Filter
+from queuectl.job import Job
+from queuectl.lineage import Along
 from queuectl.queue import Queue
 from queuectl.values import replace
 
 F = TypeVar("F", bound=Callable[..., Any])
+LOOKED_AT = 10_000
+"""Of very many jobs that are to be changed, so many are asked who waits for them."""
 
 ids_argument = click.argument("ids", nargs=-1, type=JOB_ID, metavar="[ID]...")
 
@@ -61,12 +73,14 @@ def change_jobs(
     states = change.allowed if wanted.all_states else wanted.states
     with open_queue() as queue:
         which = filter_for(change, replace(wanted, states=states).filter(queue))
-        if asks and (all_jobs or wanted.all_states):
-            confirm(lambda: _question(queue, which, change, words), yes=how.yes or how.dry_run)
+        along = _along(queue, ids, which, how) if words.takes_along else None
+        if asks and (all_jobs or wanted.all_states or (along is not None and along.ids)):
+            question = partial(_question, queue, ids, which, change, words, along)
+            confirm(question, yes=how.yes or how.dry_run)
         with truthful(queue, patient=not how.dry_run) as truth:
             report: Report
             report = (JsonReport if how.as_json else TextReport)(queue, truth, how, words)
-            outlet.done = report.done
+            outlet.done, report.along = report.done, along
             with report:
                 if ids:
                     queue.change_named(ids, change, dry_run=how.dry_run, told=report.named)
@@ -87,7 +101,40 @@ def _check_choice(ids: Sequence[str], filtered: bool, all_jobs: bool | None, fil
         raise click.UsageError(f"Say which jobs: give ids or {filters}{every}")
 
 
-def _question(queue: Queue, which: Filter, change: Change, words: Words) -> str:
-    count = queue.count(which)
+def _along(queue: Queue, ids: Sequence[str], which: Filter, how: Manner) -> Along | None:
+    """Return which jobs would be cancelled with those that are meant, if somebody is told of it."""
+    if ids:
+        jobs = [job for id in ids if (job := _found(queue, id)) is not None]
+        is_whole = True
+    elif how.dry_run or how.as_json or can_ask():
+        jobs = queue.list(which, limit=LOOKED_AT + 1)
+        is_whole = len(jobs) <= LOOKED_AT
+    else:
+        return None
+    if not any(job.has_children for job in jobs):
+        return Along(ids=(), is_whole=is_whole)
+    found = queue.taken_along(jobs)
+    return found if is_whole else replace(found, is_whole=False)
+
+
+def _found(queue: Queue, id: str) -> Job | None:
+    """Return a job that is meant, if there is one: that there is none is said where it matters."""
+    try:
+        return queue.meant(id)
+    except (NotFoundError, UsageError):
+        return None
+
+
+def _question(
+    queue: Queue,
+    ids: Sequence[str],
+    which: Filter,
+    change: Change,
+    words: Words,
+    along: Along | None,
+) -> str:
+    count = len(ids) or queue.count(which)
     certain = " for good" if change.deletes else ""
-    return f"{words.would.capitalize()} {plural(count, 'job')}{certain}?" if count else ""
+    more = f", and cancel {taken_along(along)}" if along is not None and along.ids else ""
+    what = f"job {ids[0]}" if count == len(ids) == 1 else plural(count, "job")
+    return f"{words.would.capitalize()} {what}{certain}{more}?" if count else ""

@@ -70,6 +70,7 @@ _FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
     "age": (Column("AGE", right=True, drop=1), lambda job, now: ago(now - job.created_at)),
     "duration": (Column("DURATION", right=True, drop=2), duration_of),
     "due": (Column("DUE", right=True, drop=5), due_in),
+    "after": (Column("AFTER", least=12), lambda job, _: ", ".join(job.after)),
     "progress": (Column("PROGRESS", least=8), lambda *_: ""),
     "peak_memory": (Column("MEMORY", right=True), lambda *_: ""),
     "cpu": (Column("CPU", right=True), lambda *_: ""),

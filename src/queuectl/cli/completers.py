@@ -96,6 +96,24 @@ def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -
         ]
 
 
+def complete_after(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete ids of jobs; behind a colon, how the job is to end."""
+    from queuectl.dependencies import Wanted
+
+    id, colon, begun = incomplete.rpartition(":")
+    if not colon or _command(ctx) == "list":
+        return complete_jobs(ctx, param, incomplete)
+    endings = [f"{id}:{wanted}" for wanted in Wanted if wanted.startswith(begun)]
+    return [*complete_jobs(ctx, param, incomplete), *map(CompletionItem, endings)]
+
+
+def complete_of(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete ids of jobs, or names of those who are signed in, as the command has it."""
+    if _command(ctx) == "result":
+        return complete_jobs(ctx, param, incomplete)
+    return complete_signed_in(ctx, param, incomplete)
+
+
 def _described(job: Job) -> str:
     from queuectl.cli.render import safe
     from queuectl.cli.widths import cut
@@ -291,6 +309,15 @@ def complete_backoff(ctx: click.Context, param: click.Parameter, incomplete: str
     return _starting(incomplete, [strategy.value for strategy in Strategy])
 
 
+def complete_if_parent_fails(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> Candidates:
+    """Complete what may become of a job whose parent is dead."""
+    from queuectl.dependencies import IfParentFails
+
+    return _starting(incomplete, [how.value for how in IfParentFails])
+
+
 def complete_until(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete until when a job can have its unique key."""
     from queuectl.uniqueness import Until
@@ -380,7 +407,9 @@ def _starting(
 
 
 BY_NAME: dict[str, Completer] = {
-    "--after": complete_jobs,
+    "--after": complete_after,
+    "--finally": complete_jobs,
+    "--if-parent-fails": complete_if_parent_fails,
     "id": complete_jobs,
     "ids": complete_jobs,
     "other": complete_jobs,
@@ -398,7 +427,7 @@ BY_NAME: dict[str, Completer] = {
     "value": complete_values,
     "token_names": complete_tokens,
     "session_ids": complete_sessions,
-    "--of": complete_signed_in,
+    "--of": complete_of,
     "webhook_name": complete_webhooks,
     "webhook_names": complete_webhooks,
     "--on": complete_news,
@@ -416,7 +445,8 @@ BY_NAME: dict[str, Completer] = {
     "--shell": complete_shells,
     "--cwd": complete_folders,
     **dict.fromkeys(
-        ("--daemon", "--db", "--exec", "--file", "--lines", "--log", "--stdin"), complete_files
+        ("--daemon", "--db", "--exec", "--file", "--graph", "--lines", "--log", "--stdin"),
+        complete_files,
     ),
     **dict.fromkeys(("--access-log", "--socket", "--tls-cert", "--tls-key"), complete_files),
     **dict.fromkeys(("file", "source", "target", "text"), complete_files),

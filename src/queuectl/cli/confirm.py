@@ -22,12 +22,17 @@ def confirm(question: Callable[[], str], *, yes: bool) -> None:
 
     An empty question isn't asked: there is nothing to lose.
     """
-    if yes or not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+    if yes or not can_ask():
         return
     text = question()
     if text and not _agreed(text):
         say("Nothing was changed.")
         raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def can_ask() -> bool:
+    """Tell whether there is somebody to ask."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 def _agreed(question: str) -> bool:

@@ -26,6 +26,7 @@ from queuectl.editing import HOLD, NOT_EDITED, RELEASE, TOP, editing, moving, to
 from queuectl.queue import Queue
 
 CLEARED: Mapping[str, Any] = {
+    "after": [],
     "tags": [],
     "keys": [],
     "timeout": 0,

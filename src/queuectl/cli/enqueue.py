@@ -19,9 +19,11 @@ from queuectl.cli.program import (
     command_option,
     exact_words,
     field_options,
+    finally_option,
     given_fields,
     in_our_trace,
     job_fields,
+    name_parents,
 )
 from queuectl.cli.render import complain, plural, safe, say, shorten, write, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError
@@ -47,12 +49,15 @@ find . -name '*.png' -print0 | queuectl enqueue "optipng {} -out small/{/}" --ea
 queuectl enqueue "train.py --lr {lr}" --sweep lr=0.1,0.01 --sweep seed=1..5 --dry-run
 find . -name '*.png' -printf 'optipng %p\\n' | queuectl enqueue --lines - --queue images
 queuectl enqueue --file jobs.jsonl --max-retries 0
+queuectl enqueue --graph pipeline.jsonl --dry-run        # jobs that wait for each other by name
 queuectl enqueue '[{"command": "make a"}, {"command": "make b"}]'
 queuectl enqueue "python train.py" --env-all             # in the virtual environment of this shell
 queuectl enqueue '[[ -s log ]] && source run.sh' --shell bash
 queuectl enqueue "sync.sh 42" --unique sync-42           # one at a time; a second call names it
 queuectl enqueue "index.sh" --unique index --delay 1m --on-duplicate debounce --max-wait 10m
 queuectl enqueue "render.sh film" --on-success "rm -r scratch" --on-dead "mail ops < /dev/stdin"
+queuectl enqueue "load.sh" --after 7f3k --after m2aa    # when both have completed
+queuectl enqueue "rm -r scratch" --finally 7f3k          # however that one ends
 pg_dump shop | queuectl enqueue "gzip > shop.gz" --stdin -
 """
 
@@ -82,9 +87,15 @@ class Manner:
     is_flag=True,
     help="Store the good lines of a file though others are bad; those are reported, exit code 1.",
 )
+@click.option(
+    "--graph",
+    metavar="FILE",
+    help="A file of jobs that name each other: JSON lines, a JSON array, or YAML; - is stdin.",
+)
 @expansion_options
 @click.option("--dry-run", is_flag=True, help="Show what would be stored, and store nothing.")
 @field_options()
+@finally_option
 @click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
 @click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
 @raw_option
@@ -96,6 +107,7 @@ def enqueue(
     file: str | None,
     lines: str | None,
     keep_going: bool,
+    graph: str | None,
     dry_run: bool,
     wait: bool,
     follow: bool,
@@ -129,7 +141,10 @@ def enqueue(
     if dry_run and how.wait:
         raise click.UsageError("With --dry-run nothing is stored, so there is nothing to wait for")
     asked = wanted(flags)
-    _check_sources(text, exact, command, file, lines)
+    _check_sources(text, exact, command, file, lines, graph)
+    if graph is not None:
+        _check_graph(graph, flags, is_many=asked is not None, keep_going=keep_going)
+        return _enqueue_graph(graph, in_our_trace(given_fields(flags)), how, dry_run=dry_run)
     from_stdin = "-" in (file, lines) or (asked is not None and asked.reads_stdin)
     if flags["stdin"] == "-" and from_stdin:
         raise click.UsageError("Jobs and their stdin can't both come from our stdin; name a file")
@@ -150,6 +165,16 @@ def enqueue(
     if array is not None:
         return take(array)
     return _with_file(file or lines or "", lines is not None, keep_going, take)
+
+
+def _check_graph(path: str, flags: dict[str, Any], *, is_many: bool, keep_going: bool) -> None:
+    """Refuse what makes no sense for a graph."""
+    if is_many or keep_going:
+        raise click.UsageError("--graph stores a file as it is, and whole or not at all")
+    if flags["id"] is not None:
+        raise click.UsageError("--id is for a single job; of several, each says its own")
+    if flags["stdin"] == path == "-":
+        raise click.UsageError("Jobs and their stdin can't both come from our stdin; name a file")
 
 
 def _check_expandable(
@@ -173,14 +198,16 @@ def _check_sources(
     command: str | None,
     file: str | None,
     lines: str | None,
+    graph: str | None,
 ) -> None:
     """Insist on exactly one thing to enqueue."""
-    sources = [bool(text), exact is not None, *(x is not None for x in (command, file, lines))]
+    named = (command, file, lines, graph)
+    sources = [bool(text), exact is not None, *(x is not None for x in named)]
     if not any(sources):
-        raise click.UsageError("Give a command, a JSON job, -- PROGRAM, --file or --lines")
+        raise click.UsageError("Give a command, a JSON job, -- PROGRAM, --file, --lines or --graph")
     if sum(sources) > 1:
         raise click.UsageError(
-            "Give only one of: a command, --command, -- PROGRAM, --file, --lines"
+            "Give only one of: a command, --command, -- PROGRAM, --file, --lines, --graph"
         )
     check_one_command(text)
     if text and text[0] == "-":
@@ -205,6 +232,7 @@ def enqueue_one(fields: dict[str, Any], how: Manner) -> int:
     _warn_directory(fields)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, str(fields.get("queue") or DEFAULT_QUEUE))
+        name_parents(queue, fields)
         job, is_new = _stored(queue, fields)
         outlet.done = lambda: f"Job {job.id} is stored"
         is_changed = fields.get("on_duplicate") == "debounce"
@@ -302,7 +330,16 @@ def _told(job: Job) -> str:
         return safe(f"Dropped job {job.id}, which is cancelled: {job.reason}")
     if job.run_at > job.created_at:
         told += f" (scheduled for {local(job.run_at)}, {until(job.run_at, job.created_at)})"
+    if job.state == State.BLOCKED:
+        told += f" (blocked: it waits for {_awaited(job)})"
     return safe(told)
+
+
+def _awaited(job: Job) -> str:
+    """Name what a job waits for."""
+    from queuectl.explain import listed
+
+    return listed([*job.after, *(f"group {name}" for name in job.after_group)])
 
 
 def _told_of_holder(job: Job, *, is_changed: bool) -> str:
@@ -353,6 +390,7 @@ def _enqueue_feed(given: dict[str, Any], keep_going: bool, how: Manner, feed: "F
     name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, name)
+        name_parents(queue, given)
         batch = bulk.enqueue(queue)
         outlet.done = lambda: f"{plural(len(batch.ids), 'job')} stored"
         bulk.report(batch, quiet=how.quiet, as_json=how.as_json)
@@ -362,6 +400,23 @@ def _enqueue_feed(given: dict[str, Any], keep_going: bool, how: Manner, feed: "F
         code = EXIT_FAILED if bulk.refused else EXIT_DONE
         # The lines may name any queue themselves.
         return _stay(queue, batch.ids, name, [], how, code)
+
+
+def _enqueue_graph(path: str, given: dict[str, Any], how: Manner, *, dry_run: bool) -> int:
+    from queuectl.cli import graph_file
+
+    entries = graph_file.read_graph(path)
+    if dry_run:
+        found = graph_file.preview(entries, given)
+        return graph_file.show(found, quiet=how.quiet, as_json=how.as_json)
+    _warn_directory(given)
+    name = str(given.get("queue") or DEFAULT_QUEUE)
+    with open_queue(create=True) as queue, truthful(queue):
+        near = near_queue(queue, name)
+        batch, found = graph_file.store(queue, entries, given)
+        graph_file.tell(batch, found, quiet=how.quiet, as_json=how.as_json)
+        note_near(name, near)
+        return _stay(queue, batch.ids, name, [], how, EXIT_DONE)
 
 
 def _stay(
@@ -384,6 +439,9 @@ def _enqueue_expansion(
     from queuectl.cli.elements import first_of, open_expansion, store
 
     name = str(fields.get("queue") or DEFAULT_QUEUE)
+    if fields.get("after"):
+        with open_queue() as queue:
+            name_parents(queue, fields)
     with open_expansion(asked, fields) as expansion:
         if dry_run:
             return show_requests(expansion, how)

@@ -28,6 +28,11 @@ FIRST_SIGNAL = 128
 PATIENCE = 1.0
 """Seconds after which we say why nothing happens."""
 
+LOOK_AGAIN = 5.0
+"""Seconds after which it is looked again whether somebody waits in vain."""
+IN_VAIN = ("root_cause", "parent_gone")
+"""Reasons that may come about while somebody waits, and end only by hand."""
+
 LONG = 10_000
 """Milliseconds that a wait must take at least for us to say until when it is."""
 
@@ -77,7 +82,10 @@ def describe_end(job: Job, *, among_others: bool = False) -> str:
 
 
 class Hint:
-    """Says once, after a moment, why nothing may happen. Call it again and again."""
+    """Says, after a moment, why nothing may happen. Call it again and again.
+
+    That is said once; but if what is waited for comes to wait in vain, that is said as well.
+    """
 
     def __init__(
         self, queue: Queue, why: "Callable[[], Sequence[Reason]]", *, talk: bool = True
@@ -86,15 +94,22 @@ class Hint:
         self._queue = queue
         self._why = why
         self._due = monotonic() + PATIENCE if talk else float("inf")
+        self._is_first = True
+        self._said: set[str] = set()
 
     def __call__(self) -> None:
         """Say it, if it is time."""
         if monotonic() >= self._due:
-            self._due = float("inf")
+            self._due = monotonic() + LOOK_AGAIN
             now = self._queue.now()
             for reason in self._why():
-                if _is_worth_a_word(reason, now):
+                if self._is_news(reason) and _is_worth_a_word(reason, now):
+                    self._said.add(reason.text)
                     say(sentence(reason))
+            self._is_first = False
+
+    def _is_news(self, reason: "Reason") -> bool:
+        return self._is_first or (reason.cause in IN_VAIN and reason.text not in self._said)
 
 
 @contextmanager

@@ -75,6 +75,9 @@ COMMANDS: dict[str, Entry] = {
     "status": Entry(_WATCH, "status:status", "Show counts, queues and workers at a glance."),
     "list": Entry(_WATCH, "list:list_jobs", "List jobs, newest first, by any filter."),
     "show": Entry(_WATCH, "show:show", "Show everything about a job: fields, runs, history."),
+    "graph": Entry(
+        _WATCH, "graph:graph", "Show what a job waits for, and what waits for it, as a graph."
+    ),
     "explain": Entry(_WATCH, "explain:explain", "Say why jobs don't run, and what to do about it."),
     "output": Entry(_WATCH, "output:output", "Show a job's facts and what it wrote."),
     "logs": Entry(_WATCH, "logs:logs", "Print or follow the output of jobs as they run."),

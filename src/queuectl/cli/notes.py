@@ -88,6 +88,8 @@ _WHAT_TO_DO = {
     "no_handler": "start one",
     "no_label": "start one",
     "too_large": "start one",
+    "root_cause": "repair that",
+    "parent_gone": "let it run all the same",
 }
 
 

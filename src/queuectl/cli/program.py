@@ -5,13 +5,16 @@ It is a command, JSON, or words behind `--`. What enqueues and what schedules sh
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from queuectl.cli.command import Command, meant_option, no_such_option
 from queuectl.errors import UsageError
 from queuectl.fields import REQUESTED
+
+if TYPE_CHECKING:
+    from queuectl.queue import Queue
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,6 +100,28 @@ def field_options(*, but: Collection[str] = ()) -> Callable[[F], F]:
     return add_to
 
 
+finally_option = click.option(
+    "--finally",
+    "finals",
+    multiple=True,
+    metavar="ID",
+    help="When this job has ended, however: --after ID:any. Repeat it.",
+)
+
+
+def name_parents(queue: "Queue", fields: dict[str, Any]) -> None:
+    """Replace beginnings of ids by the whole, in what a job is to wait for."""
+    after = fields.get("after")
+    if not after:
+        return
+    from queuectl.dependencies import parent_text, read_parent
+
+    texts = [after] if isinstance(after, str) else after
+    if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
+        named = map(read_parent, texts)
+        fields["after"] = [parent_text(queue.meant(id).id, wanted) for id, wanted in named]
+
+
 def exact_words() -> Sequence[str] | None:
     """Return the words behind `--`, if that was there."""
     exact: Sequence[str] | None = click.get_current_context().meta.get(EXACT)
@@ -114,6 +139,8 @@ def check_one_command(text: Sequence[str]) -> None:
 def given_fields(flags: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that the options give."""
     given = {name: value for name, value in flags.items() if value not in (None, ())}
+    if finals := given.pop("finals", ()):
+        given["after"] = [*given.get("after", ()), *(f"{id}:any" for id in finals)]
     if "tags" in given:
         given["tags"] = list(given["tags"])
     if "env" in given:

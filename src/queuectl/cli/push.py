@@ -7,7 +7,7 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.enqueue import Manner, enqueue_one
 from queuectl.cli.options import json_option, quiet_option, raw_option
-from queuectl.cli.program import field_options, given_fields, in_our_trace
+from queuectl.cli.program import field_options, finally_option, given_fields, in_our_trace
 
 EXAMPLES = """
 queuectl push order-17 '{"total": 12}'               # handled by: worker start --exec PROGRAM
@@ -24,6 +24,7 @@ NOT_FOR_DATA = ("id", "stdin", "shell", "type", "data")
 @click.argument("data", required=False, metavar="[DATA | @FILE | -]")
 @click.option("--type", "type", metavar="T", help="What it is one of: who handles it goes by this.")
 @field_options(but=NOT_FOR_DATA)
+@finally_option
 @click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
 @click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
 @raw_option

@@ -9,10 +9,13 @@ from queuectl.bounds import told as bounds_told
 from queuectl.cli.columns import Pauses, attempts_of, settled, state_of
 from queuectl.cli.command import Command
 from queuectl.cli.finish import ended_label
+from queuectl.cli.notes import again
 from queuectl.cli.options import JOB_ID, json_option, open_queue
 from queuectl.cli.render import (
+    STATE_COLOURS,
     Column,
     heading,
+    say,
     shorten,
     size,
     write,
@@ -25,15 +28,18 @@ from queuectl.job import WAITING, Attempt, Job, signal_name
 from queuectl.lifecycle import first_wait
 from queuectl.limits import at_once_of, given_keys
 from queuectl.parameters import legible
-from queuectl.views import job_whole
+from queuectl.views import children_of, job_whole
 from queuectl.when import ahead, format_duration, human, local
 
 if TYPE_CHECKING:
     from queuectl.explain import Reason
+    from queuectl.lineage import Relative
     from queuectl.queue import Queue
 
 LONGEST_RESULT = 200
 """Cells of a result that are shown; `result --of` prints all of it."""
+MOST_CHILDREN = 20
+"""Jobs that wait for one, and are named."""
 LONGEST_SHOWN = 200
 """Characters of the data of a job that are shown."""
 EXAMPLES = """
@@ -53,7 +59,8 @@ def show(id: str, as_json: bool) -> None:
     With --json: the fields of the job, `waits_for` (why it waits), `sleep` (what it has given its
     worker back for), `runs` (those that are over),
     `events` (what was done to it by hand, rescues and its death) and `hooks` (jobs that its ends
-    have made). Of its environment only the names are shown.
+    have made), `parents` and `children` (the jobs that it waits for, and that wait for it). Of its
+    environment only the names are shown.
     """
     with open_queue() as queue:
         show_job(queue, queue.get(id), as_json=as_json)
@@ -67,6 +74,8 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
     runs = queue.attempts(job.id)
     events = list(queue.iterate_events(job.id))[::-1]
     reasons = queue.explain(job.id)
+    parents = queue.parents(job) if job.awaits else []
+    children = children_of(queue, job, limit=MOST_CHILDREN + 1)
     pause = Pauses(queue.pauses).of(job)
     hooks = list(queue.hooks(job)) if any(event.kind == "hook" for event in events) else []
     progress = queue.progress([job]).get(job.seq)
@@ -77,6 +86,8 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
     lines.insert(_AFTER_STATE, ("Progress", None if progress is None else str(progress)))
     lines.insert(_AFTER_STATE, ("Result", _result(results[job.seq]) if results else None))
     write_facts(lines)
+    _write_relatives("Waits for" if job.state in WAITING else "Waited for", parents, [])
+    _write_relatives("Waited for by", children[:MOST_CHILDREN], children[MOST_CHILDREN:], job.id)
     if runs:
         write()
         heading("Runs")
@@ -91,6 +102,33 @@ def show_job(queue: "Queue", job: Job, *, as_json: bool) -> None:
         heading("History")
         rows = [(local(e.at), e.kind, e.who, e.detail or "") for e in events]
         write_table(_EVENT_COLUMNS, rows)
+
+
+def _write_relatives(
+    title: str, relatives: "Sequence[Relative]", more: "Sequence[Relative]", id: str = ""
+) -> None:
+    """Print the jobs that one waits for, or that wait for it."""
+    if not relatives:
+        return
+    write()
+    heading(title)
+    write_table(_RELATIVE_COLUMNS, [_relative(one) for one in relatives])
+    if more:
+        say(f"There are more; see them with: {again(f'graph {id}')}")
+
+
+def _relative(one: "Relative") -> tuple[str, ...]:
+    job = one.job
+    name = f"group {one.id}" if one.is_group else one.id
+    open_or_gone = "open" if one.is_group else f"gone ({one.came_to or 'not over'})"
+    state = open_or_gone if one.state is None else one.state.value
+    return (
+        name,
+        state,
+        one.wanted,
+        "yes" if one.is_met else "not yet" if one.came_to is None else "no",
+        "" if job is None else job.title,
+    )
 
 
 def shown_data(job: Job) -> str | None:
@@ -248,6 +286,13 @@ _RUN_COLUMNS = (
 )
 
 
+_RELATIVE_COLUMNS = (
+    Column("JOB", least=12),
+    Column("STATE", styles=STATE_COLOURS),
+    Column("WANTED"),
+    Column("MET", drop=1),
+    Column("COMMAND", least=12, drop=2, is_sentence=True),
+)
 _HOOK_COLUMNS = (
     Column("HOOK", least=12),
     Column("STATE"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from queuectl.bound_values import laid_over, read_bounds
 from queuectl.delivery import PROGRAM as DELIVER
+from queuectl.dependencies import read_parent
 from queuectl.errors import BadJobError, StoreError
 from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
@@ -40,6 +41,10 @@ from queuectl.when import iso
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 if TYPE_CHECKING:
     from queuectl.bounds import Bounds
+
+
+LONGEST_VARIABLE = 100_000
+"""Bytes of a list in a variable; the kernel takes no 128 KiB."""
 
 
 class UnrunnableError(Exception):
@@ -216,6 +221,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
             **_hook_variables(job),
             **_trace_variables(run),
             **given_variables(job),
+            **_parent_variables(job),
             **({} if job.type is None else {b"QUEUECTL_TYPE": job.type.encode()}),
         },
         "owner": owner_of(job.node or "", store.identity),
@@ -248,6 +254,17 @@ def _hook_variables(job: Job) -> dict[bytes, bytes]:
     *told, id = job.hook.split(" ", 3)
     texts = [b"" if text == "-" else text.encode() for text in told]
     return {**dict(zip(names, texts, strict=False)), b"QUEUECTL_HOOK_OF": id.encode()}
+
+
+def _parent_variables(job: Job) -> dict[bytes, bytes]:
+    """Return what a run is told of the jobs that its job has waited for: their ids.
+
+    More than a variable can hold would keep it from being started.
+    """
+    if not job.after:
+        return {}
+    ids = " ".join(read_parent(text)[0] for text in job.after).encode()
+    return {b"QUEUECTL_PARENTS": ids} if len(ids) <= LONGEST_VARIABLE else {}
 
 
 def _trace_variables(run: Run) -> dict[bytes, bytes]:

@@ -30,6 +30,7 @@ from queuectl.facts import (
 from queuectl.filter import EventFilter, Filter
 from queuectl.job import Attempt, Job, Output, State, Usage
 from queuectl.limits import Limits
+from queuectl.lineage import Along, Graph, Relative
 from queuectl.outputs import Written
 from queuectl.queue_limits import KeyUse
 from queuectl.remote.wire import Form, form_of
@@ -133,6 +134,22 @@ class Calls(Protocol):
     @reads
     def hooks(self, id: str) -> list[Job]:
         """List the jobs that a job's hooks have made."""
+
+    @reads
+    def parents(self, id: str) -> list[Relative]:
+        """List the jobs that a job waits for, or did."""
+
+    @reads
+    def children(self, id: str, limit: int) -> list[Relative]:
+        """List jobs that wait for a job, or did."""
+
+    @reads
+    def graph_of(self, id: str, limit: int) -> Graph:
+        """Return a job with all that must end before it, and all that waits for it."""
+
+    @reads
+    def taken_along(self, ids: list[str], limit: int) -> Along:
+        """Say which jobs are cancelled with these."""
 
     @reads
     def output(self, id: str, attempt: int | None) -> Output:

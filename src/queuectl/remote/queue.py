@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from queuectl.awaiting import Emission
     from queuectl.explain import Reason
     from queuectl.grants import Access
+    from queuectl.lineage import Along, Graph, Relative
     from queuectl.queue_limits import QueueLimits
     from queuectl.report import Part, Stats, Status
     from queuectl.schedules import Schedules
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from queuectl.webhooks import Webhooks
 
     Followers = list[following.Follower]
+    Relatives = list[Relative]
     Reasons = list[Reason]
     AllSeries = list[list[Part]]
 
@@ -353,6 +355,19 @@ class RemoteQueue(Queue):
 
     def hooks(self, id: Named) -> Jobs:
         return self._ask.hooks(finding.name_of(id))
+
+    def parents(self, id: Named) -> "Relatives":
+        return self._ask.parents(finding.name_of(id))
+
+    def children(self, id: Named, *, limit: int = 1_000) -> "Relatives":
+        return self._ask.children(finding.name_of(id), limit)
+
+    def graph_of(self, id: Named, *, limit: int = 200) -> "Graph":
+        return self._ask.graph_of(finding.name_of(id), limit)
+
+    def taken_along(self, jobs: Iterable[Named], *, limit: int = 10_000) -> "Along":
+        several = finding.several("taken_along", jobs)
+        return self._ask.taken_along([finding.name_of(job) for job in several], limit)
 
     def output(self, id: Named, attempt: int | None = None) -> Output:
         return self._ask.output(finding.name_of(id), attempt)

@@ -10,57 +10,33 @@ is left is kept as ends that are yet to be told, and told by the transactions th
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from queuectl.dependencies import (
     IfParentFails,
     Verdict,
     Wanted,
-    group_end,
     is_unneeded,
     read_parent,
     verdict,
     why_cancelled,
 )
 from queuectl.errors import BadJobError, NotFoundError
-from queuectl.facts import Event, Group
+from queuectl.facts import Event
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Job, State
 from queuectl.lifecycle import cancelled
 from queuectl.scope import reaches
+from queuectl.store.changed import GROUPS_AT, ROWS_AT_ONCE, Changed, End, Ground, Moves
 from queuectl.store.contract import chunks
+from queuectl.store.groups import Groups
 from queuectl.store.rows import fence, holding_slots, kept, transition_row
 
-if TYPE_CHECKING:
-    from queuectl.store.groups import Moves
-    from queuectl.store.idiom import Idiom
-
-GROUPS_AT = 1 << 60
-"""Groups are parents as well; their places are this far behind the first of all jobs."""
 TOLD_AT_ONCE = 10_000
 """Children that are told in one transaction."""
 ROUNDS_AT_ONCE = 1_000
 """How often one transaction goes on to the children of children that are cancelled."""
 PARENTS_AT_ONCE = 500
-ROWS_AT_ONCE = 5_000
-
-
-class End(NamedTuple):
-    """A job that has ended, as those are told who wait for it."""
-
-    seq: int
-    id: str
-    state: State
-    at: int
-    action: str | None = None
-    """What this is a part of, if somebody did it by hand."""
-    was_removed: bool = False
-    was_unneeded: bool = False
-
-    @property
-    def told(self) -> str:
-        """What it is called."""
-        return f"group {self.id}" if self.seq >= GROUPS_AT else self.id
 
 
 class _Edge(NamedTuple):
@@ -83,11 +59,12 @@ class Link(NamedTuple):
 class Edges:
     """Who waits for whom, as a part of a transaction."""
 
-    def __init__(self, idiom: "Idiom") -> None:
+    def __init__(self, idiom: Ground) -> None:
         self._idiom = idiom
         self._db = idiom.db
         self._sql = idiom.db.sql
         self._bind = idiom.bind
+        self._of_groups = Groups(idiom)
 
     # -- new jobs -----------------------------------------------------------------------
 
@@ -143,11 +120,10 @@ class Edges:
 
     def _groups(self, names: Iterable[str]) -> dict[str, End]:
         """Hold groups, and say how those ended that have."""
-        held = self._idiom.groups.find(names)
-        return {group.name: _end_of(seq, group) for seq, group in held}
+        return {end.id: end for end in self._of_groups.ends(names)}
 
     def link(
-        self, links: Sequence[Link], parents: Mapping[str, End | None], now: int, moves: "Moves"
+        self, links: Sequence[Link], parents: Mapping[str, End | None], now: int, moves: Moves
     ) -> None:
         """Have jobs that were just stored as blocked wait for their parents."""
         places = self._places({link.id for link in links}, parents)
@@ -191,7 +167,7 @@ class Edges:
         for link in links:
             if link.group is not None:
                 by_group[link.group].append(places[link.id])
-        waited_for = self._idiom.groups.waited_for(by_group)
+        waited_for = self._of_groups.waited_for(by_group)
         for seq, name in waited_for:
             if self._leads_to(by_group[name], GROUPS_AT + seq):
                 raise BadJobError(
@@ -213,7 +189,7 @@ class Edges:
             if place in found:
                 return True
             groups = [parent - GROUPS_AT for parent in found if parent >= GROUPS_AT]
-            found.update(self._idiom.groups.blocked(groups))
+            found.update(self._of_groups.blocked(groups))
             some = found - seen
         return False
 
@@ -226,7 +202,7 @@ class Edges:
 
     # -- ends ---------------------------------------------------------------------------
 
-    def settle(self, ends: Sequence[End], moves: "Moves", *, kept: bool = False) -> None:
+    def settle(self, ends: Sequence[End], moves: Moves, *, kept: bool = False) -> None:
         """Tell all who wait for jobs that these have ended, and so on.
 
         What is left of that is kept for later; or still is, if the ends were.
@@ -250,7 +226,7 @@ class Edges:
                 self._db.change(self._sql.ADD_UNTOLD, _kept_row(end))
         self._idiom.has_untold |= bool(left)
 
-    def settle_kept(self, now: int, moves: "Moves") -> bool:
+    def settle_kept(self, now: int, moves: Moves) -> bool:
         """Go on to tell ends of which not all have been told; says whether there were any."""
         rows = self._db.rows(self._sql.UNTOLD, limit=PARENTS_AT_ONCE)
         if rows:
@@ -270,7 +246,7 @@ class Edges:
         rows = self._db.rows(self._sql.OPEN_EDGES, seqs=self._bind(sorted(by_seq)), limit=limit)
         return [_Edge(child, by_seq[parent], Wanted(wanted)) for parent, child, wanted in rows]
 
-    def _tell(self, edges: Sequence[_Edge], now: int, moves: "Moves") -> list[End]:
+    def _tell(self, edges: Sequence[_Edge], now: int, moves: Moves) -> list[End]:
         """Tell children of ends; returns the ends of those that are cancelled by that."""
         children: dict[int, IfParentFails] = {}
         for some in chunks(sorted({edge.child for edge in edges}), ROWS_AT_ONCE):
@@ -296,6 +272,18 @@ class Edges:
         self._let_go(fewer, now)
         return self._cancel(over, now, moves)
 
+    def drop(self, child: int, before: Sequence[str], after: Sequence[str], now: int) -> None:
+        """Have a job wait no longer for some of those that it waits for."""
+        gone = {id for id, _ in _read(before)} - {id for id, _ in _read(after)}
+        edges = self._db.rows(self._sql.PARENTS, seqs=self._bind([child]))
+        dropped = {
+            parent: met for _, parent, id, _, _, met in edges if id in gone and parent < GROUPS_AT
+        }
+        row = {"child": child, "seqs": self._bind(list(dropped))}
+        self._db.change(self._sql.DROP_EDGES, row)
+        if count := sum(not met for met in dropped.values()):
+            self._let_go({child: count}, now)
+
     def _let_go(self, fewer: Mapping[int, int], now: int) -> None:
         """Have so many parents less keep these from running."""
         by_count: dict[int, list[int]] = defaultdict(list)
@@ -308,7 +296,7 @@ class Edges:
         if fewer:
             self._idiom.wake()
 
-    def _cancel(self, over: Mapping[int, _Edge], now: int, moves: "Moves") -> list[End]:
+    def _cancel(self, over: Mapping[int, _Edge], now: int, moves: Moves) -> list[End]:
         """Cancel those of these children that are blocked."""
         jobs = [job for some in chunks(sorted(over), ROWS_AT_ONCE) for job in self._lock(some)]
         jobs = [job for job in jobs if job.state == State.BLOCKED]
@@ -321,13 +309,11 @@ class Edges:
         jobs: Sequence[Job],
         whys: Mapping[int, str],
         now: int,
-        moves: "Moves",
+        moves: Moves,
         *,
         actions: Mapping[int, str | None] | None = None,
     ) -> list[End]:
         """Cancel jobs that wait, and are held, for these reasons; returns which have children."""
-        from queuectl.store.idiom import Changed
-
         if not jobs:
             return []
         actions = actions or {}
@@ -414,12 +400,6 @@ def _kept_end(row: Sequence[Any], now: int) -> End:
 
 def _read(names: Sequence[str]) -> list[tuple[str, Wanted]]:
     return [read_parent(name) for name in names]
-
-
-def _end_of(seq: int, group: Group) -> End:
-    """Return how a group has ended, if it has."""
-    state = State.PENDING if group.over_at is None else group_end(group)
-    return End(GROUPS_AT + seq, group.name, state, group.over_at or 0)
 
 
 def _check_found(what: str, wanted: Mapping[str, str], found: Container[str]) -> None:

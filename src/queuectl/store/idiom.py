@@ -4,7 +4,7 @@ This is the way that every SQL database can go. A database that has a better one
 `Idiom` of its own, in its folder.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from queuectl.errors import LeaseLostError
 from queuectl.facts import Event
 from queuectl.job import NEEDS, Job, State
+from queuectl.store.changed import Changed, End, Moves, ends_of, moves_of
 from queuectl.store.contract import Ended, Topic, Turned
 from queuectl.store.database import Database
 from queuectl.store.driver import Params, Row
@@ -28,13 +29,13 @@ from queuectl.store.rows import (
     transition_row,
 )
 from queuectl.store.statements.shared import NEW_COLUMNS
-from queuectl.values import dataclass, field, replace
+from queuectl.values import dataclass, replace
 
 if TYPE_CHECKING:
     from queuectl.admission import Admitted, Candidate, Offer, Serving
     from queuectl.job import Outcome
-    from queuectl.store.edges import Edges, End
-    from queuectl.store.groups import Groups, Moves
+    from queuectl.store.counting import Counting
+    from queuectl.store.edges import Edges
     from queuectl.store.limiting import Limiting
     from queuectl.store.stocking import Stocking
     from queuectl.webhook import Webhook
@@ -44,42 +45,6 @@ BURIED_AT_ONCE = 1_000
 WEBHOOKS_HOLD = 1.0
 """Seconds for which it is known which webhooks there are: to ask at each end would cost all those
 who have none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """Jobs that came into the same state, by one and the same step."""
-
-    to: State | None
-    """None when they are gone."""
-    jobs: Sequence[int]
-    """Their places in the line; those of new jobs aren't told."""
-    events: Sequence[Event] = ()
-    """What is kept of that."""
-    wakes: bool = False
-    """Whether nodes should look for work because of it."""
-    new: bool = False
-    """Whether they weren't there before."""
-    ticked: Sequence[Job] = ()
-    """Those of them that a schedule has made, and that are over, as they were before."""
-    left: Sequence[Job] = ()
-    """Those of them that had, or were about to get, a slot of a limit, as they were before."""
-    unstarted: bool = False
-    """Whether these were claimed, but never ran."""
-    hooked: "Sequence[tuple[Job, Outcome | None]]" = ()
-    """Those of them that have hooks, as they are now, and what their runs came to, if they ran."""
-    told: "Sequence[tuple[Job, Outcome | None]]" = ()
-    """The same of those that webhooks may want to hear of."""
-    ends: "Sequence[End]" = ()
-    """Those of them that are over, and for which others may wait."""
-    again: Sequence[int] = ()
-    """Those that were over, and aren't any more, though others may have been told."""
-    members: Sequence[Job] = ()
-    """Those of them that may be in groups, as they were before."""
-    joined: "Mapping[str, tuple[int, int | None]]" = field(default_factory=dict)
-    """Of new jobs, how many come into which groups; and how many dead ones these bear, if said."""
-    at: int | None = None
-    """When that was; the time, if that isn't told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +103,11 @@ class Idiom:
         return Edges(self)
 
     @cached_property
-    def groups(self) -> "Groups":
-        """The groups of jobs; most are in none."""
-        from queuectl.store.groups import Groups
+    def counting(self) -> "Counting":
+        """How many jobs of groups there are; most jobs are in none."""
+        from queuectl.store.counting import Counting
 
-        return Groups(self)
+        return Counting(self, self.edges)
 
     # -- storing ------------------------------------------------------------------------
 
@@ -391,20 +356,18 @@ class Idiom:
         self.follow(*changes)
         again = [seq for change in changes for seq in change.again]
         ends = [end for change in changes for end in change.ends]
-        moves = _moves_of(changes)
+        moves = moves_of(changes)
         if again or ends or moves is not None:
             now = max((change.at for change in changes if change.at is not None), default=None)
             self.spread(ends, again, moves, self.time(now))
 
     def spread(
-        self, ends: "Sequence[End]", again: Sequence[int], moves: "Moves | None", now: int
+        self, ends: Sequence[End], again: Sequence[int], moves: Moves | None, now: int
     ) -> None:
         """See to what ends of jobs, and that some run again, mean to children and groups.
 
         And what the ends of these mean to others, and so on.
         """
-        from queuectl.store.groups import Moves
-
         moves = Moves() if moves is None else moves
         while ends or again or moves:
             if again:
@@ -413,16 +376,14 @@ class Idiom:
                 self.edges.settle(ends, moves)
             ends, again = [], []
             if moves:
-                ends, again, moves = self.groups.count(moves, now)
+                ends, again, moves = self.counting.count(moves, now)
 
     def settle(self) -> bool:
         """Go on with what a transaction has left of that; says whether there was anything."""
-        from queuectl.store.groups import Moves
-
         moves, now = Moves(), self.time(None)
         self.has_untold = False
         found = self.edges.settle_kept(now, moves)
-        found = self.groups.go_on_stopping(now, moves) or found
+        found = self.counting.go_on_stopping(now, moves) or found
         self.spread([], [], moves, now)
         return found
 
@@ -541,34 +502,6 @@ class Idiom:
     def bind(self, items: Sequence[object]) -> object:
         """Make a value of a list."""
         return self.db.driver.dialect.bind_list(items)
-
-
-def _moves_of(changes: Sequence[Changed]) -> "Moves | None":
-    """Return by how much changes move the counts of groups; most don't."""
-    if not any(change.members or change.joined for change in changes):
-        return None
-    if not any(job.group is not None for change in changes for job in change.members) and not any(
-        change.joined for change in changes
-    ):
-        return None
-    from queuectl.store.groups import Moves
-
-    moves = Moves()
-    for change in changes:
-        moves.move(change.members, change.to)
-        for group, (jobs, max_fails) in change.joined.items():
-            moves.join(group, jobs, max_fails)
-    return moves
-
-
-def ends_of(jobs: Iterable[Job], state: State, at: int) -> "Sequence[End]":
-    """Return as what jobs end whose children are told; most have none."""
-    parents = [job for job in jobs if job.has_children]
-    if not parents:
-        return ()
-    from queuectl.store.edges import End
-
-    return [End(job.seq, job.id, state, at) for job in parents]
 
 
 def _nobody(job: Job) -> bool:

@@ -1,7 +1,7 @@
 """Tidying: what makes small again what has grown, and costs nobody who works anything."""
 
+from queuectl.store.changed import GROUPS_AT
 from queuectl.store.contract import Nodes, Topic
-from queuectl.store.edges import GROUPS_AT
 from queuectl.store.idiom import Idiom
 from queuectl.store.rollups import EVER, Tally
 

@@ -10,10 +10,12 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import StateError
+from queuectl.job import State
 from queuectl.store.contract import RunId
 from queuectl.tasks import steps
 from queuectl.tasks.outcomes import Asleep
 from queuectl.tasks.steps import Keeper, Steps
+from queuectl.values import dataclass
 
 if TYPE_CHECKING:
     from queuectl.awaiting import Duration
@@ -21,6 +23,17 @@ if TYPE_CHECKING:
 TELL_EVERY = 0.25
 """Seconds between two times that a job says how far it is."""
 _current: ContextVar["CurrentJob"] = ContextVar("queuectl_current_job")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParentJob:
+    """A job that the current one has waited for."""
+
+    id: str
+    state: State | None
+    """Where it stands; of one that is gone, how it ended."""
+    result: Any
+    """What it came to; None if it set no result, or is gone."""
 
 
 class CurrentJob:
@@ -107,6 +120,22 @@ class CurrentJob:
                 self.on_stop(why)
             except Exception:
                 logging.getLogger("queuectl").exception("kill() of job %s failed", self.id)
+
+    @property
+    def parents(self) -> "list[ParentJob]":
+        """The jobs that it has waited for, as they were named, with what they came to."""
+        queue = self._its_queue
+        found = queue.parents(self.id)
+        results = queue.results([one.job for one in found if one.job is not None])
+        return [
+            ParentJob(
+                id=one.id,
+                state=one.state or one.came_to,
+                result=None if one.job is None else results.get(one.job.seq),
+            )
+            for one in found
+            if not one.is_group
+        ]
 
     # -- steps --------------------------------------------------------------------------
 

@@ -6,13 +6,15 @@ What a step returns is stored as JSON, by its annotation, under the job and the 
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, get_type_hints, overload
 
 from queuectl.errors import LeaseLostError, UsageError
 from queuectl.facts import Sleep, Step
+from queuectl.job import Job, Named
+from queuectl.lineage import Relative
 from queuectl.tasks.codec import Codec, MisfitError, codec_of
 from queuectl.tasks.outcomes import Asleep, LeaseLost
 
@@ -35,6 +37,12 @@ class Keeper(Protocol):
 
     def keep_step(self, run: "RunId", name: str, output: bytes, *, connection: Any = None) -> None:
         """Store that a step is done."""
+
+    def parents(self, id: Named) -> "Sequence[Relative]":
+        """Return the jobs that one has waited for."""
+
+    def results(self, jobs: Sequence[Job]) -> dict[int, Any]:
+        """Return what jobs came to."""
 
     def fall_asleep(self, run: "RunId", wish: "Wish") -> Step | Sleep:
         """Return the step of a sleep that is over, or begin it."""

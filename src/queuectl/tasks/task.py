@@ -107,6 +107,10 @@ class Task(Generic[P, R, C]):
 
     _connection: Any = None
 
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+        """Return the request for a job that calls the function: for graphs and `enqueue_many`."""
+        return self.request(args, kwargs)
+
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> "TaskJob[R]":
         """Have a worker call the function; arguments that don't fit are a `BadJobError`."""
         fields = self.request(args, kwargs)

@@ -115,7 +115,6 @@ _ASKED: dict[str, Json] = {
     "keys": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_KEYS},
     "parents": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_PARENTS},
     "groups": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_GROUPS},
-    "if_fails": {"type": "string", "enum": ["block", "cancel", "run"]},
     "needs": {
         "type": ["object", "string"],
         "additionalProperties": {"type": ["number", "string"]},
@@ -123,6 +122,7 @@ _ASKED: dict[str, Json] = {
     "required": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_LABELS},
     "parameters": by_name({"type": ["string", "integer"]}),
     "at_once": TEXT,
+    "if_fails": {"type": "string", "enum": ["block", "cancel", "run"]},
     "until": {"type": "string", "enum": ["start", "end"]},
     "collision": {"type": "string", "enum": ["return", "reject", "replace", "debounce"]},
     "hook": {"type": ["string", "boolean"]},
@@ -195,11 +195,11 @@ _TOLD: dict[str, Json] = {
     "keys": array(TEXT),
     "parents": array(TEXT),
     "groups": array(TEXT),
-    "if_fails": TEXT,
     "needs": by_name(NUMBER),
     "required": array(TEXT),
     "devices": by_name(array(COUNT)),
     "parameters": by_name({"type": ["string", "integer"]}),
+    "if_fails": TEXT,
     "until": TEXT,
     "collision": TEXT,
     "hook": TEXT,
@@ -210,6 +210,7 @@ _TOLD: dict[str, Json] = {
 }
 _BESIDES: Json = {
     "task": or_null(TEXT),
+    "at_once": or_null(TEXT),
     "data": or_null(TEXT),
     "data_base64": or_null({"type": "string", "contentEncoding": "base64"}),
     "type": or_null(TEXT),
@@ -297,6 +298,45 @@ EVENT = tells(
         "detail": or_null(TEXT),
         "action": or_null(TEXT),
         "undo_until": or_null(TIME),
+    }
+)
+RELATIVE = tells(
+    {
+        "id": TEXT,
+        "group": FLAG,
+        "wanted": TEXT,
+        "state": or_null(STATE),
+        "came_to": or_null(STATE),
+        "met": FLAG,
+    }
+)
+GRAPH = tells(
+    {
+        "id": TEXT,
+        "jobs": array(
+            tells(
+                {
+                    "id": TEXT,
+                    "group": FLAG,
+                    "state": or_null(STATE),
+                    "command": TEXT,
+                    "queue": or_null(TEXT),
+                    "reason": or_null(TEXT),
+                }
+            )
+        ),
+        "edges": array(
+            tells(
+                {
+                    "parent": TEXT,
+                    "child": TEXT,
+                    "wanted": TEXT,
+                    "came_to": or_null(STATE),
+                    "met": FLAG,
+                }
+            )
+        ),
+        "whole": FLAG,
     }
 )
 STEP = tells({"name": TEXT, "attempt": COUNT, "done_at": TIME, "output": TEXT})
@@ -521,6 +561,7 @@ SCHEMAS: dict[str, Json] = {
     "Event": EVENT,
     "Finding": FINDING,
     "Job": _JOB,
+    "Graph": GRAPH,
     "JobWhole": tells(
         {
             **_JOB["properties"],
@@ -531,6 +572,8 @@ SCHEMAS: dict[str, Json] = {
             "progress": PROGRESS,
             "result": ANY,
             "sleep": SLEEP,
+            "parents": array(ref("Relative")),
+            "children": array(ref("Relative")),
         }
     ),
     "NewJob": _new_job(REQUESTED),
@@ -543,6 +586,7 @@ SCHEMAS: dict[str, Json] = {
     ),
     "Key": KEY,
     "Reason": REASON,
+    "Relative": RELATIVE,
     "Schedule": tells(SCHEDULE),
     "ScheduleWhole": tells(
         {

@@ -7,7 +7,6 @@ from queuectl.dependencies import (
     IfParentFails,
     Verdict,
     Wanted,
-    group_end,
     is_unneeded,
     read_parent,
     verdict,
@@ -128,7 +127,7 @@ class ToyEdges:
         for name, _ in map(read_parent, job.after_group):
             group = memory.groups[name]
             if group.over_at is not None and memory.ties[id, GROUP + name].came_to is None:
-                over.append(Ending(name, group_end(group), now, is_group=True))
+                over.append(Ending(name, group.came_to, now, is_group=True))
         self.settle(over, only=id)
 
     def settle(self, over: Sequence[Ending], *, only: str | None = None) -> None:
@@ -241,6 +240,12 @@ class ToyEdges:
                 del ties[child, parent]
             else:
                 ties[child, parent] = replace(ties[child, parent], is_gone=True)
+
+    def cut(self, job: Job, was: Job) -> int:
+        """Cut the ties to what a job waits for no longer; says how many kept it."""
+        gone = {id for id, _ in map(read_parent, was.after)}
+        gone -= {id for id, _ in map(read_parent, job.after)}
+        return sum(not self._memory.ties.pop((job.id, parent)).is_met for parent in gone)
 
     def edges(self, kept: Callable[[str, str, Tie], bool]) -> list[Edge]:
         """Return the ties that are meant, as a store tells them."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from queuectl.dependencies import group_end, is_unneeded
+from queuectl.dependencies import is_unneeded
 from queuectl.errors import NotFoundError, StateError
 from queuectl.facts import Group
 from queuectl.job import FINISHED, WAITING, Job, NewJob, State
@@ -95,7 +95,7 @@ class ToyGroups(Groups):
             for name in again:
                 self._reopened(name)
             for name in over:
-                self._ended(name, group_end(self._memory.groups[name]), now)
+                self._ended(name, self._memory.groups[name].came_to, now)
 
     def _judge(
         self, name: str, happened: set[str], now: int, over: list[str], again: list[str]

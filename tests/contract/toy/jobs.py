@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Any
 
 from queuectl.action import current_action
+from queuectl.bound_values import laid_over
 from queuectl.dependencies import read_parent
 from queuectl.errors import (
     BadJobError,
@@ -41,6 +41,7 @@ from queuectl.store.ids import free_ids, job_ids
 from queuectl.store.rows import kept, restored
 from queuectl.store.webhooks import GONE
 from queuectl.uniqueness import OnDuplicate, taken_by, who_has
+from queuectl.values import replace
 from queuectl.webhook import delivery_of, hearers, wants_no_more
 from queuectl.when import LATEST
 from tests.contract.toy.edges import ToyEdges
@@ -118,6 +119,7 @@ class ToyJobs(Jobs):
         hooks = ("on_success", "on_failure", "on_dead")
         fields |= {name: getattr(new, name) or None for name in hooks} | {"hook": new.hook}
         fields["body_digest"] = new.body_digest
+        fields["bounds"] = laid_over(new.bounds, {})
         fields |= dict.fromkeys(("attempts", "failures", "crashes"), 0)
         fields["parameters"] = dict(new.parameters or {})
         fields |= {"keys": new.keys, "vtime": self._place(new) if placed else 0, "parked": None}
@@ -431,7 +433,15 @@ class ToyJobs(Jobs):
             same = [j for j in ready if (j.queue, j.priority) == (job.queue, job.priority)]
             job = replace(job, vtime=min([-now, *(j.vtime - 1 for j in same)]))
         same_state = {name: getattr(was, name) for name in _NOT_EDITED}
-        return replace(job, **same_state, updated_at=now)
+        job = replace(job, **same_state, updated_at=now)
+        return job if job.after == was.after else self._with_less_to_wait_for(job, was, now)
+
+    def _with_less_to_wait_for(self, job: Job, was: Job, now: int) -> Job:
+        count = job.open_parents - self.edges.cut(job, was)
+        if job.state == State.BLOCKED and not count:
+            job = replace(job, state=State.PENDING)
+            self._memory.ready[job.id] = int(job.parked is None and job.run_at <= now)
+        return replace(job, open_parents=count)
 
     def prune(self, state: State, before: int, *, limit: int | None) -> int:
         old = sorted(self._old(state, before), key=lambda job: job.finished_at or 0)[:limit]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tests.faults.mutants import (
     access,
     api,
+    arrays,
     cli,
     guard,
     handlers,
@@ -25,6 +26,6 @@ from tests.faults.mutants.mutant import Mutant
 
 ROOMS = (
     *(store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api, web),
-    *(metrics, traces),
+    *(metrics, traces, arrays),
 )
 MUTANTS: Sequence[Mutant] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

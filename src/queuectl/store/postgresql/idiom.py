@@ -8,9 +8,10 @@ from operator import itemgetter
 from queuectl.admission import Candidate, Offer
 from queuectl.errors import StoreUnreachableError
 from queuectl.job import ANY_TYPE, Job
+from queuectl.store.changed import Changed
 from queuectl.store.contract import Turned
 from queuectl.store.driver import ConflictError, DisconnectedError, Params, Row
-from queuectl.store.idiom import Changed, Idiom, no_lease
+from queuectl.store.idiom import Idiom, no_lease
 from queuectl.store.rows import OWN_COLUMNS, NewRow, named
 from queuectl.store.session import Session
 from queuectl.store.statements.shared import NEW_COLUMNS, SAID

@@ -491,6 +491,9 @@ INSERT INTO {untold} (seq, id, state, action, how) VALUES (:seq, :id, :state, :a
 UNTOLD = "SELECT seq, id, state, action, how FROM {untold} ORDER BY seq LIMIT :limit{skip_locked}"
 DROP_UNTOLD = "DELETE FROM {untold} WHERE seq {in_seqs}"
 
+# Have a job wait for some no longer.
+DROP_EDGES = "DELETE FROM {edges} WHERE child = :child AND parent {in_seqs}"
+
 # For what jobs wait that hasn't ended.
 OPEN_PARENTS = "SELECT DISTINCT parent FROM {edges} WHERE child {in_seqs} AND came_to IS NULL"
 

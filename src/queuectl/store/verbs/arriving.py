@@ -13,11 +13,11 @@ from queuectl.host import whoami
 from queuectl.job import FINISHED, Job, NewJob, State
 from queuectl.lifecycle import cancelled
 from queuectl.scope import reaches
+from queuectl.store.changed import Changed, Moves
 from queuectl.store.contract import Changes, Decide, Decision, Edit, EndRun
 from queuectl.store.crowding import Displaced
 from queuectl.store.edges import Link
-from queuectl.store.groups import Moves
-from queuectl.store.idiom import Changed, Idiom
+from queuectl.store.idiom import Idiom
 from queuectl.store.naming import Names, told_of
 from queuectl.store.rows import NewRow, joined_by, stored_job, with_values
 from queuectl.uniqueness import Holding, OnDuplicate, latest_start, taken_by

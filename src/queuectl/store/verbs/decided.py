@@ -6,15 +6,15 @@ and what follows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from queuectl.action import current_action
 from queuectl.errors import NotFoundError, StateError
 from queuectl.job import FINISHED, Job, State, Transition
 from queuectl.lifecycle import in_line
+from queuectl.store.changed import Changed, End, ends_of
 from queuectl.store.contract import Decision, Edit, EndRun, Restore, Topic
 from queuectl.store.driver import Params
-from queuectl.store.idiom import Changed, Idiom, ends_of
+from queuectl.store.idiom import Idiom
 from queuectl.store.rows import (
     edited_row,
     fence,
@@ -25,9 +25,6 @@ from queuectl.store.rows import (
     transition_row,
 )
 from queuectl.values import replace
-
-if TYPE_CHECKING:
-    from queuectl.store.edges import End
 
 
 class Decided:
@@ -142,6 +139,8 @@ class Decided:
             if not self._db.change(self._sql.EDIT, row):
                 continue
             done.append(seq)
+            if job.after != was.after:
+                self._idiom.edges.drop(seq, was.after, job.after, self._now)
             if job.parked:
                 parked.append(job)
             elif edit.retried is None and (not row["ready"] or _elsewhere(job, was)):
@@ -244,7 +243,7 @@ class Decided:
             for (state, ready), seqs in found.items()
         ]
 
-    def _ended(self, seqs: Sequence[int], state: State | None) -> "Sequence[End]":
+    def _ended(self, seqs: Sequence[int], state: State | None) -> Sequence[End]:
         """Return which of these jobs were open, and have ended for those who wait for them."""
         if state is not None and state not in FINISHED:
             return ()

@@ -9,6 +9,7 @@ from queuectl.facts import Batch, Count, Edge
 from queuectl.filter import Filter, Sort
 from queuectl.job import Job, NewJob, OneOfMany, State
 from queuectl.scope import reaches
+from queuectl.store.changed import Changed
 from queuectl.store.contract import (
     LONGEST_PIECE,
     Changes,
@@ -19,7 +20,7 @@ from queuectl.store.contract import (
     chunks,
 )
 from queuectl.store.driver import Params
-from queuectl.store.idiom import Changed, Idiom
+from queuectl.store.idiom import Idiom
 from queuectl.store.rows import (
     NewRow,
     can_be_sought,
@@ -385,7 +386,7 @@ _by_parent = itemgetter(1, 0)
 
 
 def _edge(child: int, parent: int, id: str, wanted: str, came_to: str | None, met: int) -> Edge:
-    from queuectl.store.edges import GROUPS_AT
+    from queuectl.store.changed import GROUPS_AT
 
     return Edge(
         child=child,

@@ -6,8 +6,9 @@ from queuectl.admission import Offer, Serving
 from queuectl.facts import Event, Pause, Reservation, Use
 from queuectl.job import ANY_HANDLER, FINISHED, Job, State, read_devices
 from queuectl.scope import reaches
+from queuectl.store.changed import Changed, ends_of
 from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Topic, Turned
-from queuectl.store.idiom import Changed, Idiom, ends_of
+from queuectl.store.idiom import Idiom
 from queuectl.store.rollups import Tally
 from queuectl.store.rows import death_of, ended_job, ended_row, fence, output_row, storable
 from queuectl.values import replace

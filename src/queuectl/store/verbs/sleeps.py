@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from queuectl.facts import Emitted, Sleep, Step
 from queuectl.job import Job, State
 from queuectl.sleeping import is_over, wakes
+from queuectl.store.changed import Changed
 from queuectl.store.contract import RunId, Sleeps, Wish
-from queuectl.store.idiom import Changed, Idiom
+from queuectl.store.idiom import Idiom
 from queuectl.store.rows import storable
 from queuectl.store.verbs.reports import SqlReports, asleep, sleep_of
 

@@ -35,8 +35,10 @@ from queuectl.facts import (
 from queuectl.filter import ANY_EVENT, EventFilter, Filter
 from queuectl.job import Attempt, Job, Output, State, Usage
 from queuectl.limits import Limits
+from queuectl.lineage import Along, Graph, Relative
 from queuectl.outputs import Written
 from queuectl.queue_limits import KeyUse
+from queuectl.relatives import MOST_ALONG
 from queuectl.remote.calls import NAMES, Calls, Result, Shape, shape_of
 from queuectl.report import Part, Stats, Status
 from queuectl.schedule import POLICY, Schedule
@@ -45,7 +47,7 @@ from queuectl.telling import check_json, check_result
 from queuectl.values import replace
 from queuectl.web.api import webhooks
 from queuectl.web.api.bulk import pages_told
-from queuectl.web.api.jobs import asked_of, changes_of, guarded
+from queuectl.web.api.jobs import MOST_NODES, asked_of, changes_of, guarded
 from queuectl.web.api.maintenance import may_set
 from queuectl.web.api.once import id_of
 from queuectl.web.api.queues import checked_limits
@@ -175,6 +177,23 @@ class Answers:
     def hooks(self, id: str) -> list[Job]:
         found = self._queue.hooks(self.get(id))
         return [job for job in found if self._call.grant.is_for(job.queue)]
+
+    @allowed()
+    def parents(self, id: str) -> list[Relative]:
+        return self._queue.parents(self.get(id))
+
+    @allowed()
+    def children(self, id: str, limit: int) -> list[Relative]:
+        return self._queue.children(self.get(id), limit=_most(limit))
+
+    @allowed()
+    def graph_of(self, id: str, limit: int) -> Graph:
+        return self._queue.graph_of(self.get(id), limit=max(1, min(limit, MOST_NODES)))
+
+    @allowed()
+    def taken_along(self, ids: list[str], limit: int) -> Along:
+        jobs = self._some(ids[:MOST_ALONG])
+        return self._queue.taken_along(jobs, limit=max(0, min(limit, MOST_ALONG)))
 
     @allowed()
     def output(self, id: str, attempt: int | None) -> Output:

@@ -11,7 +11,7 @@ from queuectl.changes import Asked, Change
 from queuectl.errors import UsageError
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
-from queuectl.report import attempt_dict, event_dict, job_dict, progress_dict, step_dict
+from queuectl.report import attempt_dict, event_dict, graph_dict, job_dict, progress_dict, step_dict
 from queuectl.request import by_name
 from queuectl.together import Prepared, Stored
 from queuectl.tracecontext import read_trace
@@ -212,6 +212,25 @@ def job_events(call: Call) -> list[dict[str, Any]]:
 def explain(call: Call) -> list[dict[str, Any]]:
     """Say why a job waits, with all reasons there are."""
     return [reason.as_dict() for reason in call.queue.explain(call.job())]
+
+
+MOST_NODES = 10_000
+"""Jobs that a graph has in one answer at most."""
+_LIMIT = Param(
+    name="limit",
+    schema={"type": "integer", "minimum": 1, "maximum": MOST_NODES},
+    about="At most so many jobs, the nearest; 200 unless that is said.",
+)
+
+
+@group.get("/jobs/{id}/graph", query=(_LIMIT,), answers=schemas.ref("Graph"))
+def graph(call: Call) -> dict[str, Any]:
+    """Return a job with all that must end before it, and all that waits for its end.
+
+    Jobs are in an order in which none comes before one that it waits for. Of one in a queue that
+    who asks isn't let in for, only the id is there. If there are more, it isn't `whole`.
+    """
+    return graph_dict(call.queue.graph_of(call.job(), limit=call.query.get("limit", 200)))
 
 
 @group.get("/jobs/{id}/steps", answers=schemas.array(schemas.ref("Step")))

@@ -1,0 +1,103 @@
+"""`graph`: the jobs around a job, as a tree, or for Graphviz, Mermaid and programs."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from queuectl.cli.command import Command
+from queuectl.cli.notes import again
+from queuectl.cli.options import JOB_ID, json_option, open_queue
+from queuectl.cli.render import (
+    STATE_COLOURS,
+    is_terminal,
+    paint,
+    safe,
+    say,
+    shorten,
+    terminal_width,
+    write_json,
+    write_lines,
+)
+
+if TYPE_CHECKING:
+    from queuectl.lineage import Graph
+
+FORMATS = ("tree", "dot", "mermaid", "json")
+LIMIT = 200
+"""Jobs that are shown, unless another number is asked for."""
+MOST = 250_000
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    queuectl graph 7f3k                        # all that must end before it, and waits for it
+    queuectl graph 7f3k --format dot | dot -Tsvg > graph.svg
+    queuectl graph 7f3k --format mermaid
+    queuectl graph 7f3k --json | jq '.jobs[] | select(.state == "dead").id'
+    """,
+)
+@click.argument("id", type=JOB_ID, metavar="ID")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="tree",
+    help="How it is written.  [default: tree]",
+)
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(0),
+    default=LIMIT,
+    metavar="N",
+    help=f"So many jobs, the nearest; 0 for {MOST:,}.  [default: {LIMIT}]",
+)
+@json_option
+def graph(id: str, form: str, limit: int, as_json: bool) -> None:
+    """Show a job with all that must end before it, and all that waits for its end.
+
+    In the tree, jobs stand below those that they wait for. One that waits for several stands below
+    the first of them, and is only named again below the others. What a job wants of the one above
+    it is said if it isn't that it completes.
+    """
+    if as_json and form not in ("tree", "json"):
+        raise click.UsageError(f"Give either --json or --format {form}, not both")
+    with open_queue() as queue:
+        found = queue.graph_of(id, limit=limit or MOST)
+    if as_json or form == "json":
+        from queuectl.report import graph_dict
+
+        write_json(graph_dict(found))
+    else:
+        write_lines(_lines(found, form))
+    if not found.is_whole:
+        more = again(f"graph {found.id} --limit 0")
+        say(f"There are more than {len(found.nodes):,} jobs; see them with: {more}")
+
+
+def _lines(found: "Graph", form: str) -> Iterable[str]:
+    from queuectl import drawing
+
+    if form == "dot":
+        return map(safe, drawing.dot(found))
+    if form == "mermaid":
+        return map(safe, drawing.mermaid(found))
+    return _tree(found)
+
+
+def _tree(found: "Graph") -> Iterator[str]:
+    from queuectl.drawing import tree
+
+    most = terminal_width() if is_terminal() else None
+    for branch, node, wanted, is_again in tree(found):
+        state = "open" if node.is_group and node.state is None else str(node.state or "gone")
+        name = safe(node.id)
+        head = f"{branch}{name}{f' [{wanted}]' if wanted else ''} {state}"
+        rest = "(see above)" if is_again else safe(node.title)
+        if most is not None:
+            rest = shorten(rest, max(most - len(head) - 2, 0))
+        shown = paint(name, "bold") if node.id == found.id else name
+        painted = f"{branch}{shown}{f' [{wanted}]' if wanted else ''} "
+        yield f"{painted}{paint(state, STATE_COLOURS.get(state, 'dim'))}  {rest}".rstrip()

@@ -1,0 +1,176 @@
+"""Chains, what goes side by side, and graphs, as Python puts them together."""
+
+from typing import Any
+
+import pytest
+
+from queuectl import (
+    BadJobError,
+    DuplicateError,
+    NotFoundError,
+    Queue,
+    State,
+    StateError,
+    UsageError,
+    chain,
+    parallel,
+)
+from tests.support import Lab
+
+
+@pytest.fixture
+def queue(lab: Lab) -> Queue:
+    return lab.queue
+
+
+def waits(queue: Queue) -> dict[str, set[str]]:
+    """Return for whom jobs wait, by their commands."""
+    jobs = queue.list(limit=None)
+    named = {job.id: job.title for job in jobs}
+    return {
+        job.title: {named.get(text.partition(":")[0], text.partition(":")[0]) for text in job.after}
+        for job in jobs
+    }
+
+
+class TestChains:
+    def test_each_waits_for_the_one_before_it(self, queue: Queue) -> None:
+        batch = queue.chain(["a", ["b", "1"], {"command": "c", "priority": 3}], queue="etl")
+        assert waits(queue) == {"a": set(), "b 1": {"a"}, "c": {"b 1"}}
+        jobs = [queue.get(id) for id in batch.ids]
+        assert [(job.queue, job.priority) for job in jobs] == [("etl", 0), ("etl", 0), ("etl", 3)]
+        assert [job.state for job in jobs] == [State.PENDING, State.BLOCKED, State.BLOCKED]
+
+    def test_side_by_side(self, queue: Queue) -> None:
+        first = queue.enqueue("first")
+        queue.parallel(["a", "b"], after=first)
+        assert waits(queue) == {"first": set(), "a": {"first"}, "b": {"first"}}
+
+    def test_they_can_be_put_into_each_other(self, queue: Queue) -> None:
+        queue.chain(["a", parallel(["b", chain(["c", "d"]), "e"]), chain([]), "f"])
+        assert waits(queue) == {
+            "a": set(),
+            **{title: {"a"} for title in "bce"},
+            "d": {"c"},
+            "f": {"b", "d", "e"},
+        }
+
+    def test_what_an_item_waits_for_itself_comes_on_top(self, queue: Queue) -> None:
+        other = queue.enqueue("other")
+        queue.chain(["a", {"command": "b", "after": [other]}])
+        assert waits(queue)["b"] == {"a", "other"}
+
+    @pytest.mark.parametrize("items", ["a b", {"command": "a"}, 5])
+    def test_one_job_alone_is_an_error(self, queue: Queue, items: Any) -> None:
+        with pytest.raises(UsageError, match="takes several jobs"):
+            queue.chain(items)
+        with pytest.raises(UsageError, match="takes several jobs"):
+            parallel(items)
+
+    def test_many_at_once(self, queue: Queue) -> None:
+        batch = queue.chain([f"echo {n}" for n in range(2_000)])
+        assert queue.get(batch.ids[-1]).after == (batch.ids[-2],)
+
+
+class TestGraphs:
+    def test_it_is_stored_when_the_block_ends(self, queue: Queue) -> None:
+        with queue.graph(queue="etl", tags=["nightly"]) as graph:
+            fetch = graph.add("fetch", priority=2)
+            parts = graph.parallel(["one", chain(["two", "three"])], after=fetch)
+            merge = graph.add("merge", after=[*parts, f"{fetch.id}:any"])
+            graph.add(command="clean", id="clean", after=[f"{merge.id}:any"])
+            assert queue.count() == 0
+            assert graph.batch is None
+        assert waits(queue) == {
+            "fetch": set(),
+            "one": {"fetch"},
+            "two": {"fetch"},
+            "three": {"two"},
+            "merge": {"one", "three", "fetch"},
+            "clean": {"merge"},
+        }
+        assert graph.batch is not None
+        assert queue.get(fetch.id).priority == 2
+        assert {(job.queue, job.tags) for job in queue.list()} == {("etl", ("nightly",))}
+        assert queue.get("clean").after == (f"{merge.id}:any",)
+
+    def test_nothing_is_stored_if_the_block_raises(self, queue: Queue) -> None:
+        with pytest.raises(ZeroDivisionError), queue.graph() as graph:
+            graph.add("a")
+            _ = 1 / 0
+        assert queue.count() == 0
+        with pytest.raises(StateError, match="stored already"):
+            graph.add("b")
+
+    def test_nothing_is_stored_if_one_of_them_cannot_be(self, queue: Queue) -> None:
+        queue.enqueue("true", id="taken")
+        with pytest.raises(DuplicateError), queue.graph() as graph:
+            graph.add("b", after=graph.add("a"), id="taken")
+        with pytest.raises(NotFoundError, match="'nobody'"), queue.graph() as graph:
+            graph.add("b", after=[graph.add("a"), "nobody"])
+        assert queue.count() == 1
+
+    def test_a_job_stands_for_its_id_however_that_ends(self, queue: Queue) -> None:
+        job = queue.enqueue("true", id="a:fail")
+        assert queue.enqueue("true", after=job).after == ("a:fail:ok",)
+        with queue.graph() as graph:
+            planned = graph.add("true", id="b:any")
+            other = graph.add("false", after=planned)
+        assert queue.get(other.id).after == ("b:any:ok",)
+        with pytest.raises(UsageError, match="after takes ids"), queue.graph() as graph:
+            graph.parallel(["a"], after=[5])  # type: ignore[list-item]
+
+
+class TestOrder:
+    def test_those_that_name_each_other_can_come_in_any_order(self, queue: Queue) -> None:
+        batch = queue.enqueue_many(
+            [
+                {"id": "c", "command": "c", "after": ["b", "a:any"]},
+                {"id": "b", "command": "b", "after": "a"},
+                {"id": "a", "command": "a"},
+                "alone",
+            ]
+        )
+        assert batch.ids[:3] == ("c", "b", "a")
+        assert [job.title for job in queue.list(oldest=True)] == ["a", "b", "c", "alone"]
+
+    @pytest.mark.parametrize(
+        ("jobs", "why"),
+        [
+            (["a b", "b c", "c a"], "a -> c -> b -> a; nothing was enqueued"),
+            (["a a"], "Job a can't wait for itself"),
+            (["a nobody"], "'nobody'"),
+        ],
+    )
+    def test_what_can_never_run_is_refused(self, queue: Queue, jobs: list[str], why: str) -> None:
+        asked = [{"id": job[0], "command": "x", "after": job.split()[1:]} for job in jobs]
+        with pytest.raises((BadJobError, NotFoundError), match=why):
+            queue.enqueue_many(asked)
+        assert queue.count() == 0
+
+
+def test_jobs_that_have_names(queue: Queue) -> None:
+    jobs = [
+        {"name": "b", "command": "b", "after": "a"},
+        {"name": "a", "command": "a"},
+    ]
+    once, again = queue.enqueue_graph(jobs), queue.enqueue_graph(jobs, queue="q")
+    assert set(once.names) == set(again.names) == {"a", "b"}
+    assert set(once.names.values()).isdisjoint(again.names.values())
+    assert queue.get(again.names["b"]).after == (again.names["a"],)
+    assert queue.get(again.names["b"]).queue == "q"
+    with pytest.raises(BadJobError, match="Job number 1: there is no job 'nobody'"):
+        queue.enqueue_graph([{"command": "x", "after": "nobody"}])
+
+
+def test_calls_of_tasks(queue: Queue) -> None:
+    @queue.task(name="shop.double", queue="sums")
+    def double(n: int) -> int:
+        return 2 * n
+
+    batch = queue.chain([double.call(1), double.using(priority=3).call(n=2)])
+    first, second = (queue.get(id) for id in batch.ids)
+    assert (first.type, first.data, first.queue) == ("shop.double", b'{"n":1}', "sums")
+    assert (second.data, second.priority, second.after) == (b'{"n":2}', 3, (first.id,))
+    with pytest.raises(BadJobError, match="n"):
+        double.call("two")  # type: ignore[arg-type]

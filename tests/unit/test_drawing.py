@@ -1,0 +1,98 @@
+"""Graphs as text: every job once, every link, and nothing that an id or command can break."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuectl.drawing import dot, mermaid, tree
+from queuectl.job import State
+from queuectl.lineage import Graph, Link, Node
+
+
+def a_graph(*links: str, **titles: str) -> Graph:
+    """Make a graph of links such as `a b` or `a b any`, in the order of their jobs."""
+    pairs = [text.split() for text in links]
+    names = dict.fromkeys(name for pair in pairs for name in pair[:2])
+    nodes = [Node(id=name, state=State.PENDING, title=titles.get(name, name)) for name in names]
+    made = [
+        Link(parent=a, child=b, wanted=more[0] if more else "ok", came_to=None, is_met=False)
+        for a, b, *more in pairs
+    ]
+    return Graph(id=nodes[0].id, nodes=tuple(nodes), links=tuple(made))
+
+
+def lines(graph: Graph) -> list[str]:
+    return [
+        f"{line.branch}{line.node.id}{' ' + line.wanted if line.wanted else ''}"
+        f"{' again' if line.is_again else ''}"
+        for line in tree(graph)
+    ]
+
+
+class TestTree:
+    def test_jobs_stand_below_those_that_they_wait_for(self) -> None:
+        assert lines(a_graph("a b", "a c any", "b d", "c d", "d e", "x d")) == [
+            "a",
+            "├─ b",
+            "│  └─ d",
+            "│     └─ e",
+            "└─ c any",
+            "   └─ d again",
+            "x",
+            "└─ d again",
+        ]
+
+    def test_one_job_alone_is_a_line(self) -> None:
+        assert lines(Graph(id="a", nodes=(Node(id="a", state=None),), links=())) == ["a"]
+
+    def test_a_deep_chain_needs_no_deep_stack(self) -> None:
+        graph = a_graph(*(f"n{at} n{at + 1}" for at in range(3_000)))
+        assert sum(1 for _ in tree(graph)) == 3_001
+
+    @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7)), unique=True))
+    def test_every_job_stands_there_once_and_every_link(self, pairs: list[tuple[int, int]]) -> None:
+        links = sorted({(a, b) for a, b in pairs if a < b})
+        if not links:
+            return
+        graph = a_graph(*(f"j{a} j{b}" for a, b in links))
+        found = list(tree(graph))
+        whole = [line.node.id for line in found if not line.is_again]
+        assert sorted(whole) == sorted(node.id for node in graph.nodes)
+        assert sum(1 for line in found if line.branch) == len(links)
+
+
+ODD = 'a"b\\c<d>|{e}[f]#g;`$&\u2028\N{SNOWMAN}%%--> end'
+
+
+class TestLanguages:
+    def test_dot(self) -> None:
+        graph = a_graph("a b any", "b c", a=ODD)
+        told = "\n".join(dot(graph))
+        assert told.startswith("digraph jobs {\n")
+        assert told.endswith("\n}")
+        assert 'n0 -> n1 [label="any", style=dashed];' in told
+        # Every label is one string: outside of them nothing of the job is left.
+        outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", told)
+        assert "SNOWMAN" not in outside
+        assert "\N{SNOWMAN}" in told
+        assert "\N{SNOWMAN}" not in outside
+        assert '"' not in outside
+
+    def test_mermaid(self) -> None:
+        graph = a_graph("a b any", "b c", a=ODD)
+        told = list(mermaid(graph))
+        assert told[0] == "flowchart TD"
+        assert "  n0 -.->|any| n1" in told
+        (label,) = (line for line in told if line.startswith("  n0["))
+        text = re.fullmatch(r'  n0\["(.*)"\]:::pending', label)
+        assert text is not None
+        for harmful in '"\\<>|{}[]`$&':
+            assert harmful not in text[1].replace("<br/>", "")
+
+    @given(st.text(max_size=80))
+    def test_whatever_a_command_is_each_job_has_one_line(self, title: str) -> None:
+        graph = a_graph("a b", a=title)
+        for told in (list(dot(graph)), list(mermaid(graph))):
+            assert all("\n" not in line and "\r" not in line for line in told)
+            assert sum(line.startswith(("  n0 [", "  n0[")) for line in told) == 1

@@ -1,0 +1,177 @@
+"""The jobs around a job: what keeps it in the end, what it takes along, and the whole graph."""
+
+import pytest
+
+from queuectl import Queue, State, relatives
+from queuectl.lineage import Graph
+from queuectl.scope import keeping_to
+from tests.support import Lab
+
+DEEP = 3_000
+
+
+@pytest.fixture
+def queue(lab: Lab) -> Queue:
+    return lab.queue
+
+
+def fill(queue: Queue, *links: str) -> None:
+    """Enqueue jobs, each with those that it waits for: `child parent parent:any`."""
+    queue.enqueue_many(
+        [
+            {"id": child, "command": f"echo {child}", "after": after, "max_retries": 0}
+            for child, *after in map(str.split, links)
+        ]
+    )
+
+
+def roots(queue: Queue, *ids: str) -> list[str]:
+    return [root.id for root in relatives.roots(queue.store, [queue.get(id) for id in ids]).found]
+
+
+def edges(graph: Graph) -> set[tuple[str, str]]:
+    return {(link.parent, link.child) for link in graph.links}
+
+
+class TestParents:
+    def test_they_are_told_as_they_were_named(self, queue: Queue) -> None:
+        fill(queue, "a", "b", "child b:any a")
+        found = queue.parents("child")
+        assert [(one.id, one.wanted, one.state, one.is_met) for one in found] == [
+            ("b", "any", State.PENDING, False),
+            ("a", "ok", State.PENDING, False),
+        ]
+        assert queue.parents("a") == []
+        assert [(one.id, one.wanted) for one in queue.children("b")] == [("child", "any")]
+        assert queue.children("child") == []
+
+    def test_one_that_is_gone_is_told_with_how_it_ended(self, queue: Queue) -> None:
+        fill(queue, "a", "child a:any")
+        queue.cancel("a")
+        queue.remove("a")
+        (one,) = queue.parents("child")
+        assert (one.id, one.state, one.came_to, one.is_met) == ("a", None, State.CANCELLED, True)
+
+    def test_who_may_not_see_a_queue_is_told_ids_only(self, queue: Queue) -> None:
+        queue.enqueue("true", id="theirs", queue="theirs")
+        queue.enqueue("true", id="mine", queue="mine", after="theirs")
+        queue.enqueue("true", id="other", queue="theirs", after="mine")
+        with keeping_to(["mine"]):
+            (parent,) = queue.parents("mine")
+            assert (parent.id, parent.job) == ("theirs", None)
+            assert queue.children("mine") == []
+            found = queue.graph_of("mine")
+        assert [(node.id, node.title) for node in found.nodes] == [("theirs", ""), ("mine", "true")]
+
+
+class TestRoots:
+    def test_it_is_found_through_all_that_are_blocked(self, queue: Queue) -> None:
+        fill(queue, "r", "s", "a r", "b r s", "c a b", "d c")
+        assert roots(queue, "d") == ["r", "s"]
+        assert roots(queue, "a") == ["r"]
+        assert roots(queue, "r") == []
+
+    def test_those_that_are_stuck_come_first(self, queue: Queue) -> None:
+        fill(queue, "fine", "bad", "a fine", "b bad", "c a b")
+        job = queue.get("bad")
+        queue.cancel("bad")
+        # Whoever retries what was cancelled with it waits for it all the same.
+        queue.retry("b")
+        queue.retry("c")
+        assert job.state == State.PENDING
+        found = relatives.roots(queue.store, [queue.get("c")])
+        assert [(root.id, root.is_stuck) for root in found.found] == [
+            ("bad", True),
+            ("fine", False),
+        ]
+        assert [root.child for root in found.stuck] == ["b"]
+
+    def test_a_deep_chain_is_followed_to_its_beginning(self, queue: Queue) -> None:
+        fill(queue, *(f"n{at} n{at - 1}" if at else "n0" for at in range(DEEP)))
+        assert roots(queue, f"n{DEEP - 1}") == ["n0"]
+        some = relatives.roots(queue.store, [queue.get(f"n{DEEP - 1}")], most=100)
+        assert (some.found, some.is_whole) == ((), False)
+
+    def test_one_that_was_stored_after_its_child_moved_is_found(self, queue: Queue) -> None:
+        fill(queue, "r", "a r", "b a")
+        queue.top("r")
+        queue.enqueue("true", id="z")
+        queue.swap("r", "z")
+        assert roots(queue, "b") == ["r"]
+
+
+class TestAlong:
+    def test_those_that_want_it_to_complete_or_fail_go_with_it(self, queue: Queue) -> None:
+        fill(queue, "r", "ok r", "fail r:fail", "any r:any", "deep ok", "last deep any")
+        found = queue.taken_along(["r"])
+        assert (sorted(found.ids), found.is_whole) == (["deep", "fail", "last", "ok"], True)
+        foreseen = set(found.ids)
+        queue.cancel("r")
+        gone = {job.id for job in queue.list(state="cancelled", limit=None)} - {"r"}
+        assert gone == foreseen
+
+    def test_what_is_over_takes_nothing_along(self, queue: Queue) -> None:
+        fill(queue, "r", "a r:any")
+        queue.cancel("r")
+        assert queue.taken_along(["r"]).ids == ()
+
+    def test_it_counts_only_so_far(self, queue: Queue) -> None:
+        fill(queue, "r", *(f"c{at} r" for at in range(20)))
+        assert len(queue.taken_along(["r"], limit=20).ids) == 20
+        assert queue.taken_along(["r"], limit=20).is_whole
+        some = queue.taken_along(["r"], limit=7)
+        assert (len(some.ids), some.is_whole) == (7, False)
+
+    def test_those_that_are_meant_themselves_are_not_counted(self, queue: Queue) -> None:
+        fill(queue, "r", "a r", "b a")
+        assert queue.taken_along(["r", "a"]).ids == ("b",)
+
+    def test_undo_brings_them_back(self, queue: Queue) -> None:
+        fill(queue, "r", "a r", "b a", "c r:any")
+        queue.cancel("r")
+        assert {job.id: job.state for job in queue.list()} == {
+            "r": State.CANCELLED,
+            "a": State.CANCELLED,
+            "b": State.CANCELLED,
+            "c": State.PENDING,
+        }
+        undone = queue.undo()
+        assert (undone.jobs, undone.refused) == (3, 0)
+        assert {job.id: job.state for job in queue.list()} == {
+            "r": State.PENDING,
+            "a": State.BLOCKED,
+            "b": State.BLOCKED,
+            "c": State.PENDING,
+        }
+
+
+class TestGraph:
+    def test_it_has_all_before_and_behind_with_all_links(self, queue: Queue) -> None:
+        fill(queue, "r", "a r", "b r", "c a b r", "side", "d c side:any", "alone")
+        found = queue.graph_of("a")
+        assert [node.id for node in found.nodes] == ["r", "a", "c", "d"]
+        assert edges(found) == {("r", "a"), ("a", "c"), ("r", "c"), ("c", "d")}
+        assert found.is_whole
+        assert edges(queue.graph_of("d")) == {
+            *(("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("r", "c"), ("c", "d")),
+            ("side", "d"),
+        }
+
+    def test_the_nearest_are_there_if_there_is_no_room_for_all(self, queue: Queue) -> None:
+        fill(queue, *(f"n{at} n{at - 1}" if at else "n0" for at in range(40)))
+        found = queue.graph_of("n20", limit=5)
+        assert [node.id for node in found.nodes] == ["n18", "n19", "n20", "n21", "n22"]
+        assert not found.is_whole
+        assert queue.graph_of("n20", limit=40).is_whole
+
+    def test_a_parent_that_is_gone_is_there_by_its_id(self, queue: Queue) -> None:
+        fill(queue, "r", "a r:any")
+        queue.cancel("r")
+        queue.remove("r")
+        found = queue.graph_of("a")
+        assert [(node.id, node.state) for node in found.nodes] == [
+            ("r", None),
+            ("a", State.PENDING),
+        ]
+        (link,) = found.links
+        assert (link.parent, link.came_to, link.is_met) == ("r", State.CANCELLED, True)
