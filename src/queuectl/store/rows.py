@@ -307,6 +307,7 @@ def restored(job: Job, was: str) -> Job:
     import json
 
     raw = restorable(job) | {k: v for k, v in json.loads(was).items() if k not in _FENCE}
+    raw["devices"] = _json(job.devices) if job.devices else None
     again = Job.from_row([raw.get(name, getattr(job, name)) for name in JOB_COLUMNS])
     return replace(again, parked=None) if again.parked else again
 

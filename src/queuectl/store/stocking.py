@@ -55,7 +55,8 @@ class Stocked:
         Of those without room, only who is first of them could have room kept for it.
         """
         room, workers = self._stock.room(), len(self._offer.workers)
-        heads = 0 if self.first is not None else 1 + len(self.reservations)
+        waits = self.first is not None and not _fits(self.first.handler, room)
+        heads = 0 if waits else 1 + len(self.reservations)
         return [
             (queue, handler, limit)
             for queue, handlers in lines.items()
@@ -149,8 +150,7 @@ class Stocking:
         line, workers = self._choose(queues, wanted, stocked, offer, node, now)
         jobs = self._give(self._begin_runs(line, workers, node, now), stocked.last)
         self._keep_room(stocked, {job.seq for job in jobs}, node, now)
-        skipped = sum(map(len, lines.values())) > len(wanted)
-        return jobs, stocked.last.waits or skipped
+        return jobs, stocked.last.waits
 
     def _choose(
         self,
