@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from queuectl.facts import Event, Node, Pause, QueueInfo, Sleep
 from queuectl.job import TYPE, WAITING, Job, State, base_handler, moment, told_handler
-from queuectl.resources import Stock, needs_of, told_needs
-from queuectl.shortage import having, is_short, shortages
 from queuectl.values import dataclass, field
 from queuectl.when import ahead, human, iso, local
 
@@ -20,8 +18,8 @@ if TYPE_CHECKING:
     from queuectl.admission import Serving
     from queuectl.limits import Rate
     from queuectl.lineage import Relative, Root, Roots
+    from queuectl.resources import Stock
 
-NO_STOCK = Stock("")
 NAMED = 3
 """Jobs that a reason names, of many."""
 
@@ -117,8 +115,8 @@ class Crew:
     busy: int
     stopping: bool = False
     node: str = ""
-    stock: Stock = NO_STOCK
-    """What it has for jobs that need something, and what its runs have of it."""
+    stock: "Stock | None" = None
+    """What it has for jobs that need something, and what its runs have of it, if that matters."""
 
     def serves(self, queue: str) -> bool:
         """Tell whether it takes jobs of this queue."""
@@ -262,6 +260,10 @@ def unhandled(jobs: Sequence[Job], crews: Sequence[Crew]) -> list[Reason]:
             and not any(crew.takes(job) for crew in taking)
         }
     )
+    if not lacking:
+        return []
+    from queuectl.shortage import is_short
+
     nodes = [crew.queues for crew in taking]
     short = [handler for handler in lacking if is_short(handler, nodes)]
     return unable([one for one in lacking if one not in short]) + _lacks(short, nodes)
@@ -269,6 +271,8 @@ def unhandled(jobs: Sequence[Job], crews: Sequence[Crew]) -> list[Reason]:
 
 def _lacks(handlers: Sequence[str], nodes: "Sequence[Serving]") -> list[Reason]:
     """Say what no node has that jobs with these handlers need."""
+    from queuectl.shortage import shortages
+
     return [
         _reason(
             Cause.NO_LABEL if found.of_labels else Cause.TOO_LARGE,
@@ -292,6 +296,8 @@ def unable(handlers: Sequence[str]) -> list[Reason]:
 
 def handling(handlers: Sequence[str]) -> str:
     """Write the command that starts a node which has programs for these."""
+    from queuectl.shortage import having
+
     if options := having(handlers):
         bases = [base for handler in handlers if (base := base_handler(handler))]
         start = handling(bases) if bases else "worker start"
@@ -464,13 +470,17 @@ def _held_back(job: Job, around: Surroundings) -> list[Reason]:
 
 def _without_room(job: Job, around: Surroundings) -> list[Reason]:
     """Say that what a job needs is there, but isn't free."""
+    if job.needs is None:
+        return []
+    from queuectl.resources import needs_of, told_needs
+
     needs = needs_of(job.handler)
     able = [crew for crew in around.crews if crew.takes(job)]
     if needs is None or not needs.amounts or not able:
         return []
     mine = [node for node, id in around.kept.items() if id == job.id]
     keeps = f"; node {mine[0]} keeps room for it" if mine else ""
-    free = [crew for crew in able if crew.stock.room().fits(needs)]
+    free = [crew for crew in able if crew.stock and crew.stock.room().fits(needs)]
     if not free:
         who = "the one node that has" if len(able) == 1 else f"all {len(able)} nodes that have"
         text = f"it needs {told_needs(needs)}, which is in use on {who} so much{keeps}"

@@ -563,10 +563,10 @@ class Keywords(TypedDict, total=False):
     group: str
     max_fails: int
     if_parent_fails: str
-    needs: Mapping[str, int | float | str] | str
-    requires: Sequence[str] | str
     parameters: Mapping[str, str | int]
     at_once: str
+    needs: Mapping[str, int | float | str] | str
+    requires: Sequence[str] | str
     unique: str
     unique_until: str
     unique_for: str | int | float | timedelta

@@ -101,15 +101,15 @@ class NewJob:
     after: tuple[str, ...] = ()
     after_group: tuple[str, ...] = ()
     if_parent_fails: str | None = None
-    needs: str | None = None
-    """Amounts of resources, as `resources` writes them."""
-    requires: tuple[str, ...] = ()
     group: str | None = None
     max_fails: int | None = None
     """How many jobs of its group may be dead before those that wait are cancelled."""
     parameters: Mapping[str, str | int] | None = None
     at_once: str | None = None
     """How many of those with a name run at once, and the name: it becomes one of its keys."""
+    needs: str | None = None
+    """Amounts of resources, as `resources` writes them."""
+    requires: tuple[str, ...] = ()
     unique: str | None = None
     unique_until: str | None = None
     unique_for: int | None = None

@@ -22,7 +22,6 @@ from queuectl.filter import Filter, Names
 from queuectl.job import FINISHED, OPEN, WAITING, Job, State
 from queuectl.place import Place
 from queuectl.request import check_sought
-from queuectl.resources import Holding, Stock, needs_of
 from queuectl.store.contract import Store
 from queuectl.values import replace
 from queuectl.when import milliseconds
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from queuectl.report import Stats, Status
+    from queuectl.resources import Stock
 
 LOOKED_AT = 100
 """Of very many jobs, so many are looked at to say why they wait."""
@@ -60,11 +60,13 @@ def nodes(store: Store) -> list[dict[str, Any]]:
     ]
 
 
-def _stocks(store: Store, nodes: Sequence[Node]) -> dict[str, Stock]:
+def _stocks(store: Store, nodes: Sequence[Node]) -> "dict[str, Stock]":
     """Return what nodes have for jobs that need something, and what of it is in use."""
     having = [node for node in nodes if node.queues.resources]
     if not having:
         return {}
+    from queuectl.resources import Holding, Stock, needs_of
+
     held: dict[str, list[Holding]] = {}
     for use in store.runs.using():
         if (needs := needs_of(use.handler)) is not None:

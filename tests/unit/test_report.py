@@ -35,9 +35,8 @@ PROMISED = (
 ADDED = (
     "backoff backoff_base retry_delay max_backoff env env_all shell bounds keys after_group group"
     " if_parent_fails parameters needs requires unique_until unique_for on_success on_failure"
-    " on_dead traceparent"
-    " tracestate stdin_bytes open_parents schedule scheduled_for paused_at paused_by held hook"
-    " hook_of type data_base64 trace_id at_once"
+    " on_dead traceparent tracestate stdin_bytes open_parents devices schedule scheduled_for"
+    " paused_at paused_by held hook hook_of type data_base64 trace_id at_once"
 ).split()
 
 

@@ -328,9 +328,10 @@ TAKING = "SELECT id, workers, queues FROM {nodes} WHERE stop IS NULL ORDER BY id
 
 # For which jobs nodes keep room, with what is ready of these; of nodes that are to stop, none.
 RESERVATIONS = """
-SELECT r.seq, r.node, r.at, j.queue, j.handler, j.priority, j.crashes, j.run_at, j.vtime, j."keys"
-FROM {reservations} r JOIN {nodes} n ON n.id = r.node AND n.stop IS NULL
-    JOIN {jobs} j ON j.seq = r.seq AND CASE WHEN j.ready = 1 THEN 1 ELSE 0 END = 1
+SELECT kept.seq, kept.node, kept.at, j.queue, j.handler, j.priority, j.crashes, j.run_at, j.vtime,
+    j."keys"
+FROM {reservations} kept JOIN {nodes} n ON n.id = kept.node AND n.stop IS NULL
+    JOIN {jobs} j ON j.seq = kept.seq AND CASE WHEN j.ready = 1 THEN 1 ELSE 0 END = 1
 """
 
 # Keep room for a job on a node, if none is kept for it and the node keeps none for another. What is

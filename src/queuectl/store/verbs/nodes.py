@@ -8,7 +8,6 @@ from queuectl.store.clock import ELAPSED
 from queuectl.store.contract import Nodes, Topic
 from queuectl.store.database import Database
 from queuectl.store.rows import event_row
-from queuectl.store.serving import serving_of, written
 from queuectl.values import fields, replace
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ class SqlNodes(Nodes):
 
     def register(self, node: Node) -> None:
         import json
+
+        from queuectl.store.serving import written
 
         values = {name: getattr(node, name) for name in COLUMNS if name != "stop"}
         lease = node.lease_until - self._db.driver.clock.steady()
@@ -53,6 +54,8 @@ class SqlNodes(Nodes):
     def set_serving(self, node: str, queues: "Serving") -> None:
         import json
 
+        from queuectl.store.serving import written
+
         self._db.again(self._sql.SET_SERVING, id=node, queues=json.dumps(written(queues)))
 
     def all(self) -> list[Node]:
@@ -69,6 +72,8 @@ class SqlNodes(Nodes):
         if not rows:
             return []
         import json
+
+        from queuectl.store.serving import serving_of
 
         found = []
         for row in rows:
