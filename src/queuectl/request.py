@@ -618,10 +618,16 @@ def _if_fails(name: str, value: object, now: int) -> str:
     return _choice(name, value, IfParentFails)
 
 
+def _is_none(value: object) -> bool:
+    """Tell whether somebody says that there is none: an empty text or list, or `none`."""
+    one = value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
+    return one in ("", "none", [], ())
+
+
 def _needs(name: str, value: object, now: int) -> str | None:
     from queuectl.resources import AmountError, Needs, read_needs
 
-    if value in ("", "none"):
+    if _is_none(value):
         return None
     try:
         return str(Needs(read_needs(value))) or None
@@ -632,7 +638,7 @@ def _needs(name: str, value: object, now: int) -> str | None:
 def _required(name: str, value: object, now: int) -> tuple[str, ...]:
     from queuectl.resources import AmountError, read_labels
 
-    if value in ("", "none"):
+    if _is_none(value):
         return ()
     try:
         return read_labels(value)
