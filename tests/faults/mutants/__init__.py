@@ -17,6 +17,7 @@ from tests.faults.mutants import (
     policy,
     queues,
     reports,
+    resources,
     store,
     traces,
     web,
@@ -26,6 +27,6 @@ from tests.faults.mutants.mutant import Mutant
 
 ROOMS = (
     *(store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api, web),
-    *(metrics, traces, arrays),
+    *(metrics, traces, arrays, resources),
 )
 MUTANTS: Sequence[Mutant] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)
