@@ -34,6 +34,8 @@ ASKED: dict[str, Any] = {
     "on_dead": "type:burial",
     "after": ["first:any"],
     "if_parent_fails": "run",
+    "needs": "cpu=2",
+    "requires": ["ssd"],
     "group": "many",
 }
 """All that can be asked for of a command at once."""

@@ -75,6 +75,8 @@ _MORE: dict[str, dict[str, Any]] = {
     "flag": {"default": None},
     "labels": {"multiple": True},
     "keys": {"multiple": True},
+    "needs": {"multiple": True},
+    "required": {"multiple": True},
     "parents": {"multiple": True},
     "groups": {"multiple": True},
     "variables": {"multiple": True},
