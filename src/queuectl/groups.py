@@ -273,9 +273,9 @@ def new_name(kind: str) -> str:
     return f"{kind}-{new_ids(1, LETTERS)[0]}"
 
 
-def without_following(batch: Batch) -> tuple[Batch, str]:
+def without_following(batch: Batch) -> Batch:
     """Take the job that follows a group, which was stored last, out of a batch."""
     id = batch.ids[-1]
     names = ("existing", "dropped")
     rest = {n: tuple(one for one in getattr(batch, n) if one != id) for n in names}
-    return replace(batch, ids=batch.ids[:-1], **rest), id
+    return replace(batch, ids=batch.ids[:-1], **rest)
