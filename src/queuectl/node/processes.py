@@ -222,6 +222,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
             **_trace_variables(run),
             **given_variables(job),
             **_parent_variables(job),
+            **_group_variables(job),
             **({} if job.type is None else {b"QUEUECTL_TYPE": job.type.encode()}),
         },
         "owner": owner_of(job.node or "", store.identity),
@@ -265,6 +266,13 @@ def _parent_variables(job: Job) -> dict[bytes, bytes]:
         return {}
     ids = " ".join(read_parent(text)[0] for text in job.after).encode()
     return {b"QUEUECTL_PARENTS": ids} if len(ids) <= LONGEST_VARIABLE else {}
+
+
+def _group_variables(job: Job) -> dict[bytes, bytes]:
+    """Return what a run is told of the group that its job is in, or else has waited for alone."""
+    awaited = [read_parent(text)[0] for text in job.after_group]
+    name = job.group if job.group is not None or len(awaited) != 1 else awaited[0]
+    return {} if name is None else {b"QUEUECTL_GROUP": name.encode()}
 
 
 def _trace_variables(run: Run) -> dict[bytes, bytes]:
