@@ -60,6 +60,29 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What a job that runs has of its node."""
+
+    node: str
+    at: int
+    """When it was claimed."""
+    handler: str
+    """Its class of need is a part of that."""
+    devices: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """That a node keeps room for a job that doesn't fit yet."""
+
+    seq: int
+    """The place of the job."""
+    node: str
+    at: int
+    """Since when."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
     """That a run stands still, since when, and who wanted that."""
 
@@ -319,6 +342,18 @@ class Group:
     """When the last of them ended; None while any is open."""
     rounds: int = 0
     """How often that was: after it, jobs may have come, or have been retried."""
+
+    @property
+    def done(self) -> int:
+        """How many of its jobs have ended."""
+        return self.jobs - self.open
+
+    def left(self, now: int) -> int | None:
+        """Return how many milliseconds the rest takes if it goes on so; None if nobody knows."""
+        took = now - self.made_at
+        if not self.open or self.done <= 0 or took <= 0:
+            return None
+        return round(took / self.done * self.open)
 
     @property
     def came_to(self) -> State:

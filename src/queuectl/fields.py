@@ -48,6 +48,9 @@ Kind = Literal[
     "parents",
     "groups",
     "if_fails",
+    "needs",  # amounts of resources, in the one form in which they are kept
+    "required",  # labels of a node
+    "devices",
     "parameters",
     "at_once",
     "until",
@@ -389,6 +392,18 @@ REQUESTED = (
     Field("parameters", "parameters", is_long=True, is_work=True),
     Field("at_once", "at_once", is_order=True),
     Field(
+        "needs",
+        "needs",
+        "--needs NAME=AMOUNT,...",
+        "What it needs of its node for itself, such as gpu=1,mem=8G,cpu=2.",
+    ),
+    Field(
+        "requires",
+        "required",
+        "--requires LABEL",
+        "A label that its node must have; repeat it.",
+    ),
+    Field(
         "unique",
         "id",
         "--unique KEY",
@@ -485,6 +500,7 @@ KEPT = (
     Field("body_digest", "text", is_hidden=True),
     Field("open_parents", "count"),
     Field("has_children", "flag", is_hidden=True),
+    Field("devices", "devices"),
 )
 """What only queuectl sets."""
 
@@ -569,6 +585,8 @@ class Keywords(TypedDict, total=False):
     if_parent_fails: str
     parameters: Mapping[str, str | int]
     at_once: str
+    needs: Mapping[str, int | float | str] | str
+    requires: Sequence[str] | str
     unique: str
     unique_until: str
     unique_for: str | int | float | timedelta

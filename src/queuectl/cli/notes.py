@@ -4,7 +4,7 @@ Nothing is said to programs (`--json`), nor to those who want bare results (`-q`
 odd about the environment.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -63,7 +63,7 @@ def note_idle(queue: "Queue", names: Collection[str]) -> None:
 def note_unhandled(queue: "Queue", job: "Job") -> None:
     """Say of a data job that nobody works on its queue, or has a program for it."""
     for reason in queue.explain(job.id) if are_wanted() else ():
-        if reason.cause in ("no_worker", "not_served", "no_handler"):
+        if reason.cause in ("no_worker", "not_served", "no_handler", "no_label", "too_large"):
             say(sentence(reason))
 
 
@@ -86,6 +86,8 @@ _WHAT_TO_DO = {
     "no_worker": "start one",
     "not_served": "start one",
     "no_handler": "start one",
+    "no_label": "start one",
+    "too_large": "start one",
     "root_cause": "repair that",
     "parent_gone": "let it run all the same",
 }
@@ -136,6 +138,12 @@ def note_unknown_tags(queue: "Queue", tags: Iterable[str]) -> None:
     for tag, near in (queue.unknown_tags(tags) if are_wanted() else {}).items():
         meant = f"; did you mean {near!r}?" if near else "."
         say(f"Note: no job has the tag {tag!r}{meant}")
+
+
+def note_unknown_groups(queue: "Queue", names: Sequence[str]) -> None:
+    """Say which of these groups there aren't: they may be misspelt."""
+    for name in queue.groups.unknown(names) if names and are_wanted() else ():
+        say(f"Note: there is no group {name!r}; see {again('groups')}")
 
 
 def again(command: str) -> str:

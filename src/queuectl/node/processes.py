@@ -21,7 +21,7 @@ from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
 from queuectl.guard.leftovers import sweep
 from queuectl.guard.mark import OWNER
-from queuectl.job import SHELL, Job, told_handler
+from queuectl.job import NEEDS, SHELL, Job, told_handler
 from queuectl.node.config import Config
 from queuectl.node.guards import Guard, GuardLostError, Guards
 from queuectl.node.handover import HandedGuard
@@ -31,12 +31,14 @@ from queuectl.node.programs import Programs
 from queuectl.node.runs import LostRun, Run, may_have_begun, owner_of
 from queuectl.parameters import variables
 from queuectl.request import LONGEST_ARGUMENT
+from queuectl.resources import GPU, NOTHING, device_text, needs_of, number_text
 from queuectl.settings import Settings
 from queuectl.spool import name_left, progress_file, result_file, token_of
 from queuectl.store import Store
 from queuectl.tracecontext import VARIABLES
 from queuectl.when import iso
 
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 if TYPE_CHECKING:
     from queuectl.bounds import Bounds
 
@@ -59,6 +61,8 @@ class Processes:
     config: Config
     say: Say
     programs: Programs = field(default_factory=Programs)
+    hides_gpus: bool = False
+    """Whether runs that have asked for none see no GPU, since they are given out here."""
     _full: list[Guard] = field(default_factory=list)
     """The guards that don't take all they are sent, for now."""
 
@@ -86,6 +90,8 @@ class Processes:
         for number, run in runs.items():
             try:
                 spec = spec_of(run, self.config.settings_of(run.job), self.store, self.programs)
+                if self.hides_gpus and _VISIBLE not in run.job.env:
+                    spec["told"].setdefault(_VISIBLE.encode(), b"")
             except UnrunnableError as error:
                 failed.append(wire.NotStarted(number, 0, str(error)))
             except (OSError, StoreError) as error:
@@ -214,7 +220,9 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
             **_tick_variables(job),
             **_hook_variables(job),
             **_trace_variables(run),
+            **given_variables(job),
             **_parent_variables(job),
+            **_group_variables(job),
             **({} if job.type is None else {b"QUEUECTL_TYPE": job.type.encode()}),
         },
         "owner": owner_of(job.node or "", store.identity),
@@ -260,11 +268,33 @@ def _parent_variables(job: Job) -> dict[bytes, bytes]:
     return {b"QUEUECTL_PARENTS": ids} if len(ids) <= LONGEST_VARIABLE else {}
 
 
+def _group_variables(job: Job) -> dict[bytes, bytes]:
+    """Return what a run is told of the group that its job is in, or else has waited for alone."""
+    awaited = [read_parent(text)[0] for text in job.after_group]
+    name = job.group if job.group is not None or len(awaited) != 1 else awaited[0]
+    return {} if name is None else {b"QUEUECTL_GROUP": name.encode()}
+
+
 def _trace_variables(run: Run) -> dict[bytes, bytes]:
     """Return what a run is told of the trace that it is a part of."""
     if run.trace is None:
         return {}
     return {name.encode(): text.encode() for name, text in run.trace.named(VARIABLES).items()}
+
+
+def given_variables(job: Job) -> dict[bytes, bytes]:
+    """Return what a run is told of what its node has given it for itself."""
+    if not job.handler.startswith(NEEDS):
+        return {}
+    needs = needs_of(job.handler) or NOTHING
+    told = {
+        name: device_text(job.devices[name]) if name in job.devices else number_text(many)
+        for name, many in needs.amounts
+    }
+    variables = {f"QUEUECTL_{name.upper()}": text for name, text in told.items()}
+    if GPU in job.devices:
+        variables[_VISIBLE] = told[GPU]
+    return {name.encode(): text.encode() for name, text in variables.items()}
 
 
 def told_of_node(node: str, store: Store) -> dict[bytes, bytes]:

@@ -21,6 +21,7 @@ from queuectl.request import (
     MOST_PARENTS,
     MOST_TAGS,
 )
+from queuectl.resources import MOST_LABELS
 from queuectl.webhook import News
 
 Json = dict[str, Any]
@@ -114,6 +115,11 @@ _ASKED: dict[str, Json] = {
     "keys": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_KEYS},
     "parents": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_PARENTS},
     "groups": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_GROUPS},
+    "needs": {
+        "type": ["object", "string"],
+        "additionalProperties": {"type": ["number", "string"]},
+    },
+    "required": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_LABELS},
     "parameters": by_name({"type": ["string", "integer"]}),
     "at_once": TEXT,
     "if_fails": {"type": "string", "enum": ["block", "cancel", "run"]},
@@ -191,6 +197,9 @@ _TOLD: dict[str, Json] = {
     "keys": array(TEXT),
     "parents": array(TEXT),
     "groups": array(TEXT),
+    "needs": by_name(NUMBER),
+    "required": array(TEXT),
+    "devices": by_name(array(COUNT)),
     "parameters": by_name({"type": ["string", "integer"]}),
     "if_fails": TEXT,
     "until": TEXT,
@@ -387,6 +396,19 @@ NODE = tells(
         "weights": by_name(NUMBER),
         "in_order": FLAG,
         "handlers": array(TEXT),
+        "labels": array(TEXT),
+        "resources": by_name(
+            {
+                "type": "object",
+                "required": ["total", "used", "free"],
+                "properties": {
+                    "total": NUMBER,
+                    "used": NUMBER,
+                    "free": NUMBER,
+                    "devices": by_name(NUMBER),
+                },
+            }
+        ),
         "alive": FLAG,
         "stopping": or_null(TEXT),
         "version": TEXT,

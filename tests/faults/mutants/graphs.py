@@ -26,12 +26,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="end-not-written-again",
         broken="The end of a run whose job got its first child meanwhile is taken for a late one.",
-        edits=[
-            Edit(
-                old="if lost: lost = self._finish_parents(lost)",
-                new="if not lost:\n    lost = self._finish_parents(lost)",
-            )
-        ],
+        edits=[Edit(old="if lost:", new="if False:", inside="SqlRuns._finish")],
         tests=[f"{EDGES}::TestRaces::test_among_other_ends"],
     ),
     Mutant(
@@ -141,12 +136,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="group-over-twice",
         broken="A group is said to be over at each end of one of its jobs.",
-        edits=[
-            Edit(
-                old="if after.open > 0: return replace(after, over_at=None)",
-                new="if after.open > 1:\n    return replace(after, over_at=None)",
-            )
-        ],
+        edits=[Edit(old="if after.open > 0:", new="if after.open > 1:", inside="_counted")],
         tests=[f"{GROUPS}::TestCounting::test_jobs_are_counted_as_they_come_and_end"],
     ),
     Mutant(
@@ -162,8 +152,9 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job of a stopped group that fails once more is retried.",
         edits=[
             Edit(
-                old="if job.state == State.PROCESSING: self.back.add(job.group)",
-                new="if job.state == State.DEAD:\n    self.back.add(job.group)",
+                old="if job.state == State.PROCESSING:",
+                new="if job.state == State.DEAD:",
+                inside="Moves.move",
             )
         ],
         tests=[f"{GROUPS}::TestStopping::test_so_is_what_comes_back"],
@@ -171,12 +162,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="circle-by-a-group",
         broken="A job may wait for what waits for the end of its own group.",
-        edits=[
-            Edit(
-                old="if place in found: return True",
-                new="if place in found:\n    return False",
-            )
-        ],
+        edits=[Edit(old="if place in found:", new="if not some:", inside="Edges._leads_to")],
         tests=[f"{GROUPS}::TestWaitingForGroups::test_circles_by_way_of_groups"],
     ),
 )

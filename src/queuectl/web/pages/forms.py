@@ -90,6 +90,7 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("Whom it is for", ("keys",)),
+    ("What it needs of a node", ("needs", "requires")),
     ("Only once", ("unique", "unique_until", "unique_for", "on_duplicate", "max_wait")),
     ("Hooks", ("on_success", "on_failure", "on_dead")),
     ("A program or data instead of a command", ("argv", "type", "data")),
@@ -107,7 +108,7 @@ NOT_OF_SCHEDULES = frozenset(
 _FIELDS = {field.name: field for field in REQUESTED}
 _KINDS = {
     **dict.fromkeys(("integer", "count", "runs", "number"), "number"),
-    **dict.fromkeys(("labels", "keys", "parents", "groups"), "words"),
+    **dict.fromkeys(("labels", "keys", "parents", "groups", "required"), "words"),
     "arguments": "lines",
     "bounds_list": "words",
     "variables": "pairs",
@@ -130,12 +131,16 @@ _ABOUT = {
     "tags": "Labels, with commas between them.",
     "keys": "Whom it is for, such as user42: limits count by it, and keys take turns. With commas"
     " between them.",
+    "needs": "What it needs of its node for itself, such as gpu=1,mem=8G.",
+    "requires": "Labels that its node must have, with commas between them.",
     "env": "One on a line: NAME=VALUE.",
     "stdin": "What each run finds on stdin.",
 }
 _EMPTIED: Mapping[str, Any] = {
     "tags": [],
     "keys": [],
+    "needs": "",
+    "requires": [],
     "timeout": 0,
     "expire": 0,
     **dict.fromkeys(BOUNDS, "none"),
