@@ -10,6 +10,7 @@ from typing import Any
 
 from queuectl import finding, lifecycle
 from queuectl.action import Action, current_action, one_action
+from queuectl.dependencies import follows_failures, parent_in
 from queuectl.errors import (
     DuplicateError,
     NotFoundError,
@@ -47,6 +48,8 @@ class Asked:
     """The fields of a request, of jobs that are to be others."""
     from_step: str | None = None
     only_dead: bool = False
+    repairs: bool = False
+    """Whether only what is dead is meant, and what was cancelled because of that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,8 @@ class Change:
     """Whether all that are named are changed at once, as their order matters."""
     oldest_first: bool = False
     """Whether those that a filter finds are changed in the order of the line."""
+    narrow: Callable[[Store, Sequence[Job]], Sequence[Job]] | None = None
+    """Returns those that are meant of jobs that a filter found, if not all of them are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +266,57 @@ def check_dead(job: Job) -> None:
         raise StateError(f"Job {job.id} is {job.state}, not dead.", advice="see queuectl dlq list.")
 
 
+def repairing(change: Change) -> Change:
+    """Restrict a retry to dead jobs, and to those that were cancelled because of dead ones.
+
+    Not to those that somebody cancelled, nor to what follows from that.
+    """
+
+    def check(job: Job, now: int) -> None:
+        if job.state == State.CANCELLED and not _is_fallout(job):
+            raise StateError(f"Job {job.id} wasn't cancelled because others are dead.")
+        change.check(job, now)
+
+    return replace(
+        change,
+        asked=replace(change.asked, repairs=True),
+        usual=(State.DEAD, State.CANCELLED),
+        check=check,
+        oldest_first=True,
+        narrow=_fallen,
+    )
+
+
+def _is_fallout(job: Job) -> bool:
+    return follows_failures(job.reason, job.group) or parent_in(job.reason) is not None
+
+
+def _fallen(store: Store, jobs: Sequence[Job]) -> list[Job]:
+    """Return those of these jobs, in the order of the line, that are down because of dead ones.
+
+    What waits for others comes behind them. So these have been retried already, or are to be, if
+    it was because of dead ones as well that they were cancelled.
+    """
+    parents = {job.seq: parent_in(job.reason) for job in jobs if job.state == State.CANCELLED}
+    named = sorted({name for name in parents.values() if name is not None})
+    states: dict[str, State] = store.jobs.states(named) if named else {}
+    for group in store.groups.named([name.removeprefix(_GROUP) for name in named]):
+        state = State.PENDING if group.over_at is None else group.came_to
+        states.setdefault(f"{_GROUP}{group.name}", state)
+    meant: dict[str, Job] = {}
+    for job in jobs:
+        parent = parents.get(job.seq)
+        is_up = parent is None or parent in meant or states.get(parent, State.DEAD) not in _DOWN
+        if job.state != State.CANCELLED or (_is_fallout(job) and is_up):
+            meant[job.id] = job
+    return [*meant.values()]
+
+
+_GROUP = "group "
+_DOWN = (State.DEAD, State.CANCELLED)
+
+REPAIR = repairing(RETRY)
+"""Retries what failed of a group, and what that took along."""
 RETRY_DEAD = only_dead(RETRY)
 PURGE = only_dead(REMOVE)
 
@@ -460,8 +516,9 @@ def make_matching(
     total, action = 0, Action()
     while True:
         jobs = store.jobs.select(which, limit=PAGE, after=after, oldest=change.oldest_first)
+        meant = jobs if change.narrow is None else change.narrow(store, jobs)
         with one_action(action):
-            page = _make_page(store, jobs, which, change, dry_run=dry_run)
+            page = _make_page(store, meant, which, change, dry_run=dry_run)
         total += len(page)
         told(page)
         if len(jobs) < PAGE:

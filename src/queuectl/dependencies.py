@@ -88,8 +88,35 @@ def why_cancelled(
     if was_unneeded:
         return f"{NOT_NEEDED}nor is its parent {parent}"
     if was_removed:
-        return f"its parent {parent} was removed"
-    return f"its parent {parent} {'was cancelled' if came_to == State.CANCELLED else 'is dead'}"
+        return f"{_PARENT}{parent} was removed"
+    return f"{_PARENT}{parent}{_HOW[0] if came_to == State.CANCELLED else _HOW[1]}"
+
+
+_PARENT = "its parent "
+_HOW = (" was cancelled", " is dead")
+
+
+def why_stopped(group: str) -> str:
+    """Say why a job was cancelled whose group was stopped."""
+    return f"its group {group} was stopped: too many of its jobs are dead"
+
+
+def follows_failures(reason: str | None, group: str | None) -> bool:
+    """Tell whether a job was cancelled, for this reason, as its group was stopped."""
+    return group is not None and reason == why_stopped(group)
+
+
+def parent_in(reason: str | None) -> str | None:
+    """Return the parent because of whose end a job was cancelled, for this reason, if it was.
+
+    Not one that was removed, nor one that hasn't failed.
+    """
+    if reason is None or not reason.startswith(_PARENT):
+        return None
+    for how in _HOW:
+        if reason.endswith(how):
+            return reason.removeprefix(_PARENT).removesuffix(how)
+    return None
 
 
 _WANTED = frozenset(wanted.value for wanted in Wanted)

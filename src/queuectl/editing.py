@@ -20,6 +20,7 @@ from queuectl.changes import (
     check_retry,
     finishing,
     only_dead,
+    repairing,
     retry_detail,
     retrying_from,
 )
@@ -296,6 +297,8 @@ def change_of(asked: Asked) -> Change:
     change = _plain_change(asked)
     if asked.from_step is not None:
         change = retrying_from(asked.from_step, change)
+    if asked.repairs:
+        change = repairing(change)
     return only_dead(change) if asked.only_dead else change
 
 

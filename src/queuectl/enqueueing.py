@@ -314,6 +314,7 @@ class Enqueuer:
         for some in _parts(what.own(), SOME):
             values = read_some(_given(shared), now=self._store.clock.now())
             yield bulk.complete_own(some, values, quotes=what.quotes)
+        yield from self._read_by_some(what.behind, {})
 
     def _read_by_some(
         self, what: Iterable[Request], under: Mapping[str, Any]

@@ -214,6 +214,8 @@ class Expansion:
         """How many there are; 0 if nobody knows yet."""
         self.quotes = quotes
         """Whether their shell has to read values in quotes."""
+        self.behind: list[Request] = []
+        """Requests that are stored with them, behind the last of them."""
         self._own = own
 
     def own(self) -> Iterator[Own]:
@@ -224,6 +226,7 @@ class Expansion:
         """Yield whole requests."""
         for one in self._own:
             yield {**self.shared, **fields_of(one)}
+        yield from self.behind  # type: ignore[misc]
 
     def skip(self, elements: int) -> None:
         """Leave out the first so many of them."""

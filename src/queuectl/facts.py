@@ -344,6 +344,18 @@ class Group:
     """How often that was: after it, jobs may have come, or have been retried."""
 
     @property
+    def done(self) -> int:
+        """How many of its jobs have ended."""
+        return self.jobs - self.open
+
+    def left(self, now: int) -> int | None:
+        """Return how many milliseconds the rest takes if it goes on so; None if nobody knows."""
+        took = now - self.made_at
+        if not self.open or self.done <= 0 or took <= 0:
+            return None
+        return round(took / self.done * self.open)
+
+    @property
     def came_to(self) -> State:
         """How it has ended, if all of its jobs are over."""
         if self.dead:

@@ -58,6 +58,7 @@ Kind = Literal[
     "hook",  # a command or a type of data, or none at all, whatever the queue says
     "bounds",
     "bound",  # one of them
+    "bounds_list",  # one of them of which there may be several
     "trace",  # in the words of W3C Trace Context
     "trace_state",
     "state",
@@ -330,6 +331,23 @@ REQUESTED = (
         within="bounds",
         is_work=True,
     ),
+    Field(
+        "image",
+        "bound",
+        "--image IMAGE",
+        "Run it in a container of this image, by podman or docker.",
+        within="bounds",
+        is_work=True,
+    ),
+    Field(
+        "mounts",
+        "bounds_list",
+        "--mount SOURCE[:TARGET][:ro]",
+        "A folder of the worker's host that the container has. Repeat it.",
+        also=("mount",),
+        within="bounds",
+        is_work=True,
+    ),
     Field("cwd", "folder", "--cwd DIR", "Where it runs.  [default: this directory]", is_work=True),
     Field("tags", "labels", "--tag -T TAG", "A label; repeat it.", also=("tag",), is_long=True),
     Field(
@@ -555,6 +573,8 @@ class Keywords(TypedDict, total=False):
     read_only_root: bool
     no_network: bool
     best_effort: bool
+    image: str
+    mounts: Sequence[str] | str
     cwd: str
     tags: Sequence[str] | str
     keys: Sequence[str] | str

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from queuectl.explain import Reason
     from queuectl.figures import Figures
     from queuectl.grants import Access
+    from queuectl.groups import Groups
     from queuectl.lineage import Along, Graph, Relative
     from queuectl.queue_limits import QueueLimits
     from queuectl.report import Part, Stats, Status
@@ -196,6 +197,13 @@ class Queue:
         from queuectl.schedules import Schedules
 
         return Schedules(self.store, self._enqueuer)
+
+    @cached_property
+    def groups(self) -> "Groups":
+        """Jobs that are waited for together: `queue.groups.wait("nightly")`, `.results(...)`."""
+        from queuectl.groups import Groups
+
+        return Groups(self, self.store, self.place)
 
     @cached_property
     def limits(self) -> "QueueLimits":
@@ -357,7 +365,7 @@ class Queue:
         """Store many jobs in their order: all of them or, if one can't be, none.
 
         Keywords are fields that hold for all. What a job says itself wins, but tags add up and
-        variables merge.
+        variables merge. Many jobs made of one request are what `queuectl.expand` returns.
 
         With `keep_going` they are stored in large batches, ids already taken are skipped, and what
         was stored before one that is wrong stays stored. Without it, at most 250,000 jobs can be
@@ -912,13 +920,14 @@ class Queue:
         *,
         queues: Sequence[str] = (),
         tags: Sequence[str] = (),
+        groups: Sequence[str] = (),
     ) -> "watches.Watch":
         """Return jobs to be waited for by `wait_until(watch.remaining)`, and how they ended.
 
-        Those with these ids; or all that have these tags, which must be some; or all of these
-        queues, or of any, that aren't finished.
+        Those with these ids; or all of these groups; or all that have these tags, which must be
+        some; or all of these queues, or of any, that aren't finished.
         """
-        return watches.watch(self, ids, queues=queues, tags=tags)
+        return watches.watch(self, ids, queues=queues, tags=tags, groups=groups)
 
     def wait_until(
         self,

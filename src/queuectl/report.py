@@ -15,6 +15,7 @@ from queuectl.changes import Changed, Refused
 from queuectl.facts import (
     Count,
     Event,
+    Group,
     Node,
     Pause,
     QueueInfo,
@@ -32,6 +33,7 @@ from queuectl.job_json import KINDS
 from queuectl.job_json import job_dict as job_dict
 from queuectl.job_json import moment as moment
 from queuectl.job_json import seconds as seconds
+from queuectl.parameters import legible
 from queuectl.resources import WHOLE, Stock, as_number, room_of, told_amount
 from queuectl.store.histogram import bucket_of, quantile
 from queuectl.store.rollups import EVER, WAIT, Tally
@@ -129,6 +131,34 @@ def relative_dict(relative: "Relative") -> dict[str, Any]:
         "came_to": None if relative.came_to is None else relative.came_to.value,
         "met": relative.is_met,
     }
+
+
+def group_dict(group: Group, now: int | None = None) -> dict[str, Any]:
+    """Describe a group; if it is told what time it is, also how long the rest may take."""
+    told = {
+        "name": group.name,
+        "state": "open" if group.over_at is None else group.came_to.value,
+        "jobs": group.jobs,
+        "done": group.done,
+        "open": group.open,
+        "completed": group.completed,
+        "dead": group.dead,
+        "cancelled": group.cancelled,
+        "not_needed": group.unneeded,
+        "max_fails": group.max_fails,
+        "stopped": group.stopped_at is not None,
+        "stopped_at": moment(group.stopped_at),
+        "made_at": moment(group.made_at),
+        "over_at": moment(group.over_at),
+        "rounds": group.rounds,
+    }
+    return told if now is None else told | {"left": seconds(group.left(now))}
+
+
+def parameters_dict(job: Job) -> dict[str, str | int]:
+    """Describe what a job has to itself; bytes that are no text are escapes."""
+    own = job.parameters
+    return {name: it if isinstance(it, int) else legible(it) for name, it in own.items()}
 
 
 def graph_dict(graph: "Graph") -> dict[str, Any]:

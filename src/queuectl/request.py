@@ -739,6 +739,7 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "hook": _hook,
     "bounds": lambda name, value, _: read_bounds(value),
     "bound": lambda name, value, _: read_bound(name, value),
+    "bounds_list": lambda name, value, _: read_bound(name, value),
     "trace": _traceparent,
     "trace_state": _tracestate,
 }

@@ -17,6 +17,7 @@ from queuectl.report import (
     job_dict,
     limits_dict,
     moment,
+    parameters_dict,
     progress_dict,
     relative_dict,
     seconds,
@@ -28,6 +29,7 @@ from queuectl.when import iso
 
 if TYPE_CHECKING:
     from queuectl.explain import Reason
+    from queuectl.groups import Row
     from queuectl.lineage import Relative
     from queuectl.queue import Queue
     from queuectl.queue_limits import KeyUse
@@ -73,6 +75,20 @@ def job_whole(
 def children_of(queue: "Queue", job: Job, limit: int = CHILDREN_SHOWN) -> "list[Relative]":
     """Return the first of those that wait for a job, or did; most jobs have none."""
     return queue.children(job, limit=limit) if job.has_children else []
+
+
+def result_dict(row: "Row") -> dict[str, Any]:
+    """Describe what a job of a group came to."""
+    job = row.job
+    return {
+        "id": job.id,
+        "parameters": parameters_dict(job),
+        "state": job.state.value,
+        "exit_code": job.exit_code,
+        "duration": seconds(job.duration_ms),
+        "result": row.result,
+        "last_line": row.last_line,
+    }
 
 
 def reasons_dict(job: Job, reasons: "list[Reason]") -> dict[str, Any]:

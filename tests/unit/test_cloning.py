@@ -39,7 +39,7 @@ ASKED: dict[str, Any] = {
     "group": "many",
 }
 """All that can be asked for of a command at once."""
-NOT_HERE = {"after_group", "type", "data", "env_all", "traceparent", "tracestate"}
+NOT_HERE = {"after_group", "bounds", "type", "data", "env_all", "traceparent", "tracestate"}
 
 
 def columns(job: Job) -> dict[str, Any]:

@@ -20,8 +20,16 @@ from queuectl.request import Values, read_values
 class Bulk:
     """The jobs of a file on their way into the queue."""
 
-    def __init__(self, feed: Feed, defaults: dict[str, Any], *, keep_going: bool) -> None:
-        """Lay the defaults under the fields of each line."""
+    def __init__(
+        self,
+        feed: Feed,
+        defaults: dict[str, Any],
+        *,
+        keep_going: bool,
+        last: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Lay the defaults under the fields of each line; one job may follow all of them."""
+        self._last = last
         self._feed = feed
         self._defaults = defaults
         self._keep_going = keep_going
@@ -52,13 +60,26 @@ class Bulk:
             with Bar("Enqueueing") as bar:
                 if self._keep_going:
                     return self._store_good(queue, jobs, bar)
-                return queue.enqueue_read(jobs, progress=bar, total=self._feed.count)
+                return self._store_all(queue, jobs, bar)
         except DuplicateError as error:
             taken = queue.states(list(self._lines))
             for id, number in self._lines.items():
                 if id in taken:
                     raise DuplicateError(self._taken(id, number)) from error
             raise
+
+    def _store_all(self, queue: Queue, jobs: Iterator[Values], bar: Bar) -> Batch:
+        """Store all of them, or none."""
+        if self._last is None:
+            return queue.enqueue_read(jobs, progress=bar, total=self._feed.count)
+        from queuectl.groups import without_following
+
+        batch = queue.enqueue_read(self._and_last(jobs), progress=bar, total=self._feed.count)
+        return without_following(batch)
+
+    def _and_last(self, jobs: Iterator[Values]) -> Iterator[Values]:
+        yield from jobs
+        yield read_values(self._last or {}, now=self._now())
 
     def _store_good(self, queue: Queue, jobs: Iterator[Values], bar: Bar) -> Batch:
         """Store part after part, until the end or an interrupt; returns what was stored."""
@@ -77,6 +98,8 @@ class Bulk:
                     complain(why)
                     self._bad.append({"error": why})
                 bar(len(ids) + len(duplicates) + self.refused, self._feed.count)
+            if self._last is not None and ids:
+                queue.enqueue_many([self._last])
         except KeyboardInterrupt:
             self.interrupted = True
         return Batch(
@@ -149,15 +172,18 @@ def tell(
     unit: str,
     quiet: bool,
     as_json: bool,
+    group: str | None = None,
 ) -> None:
-    """Say what of many jobs was stored, and how many of which unit could not be."""
+    """Say what of many jobs was stored, in which group, and how many of which unit could not be."""
     if as_json:
         ids = list(batch.ids)
-        there = {
+        there: dict[str, Any] = {
             name: list(found)
             for name, found in (("existing", batch.existing), ("dropped", batch.dropped))
             if found
         }
+        if group is not None:
+            there["group"] = group
         new = len(ids) - len(batch.existing)
         write_json({"enqueued": new, "ids": ids, "errors": list(bad)} | there)
     elif quiet:
@@ -165,6 +191,7 @@ def tell(
             write(safe(id))
     else:
         told = f"Enqueued {plural(len(batch.ids) - len(batch.existing), 'job')}"
+        told += "" if group is None else f" in group {safe(group)}"
         if batch.existing:
             many = len(batch.existing)
             told += f"; {many:,} {'was' if many == 1 else 'were'} there already (unique)"

@@ -13,6 +13,7 @@ from queuectl.changes import (
     cancelling,
     finishing,
     is_ending,
+    repairing,
     retrying_from,
 )
 from queuectl.cli.change_report import WAY_OUT, Manner, Words
@@ -42,6 +43,7 @@ from queuectl.when import format_duration, local
     queuectl cancel k3v9 --reason "wrong input" --wait
     queuectl cancel --queue mail --state pending    # all that fit
     queuectl cancel --tag nightly --dry-run         # which would that be?
+    queuectl cancel --group array-x7k2              # a whole array, or whatever is in the group
     queuectl cancel --all --yes --json
     """,
 )
@@ -134,6 +136,7 @@ def _finished(queue: Queue, each: Changed) -> str:
     queuectl retry --state failed             # don't wait for the backoff
     queuectl retry --state dead --queue mail --since 1d
     queuectl retry --tag nightly --json
+    queuectl retry --group nightly            # what is dead, and what that took along
     queuectl retry k3v9 --with timeout=2h --with env.LANG=C
     queuectl retry k3v9 --from upload         # do this step again, and those after it
     """,
@@ -166,13 +169,17 @@ def retry(
     A dead, cancelled or completed job becomes pending again; a job that waits for its retry, or
     for its time, is due at once. Failures are counted from zero; attempts, output and history
     stay. With filters instead of ids, all dead, failed and cancelled jobs that fit are retried;
-    completed ones only with --state completed or --state all.
+    completed ones only with --state completed or --state all. With --group and no --state, it is
+    the dead ones, and those that were cancelled because of dead ones; what these block goes on by
+    itself.
 
     With --with they run as other jobs from then on, by the fields of a JSON job; what these were
     is kept in the history. Steps that are done stay done, but for that of --from and those after
     it.
     """
     change = _retrying(changed) if changed else RETRY
+    if wanted.groups and not wanted.states:
+        change = repairing(change)
     if from_step is not None:
         change = retrying_from(from_step, change)
     words = Words(would="retry", done="retried", sentence=_retried)

@@ -154,6 +154,27 @@ def complete_tags(ctx: click.Context, param: click.Parameter, incomplete: str) -
         return _starting(incomplete, queue.tags_like(incomplete, limit=MOST))
 
 
+def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of groups; a group of this host is another thing."""
+    if _command(ctx) == "db init":
+        return []
+    given = ctx.params.get(param.name or "")
+    taken = set(given) if isinstance(given, tuple) else set()
+    with _open(ctx) as queue:
+        names = queue.groups.like(incomplete, limit=MOST)
+    return _starting(incomplete, [name for name in names if name not in taken])
+
+
+def complete_after_group(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of groups; behind a colon, how the group is to end."""
+    from queuectl.dependencies import Wanted
+
+    name, colon, begun = incomplete.rpartition(":")
+    wanted = [one for one in (Wanted.OK, Wanted.ANY) if colon and one.startswith(begun)]
+    endings = [CompletionItem(f"{name}:{one}") for one in wanted]
+    return [*complete_groups(ctx, param, incomplete), *endings]
+
+
 def complete_types(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete types that the newest jobs have, or that nodes handle."""
     with _open(ctx) as queue:
@@ -408,6 +429,9 @@ def _starting(
 
 BY_NAME: dict[str, Completer] = {
     "--after": complete_after,
+    "--after-group": complete_after_group,
+    "--group": complete_groups,
+    "group_names": complete_groups,
     "--finally": complete_jobs,
     "--if-parent-fails": complete_if_parent_fails,
     "id": complete_jobs,
@@ -445,7 +469,7 @@ BY_NAME: dict[str, Completer] = {
     "--shell": complete_shells,
     "--cwd": complete_folders,
     **dict.fromkeys(
-        ("--daemon", "--db", "--exec", "--file", "--graph", "--lines", "--log", "--stdin"),
+        "--daemon --db --each-json --each-line --exec --file --graph --lines --log --stdin".split(),
         complete_files,
     ),
     **dict.fromkeys(("--access-log", "--socket", "--tls-cert", "--tls-key"), complete_files),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from itertools import chain
+from shlex import quote
 from typing import Any, BinaryIO
 
 from queuectl.cli.expand import Wanted
@@ -34,6 +35,7 @@ def open_expansion(asked: Wanted, fields: Mapping[str, Any]) -> Iterator[Expansi
             each=each,
             sweep=_axes(asked.sweep),
             at_once=None if asked.at_once is None else check_at_once(asked.at_once),
+            name=fields.get("group"),
         )
         expansion.skip(asked.skip)
         yield expansion
@@ -97,14 +99,14 @@ class Stored:
         """Whether all was stored."""
         return not self.interrupted and self.error is None
 
-    def rest(self, skipped: int) -> str:
-        """Say what isn't stored, and how to go on."""
+    def rest(self, skipped: int, group: str) -> str:
+        """Say what isn't stored, and how to go on, in the same group."""
         stored = len(self.batch.ids)
         why = "Interrupted" if self.error is None else str(self.error).rstrip(".")
         skip = skipped + stored
         return (
             f"{why}: only the first {plural(stored, 'job')} are stored; the same command with"
-            f" --skip {skip} goes on behind them."
+            f" --group {quote(group)} --skip {skip} goes on behind them."
         )
 
 
@@ -113,15 +115,29 @@ def first_of(expansion: Expansion) -> Expansion:
     return expansion.part(MOST_AT_ONCE + 1)
 
 
-def store(queue: Queue, first: Expansion, rest: Expansion) -> Stored:
+def store_all(
+    queue: Queue, first: Expansion, rest: Expansion, last: Mapping[str, Any] | None = None
+) -> Stored:
     """Store an expansion: all of it or nothing, or part after part if it is too long for that.
 
-    What is stored are always the first of them.
+    What is stored are always the first of them; and behind all of them, one job that is the `last`.
     """
     with Bar("Enqueueing") as bar:
-        if first.count <= MOST_AT_ONCE:
-            return Stored(batch=queue.enqueue_many(first, progress=bar, total=first.count))
-        return _store_parts(queue, first, rest, bar)
+        if first.count + (last is not None) <= MOST_AT_ONCE:
+            return Stored(batch=_store_whole(queue, first, last, bar))
+        stored = _store_parts(queue, first, rest, bar)
+        if last is not None and stored.is_whole:
+            queue.enqueue_many([last])
+        return stored
+
+
+def _store_whole(queue: Queue, first: Expansion, last: Mapping[str, Any] | None, bar: Bar) -> Batch:
+    if last is None or not first.count:
+        return queue.enqueue_many(first, progress=bar, total=first.count)
+    from queuectl.groups import without_following
+
+    first.behind = [last]
+    return without_following(queue.enqueue_many(first, progress=bar, total=first.count))
 
 
 def _store_parts(queue: Queue, first: Expansion, rest: Expansion, bar: Bar) -> Stored:

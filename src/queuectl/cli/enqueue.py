@@ -20,10 +20,12 @@ from queuectl.cli.program import (
     exact_words,
     field_options,
     finally_option,
+    follower,
     given_fields,
     in_our_trace,
     job_fields,
     name_parents,
+    on_done_option,
 )
 from queuectl.cli.render import complain, plural, safe, say, shorten, write, write_json
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError
@@ -58,6 +60,7 @@ queuectl enqueue "index.sh" --unique index --delay 1m --on-duplicate debounce --
 queuectl enqueue "render.sh film" --on-success "rm -r scratch" --on-dead "mail ops < /dev/stdin"
 queuectl enqueue "load.sh" --after 7f3k --after m2aa    # when both have completed
 queuectl enqueue "rm -r scratch" --finally 7f3k          # however that one ends
+queuectl enqueue --lines jobs.txt --group nightly --on-done "notify.sh"   # when all have ended
 pg_dump shop | queuectl enqueue "gzip > shop.gz" --stdin -
 """
 
@@ -71,6 +74,8 @@ class Manner:
     raw: bool
     quiet: bool
     as_json: bool
+    on_done: str | None = None
+    """What runs when the group is over."""
 
 
 @click.command(cls=TakesProgram, examples=EXAMPLES)
@@ -96,6 +101,7 @@ class Manner:
 @click.option("--dry-run", is_flag=True, help="Show what would be stored, and store nothing.")
 @field_options()
 @finally_option
+@on_done_option
 @click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
 @click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
 @raw_option
@@ -109,6 +115,7 @@ def enqueue(
     keep_going: bool,
     graph: str | None,
     dry_run: bool,
+    on_done: str | None,
     wait: bool,
     follow: bool,
     raw: bool,
@@ -128,12 +135,17 @@ def enqueue(
 
     A job runs in the environment of its worker, with --env on top; with --env-all in ours instead.
 
+    An array, a sweep, lines and a graph are a group: that of --group, or one whose name is printed,
+    so that wait, progress, results, cancel and retry can be told --group NAME.
+
     When the id is printed, the job is safe on disk. With --wait or --follow the exit code is that
     of the job: 128 + n if signal n killed it, 124 if it timed out, 1 if it was cancelled or never
     started.
     """
     exact = exact_words()
-    how = Manner(wait=wait or follow, follow=follow, raw=raw, quiet=quiet, as_json=as_json)
+    how = Manner(
+        wait=wait or follow, follow=follow, raw=raw, quiet=quiet, as_json=as_json, on_done=on_done
+    )
     if raw and not follow:
         raise click.UsageError("--raw is for --follow: nothing else shows what the job writes")
     if follow and as_json:
@@ -229,11 +241,12 @@ def _array(text: Sequence[str]) -> "Feed | None":
 def enqueue_one(fields: dict[str, Any], how: Manner) -> int:
     """Store a job, and report and wait as is asked."""
     _check(fields)
+    last = follower(how.on_done, fields)
     _warn_directory(fields)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, str(fields.get("queue") or DEFAULT_QUEUE))
         name_parents(queue, fields)
-        job, is_new = _stored(queue, fields)
+        job, is_new = _stored(queue, fields, last)
         outlet.done = lambda: f"Job {job.id} is stored"
         is_changed = fields.get("on_duplicate") == "debounce"
         is_told = _tell(job, how, is_new=is_new, is_changed=is_changed)
@@ -257,12 +270,17 @@ def enqueue_one(fields: dict[str, Any], how: Manner) -> int:
             return code
 
 
-def _stored(queue: "Queue", fields: dict[str, Any]) -> tuple[Job, bool]:
-    """Store a job; if another one has its unique key, that is returned, and False."""
-    if fields.get("unique") is None:
+def _stored(
+    queue: "Queue", fields: dict[str, Any], last: dict[str, Any] | None
+) -> tuple[Job, bool]:
+    """Store a job; if another one has its unique key, that is returned, and False.
+
+    With what follows its group, if that is asked for.
+    """
+    if fields.get("unique") is None and last is None:
         return queue.enqueue(fields), True
-    batch = queue.enqueue_many([fields])
-    return queue.get(batch.ids[0]), not batch.existing
+    batch = queue.enqueue_many([fields, *([] if last is None else [last])])
+    return queue.get(batch.ids[0]), batch.ids[0] not in batch.existing
 
 
 def _tell(job: Job, how: Manner, *, is_new: bool, is_changed: bool) -> bool:
@@ -385,7 +403,7 @@ def _enqueue_feed(given: dict[str, Any], keep_going: bool, how: Manner, feed: "F
     from queuectl.cli.bulk import Bulk
 
     _warn_directory(given)
-    bulk = Bulk(feed, given, keep_going=keep_going)
+    bulk = Bulk(feed, given, keep_going=keep_going, last=follower(how.on_done, given))
     bulk.prepare()
     name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue):
@@ -406,6 +424,8 @@ def _enqueue_graph(path: str, given: dict[str, Any], how: Manner, *, dry_run: bo
     from queuectl.cli import graph_file
 
     entries = graph_file.read_graph(path)
+    graph_file.put_in_group(entries, given)
+    last = follower(how.on_done, given)
     if dry_run:
         found = graph_file.preview(entries, given)
         return graph_file.show(found, quiet=how.quiet, as_json=how.as_json)
@@ -413,8 +433,9 @@ def _enqueue_graph(path: str, given: dict[str, Any], how: Manner, *, dry_run: bo
     name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, name)
-        batch, found = graph_file.store(queue, entries, given)
-        graph_file.tell(batch, found, quiet=how.quiet, as_json=how.as_json)
+        batch, found = graph_file.enqueue(queue, entries, given, last)
+        group = given.get("group")
+        graph_file.tell(batch, found, group, quiet=how.quiet, as_json=how.as_json)
         note_near(name, near)
         return _stay(queue, batch.ids, name, [], how, EXIT_DONE)
 
@@ -436,9 +457,13 @@ def _enqueue_expansion(
     fields: dict[str, Any], asked: "Wanted", how: Manner, *, dry_run: bool
 ) -> int:
     from queuectl.cli.bulk import tell
-    from queuectl.cli.elements import first_of, open_expansion, store
+    from queuectl.cli.elements import first_of, open_expansion, store_all
+    from queuectl.groups import new_name
 
     name = str(fields.get("queue") or DEFAULT_QUEUE)
+    if fields.get("group") is None:
+        fields["group"] = new_name("sweep" if asked.sweep or asked.each_json else "array")
+    group, last = fields["group"], follower(how.on_done, fields)
     if fields.get("after"):
         with open_queue() as queue:
             name_parents(queue, fields)
@@ -450,11 +475,13 @@ def _enqueue_expansion(
         first = first_of(expansion)
         with open_queue(create=True) as queue, truthful(queue):
             near = near_queue(queue, name)
-            stored = store(queue, first, expansion)
-            ids, missing = stored.batch.ids, [] if stored.is_whole else [stored.rest(asked.skip)]
+            stored = store_all(queue, first, expansion, last)
+            rest = [] if stored.is_whole else [stored.rest(asked.skip, group)]
+            ids, missing = stored.batch.ids, rest
             outlet.done = lambda: f"{plural(len(ids), 'job')} stored"
             bad = [{"error": why} for why in missing]
-            tell(stored.batch, bad, unit="rest", quiet=how.quiet, as_json=how.as_json)
+            form = partial(tell, unit="rest", quiet=how.quiet, as_json=how.as_json)
+            form(stored.batch, bad, group=group)
             for why in missing:
                 complain(why)
             note_near(name, near)

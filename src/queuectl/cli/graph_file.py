@@ -148,28 +148,49 @@ def values_of(found: Plan, now: int) -> Iterator[Values]:
             raise BadJobError(f"{place}: {error.advised}") from None
 
 
-def store(queue: "Queue", entries: Sequence[Entry], given: dict[str, Any]) -> tuple[Batch, Plan]:
-    """Store a graph: all of it, or nothing."""
+def put_in_group(entries: Sequence[Entry], given: dict[str, Any]) -> None:
+    """Have a graph be a group of a name of its own, unless some of its jobs say otherwise."""
+    if given.get("group") is None and not any("group" in one.fields for one in entries):
+        from queuectl.groups import new_name
+
+        given["group"] = new_name("graph")
+
+
+def enqueue(
+    queue: "Queue",
+    entries: Sequence[Entry],
+    given: dict[str, Any],
+    last: dict[str, Any] | None = None,
+) -> tuple[Batch, Plan]:
+    """Store a graph, and a job behind all of it: everything, or nothing."""
     name_parents(queue, given)
     found = planned(queue, _laid(entries, given))
     values = list(values_of(found, queue.now()))
-    return queue.enqueue_read(values), found
+    if last is None or not values:
+        return queue.enqueue_read(values), found
+    from queuectl.groups import without_following
+
+    values.append(read_values(last, now=queue.now()))
+    return without_following(queue.enqueue_read(values)), found
 
 
-def tell(batch: Batch, found: Plan, *, quiet: bool, as_json: bool) -> None:
+def tell(
+    batch: Batch, found: Plan, group: str | None = None, *, quiet: bool, as_json: bool
+) -> None:
     """Say what was stored."""
     ids = {one["id"]: id for one, id in zip(found.requests, batch.ids, strict=False)}
     names = {name: ids.get(id, id) for name, id in found.names.items()}
     outlet.done = lambda: f"{plural(len(batch.ids), 'job')} stored"
     if as_json:
         told = {"enqueued": len(batch.ids), "ids": list(batch.ids), "names": names, "errors": []}
-        there = {"existing": list(batch.existing), "dropped": list(batch.dropped)}
+        there = {"existing": list(batch.existing), "dropped": list(batch.dropped), "group": group}
         write_json(told | {name: found for name, found in there.items() if found})
     elif quiet:
         for id in batch.ids:
             write(safe(id))
     else:
-        write(f"Enqueued {plural(len(batch.ids), 'job')}.")
+        where = "" if group is None else f" in group {safe(group)}"
+        write(f"Enqueued {plural(len(batch.ids), 'job')}{where}.")
         for name, id in names.items() if len(batch.ids) <= MOST_TOLD else ():
             write(safe(f"{name}: {id}"))
         if batch.ids:

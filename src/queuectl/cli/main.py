@@ -86,7 +86,13 @@ COMMANDS: dict[str, Entry] = {
         _WATCH, "events:events", "List what was done by hand, and which jobs died or were rescued."
     ),
     "result": Entry(_WATCH, "telling:result", "Set what a job came to, or print it."),
-    "progress": Entry(_WATCH, "telling:progress", "Tell inside a job how far it has come."),
+    "progress": Entry(
+        _WATCH,
+        "telling:progress",
+        "Tell inside a job how far it is, or show how far a group is.",
+    ),
+    "groups": Entry(_WATCH, "groups:groups", "List groups: how many of their jobs ended how."),
+    "results": Entry(_WATCH, "groups:results", "Show what the jobs of a group came to: a table."),
     "steps": Entry(_WATCH, "step:steps", "List the steps of a job that are done."),
     "step": Entry(_RUN, "step:step", "Run a part of a job once, however often the job runs."),
     "sleep": Entry(_RUN, "sleep:sleep", "Give the worker back inside a job, and go on later."),

@@ -4,7 +4,7 @@ Nothing is said to programs (`--json`), nor to those who want bare results (`-q`
 odd about the environment.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -138,6 +138,12 @@ def note_unknown_tags(queue: "Queue", tags: Iterable[str]) -> None:
     for tag, near in (queue.unknown_tags(tags) if are_wanted() else {}).items():
         meant = f"; did you mean {near!r}?" if near else "."
         say(f"Note: no job has the tag {tag!r}{meant}")
+
+
+def note_unknown_groups(queue: "Queue", names: Sequence[str]) -> None:
+    """Say which of these groups there aren't: they may be misspelt."""
+    for name in queue.groups.unknown(names) if names and are_wanted() else ():
+        say(f"Note: there is no group {name!r}; see {again('groups')}")
 
 
 def again(command: str) -> str:

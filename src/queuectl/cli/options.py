@@ -175,11 +175,12 @@ class Wanted:
 
     def filter(self, queue: "Queue") -> "Filter":
         """Make the store's filter of it, by the store's clock; notes names that nobody used."""
-        from queuectl.cli.notes import note_unknown_tags, note_unused
+        from queuectl.cli.notes import note_unknown_groups, note_unknown_tags, note_unused
         from queuectl.filter import Filter, due_bounds
 
         note_unused(queue, self.queues)
         note_unknown_tags(queue, self.tags)
+        note_unknown_groups(queue, self.groups)
 
         now = queue.now()
         return Filter(
@@ -245,6 +246,11 @@ def tags_option(help: str) -> Callable[[F], F]:
     return click.option("--tag", "-T", "tags", multiple=True, metavar="TAG", help=help)
 
 
+def groups_option(help: str) -> Callable[[F], F]:
+    """Return the --group that may be repeated; arrives as `groups`."""
+    return click.option("--group", "groups", multiple=True, metavar="NAME", help=help)
+
+
 def states_option(help: str) -> Callable[[F], F]:
     """Return the --state/-s that may be repeated; arrives as `states`, a tuple for each."""
     return click.option(
@@ -272,13 +278,7 @@ _FILTERS = (
         metavar="KEY",
         help="Only jobs with this key, by which limits count; with several, those that have all.",
     ),
-    click.option(
-        "--group",
-        "groups",
-        multiple=True,
-        metavar="NAME",
-        help="Only jobs of this group; repeatable.",
-    ),
+    groups_option("Only jobs of this group; repeatable."),
     click.option(
         "--due",
         type=click.Choice(DUE),

@@ -80,6 +80,7 @@ _MORE: dict[str, dict[str, Any]] = {
     "parents": {"multiple": True},
     "groups": {"multiple": True},
     "variables": {"multiple": True},
+    "bounds_list": {"multiple": True},
 }
 """What the option of a field of these kinds takes besides one text."""
 
@@ -107,6 +108,28 @@ finally_option = click.option(
     metavar="ID",
     help="When this job has ended, however: --after ID:any. Repeat it.",
 )
+
+
+on_done_option = click.option(
+    "--on-done",
+    metavar="COMMAND",
+    help="With --group: run this, once, when all jobs of the group have ended, however.",
+)
+_OF_ITS_JOBS = ("queue", "cwd", "env", "env_all", "shell", "traceparent", "tracestate")
+"""What the job that follows a group has in common with the jobs of it."""
+
+
+def follower(command: str | None, fields: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the request for what runs when the group of these jobs is over, if that is asked."""
+    if command is None:
+        return None
+    if fields.get("group") is None:
+        raise click.UsageError("--on-done is about a group; give --group NAME, too")
+    from queuectl.groups import following
+
+    return following(
+        fields["group"], command, {name: fields[name] for name in _OF_ITS_JOBS if name in fields}
+    )
 
 
 def name_parents(queue: "Queue", fields: dict[str, Any]) -> None:

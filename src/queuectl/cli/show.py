@@ -160,6 +160,7 @@ def facts(
         ("Error", job.error if job.error != job.reason else None),
         ("Exit code", _text(job.exit_code)),
         ("Queue", job.queue),
+        ("Group", job.group),
         ("Priority", str(job.priority)),
         ("Attempts", attempts_of(job)),
         ("Failures", str(job.failures) if job.failures else None),

@@ -90,22 +90,41 @@ def _print_result(id: str, *, as_json: bool) -> None:
     queuectl progress 40                      # inside a job: 40 percent are done
     queuectl progress 40 "rows 400 of 1000"
     queuectl progress 12.5% fetching
+    queuectl progress --group nightly         # anywhere: how far a group is, until it is over
+    queuectl progress --group nightly --json  # as it is now
     """,
 )
-@click.argument("percent")
+@click.argument("percent", required=False)
 @click.argument("note", required=False, default="")
+@click.option("--group", metavar="NAME", help="Show how far this group is, until it is over.")
+@click.option("--once", is_flag=True, help="With --group: show it as it is now, and end.")
 @json_option
-def progress(percent: str, note: str, as_json: bool) -> None:
-    """Tell inside a job how far it has come.
+def progress(
+    percent: str | None, note: str, group: str | None, once: bool, as_json: bool
+) -> int | None:
+    """Tell inside a job how far it has come, or show how far a group is.
 
-    status, list, show and wait say so.
+    What a job tells is said by status, list, show and wait.
+
+    With --group it shows how many jobs of a group are done, how many failed, and how long the rest
+    may take if it goes on so: in one line on a terminal, and elsewhere in a line for each change,
+    once a second at most. When all are over, the exit code is 0 if they completed, else 1, as that
+    of wait. With --once or --json it is shown as it is now.
 
     PERCENT is a number from 0 to 100, so that 0.5 is half a percent. It is shown within a second or
     two. A job that tells nothing is as alive as any other. A line such as `40 rows 400 of 1000` in
     the file that $QUEUECTL_PROGRESS names does the same.
     """
+    if (percent is None) == (group is None):
+        raise click.UsageError("Give either a number, inside a job, or --group NAME")
+    if once and group is None:
+        raise click.UsageError("--once is for --group")
+    if group is not None:
+        from queuectl.cli.groups import show_progress
+
+        return show_progress(group, once=once, as_json=as_json)
     path = place_of(PROGRESS)
-    line = f"{check_percent(percent)} {note}"
+    line = f"{check_percent(percent or '')} {note}"
     told = read_progress(line)
     try:
         with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
@@ -116,3 +135,4 @@ def progress(percent: str, note: str, as_json: bool) -> None:
         from queuectl.cli.render import write_json
 
         write_json({"percent": told[0], "note": told[1]})
+    return None

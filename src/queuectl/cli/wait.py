@@ -14,6 +14,7 @@ from queuectl.cli.notes import again, note_unused
 from queuectl.cli.options import (
     DURATION,
     JOB_ID,
+    groups_option,
     json_option,
     open_queue,
     queues_option,
@@ -39,6 +40,7 @@ EXAMPLES = """
 queuectl wait 7f3k                       # exits with the job's own exit code
 queuectl wait 7f3k h2vq --timeout 10m    # 0 only if both completed
 queuectl wait --tag nightly              # 0 only if all that are tagged so completed
+queuectl wait --group nightly            # 0 only if all of the group completed
 queuectl wait --all && echo "All done"   # until nothing is left to do
 """
 
@@ -47,6 +49,7 @@ queuectl wait --all && echo "All done"   # until nothing is left to do
 @click.argument("ids", nargs=-1, type=JOB_ID, metavar="[ID]...")
 @queues_option("All of this queue that aren't finished yet.")
 @tags_option("All with this tag, also those that are finished already.")
+@groups_option("All of this group, however many; repeatable.")
 @click.option(
     "--all", "-a", "everything", is_flag=True, help="All jobs of all queues not finished yet."
 )
@@ -56,6 +59,7 @@ def wait(
     ids: tuple[str, ...],
     queues: tuple[str, ...],
     tags: tuple[str, ...],
+    groups: tuple[str, ...],
     everything: bool,
     timeout: int | None,
     as_json: bool,
@@ -63,21 +67,22 @@ def wait(
     """Wait until jobs are finished; exit as they did.
 
     Finished means completed, dead or cancelled; a failed job that still has retries is not. With
-    --queue, --tag or --all jobs that are enqueued meanwhile are waited for as well.
+    --group, --queue, --tag or --all jobs that are enqueued meanwhile are waited for as well.
 
     For one id the exit code is the job's own: 128 + n if signal n killed it, 124 if it timed out,
     1 if it was cancelled or never started. Otherwise it is 0 if all of them completed, else 1:
-    with --tag all jobs that have the tag count, whenever they ended, with --queue and --all those
-    that weren't finished when the waiting began. When --timeout is over it is 124, and the jobs
-    go on.
+    with --group and --tag all jobs that are in it or have it count, whenever they ended, with
+    --queue and --all those that weren't finished when the waiting began. What wasn't needed in a
+    group, as what it was to follow didn't happen, hasn't failed. When --timeout is over it is 124,
+    and the jobs go on.
     """
-    chosen = [bool(ids), bool(queues or tags), everything]
+    chosen = [bool(ids), bool(queues or tags), bool(groups), everything]
     if sum(chosen) != 1:
-        raise click.UsageError("Say what to wait for: ids, --queue and --tag, or --all")
+        raise click.UsageError("Say what to wait for: ids, --group, --queue and --tag, or --all")
     with open_queue() as queue:
         note_unused(queue, queues)
         meant = [queue.meant(id).id for id in ids] or None
-        watch = queue.watch(meant, queues=queues, tags=tags)
+        watch = queue.watch(meant, queues=queues, tags=tags, groups=groups)
         code = _wait(queue, watch, None if timeout is None else timeout / 1000, talk=True)
         if as_json:
             results = _results(queue, meant or ())
@@ -152,7 +157,7 @@ def _conclude(queue: Queue, watch: "Watch", talk: bool) -> int:
         told = watch.failed(MOST_TOLD) if failed else {}
         for id, job in told.items():
             say(describe_end(job, among_others=True) if job else f"Job {id} was removed.")
-        _say_more(failed - len(told), ends, watch.which)
+        _say_more(failed - len(told), ends, watch.which, named=bool(told))
         say(_summary(ends))
     return EXIT_FAILED if failed else EXIT_DONE
 
@@ -166,16 +171,21 @@ def _again(watch: "Watch") -> str:
 
 def _command(*words: str, which: Filter) -> str:
     """Write a command that is about the jobs that a filter means."""
-    chosen = [("--queue", name) for name in which.queues] + [("--tag", tag) for tag in which.tags]
+    chosen = [("--group", name) for name in which.groups]
+    chosen += [("--queue", name) for name in which.queues] + [("--tag", tag) for tag in which.tags]
     return again(shlex.join([*words, *(word for pair in chosen for word in pair)]))
 
 
-def _say_more(more: int, ends: "Ends", which: Filter) -> None:
+def _say_more(more: int, ends: "Ends", which: Filter, *, named: bool) -> None:
     """Say how many more failed than were named, and which command names all of them."""
     if more <= 0:
         return
     words = ("dlq", "list") if not ends[State.CANCELLED] else ("list", "--state", "dead,cancelled")
-    say(f"... and {more:,} more; see all with: {_command(*words, '--limit', '0', which=which)}")
+    command = _command(*words, "--limit", "0", which=which)
+    if named:
+        say(f"... and {more:,} more; see all with: {command}")
+    else:
+        say(f"See what failed with: {command}")
 
 
 def _summary(ends: "Ends") -> str:

@@ -222,6 +222,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
             **_trace_variables(run),
             **given_variables(job),
             **_parent_variables(job),
+            **_group_variables(job),
             **({} if job.type is None else {b"QUEUECTL_TYPE": job.type.encode()}),
         },
         "owner": owner_of(job.node or "", store.identity),
@@ -267,6 +268,13 @@ def _parent_variables(job: Job) -> dict[bytes, bytes]:
     return {b"QUEUECTL_PARENTS": ids} if len(ids) <= LONGEST_VARIABLE else {}
 
 
+def _group_variables(job: Job) -> dict[bytes, bytes]:
+    """Return what a run is told of the group that its job is in, or else has waited for alone."""
+    awaited = [read_parent(text)[0] for text in job.after_group]
+    name = job.group if job.group is not None or len(awaited) != 1 else awaited[0]
+    return {} if name is None else {b"QUEUECTL_GROUP": name.encode()}
+
+
 def _trace_variables(run: Run) -> dict[bytes, bytes]:
     """Return what a run is told of the trace that it is a part of."""
     if run.trace is None:
@@ -306,9 +314,12 @@ def _bounds(job: Job) -> "Bounds | None":
     if not job.bounds:
         return None
     try:
-        return laid_over(read_bounds(job.bounds, in_milliseconds=True), {})
+        bounds = laid_over(read_bounds(job.bounds, in_milliseconds=True), {})
     except BadJobError as error:
         raise UnrunnableError(f"its bounds: {error}") from error
+    if "mounts" in bounds and "image" not in bounds:
+        raise UnrunnableError("its mounts are for a container; give its image, too, or no mounts")
+    return bounds
 
 
 def _env(job: Job) -> dict[str, str]:
@@ -359,5 +370,7 @@ def _argv(run: Run, programs: Programs) -> list[str]:
     shell, command = job.shell or SHELL, job.command
     if len(command) <= LONGEST_ARGUMENT // 4 or len(command.encode()) <= LONGEST_ARGUMENT:
         return [shell, "-c", command]
+    if {"image", "user"} & job.bounds.keys():
+        raise UnrunnableError("so long a command can't be read in a container, or by another user")
     # The kernel takes no single argument of 128 KiB or more, but the shell reads any file.
     return [shell, run.prepare(".sh", f"{command}\n".encode())]

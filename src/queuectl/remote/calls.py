@@ -19,6 +19,7 @@ from queuectl.facts import (
     Count,
     Emitted,
     Event,
+    Group,
     Node,
     Pause,
     QueueInfo,
@@ -194,6 +195,28 @@ class Calls(Protocol):
     @reads
     def is_left_behind(self, id: str) -> bool:
         """Tell whether nobody runs a job that is said to run."""
+
+    # -- groups ---------------------------------------------------------------------------
+
+    @reads
+    def groups_named(self, names: list[str]) -> list[Group]:
+        """Return the groups of these names."""
+
+    @reads
+    def newest_groups(self, limit: int, before: str | None) -> list[Group]:
+        """List groups, the newest first, up to 1,000."""
+
+    @reads
+    def groups_like(self, prefix: str, limit: int) -> list[str]:
+        """List names of groups that begin so."""
+
+    @reads
+    def unknown_groups(self, names: list[str]) -> list[str]:
+        """Say which of these names no group has."""
+
+    @reads
+    def why_group(self, name: str) -> list[Reason]:
+        """Say why a group isn't over."""
 
     # -- new jobs -------------------------------------------------------------------------
 

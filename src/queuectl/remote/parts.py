@@ -6,7 +6,10 @@ from typing import Any
 
 from queuectl.access import Grant, check_name
 from queuectl.enqueueing import Enqueuer, Request
+from queuectl.explain import Reason
+from queuectl.facts import Group
 from queuectl.grants import Access
+from queuectl.groups import Asked, Groups
 from queuectl.job import Job
 from queuectl.limits import Limits
 from queuectl.queue_limits import KeyUse, QueueLimits
@@ -21,6 +24,29 @@ from queuectl.when import iso, milliseconds
 
 MOST_DELIVERIES = 1_000
 """Deliveries that one answer has at most."""
+
+
+class RemoteGroups(Groups):
+    """The groups of a queue behind a server."""
+
+    def __init__(self, queue: Asked, ask: Calls) -> None:
+        self._queue = queue
+        self._ask = ask
+
+    def named(self, names: Sequence[str]) -> list[Group]:
+        return self._ask.groups_named([*names])
+
+    def newest(self, limit: int = 50, *, before: str | None = None) -> list[Group]:
+        return self._ask.newest_groups(limit, before)
+
+    def like(self, prefix: str, *, limit: int = 50) -> list[str]:
+        return self._ask.groups_like(prefix, limit)
+
+    def unknown(self, names: Sequence[str]) -> list[str]:
+        return self._ask.unknown_groups([*names]) if names else []
+
+    def why(self, name: str) -> list[Reason]:
+        return self._ask.why_group(name)
 
 
 class RemoteSchedules(Schedules):

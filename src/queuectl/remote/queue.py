@@ -44,7 +44,13 @@ from queuectl.remote import requests
 from queuectl.remote.caller import caller
 from queuectl.remote.calls import Result
 from queuectl.remote.http import Client
-from queuectl.remote.parts import RemoteAccess, RemoteLimits, RemoteSchedules, RemoteWebhooks
+from queuectl.remote.parts import (
+    RemoteAccess,
+    RemoteGroups,
+    RemoteLimits,
+    RemoteSchedules,
+    RemoteWebhooks,
+)
 from queuectl.remote.tokens import check_way, token_for
 from queuectl.request import Values, read_duration
 from queuectl.schedules import plain_fields
@@ -60,6 +66,7 @@ if TYPE_CHECKING:
     from queuectl.awaiting import Emission
     from queuectl.explain import Reason
     from queuectl.grants import Access
+    from queuectl.groups import Groups
     from queuectl.lineage import Along, Graph, Relative
     from queuectl.queue_limits import QueueLimits
     from queuectl.report import Part, Stats, Status
@@ -132,6 +139,10 @@ class RemoteQueue(Queue):
     @cached_property
     def schedules(self) -> "Schedules":
         return RemoteSchedules(self._ask)
+
+    @cached_property
+    def groups(self) -> "Groups":
+        return RemoteGroups(self, self._ask)
 
     @cached_property
     def limits(self) -> "QueueLimits":

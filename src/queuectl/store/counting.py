@@ -7,6 +7,7 @@ his transaction, so that the last who ends one knows that he is the last.
 from collections import Counter
 from collections.abc import Mapping
 
+from queuectl.dependencies import why_stopped
 from queuectl.errors import StateError
 from queuectl.facts import Group
 from queuectl.job import WAITING
@@ -87,8 +88,7 @@ class Counting:
         for some in chunks(seqs, ROWS_AT_ONCE):
             jobs = self._idiom.jobs(self._sql.LOCK_JOBS, seqs=self._idiom.bind(some))
             waiting = [job for job in jobs if job.state in WAITING and job.group == name]
-            why = f"its group {name} was stopped: too many of its jobs are dead"
-            whys = {job.seq: why for job in waiting}
+            whys = {job.seq: why_stopped(name) for job in waiting}
             ends = self._edges.call_off(waiting, whys, now, moves)
             if ends:
                 self._edges.settle(ends, moves)

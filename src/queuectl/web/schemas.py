@@ -143,6 +143,8 @@ _BOUNDS: dict[str, Json] = {
     "read_only_root": FLAG,
     "no_network": FLAG,
     "best_effort": FLAG,
+    "image": TEXT,
+    "mounts": {"type": ["array", "string"], "items": TEXT},
 }
 """How each bound is asked for. Null says nothing, and `none` takes one away."""
 
@@ -150,7 +152,7 @@ _BOUNDS: dict[str, Json] = {
 def _kind_of(field: Field) -> Json:
     if field.kind == "bounds":
         return takes({}, {name: or_null(form) for name, form in _BOUNDS.items()})
-    return _BOUNDS[field.name] if field.kind == "bound" else _ASKED[field.kind]
+    return _BOUNDS[field.name] if field.within else _ASKED[field.kind]
 
 
 def _asked(field: Field) -> Json:

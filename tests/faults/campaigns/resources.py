@@ -79,7 +79,7 @@ os.execvp(command[0], command)
 
 
 @campaign(
-    row=27,
+    row=28,
     about="nodes of different sizes killed while jobs of random needs run; then undisturbed ones",
     goal="never more in use than a node has, and no device given to two, counted by the jobs with"
     " locks; nodes used at least 0.9 as well as by best fit; the largest job begins within twice"

@@ -32,6 +32,7 @@ from queuectl.facts import (
     Step,
     batch_of,
 )
+from queuectl.facts import Group as JobGroup
 from queuectl.filter import ANY_EVENT, EventFilter, Filter
 from queuectl.job import Attempt, Job, Output, State, Usage
 from queuectl.limits import Limits
@@ -246,6 +247,29 @@ class Answers:
     @allowed()
     def is_left_behind(self, id: str) -> bool:
         return self._queue.is_left_behind(self.get(id))
+
+    # -- groups ---------------------------------------------------------------------------
+
+    @allowed(scope=Scope.ALL)
+    def groups_named(self, names: list[str]) -> list[JobGroup]:
+        return self._queue.groups.named(names[:MOST])
+
+    @allowed(scope=Scope.ALL)
+    def newest_groups(self, limit: int, before: str | None) -> list[JobGroup]:
+        return self._queue.groups.newest(_most(limit), before=before)
+
+    @allowed(scope=Scope.ALL)
+    def groups_like(self, prefix: str, limit: int) -> list[str]:
+        return self._queue.groups.like(prefix, limit=_most(limit))
+
+    @allowed()
+    def unknown_groups(self, names: list[str]) -> list[str]:
+        # Groups have jobs of all queues, and so aren't told of to those who are let in for some.
+        return [] if self._call.grant.queues else self._queue.groups.unknown(names[:MOST])
+
+    @allowed(scope=Scope.ALL)
+    def why_group(self, name: str) -> list[Reason]:
+        return self._queue.groups.why(name)
 
     # -- new jobs -------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "What it may use",
         (
             *("memory", "cpus", "cpu_time", "nofile", "nproc", "nice", "user"),
-            *("read_only_root", "no_network", "best_effort"),
+            *("read_only_root", "no_network", "best_effort", "image", "mounts"),
         ),
     ),
     ("Whom it is for", ("keys",)),
@@ -110,6 +110,7 @@ _KINDS = {
     **dict.fromkeys(("integer", "count", "runs", "number"), "number"),
     **dict.fromkeys(("labels", "keys", "parents", "groups", "required"), "words"),
     "arguments": "lines",
+    "bounds_list": "words",
     "variables": "pairs",
 }
 _AREAS = ("command", "argv", "env", "stdin", "data")
@@ -437,7 +438,7 @@ def _value_of(job: Job, field: Field) -> Any:
 def _written(name: str, value: Any) -> str:
     """Write a value of a field of a job as people do."""
     kind = _FIELDS[name].kind
-    if kind == "bound" and value is not None:
+    if _FIELDS[name].within and value is not None:
         return "true" if value is True else bound_written(name, value)
     if kind in ("limit", "wait", "duration") and value is not None:
         return format_duration(value) if value else ""

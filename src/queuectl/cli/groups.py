@@ -1,0 +1,326 @@
+"""`groups`, `results` and `progress --group`: jobs that are waited for together."""
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator
+from io import StringIO
+from itertools import chain, islice
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from queuectl.cli.command import Command
+from queuectl.cli.finish import Hint, still_going
+from queuectl.cli.notes import again
+from queuectl.cli.options import json_option, open_queue, quiet_option
+from queuectl.cli.paging import how_many, limit_option
+from queuectl.cli.progress import Bar
+from queuectl.cli.render import (
+    STATE_COLOURS,
+    Column,
+    is_terminal,
+    plural,
+    safe,
+    say,
+    write,
+    write_json,
+    write_json_array,
+    write_long_table,
+)
+from queuectl.errors import EXIT_DONE, EXIT_FAILED
+from queuectl.job import State
+from queuectl.report import group_dict
+from queuectl.when import ago, human
+
+if TYPE_CHECKING:
+    from queuectl.facts import Group
+    from queuectl.groups import Row
+    from queuectl.queue import Queue
+
+PAGE = 1_000
+"""Groups that are read at once."""
+SPOKEN_EVERY = 1.0
+"""Seconds between two lines where there is no terminal."""
+LONGEST_CELL = 60
+_ABSENT = ""
+
+
+# -- the list of groups -----------------------------------------------------------------
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    queuectl groups                          # the newest first
+    queuectl groups nightly array-x7k2
+    queuectl groups --json | jq '.[] | select(.dead > 0).name'
+    """,
+)
+@click.argument("group_names", nargs=-1, metavar="[NAME]...")
+@limit_option("-q", "--json")
+@quiet_option
+@json_option
+def groups(group_names: tuple[str, ...], limit: int | None, quiet: bool, as_json: bool) -> None:
+    """List groups, the newest first: how many of their jobs there are, and how these ended.
+
+    It takes as long with a million jobs in them as with ten. With names, these groups are listed.
+    A group that is over is completed, dead if one of its jobs is, or else cancelled. One is stopped
+    when as many of its jobs are dead as --max-fails allows: those that wait are cancelled.
+    """
+    with open_queue() as queue:
+        if group_names:
+            found: Iterable[Group] = [queue.groups.get(name) for name in group_names]
+            most = None
+        else:
+            most = how_many(limit, bare=quiet or as_json)
+            found = _all(queue)
+        now = queue.now()
+        shown = iter(found) if most is None else islice(found, most)
+        if as_json:
+            write_json_array(group_dict(group, now) for group in shown)
+        elif quiet:
+            for group in shown:
+                write(safe(group.name))
+        else:
+            _write_groups([*shown], now)
+            if most is not None and next(iter(found), None) is not None:
+                say("There are more; --limit 0 shows all.")
+
+
+def _all(queue: "Queue") -> Iterator["Group"]:
+    """Yield all groups, a page at a time."""
+    before = None
+    while page := queue.groups.newest(PAGE, before=before):
+        yield from page
+        before = page[-1].name
+
+
+def _write_groups(found: "list[Group]", now: int) -> None:
+    if not found:
+        say("There are no groups.")
+        return
+    write_long_table(_GROUP_COLUMNS, [_group(group, now) for group in found])
+
+
+_GROUP_COLUMNS = (
+    Column("GROUP", least=10),
+    Column("STATE", styles=STATE_COLOURS),
+    Column("JOBS", right=True),
+    Column("OPEN", right=True),
+    Column("COMPLETED", right=True, drop=2),
+    Column("DEAD", right=True),
+    Column("CANCELLED", right=True, drop=1),
+    Column("AGE", right=True, drop=3),
+)
+
+
+def _group(group: "Group", now: int) -> tuple[str, ...]:
+    return (
+        group.name,
+        state_of(group),
+        f"{group.jobs:,}",
+        f"{group.open:,}",
+        f"{group.completed:,}",
+        f"{group.dead:,}",
+        f"{group.cancelled:,}",
+        ago(now - group.made_at),
+    )
+
+
+def state_of(group: "Group") -> str:
+    """Say in a word how a group stands."""
+    if group.stopped_at is not None:
+        return "stopped"
+    return "open" if group.over_at is None else group.came_to.value
+
+
+# -- how far one is ---------------------------------------------------------------------
+
+
+def show_progress(name: str, *, once: bool, as_json: bool) -> int:
+    """Show how far a group is, until it is over, or once; returns the exit code."""
+    with open_queue() as queue:
+        group = queue.groups.get(name)
+        if as_json:
+            write_json(group_dict(group, queue.now()))
+            return EXIT_DONE
+        if once:
+            write(safe(line_of(group, queue.now())))
+            return EXIT_DONE
+        return _follow(queue, group)
+
+
+def _follow(queue: "Queue", group: "Group") -> int:
+    name = group.name
+    go_on = again(f"progress --group {_quoted(name)}")
+    hint = Hint(queue, lambda: queue.groups.why(name))
+    lines = _Lines(queue)
+    with still_going(f"Nothing was stopped; go on with: {go_on}"), Bar(safe(name)) as bar:
+
+        def left() -> int:
+            nonlocal group
+            group = queue.groups.get(name)
+            return group.open
+
+        def tick(_: int) -> None:
+            hint()
+            bar(group.done, group.jobs, dead=group.dead)
+            if not is_terminal(sys.stderr):
+                lines.show(group)
+
+        queue.wait_until(left, tick=tick)
+    lines.end(group)
+    return EXIT_DONE if group.came_to == State.COMPLETED else EXIT_FAILED
+
+
+class _Lines:
+    """A line of what has changed, where there is no terminal to draw on."""
+
+    def __init__(self, queue: "Queue") -> None:
+        self._queue = queue
+        self._due = 0.0
+        self._shown = ""
+
+    def show(self, group: "Group") -> None:
+        """Print how far a group is, if that has changed and it isn't too soon."""
+        if monotonic() >= self._due and counts_of(group) != self._shown and group.open:
+            self._due = monotonic() + SPOKEN_EVERY
+            self._shown = counts_of(group)
+            write(safe(line_of(group, self._queue.now())))
+            sys.stdout.flush()
+
+    def end(self, group: "Group") -> None:
+        """Print how it ended."""
+        write(safe(line_of(group, self._queue.now())))
+
+
+def counts_of(group: "Group") -> str:
+    """Say how many jobs of a group are done, and how many of those failed."""
+    told = f"{group.done:,} of {plural(group.jobs, 'job')} done"
+    failed = [(group.dead, "dead"), (group.cancelled - group.unneeded, "cancelled")]
+    failed += [(group.unneeded, "not needed")]
+    return ", ".join([told, *(f"{count:,} {word}" for count, word in failed if count)])
+
+
+def line_of(group: "Group", now: int) -> str:
+    """Say how far a group is, in one line."""
+    told = f"{group.name}: {counts_of(group)}"
+    if group.stopped_at is not None:
+        told += ", stopped as too many are dead"
+    left = group.left(now)
+    return told if left is None else f"{told}, about {human(left)} left"
+
+
+# -- what its jobs came to --------------------------------------------------------------
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    queuectl results --group sweep-x7k2
+    queuectl results --group sweep-x7k2 --csv > results.csv
+    queuectl results --group nightly --last-line     # of those without a result
+    queuectl results --group sweep-x7k2 --json | jq '.[] | select(.state == "dead")'
+    """,
+)
+@click.option("--group", required=True, metavar="NAME", help="The group that it is about.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@click.option(
+    "--last-line",
+    is_flag=True,
+    help="Of a job without a result, show the last line that it wrote on stdout.",
+)
+@json_option
+def results(group: str, as_csv: bool, last_line: bool, as_json: bool) -> None:
+    """Show what the jobs of a group came to: a row for each, in the order of the line.
+
+    The columns are the id, the parameters of the jobs (of an array, a sweep, or lines), the state,
+    the exit code, the seconds of the last run, and the result as JSON. With --json, each is an
+    object. However many there are, they are read a few at a time.
+    """
+    if as_csv and as_json:
+        raise click.UsageError("Give either --csv or --json, not both")
+    from queuectl.views import result_dict
+
+    with open_queue() as queue:
+        rows = queue.groups.results(group, last_lines=last_line)
+        if as_json:
+            write_json_array(map(result_dict, rows))
+            return
+        names, count = _parameters(queue, group)
+        cells = (_cells(row, names, last_line=last_line) for row in islice(rows, count))
+        head = ["id", *names, "state", "exit_code", "duration", "result"]
+        head += ["last_line"] if last_line else []
+        if as_csv:
+            _write_csv(chain([head], cells))
+        elif count:
+            write_long_table([_column(name) for name in head], cells)
+        else:
+            say("The group has no jobs.")
+
+
+def _parameters(queue: "Queue", group: str) -> tuple[list[str], int]:
+    """Return the names of all parameters that jobs of a group have, and how many jobs these are."""
+    from queuectl.filter import Filter
+
+    names: dict[str, None] = {}
+    count = 0
+    for job in queue.iterate(Filter(groups=(group,)), oldest=True):
+        count += 1
+        names.update(dict.fromkeys(job.parameters))
+    return [*names], count
+
+
+def _cells(row: "Row", names: Iterable[str], *, last_line: bool) -> list[str]:
+    from queuectl.report import parameters_dict, seconds
+
+    job, own = row.job, parameters_dict(row.job)
+    cells = [
+        job.id,
+        *(str(own.get(name, _ABSENT)) for name in names),
+        job.state.value,
+        _text(job.exit_code),
+        _text(seconds(job.duration_ms)),
+        _result(row.result) if row.has_result else _ABSENT,
+    ]
+    return [*cells, row.last_line or _ABSENT] if last_line else cells
+
+
+def _text(value: Any) -> str:
+    return _ABSENT if value is None else str(value)
+
+
+def _result(value: Any) -> str:
+    from json import dumps
+
+    return dumps(value, ensure_ascii=False)
+
+
+def _column(name: str) -> Column:
+    title = name.upper().replace("_", " ")
+    match name:
+        case "state":
+            return Column(title, styles=STATE_COLOURS)
+        case "exit_code" | "duration" | "index":
+            return Column(title, right=True)
+        case "result" | "last_line":
+            return Column(title, least=16, is_sentence=True, most=LONGEST_CELL)
+    return Column(title, least=8, most=LONGEST_CELL)
+
+
+def _write_csv(rows: Iterable[Iterable[str]]) -> None:
+    """Print rows as RFC 4180 has them, but for the ends of lines, which are those of Unix."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow(row)
+        write(text.getvalue().removesuffix("\n"))
+        text.seek(0)
+        text.truncate()
+
+
+def _quoted(text: str) -> str:
+    from shlex import quote
+
+    return quote(text)
