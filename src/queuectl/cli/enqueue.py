@@ -433,7 +433,7 @@ def _enqueue_graph(path: str, given: dict[str, Any], how: Manner, *, dry_run: bo
     name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, name)
-        batch, found = graph_file.store(queue, entries, given, last)
+        batch, found = graph_file.save(queue, entries, given, last)
         group = given.get("group")
         graph_file.tell(batch, found, group, quiet=how.quiet, as_json=how.as_json)
         note_near(name, near)
